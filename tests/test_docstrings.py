@@ -17,7 +17,7 @@ import pytest
 
 CHECKED = (
     "attention/", "layers/", "models/", "decoding/", "data/", "tasks/", "pipelines/",
-    "evaluation/", "bundle/", "recipe/", "inspection/",
+    "evaluation/", "bundle/", "recipe/", "inspection/", "interop/",
 )  # fmt: skip
 """Packages and modules whose public names are checked even if no `__all__` lists them."""
 

@@ -4,6 +4,8 @@ A model that was trained leads a search down long paths of confident choices; ra
 the tests of each module use, hardly do.
 """
 
+import random
+
 import pytest
 import torch
 from torch import Tensor
@@ -11,7 +13,7 @@ from torch import Tensor
 from crosshead.data.batching import Batch, Example, collate
 from crosshead.data.synthetic import DatePairs, date_pairs
 from crosshead.data.text.tokenizers import token_ids
-from crosshead.decoding.beam import beam_search
+from crosshead.decoding.beam import BeamRules, RunningBatch, beam_search
 from crosshead.decoding.search import DecodeConfig, Specials, greedy_search
 from crosshead.pipelines.translator import Translator
 from crosshead.tasks.loading import load
@@ -157,3 +159,39 @@ def test_the_order_of_lines_does_not_matter(
     small = decode.model_copy(update={"batch_tokens": 256})
     found = texts(translator, [lines[n] for n in order], small)
     assert found == [expected[n] for n in order]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@torch.inference_mode()
+def test_a_sentence_alone_is_a_sentence_among_others_that_come_and_go(
+    translator: Translator, lines: list[str], beam: int
+) -> None:
+    """Random arrivals at every step, at most 24 sentences at once: all hypotheses are equal."""
+    ids = [source for source, _ in examples(translator, lines)]
+    longest = [len(each) + 1 + EXTRA for each in ids]
+    model, batch = translator.model, RunningBatch(translator.model, SPECIALS, BeamRules(beam, 0.6))
+
+    def first_step(rows: list[int]) -> tuple[Tensor, object]:
+        source = collate([(ids[row], ()) for row in rows], range(len(rows))).source
+        return model.step(model.start(source), torch.full((len(rows), 1), BOS))
+
+    found, waiting, choose, most = {}, list(range(SENTENCES)), random.Random(1), 0
+    choose.shuffle(waiting)
+    while waiting or len(batch):
+        new = [
+            waiting.pop() for _ in range(min(choose.randint(0, 5), 24 - len(batch), len(waiting)))
+        ]
+        if new:
+            limit = torch.tensor([longest[row] for row in new])
+            found.update(batch.add(first_step(new), limit, new, [beam] * len(new)))
+        most = max(most, len(batch))
+        if len(batch):
+            found.update(batch.take(model.step(batch.state, batch.last)))
+    assert most > 12
+    for row in range(0, SENTENCES, 2):
+        source = collate([(ids[row], ())], [0]).source
+        given = model, source, torch.tensor([longest[row]]), SPECIALS, beam, 0.6, beam
+        [alone] = beam_search(*given)
+        assert [h.tokens for h in found[row]] == [h.tokens for h in alone]
+        scores = [torch.tensor([h.score for h in each]) for each in (found[row], alone)]
+        torch.testing.assert_close(*scores, rtol=0, atol=1e-5)

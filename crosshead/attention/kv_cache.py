@@ -22,7 +22,10 @@ Normalise = Callable[[Tensor], Tensor]
 """A function of hidden states `N T D` that returns the sublayer's input: normalised in pre-norm
 layers, unchanged in post-norm layers."""
 
-Project = Callable[[Tensor, int], KeyValues]
+Positions = int | Int[Tensor, " N"]
+"""A position: one number for all rows, or one for each row where rows differ."""
+
+Project = Callable[[Tensor, Positions], KeyValues]
 """A function of vectors `N T D` and the position of the first that returns keys and values."""
 
 
@@ -31,7 +34,7 @@ class KVCache(Protocol):
     """The earlier positions that a self-attention layer attends to, besides its input."""
 
     @property
-    def length(self) -> int:
+    def length(self) -> Positions:
         """The number of positions before the next one."""
         ...
 
@@ -134,21 +137,45 @@ class DecodingCache:
     reordering rows copies whole vectors, and attention reads the buffers in place. Spare room
     doubles, so that extending takes constant time per position.
 
+    Rows of different lengths end together: after `join`, a shorter row begins with padding. So
+    distances between positions stay as they are.
+
     Args:
         window: The number of earlier positions that a position can see; None for all. Older
             positions are dropped when the buffers grow.
     """
 
     def __init__(self, window: int | None = None) -> None:
-        self.length = 0
         self.window = window
-        self._held = 0  # number of positions at the start of the buffers, the last ones
+        self._slots = 0  # positions of the longest row
+        self._held = 0  # number of slots at the start of the buffers, the last ones
         self._buffers: tuple[Tensor, Tensor] | None = None
+        self._unused: Tensor | None = None  # slots of padding of each row, if rows differ
+
+    @property
+    def length(self) -> Positions:
+        """The number of positions before the next one: one for each row if rows differ."""
+        return self._slots if self._unused is None else self._slots - self._unused
 
     @property
     def visible(self) -> int:
-        """The number of earlier positions that the next positions may attend to."""
-        return self.length if self.window is None else min(self.length, self.window)
+        """The number of earlier positions that the next positions may attend to.
+
+        With rows of different lengths, it is the number of the longest row.
+        """
+        return self._slots if self.window is None else min(self._slots, self.window)
+
+    @property
+    def padding(self) -> Int[Tensor, " N"] | None:
+        """The number of visible positions that are padding, for each row; None without padding."""
+        if self._unused is None:
+            return None
+        return (self._unused - (self._slots - self.visible)).clamp_min(0)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the buffers in bytes, spare room included."""
+        return sum(part.nbytes for part in self._buffers or ())
 
     def extend(
         self, x: Float[Tensor, "N T D"], normalise: Normalise, project: Project
@@ -162,7 +189,7 @@ class DecodingCache:
         assert self._buffers is not None
         for buffer, part in zip(self._buffers, (keys, values), strict=True):
             buffer[self._held : self._held + new] = part
-        self.length += new
+        self._slots += new
         self._held += new
         begin = self._held - visible - new
         held = (buffer[begin : self._held].permute(1, 2, 0, 3) for buffer in self._buffers)
@@ -171,10 +198,51 @@ class DecodingCache:
     def select(self, rows: Int[Tensor, " M"]) -> "DecodingCache":
         """Return a cache whose row i continues row `rows[i]` of this one."""
         chosen = DecodingCache(self.window)
-        chosen.length, chosen._held = self.length, self._held
+        chosen._slots, chosen._held = self._slots, self._held
+        chosen._unused = None if self._unused is None else self._unused[rows]
         if self._buffers is not None:
             chosen._buffers = tuple(_select(part, rows, self._held) for part in self._buffers)  # type: ignore[assignment]
         return chosen
+
+    def join(self, other: "DecodingCache") -> "DecodingCache":
+        """Return a cache with the rows of this cache, and then those of another.
+
+        Slots that are padding in every row are dropped.
+
+        Args:
+            other: The other cache, of the same layer.
+
+        Raises:
+            ValueError: If one of the caches is empty, because its number of rows is not known.
+        """
+        if self._buffers is None or other._buffers is None:
+            raise ValueError("an empty cache cannot be joined; decode a token first")
+        parts = (self, other)
+        unused = [part._padding_of_rows() for part in parts]
+        slots = max(part._slots - int(each.min()) for part, each in zip(parts, unused, strict=True))
+        joined = DecodingCache(self.window)
+        joined._slots, joined._held = slots, slots
+        joined._held = visible = joined.visible
+        joined._unused = torch.cat(
+            [each + (slots - part._slots) for part, each in zip(parts, unused, strict=True)]
+        )
+        if not bool(joined._unused.any()):
+            joined._unused = None
+        room = max(2 * visible, 16)
+        keys, values = (
+            _side_by_side([part._buffers[index][: part._held] for part in parts], visible, room)  # type: ignore[index]
+            for index in range(2)
+        )
+        joined._buffers = keys, values
+        return joined
+
+    def _padding_of_rows(self) -> Tensor:
+        """Return the slots of padding of each row."""
+        assert self._buffers is not None
+        if self._unused is not None:
+            return self._unused
+        keys = self._buffers[0]
+        return torch.zeros(keys.shape[1], dtype=torch.long, device=keys.device)
 
     def last(self, positions: int) -> "DecodingCache":
         """Return a cache of the last positions, which count from 0 again.
@@ -182,7 +250,7 @@ class DecodingCache:
         The keys must not depend on absolute positions, as rotated keys do.
         """
         kept = DecodingCache()
-        kept.length = kept._held = min(positions, self.visible)
+        kept._slots = kept._held = min(positions, self.visible)
         if self._buffers is not None:
             begin = self._held - kept._held
             kept._buffers = tuple(part[begin : self._held].clone() for part in self._buffers)  # type: ignore[assignment]
@@ -197,6 +265,20 @@ class DecodingCache:
                 buffer[:visible] = self._buffers[index][self._held - visible : self._held]
             made.append(buffer)
         self._buffers, self._held = (made[0], made[1]), visible
+
+
+def _side_by_side(parts: list[Tensor], slots: int, room: int) -> Tensor:
+    """Return the last slots of time-first buffers, row beside row, with zeros before short ones."""
+    rows = sum(part.shape[1] for part in parts)
+    joined = parts[0].new_empty((room, rows, *parts[0].shape[2:]))
+    first = 0
+    for part in parts:
+        here = joined[:slots, first : first + part.shape[1]]
+        kept = part[max(0, len(part) - slots) :]
+        here[: slots - len(kept)] = 0
+        here[slots - len(kept) :] = kept
+        first += part.shape[1]
+    return joined
 
 
 def _select(buffer: Tensor, rows: Tensor, length: int) -> Tensor:

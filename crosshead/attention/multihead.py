@@ -6,11 +6,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention, Combine, attend, weighted_sum
-from crosshead.attention.kv_cache import KeyValues
+from crosshead.attention.kv_cache import KeyValues, Positions
 from crosshead.attention.masks import EvaluatedMask
 from crosshead.attention.scores import ScaledDot, Score
 
-Rotate = Callable[[Tensor, int], Tensor]
+Rotate = Callable[[Tensor, Positions], Tensor]
 """A function of queries or keys `B H T E` and the position of the first that rotates them."""
 
 
@@ -85,12 +85,12 @@ class MultiHeadAttention(Attention):
         for layer in (self.query, self.key_value, self.output):
             nn.init.zeros_(layer.bias)
 
-    def project(self, memory: Float[Tensor, "B K D"], start: int = 0) -> KeyValues:
+    def project(self, memory: Float[Tensor, "B K D"], start: Positions = 0) -> KeyValues:
         """Return the keys and values of a memory.
 
         Args:
             memory: Vectors to attend to, "B K D".
-            start: Position of the first vector.
+            start: Position of the first vector, or of the first one in each row.
 
         Returns:
             Keys and values of each head.
@@ -106,7 +106,7 @@ class MultiHeadAttention(Attention):
         memory: KeyValues,
         mask: EvaluatedMask | None = None,
         offset: int = 0,
-        start: int | None = None,
+        start: Positions | None = None,
     ) -> Float[Tensor, "B Q D"]:
         """Let every position of `x` attend to a projected memory.
 
@@ -140,7 +140,9 @@ class MultiHeadAttention(Attention):
     def _split(self) -> tuple[int, int]:
         return self.kv_heads * self.d_key, self.kv_heads * self.d_value
 
-    def _apply_rotary(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
+    def _apply_rotary(
+        self, x: Float[Tensor, "B H T E"], start: Positions
+    ) -> Float[Tensor, "B H T E"]:
         return x if self.rotate is None else self.rotate(x, start)
 
     def _for_each_head(self, x: Float[Tensor, "B G K E"]) -> Float[Tensor, "B H K E"]:

@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from crosshead.attention.kv_cache import Positions
+
 Pairing = Literal["interleaved", "halves"]
 """The order of sines and cosines in a vector: side by side, or all sines before all cosines."""
 
@@ -132,22 +134,25 @@ class SinusoidalPositions(nn.Module):
         # The table is no buffer: converting the model to bfloat16 and back would round it for good.
         self._table = torch.empty(0, d_model, device="cpu")
 
-    def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
+    def forward(
+        self, start: Positions, length: int
+    ) -> Float[Tensor, "T D"] | Float[Tensor, "N T D"]:
         """Return the vectors of positions `start` to `start + length - 1`, in the model's type.
 
         Args:
-            start: The first position, counted from 0.
+            start: The first position, counted from 0, or the first one of each row.
             length: Number of positions, T.
 
         Returns:
-            Encodings, "T D".
+            Encodings, "T D", or "N T D" for rows that start at different positions.
         """
         dtype = torch.promote_types(self.like.dtype, torch.float32)
         table = self._table
         known = table.shape[0] if (table.device, table.dtype) == (self.like.device, dtype) else 0
-        if start + length > known:  # another thread may be doing the same
-            table = self._table = self._computed(2 * (start + length), dtype)
-        return table[start : start + length].to(self.like.dtype)
+        end = last_position(start) + length
+        if end > known:  # another thread may be doing the same
+            table = self._table = self._computed(2 * end, dtype)
+        return rows_of(table, start, length).to(self.like.dtype)
 
     def _computed(self, length: int, dtype: torch.dtype) -> Float[Tensor, "T D"]:
         """Return the table for at least `length` positions.
@@ -186,19 +191,49 @@ class Rotary(nn.Module):
             )
         self.sinusoids = SinusoidalPositions(d_key, "halves")
 
-    def forward(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
+    def forward(self, x: Float[Tensor, "B H T E"], start: Positions) -> Float[Tensor, "B H T E"]:
         """Rotate queries or keys.
 
         Args:
             x: Queries or keys, "B H T E".
-            start: The position of the first of them, counted from 0.
+            start: The position of the first of them, counted from 0, or of the first in each row.
 
         Returns:
             Rotated queries or keys, "B H T E".
         """
-        sine, cosine = self.sinusoids(start, x.shape[2]).chunk(2, dim=-1)
+        sinusoids = self.sinusoids(start, x.shape[2])
+        if sinusoids.dim() == 3:
+            sinusoids = sinusoids[:, None]  # the same for all heads of a row
+        sine, cosine = sinusoids.chunk(2, dim=-1)
         first, second = _pairs(x, "halves")
         return torch.cat((first * cosine - second * sine, first * sine + second * cosine), dim=-1)
+
+
+def last_position(start: Positions) -> int:
+    """Return the largest first position of the rows.
+
+    Args:
+        start: The first position of all rows, or of each row.
+    """
+    return start if isinstance(start, int) else int(start.max())
+
+
+def rows_of(
+    table: Float[Tensor, "P D"], start: Positions, length: int
+) -> Float[Tensor, "T D"] | Float[Tensor, "N T D"]:
+    """Return the vectors of consecutive positions out of a table.
+
+    Args:
+        table: A vector for each position, "P D".
+        start: The first position of all rows, or of each row.
+        length: Number of positions, T.
+
+    Returns:
+        The vectors, "T D", or "N T D" for rows that start at different positions.
+    """
+    if isinstance(start, int):
+        return table[start : start + length]
+    return table[start[:, None] + torch.arange(length, device=table.device)]
 
 
 def _pairs(x: Tensor, pairing: Pairing) -> tuple[Tensor, Tensor]:

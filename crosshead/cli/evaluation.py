@@ -9,7 +9,7 @@ from typing import Any
 from crosshead.cli.answers import answering, into, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.config import nearest
-from crosshead.data.captions import NOT_DESCRIBED, read_caption_set
+from crosshead.data.caption_sets import NOT_DESCRIBED, read_caption_set
 from crosshead.data.parallel.corpora import read_aligned
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation.bootstrap import CorpusScore

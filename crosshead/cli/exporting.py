@@ -14,15 +14,23 @@ from crosshead.cli.terminal import put, table
     epilog="\b\nExamples:\n"
     "  crosshead export runs/en-de --to ctranslate2 --out en-de-ct2\n"
     "  crosshead export runs/en-de --to ctranslate2 --type int8 --out en-de-int8 \\\n"
-    "    --valid-source val.en --valid-target val.de"
+    "    --valid-source val.en --valid-target val.de\n"
+    "  crosshead export runs/en-de --to argos --out en-de.argosmodel\n"
+    "  crosshead export runs/en-de --to all --out en-de-exports"
 )
 def export(
     bundle: BundleArgument,
     to: Annotated[
-        str, typer.Option(metavar="FORMAT", help="Format to write: ctranslate2 or huggingface.")
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="Format to write: ctranslate2, argos, huggingface, or all, which writes one "
+            "directory with every format that can express the model.",
+        ),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="PATH", help="Directory to write. It must not exist yet.")
+        Path,
+        typer.Option(metavar="PATH", help="Directory to write, or file NAME.argosmodel for argos."),
     ],
     kind: Annotated[
         str | None,
@@ -30,7 +38,7 @@ def export(
             "--type",
             metavar="T",
             help="Number format of the weights: float32, int8, int8_float32, int16, float16 or "
-            "bfloat16 for ctranslate2 (default: float32). int8 is the smallest and fastest.",
+            "bfloat16 (default: float32). int8 is the smallest and fastest.",
         ),
     ] = None,
     valid_source: Annotated[
@@ -60,31 +68,45 @@ def export(
         bool, typer.Option("--force", help="Replace an earlier export at PATH.")
     ] = False,
 ) -> None:
-    """Write a model in the format of another library, such as CTranslate2.
+    """Write a model in the format of another library, such as CTranslate2 or Argos.
 
     The command loads the export with that library and compares it with the model: the
     log-probability of every token, and the translations. An export that differs is an error,
     and nothing is written. What a format cannot express is refused before anything is written.
     """
+    from crosshead.errors import ConfigError
+    from crosshead.interop.every import export_all
     from crosshead.interop.export import export as export_bundle
     from crosshead.tasks.registry import load_bundle
 
     sources, references = _read_validation(valid_source, valid_target)
-    done = export_bundle(
-        load_bundle(bundle),
-        to,
-        out,
-        kind=kind,
-        sources=sources,
-        references=references,
-        verify=not no_verify,
-        force=force,
-    )
-    rows = [
-        ["export", f"{done.path}, {done.form} {done.kind}, {done.size / 1e6:.1f} MB"],
-        ["search", str(done.search)],
-        ["verified", "no" if done.comparison is None else str(done.comparison)],
-    ]
+    loaded, verify = load_bundle(bundle), not no_verify
+    if to == "all":
+        if kind is not None:
+            raise ConfigError("--type is for one format; leave it out with --to all")
+        every = export_all(
+            loaded, out, sources=sources, references=references, verify=verify, force=force
+        )
+    else:
+        every = [
+            export_bundle(
+                loaded,
+                to,
+                out,
+                kind=kind,
+                sources=sources,
+                references=references,
+                verify=verify,
+                force=force,
+            )
+        ]
+    rows = []
+    for done in every:
+        rows += [
+            ["export", f"{done.path}, {done.form} {done.kind}, {done.size / 1e6:.1f} MB"],
+            ["search", str(done.search)],
+            ["verified", "no" if done.comparison is None else str(done.comparison)],
+        ]
     put(table(rows))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, table
-from crosshead.data.captions import NOT_DESCRIBED, image_places, read_caption_set
+from crosshead.data.caption_sets import NOT_DESCRIBED, image_places, read_caption_set
 from crosshead.data.image_pairs import PAIRS, other_images
 from crosshead.data.images import ImageFolder, decode_image
 from crosshead.errors import DataError

@@ -1,4 +1,4 @@
-"""The verbs that make bundles: `train` and `average`."""
+"""The verb `train`."""
 
 import shlex
 import signal
@@ -440,22 +440,3 @@ def _recipe(
     if preset and start:
         note(f"the model and tokenizer come from {start}; --preset {preset} sets only the training")
     return settings
-
-
-@app.command(epilog="\b\nExample:\n  crosshead average runs/a runs/b runs/c --out runs/mean")
-def average(
-    bundles: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="BUNDLE", help="Two or more bundles of the same model and tokenizer."
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="New directory for the averaged bundle.")
-    ],
-) -> None:
-    """Average the weights of several bundles into one new bundle."""
-    from crosshead.training.average import average_bundles
-
-    average_bundles(bundles, out, command=shlex.join(["crosshead", *sys.argv[1:]]))
-    put(f"{out}: the mean of {len(bundles)} bundles\n")

@@ -1,6 +1,6 @@
 """Pairs of sentences beside images: the section `[data]`, reading, and the rows of an epoch.
 
-A pair is a caption of an image (`crosshead.data.captions`) that has a source.
+A pair is a caption of an image (`crosshead.data.caption_files`) that has a source.
 """
 
 import json
@@ -13,14 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from crosshead.data.batching import Batch, collate
-from crosshead.data.captions import (
-    CaptionFormat,
-    CaptionRows,
-    ImageTextData,
-    ReadCaption,
-    is_json_lines,
-    numbered_lines,
-)
+from crosshead.data.caption_files import CaptionFormat, ReadCaption, is_json_lines, numbered_lines
+from crosshead.data.captions import CaptionRows, ImageTextData
 from crosshead.data.images import as_floats
 from crosshead.data.section import Names
 from crosshead.errors import DataError

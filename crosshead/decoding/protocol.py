@@ -7,7 +7,7 @@ protocol is structural.
 Axes: `B` sentences, `N` rows (hypotheses) being decoded, `T` tokens, `D` width, `V` vocabulary.
 """
 
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -49,6 +49,30 @@ class DecodingState(Protocol):
         Raises:
             ValueError: If no row is chosen.
         """
+        ...
+
+
+@runtime_checkable
+class JoinableState(DecodingState, Protocol):
+    """A state whose rows may be at different positions, and that other rows can join."""
+
+    def join(self, other: Self) -> Self:
+        """Return a state with the rows of this one, and then those of another.
+
+        The rows may be at different positions and have sources of different lengths. The result of
+        a row does not depend on the others. Both states have been stepped at least once.
+
+        Args:
+            other: The state of the rows that join, of the same model.
+
+        Raises:
+            ValueError: If one of the states has not been stepped, or the rows cannot be joined.
+        """
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the state holds, in bytes."""
         ...
 
 

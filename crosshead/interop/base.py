@@ -98,8 +98,12 @@ class Format:
         load: Loads what `write` has written with the foreign library.
         usage: Lines of Python that load the export and translate. `{path}` stands for its path.
         writes_alone: True if `write` does not need `modules`.
+        writes_with: Further modules that both need.
         suffix: The suffix of an export that is one file, which is then the only file that `write`
             leaves in the directory; empty for a directory.
+        fixed_search: The search of the foreign library, if an export cannot change it.
+        expected: Returns the translations of lines that the library should find with its fixed
+            search. It receives the bundle, the directory of the export and the lines.
     """
 
     name: str
@@ -112,4 +116,7 @@ class Format:
     load: Callable[[TextBundle, Path], Foreign]
     usage: str
     writes_alone: bool = False
+    writes_with: tuple[str, ...] = ()
     suffix: str = ""
+    fixed_search: ForeignSearch | None = None
+    expected: Callable[[TextBundle, Path, Sequence[str]], list[str]] | None = None

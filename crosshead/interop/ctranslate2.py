@@ -41,12 +41,23 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
         kind: The number format of the weights.
         directory: An empty directory.
     """
+    write_model(bundle, kind, directory)
+    for name, data in bundle.files().items():
+        atomic_write(directory / name, data)
+
+
+def write_model(bundle: TextBundle, kind: str, directory: Path) -> None:
+    """Write a bundle's model and its vocabularies.
+
+    Args:
+        bundle: The bundle.
+        kind: The number format of the weights.
+        directory: The directory.
+    """
     spec = _translation_spec(bundle)
     spec.validate()
     spec.optimize(quantization=kind)
     spec.save(str(directory))
-    for name, data in bundle.files().items():
-        atomic_write(directory / name, data)
 
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
@@ -80,11 +91,20 @@ class Loaded:
         )
         logger.info("CTranslate2 computes in %s on this machine", self._translator.compute_type)
 
-    def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
-        """Return the translation of each line, as `Foreign` says."""
+    def translate(self, lines: Sequence[str], search: ForeignSearch, least: int = 0) -> list[str]:
+        """Return the translation of each line, as `Foreign` says.
+
+        Args:
+            lines: The lines.
+            search: The settings of the search.
+            least: The smallest number of tokens of an output.
+        """
         sources = [pieces_of(self._source, ids) for ids in source_ids(self._bundle, lines)]
         found = self._translator.translate_batch(
-            sources, max_batch_size=1024, batch_type="tokens", **_arguments(search)
+            sources,
+            max_batch_size=1024,
+            batch_type="tokens",
+            **{**_arguments(search), "min_decoding_length": least},
         )
         ids = {piece: index for index, piece in enumerate(_vocabulary(self._target))}
         return [self._target.decode([ids[piece] for piece in each.hypotheses[0]]) for each in found]

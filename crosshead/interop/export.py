@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from crosshead import __version__
@@ -86,8 +87,8 @@ def export(
     form = FORMATS[to]
     text = check_expressible(bundle, form)
     chosen = _kind(form, kind)
+    check_place(out, force=force, suffix=form.suffix)
     check_libraries(form, verify=verify)
-    _check_place(out, force=force)
     real = real_path(out)
     make_directory(real.parent)
     hidden = real.with_name(f".{real.name}.{os.getpid()}.tmp")
@@ -96,7 +97,9 @@ def export(
             hidden.mkdir()
             search, comparison = _write(text, form, chosen, hidden, sources, references, verify)
             size = sum(each.stat().st_size for each in hidden.rglob("*") if each.is_file())
-            _move(hidden, real)
+            move(_only_file(hidden) if form.suffix else hidden, real)
+            if form.suffix and comparison is not None:
+                _write_comparison(comparison, form, chosen, real.with_name(beside(real.name)))
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
     return Exported(out, to, chosen, size, search, comparison)
@@ -112,15 +115,17 @@ def check_libraries(form: Format, *, verify: bool) -> None:
     Raises:
         UserError: If one is missing. The message names the extra that installs it.
     """
-    if form.writes_alone and not verify:
-        return
-    missing = [name for name in form.modules if importlib.util.find_spec(name) is None]
+    to_write = {*form.writes_with, *(() if form.writes_alone else form.modules)}
+    needed = to_write | set(form.modules if verify else ())
+    missing = sorted(name for name in needed if importlib.util.find_spec(name) is None)
     if not missing:
         return
-    alone = f", or leave out the verification with {option('no-verify')}"
+    alone = ""
+    if not set(missing) & to_write:
+        alone = f", or leave out the verification with {option('no-verify')}"
     raise UserError(
         f"{form.name} needs {' and '.join(missing)}, which is not installed: pip install "
-        f"'crosshead[{form.extra}]'{alone if form.writes_alone else ''}"
+        f"'crosshead[{form.extra}]'{alone}"
     )
 
 
@@ -135,7 +140,19 @@ def _kind(form: Format, kind: str | None) -> str:
     return kind
 
 
-def _check_place(out: Path, *, force: bool) -> None:
+def check_place(out: Path, *, force: bool, suffix: str = "") -> None:
+    """Check that an export may be written to a place.
+
+    Args:
+        out: The place.
+        force: Whether an earlier export there is replaced.
+        suffix: The suffix that its name needs.
+
+    Raises:
+        UserError: If it may not.
+    """
+    if not out.name.endswith(suffix):
+        raise UserError(f"{out}: expected a name that ends in {suffix}; name another place")
     if not force and (out.is_symlink() or out.exists()):
         raise UserError(
             f"{out} exists already; name another place, or replace it with {option('force')}"
@@ -153,27 +170,51 @@ def _write(
 ) -> tuple[ChosenSearch, Comparison | None]:
     """Write an export into an empty directory and verify it there."""
     form.write(bundle, kind, directory)
-    chosen, comparison = ChosenSearch(usual_search(bundle)), None
+    chosen, comparison = ChosenSearch(form.fixed_search or usual_search(bundle)), None
     if verify:
         foreign = form.load(bundle, directory)
-        comparison = compare_export(bundle, foreign, sources, every_piece=kind == "float32")
+        comparison = compare_export(
+            bundle,
+            foreign,
+            sources,
+            every_piece=kind == "float32",
+            expected=form.expected and partial(form.expected, bundle, directory),
+        )
         check_comparison(comparison, form.types[kind], f"{form.name} {kind}")
         if sources is not None and references is not None:
-            chosen = choose_search(bundle, foreign, sources, references)
-        write_comparison(
-            comparison,
-            directory / VERIFICATION,
-            format=form.name,
-            type=kind,
-            crosshead=__version__,
-        )
+            chosen = choose_search(bundle, foreign, sources, references, fixed=form.fixed_search)
+        if not form.suffix:
+            _write_comparison(comparison, form, kind, directory / VERIFICATION)
     form.write_search(bundle, chosen.search, directory)
     return chosen, comparison
 
 
-def _move(hidden: Path, place: Path) -> None:
-    """Put a finished export in its place, instead of an earlier one."""
-    former = hidden.with_suffix(".old")
+def beside(name: str) -> str:
+    """Return the name of the file with the differences, beside an export that is one file.
+
+    Args:
+        name: The name of the export.
+    """
+    return f"{name}.{VERIFICATION}"
+
+
+def _write_comparison(found: Comparison, form: Format, kind: str, path: Path) -> None:
+    write_comparison(found, path, format=form.name, type=kind, crosshead=__version__)
+
+
+def _only_file(directory: Path) -> Path:
+    [file] = directory.iterdir()
+    return file
+
+
+def move(hidden: Path, place: Path) -> None:
+    """Put a finished export in its place, instead of an earlier one.
+
+    Args:
+        hidden: The finished export.
+        place: Its place.
+    """
+    former = place.with_name(f".{place.name}.{os.getpid()}.old")
     if place.exists():
         place.replace(former)
     hidden.replace(place)

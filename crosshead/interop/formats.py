@@ -6,6 +6,7 @@ A new format takes a module with a `Format` and a line in `FORMATS`.
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import ConfigError
+from crosshead.interop.argos import ARGOS
 from crosshead.interop.base import Format
 from crosshead.interop.ctranslate2 import CTRANSLATE2
 from crosshead.interop.huggingface import HUGGINGFACE
@@ -13,6 +14,7 @@ from crosshead.interop.options import OPTIONS
 
 FORMATS: dict[str, Format] = {
     "ctranslate2": CTRANSLATE2,
+    "argos": ARGOS,
     "huggingface": HUGGINGFACE,
 }
 """The formats by the value of `--to`."""

@@ -82,6 +82,13 @@ def _tagged(bundle: Bundle) -> bool:
     return isinstance(bundle, TextBundle) and bool(bundle.config.target_languages)
 
 
+def _without_codes(bundle: Bundle) -> bool:
+    if not isinstance(bundle, TextBundle) or bundle.config.model.vocabularies == 1:
+        return False
+    config = bundle.config
+    return None in (config.source_language, config.target_language) and not config.target_languages
+
+
 def _samples(bundle: Bundle) -> bool:
     return isinstance(bundle, TextBundle) and bundle.config.decode.sample
 
@@ -132,6 +139,7 @@ _ALL = (
     *(_tokenizer(kind) for kind in ("bpe", "unigram", "words", "characters", "bytes")),
     Option("tokenizer.joint = false", _separate, {"tie": "none"}, {"joint": False}),
     Option("several target languages", _tagged, {}, {"special": ["<2de>", "<2fr>"]}),
+    Option("unknown languages", _without_codes),
     Option("decode.sample = true", _samples),
 )
 

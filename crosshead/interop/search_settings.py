@@ -66,7 +66,11 @@ def usual_search(bundle: TextBundle) -> ForeignSearch:
 
 
 def choose_search(
-    bundle: TextBundle, foreign: Foreign, sources: Sequence[str], references: Sequence[str]
+    bundle: TextBundle,
+    foreign: Foreign,
+    sources: Sequence[str],
+    references: Sequence[str],
+    fixed: ForeignSearch | None = None,
 ) -> ChosenSearch:
     """Return the settings whose translations score nearest to crosshead's on validation data.
 
@@ -75,9 +79,10 @@ def choose_search(
         foreign: The export.
         sources: Validation lines. The first `MOST_PAIRS` are translated.
         references: Their translations.
+        fixed: The settings if there is no choice; their BLEU is measured.
     """
     sources, references = sources[:MOST_PAIRS], references[:MOST_PAIRS]
-    usual = usual_search(bundle)
+    usual = fixed or usual_search(bundle)
 
     def bleu(translations: list[str]) -> float:
         [score] = corpus_scores(translations, references, ["bleu"])
@@ -87,7 +92,8 @@ def choose_search(
     languages = bundle.config.target_languages
     own = bleu((translator.into(languages[0]) if languages else translator)(sources))
     # A single hypothesis has nothing to be compared with: the penalty changes nothing.
-    penalties = PENALTIES if usual.beam > 1 else (usual.length_penalty,)
+    choice = fixed is None and usual.beam > 1
+    penalties = PENALTIES if choice else (usual.length_penalty,)
     found = []
     for penalty in penalties:
         search = ForeignSearch(usual.beam, penalty, usual.max_length)

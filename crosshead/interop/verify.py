@@ -1,12 +1,13 @@
 """Verification of an export: the foreign library computes the same as crosshead.
 
 Two things are compared: the log-probability of every token of given translations, and the texts
-that both searches find without a length penalty, which both define in the same way.
+that both searches find. The searches have no length penalty, because libraries define it
+differently.
 """
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -106,7 +107,12 @@ def source_ids(bundle: TextBundle, lines: Sequence[str]) -> list[list[int]]:
 
 
 def compare_export(
-    bundle: TextBundle, foreign: Foreign, lines: Sequence[str] | None, *, every_piece: bool
+    bundle: TextBundle,
+    foreign: Foreign,
+    lines: Sequence[str] | None,
+    *,
+    every_piece: bool,
+    expected: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> Comparison:
     """Compare an export with its model.
 
@@ -115,6 +121,9 @@ def compare_export(
         foreign: The export.
         lines: Validation lines, or None to make some up.
         every_piece: Whether pairs that contain every piece of both vocabularies are scored, too.
+        expected: Function from lines to the translations that the foreign library should find, if
+            its search is none of crosshead's; by default both search with the bundle's beam and
+            without a length penalty.
 
     Returns:
         The differences.
@@ -137,17 +146,21 @@ def compare_export(
             for theirs, ours in zip(row, expected, strict=True)
         ]
     )
-    ended = [row for row, best in enumerate(own) if best.finished]
-    texts = foreign.translate([chosen[row] for row in ended], search) if ended else []
     decode = bundle.target_tokenizer.decode
-    same = sum(text == decode(own[row].tokens) for row, text in zip(ended, texts, strict=True))
+    rows = [row for row, best in enumerate(own) if best.finished]
+    if expected is None:
+        wanted = [decode(own[row].tokens) for row in rows]
+    else:
+        wanted = expected([chosen[row] for row in rows])
+    texts = foreign.translate([chosen[row] for row in rows], search) if rows else []
+    same = sum(text == right for text, right in zip(texts, wanted, strict=True))
     return Comparison(
         lines=len(chosen),
         made_up=lines is None,
         tokens=len(differences),
         largest_difference=float(differences.max()),
         mean_difference=float(differences.mean()),
-        identical=same / len(ended) if ended else None,
+        identical=same / len(rows) if rows else None,
         beam=search.beam,
     )
 

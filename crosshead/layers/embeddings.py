@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from crosshead.attention.dropout import Dropout
+from crosshead.attention.kv_cache import Positions
+from crosshead.attention.positions import last_position, rows_of
 from crosshead.errors import UserError
 from crosshead.vocabulary import CUT, PAD
 
@@ -30,22 +32,28 @@ class LearnedPositions(nn.Module):
         self.table = nn.Parameter(torch.empty(max_length, d_model))
         nn.init.normal_(self.table, std=d_model**-0.5 if std is None else std)
 
-    def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
-        """Return the vectors of positions `start` to `start + length - 1`, "T D".
+    def forward(
+        self, start: Positions, length: int
+    ) -> Float[Tensor, "T D"] | Float[Tensor, "N T D"]:
+        """Return the vectors of positions `start` to `start + length - 1`.
 
         Args:
-            start: The first position, counted from 0.
+            start: The first position, counted from 0, or the first one of each row.
             length: Number of positions, T.
+
+        Returns:
+            Vectors, "T D", or "N T D" for rows that start at different positions.
 
         Raises:
             UserError: If a position lies beyond the end of the table.
         """
-        if start + length > self.table.shape[0]:
+        end = last_position(start) + length
+        if end > self.table.shape[0]:
             raise UserError(
-                f"a sequence of {start + length} tokens is longer than the {self.table.shape[0]} "
+                f"a sequence of {end} tokens is longer than the {self.table.shape[0]} "
                 "learned positions of this model (model.max_length); shorten or split it"
             )
-        return self.table[start : start + length]
+        return rows_of(self.table, start, length)
 
 
 class Embeddings(nn.Module):
@@ -78,12 +86,12 @@ class Embeddings(nn.Module):
         self.scale = math.sqrt(weight.shape[1]) if scale is None else scale
         self.dropout = Dropout(dropout)
 
-    def forward(self, tokens: Int[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T D"]:
+    def forward(self, tokens: Int[Tensor, "B T"], start: Positions = 0) -> Float[Tensor, "B T D"]:
         """Return the vectors of tokens, "B T D".
 
         Args:
             tokens: Token ids, "B T". In training some may be `CUT`.
-            start: The position of the first token, counted from 0.
+            start: The position of the first token, counted from 0, or of the first in each row.
         """
         vectors = self._of_tokens(tokens) * self.scale
         if self.positions is not None:

@@ -36,6 +36,20 @@ class RecurrentDecoderState(NamedTuple):
         extra_input = None if self.extra_input is None else self.extra_input[rows]
         return RecurrentDecoderState(tuple(part[:, rows] for part in self.hidden), extra_input)
 
+    def join(self, other: "RecurrentDecoderState") -> "RecurrentDecoderState":
+        """Return the state of these rows, and then those of another state."""
+        hidden = zip(self.hidden, other.hidden, strict=True)
+        extra_input = None
+        if self.extra_input is not None and other.extra_input is not None:
+            extra_input = torch.cat([self.extra_input, other.extra_input])
+        return RecurrentDecoderState(tuple(torch.cat(pair, dim=1) for pair in hidden), extra_input)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the state in bytes."""
+        extra_input = 0 if self.extra_input is None else self.extra_input.nbytes
+        return sum(part.nbytes for part in self.hidden) + extra_input
+
 
 class RecurrentDecoder(nn.Module, ABC):
     """The interface of decoders: encoded source and target embeddings in, hidden states out."""

@@ -30,7 +30,7 @@ from torch.nn import functional as F
 
 from crosshead.attention.attend import Attention, attend
 from crosshead.attention.dropout import Dropout
-from crosshead.attention.kv_cache import KeyValues
+from crosshead.attention.kv_cache import KeyValues, Positions
 from crosshead.attention.masks import padding_mask
 from crosshead.attention.scores import Dot, ProjectedAdditive, Score
 from crosshead.config import MOST_KERNEL, MOST_LAYERS, MOST_POSITIONS
@@ -237,17 +237,35 @@ class ConvolutionalState:
     Attributes:
         memory: The encoded sources.
         last_inputs: The inputs of every layer at the last `P = kernel - 1` positions, "N P D".
-        length: Number of tokens so far.
+        length: Number of tokens so far, or the number of each row.
     """
 
     memory: SentenceMemory
     last_inputs: Sequence[Float[Tensor, "N P D"]]
-    length: int = 0
+    length: Positions = 0
 
     def select(self, rows: Int[Tensor, " M"]) -> "ConvolutionalState":
         """Return a state whose row i continues row `rows[i]`: see `SentenceMemory.select`."""
         memory = self.memory.select(rows)
-        return ConvolutionalState(memory, [each[rows] for each in self.last_inputs], self.length)
+        length = self.length if isinstance(self.length, int) else self.length[rows]
+        return ConvolutionalState(memory, [each[rows] for each in self.last_inputs], length)
+
+    def join(self, other: "ConvolutionalState") -> "ConvolutionalState":
+        """Return a state with the rows of this one, and then those of another."""
+        inputs = zip(self.last_inputs, other.last_inputs, strict=True)
+        lengths = [
+            torch.zeros(len(part.last_inputs[0]), dtype=torch.long, device=part.memory.mask.device)
+            + part.length
+            for part in (self, other)
+        ]
+        return ConvolutionalState(
+            self.memory.join(other.memory), [torch.cat(pair) for pair in inputs], torch.cat(lengths)
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the state in bytes."""
+        return self.memory.nbytes + sum(part.nbytes for part in self.last_inputs)
 
 
 class Convolutional(SequenceModel):

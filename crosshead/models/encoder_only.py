@@ -10,7 +10,8 @@ from crosshead.attention.attend import Attention
 from crosshead.attention.masks import padding_mask
 from crosshead.models.attention_kinds import PositionsName
 from crosshead.models.base import AttentionKind
-from crosshead.models.stack import residual_init_scale, self_attention, self_mask
+from crosshead.models.patterns import self_mask
+from crosshead.models.stack import residual_init_scale, self_attention
 from crosshead.models.text_stack import TextStack, TextStackConfig
 from crosshead.vocabulary import PAD
 

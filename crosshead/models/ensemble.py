@@ -32,6 +32,20 @@ class EnsembleState:
         """
         return type(self)(tuple(state.select(rows) for state in self.members))
 
+    def join(self, other: Self) -> Self:
+        """Return a state with the rows of this one, and then those of another.
+
+        Args:
+            other: The other state, of the same members.
+        """
+        pairs = zip(self.members, other.members, strict=True)
+        return type(self)(tuple(mine.join(new) for mine, new in pairs))
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all members' states in bytes."""
+        return sum(state.nbytes for state in self.members)
+
 
 class Ensemble(SequenceModel):
     """Several autoregressive models as one: the mean of their next-token distributions.

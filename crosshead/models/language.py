@@ -12,12 +12,8 @@ from crosshead.attention.attend import Attention
 from crosshead.attention.kv_cache import DecodingCache, KVCache, NoCache
 from crosshead.models.attention_kinds import PositionsName
 from crosshead.models.base import AttentionKind, SequenceModel
-from crosshead.models.stack import (
-    cache_window,
-    causal_mask,
-    residual_init_scale,
-    self_attention,
-)
+from crosshead.models.patterns import cache_window, causal_mask
+from crosshead.models.stack import residual_init_scale, self_attention
 from crosshead.models.text_stack import TextStack, TextStackConfig
 
 

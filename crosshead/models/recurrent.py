@@ -161,6 +161,15 @@ class RecurrentState:
         """Return a state whose row i continues row `rows[i]`: see `SentenceMemory.select`."""
         return RecurrentState(self.memory.select(rows), self.decoder.select(rows))
 
+    def join(self, other: "RecurrentState") -> "RecurrentState":
+        """Return a state with the rows of this one, and then those of another."""
+        return RecurrentState(self.memory.join(other.memory), self.decoder.join(other.decoder))
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the state in bytes."""
+        return self.memory.nbytes + self.decoder.nbytes
+
 
 class Recurrent(SequenceModel):
     """A recurrent encoder-decoder, with one of several kinds of attention or without attention.

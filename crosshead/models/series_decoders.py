@@ -21,12 +21,8 @@ from crosshead.layers.rnn import Cell, RecurrentStack
 from crosshead.models.base import AttentionKind
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
 from crosshead.models.patch_forecaster import SeriesStackConfig
-from crosshead.models.stack import (
-    added_positions,
-    causal_mask,
-    decoder_stack,
-    encoder_stack,
-)
+from crosshead.models.patterns import causal_mask
+from crosshead.models.stack import added_positions, decoder_stack, encoder_stack
 
 
 class SeriesTransformerConfig(SeriesStackConfig):

@@ -54,3 +54,56 @@ class SentenceMemory:
             return SentenceMemory(self.layers, self.mask, rows_per_sentence)
         layers = [KeyValues(keys[kept], values[kept]) for keys, values in self.layers]
         return SentenceMemory(layers, self.mask[kept], rows_per_sentence)
+
+    def join(self, other: "SentenceMemory") -> "SentenceMemory":
+        """Return the memory of these sentences, and then those of another memory.
+
+        Sources get padding up to the longest one of both. Padding beyond it is dropped. If the
+        sentences of the two have different numbers of rows, every row gets a copy.
+
+        Args:
+            other: The other memory, of the same layers.
+        """
+        if self.rows_per_sentence != other.rows_per_sentence:
+            return self._apart().join(other._apart())
+        longest = max(_longest(part.mask) for part in (self, other))
+        layers = [
+            KeyValues(*(_stacked(pair, longest, axis=2) for pair in zip(mine, new, strict=True)))
+            for mine, new in zip(self.layers, other.layers, strict=True)
+        ]
+        mask = _stacked((self.mask, other.mask), longest, axis=3)
+        return SentenceMemory(layers, mask, self.rows_per_sentence)
+
+    def _apart(self) -> "SentenceMemory":
+        """Return the memory with a copy for every row."""
+
+        def copies(part: Tensor) -> Tensor:
+            return part.repeat_interleave(self.rows_per_sentence, dim=0)
+
+        layers = [KeyValues(*(copies(part) for part in layer)) for layer in self.layers]
+        return SentenceMemory(layers, copies(self.mask))
+
+    @property
+    def nbytes(self) -> int:
+        """The size of keys, values and mask in bytes; a tensor that is both counts once."""
+        tensors = [self.mask, *(part for layer in self.layers for part in layer)]
+        return sum({part.data_ptr(): part.nbytes for part in tensors}.values())
+
+
+def _longest(mask: Bool[Tensor, "B 1 1 S"]) -> int:
+    """Return the length of the longest source, 1 or more."""
+    columns = mask.any(dim=0).flatten().nonzero()
+    return int(columns[-1]) + 1 if len(columns) else 1
+
+
+def _stacked(parts: tuple[Tensor, Tensor], length: int, axis: int) -> Tensor:
+    """Stack two tensors, cut or filled up with zeros to a length along an axis."""
+    shape = list(parts[0].shape)
+    shape[0], shape[axis] = sum(part.shape[0] for part in parts), length
+    stacked = parts[0].new_zeros(shape)
+    first = 0
+    for part in parts:
+        kept = part.narrow(axis, 0, min(length, part.shape[axis]))
+        stacked[first : first + len(part)].narrow(axis, 0, kept.shape[axis]).copy_(kept)
+        first += len(part)
+    return stacked

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal, Self
 
-import torch
 from pydantic import Field, model_validator
 from torch import nn
 
-from crosshead.attention.masks import EvaluatedMask, Mask, causal, dilated, fixed, strided, window
+from crosshead.attention.masks import Mask, dilated, fixed, strided, window
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.config import MOST_HEADS, MOST_INNER, MOST_POSITIONS, MOST_WIDTH
 from crosshead.layers.addnorm import ADD_NORM, AddNorm
@@ -29,6 +28,16 @@ from crosshead.models.base import ModelConfig
 
 Activation = Literal["relu", "gelu", "gelu-tanh", "swish"]
 """The activations of the feed-forward network; "gelu-tanh" is an approximation of "gelu"."""
+
+
+PATTERNS: dict[str, tuple[tuple[str, ...], Callable[..., Mask] | None]] = {
+    "full": ((), None),
+    "window": (("radius",), window),
+    "dilated": (("radius", "dilation"), dilated),
+    "strided": (("stride",), strided),
+    "fixed": (("stride", "columns"), fixed),
+}
+"""The settings of each pattern, and the function that makes its mask from them."""
 
 
 class StackConfig(ModelConfig):
@@ -143,13 +152,13 @@ class StackConfig(ModelConfig):
 
     @model_validator(mode="after")
     def _check_pattern(self) -> Self:
-        used, _ = _PATTERNS[self.pattern]
+        used, _ = PATTERNS[self.pattern]
         for name in ("radius", "dilation", "stride", "columns"):
             given = getattr(self, name)
             if given is None and name in used:
                 raise ValueError(f"pattern {self.pattern!r} needs {name}: give a number")
             if given is not None and name not in used:
-                users = " or ".join(repr(each) for each in _PATTERNS if name in _PATTERNS[each][0])
+                users = " or ".join(repr(each) for each in PATTERNS if name in PATTERNS[each][0])
                 raise ValueError(
                     f"{name} {given} has no meaning for pattern {self.pattern!r}; leave it out, or "
                     f"choose pattern {users}"
@@ -365,72 +374,3 @@ def build_attention(config: StackConfig, gain: float, parts: AttentionParts) -> 
         dropout=config.attention_dropout,
         output_gain=gain,
     )
-
-
-def self_mask(config: StackConfig, mask: Mask) -> Mask:
-    """Return the self-attention mask: the pairs of `mask` that the pattern also allows.
-
-    Args:
-        config: The shape, with its pattern.
-        mask: The causal mask or the padding mask.
-
-    Returns:
-        The mask.
-    """
-    pattern = _pattern(config)
-    return mask if pattern is None else mask & pattern
-
-
-def _pattern(config: StackConfig) -> Mask | None:
-    """Return the mask of the pattern alone; None for the pattern "full"."""
-    used, pattern = _PATTERNS[config.pattern]
-    return None if pattern is None else pattern(*(getattr(config, name) for name in used))
-
-
-def causal_mask(
-    config: StackConfig, new: int, before: int, device: torch.device
-) -> EvaluatedMask | None:
-    """Return the causal self-attention mask of new positions after cached ones.
-
-    Args:
-        config: The shape, with its pattern.
-        new: Number of new positions.
-        before: Number of visible positions in the cache. The cache may have dropped older ones.
-        device: Device of the mask.
-
-    Returns:
-        The evaluated mask. None if every cached position is visible: for a single new position
-        without a pattern, or with a window that covers all.
-    """
-    all_near = config.pattern == "window" and before <= (config.radius or 0)
-    if new == 1 and (config.pattern == "full" or all_near):
-        return None
-    mask = self_mask(config, causal)
-    return mask.evaluate(new, before + new, offset=before, device=device)
-
-
-def cache_window(config: StackConfig) -> int | None:
-    """Return the number of earlier positions that self-attention can see; None for all.
-
-    A `DecodingCache` may drop older positions, because a pattern with a limit depends on distances
-    alone.
-
-    Args:
-        config: The shape, with its pattern.
-
-    Returns:
-        The number of positions.
-    """
-    if config.radius is None:
-        return None
-    return config.radius * (config.dilation or 1)
-
-
-_PATTERNS: dict[str, tuple[tuple[str, ...], Callable[..., Mask] | None]] = {
-    "full": ((), None),
-    "window": (("radius",), window),
-    "dilated": (("radius", "dilation"), dilated),
-    "strided": (("stride",), strided),
-    "fixed": (("stride", "columns"), fixed),
-}
-"""The settings of each pattern, and the function that makes its mask from them."""

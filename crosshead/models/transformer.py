@@ -20,15 +20,13 @@ from crosshead.layers.embeddings import Embeddings, embedding_weight, source_and
 from crosshead.layers.encoder import EncoderLayer
 from crosshead.layers.layer_stack import LayerStack
 from crosshead.models.base import AttentionKind, SequenceModel, TokenModelConfig
+from crosshead.models.patterns import cache_window, causal_mask, decoding_mask, self_mask
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.models.stack import (
     StackConfig,
     added_positions,
-    cache_window,
-    causal_mask,
     decoder_stack,
     encoder_stack,
-    self_mask,
 )
 from crosshead.vocabulary import BOS, PAD
 
@@ -90,6 +88,18 @@ class TransformerState:
         """Return a state whose row i continues row `rows[i]`: see `SentenceMemory.select`."""
         memory = self.memory.select(rows)
         return TransformerState(memory, [cache.select(rows) for cache in self.caches])
+
+    def join(self, other: "TransformerState") -> "TransformerState":
+        """Return a state with the rows of this one, and then those of another."""
+        caches = zip(self.caches, other.caches, strict=True)
+        return TransformerState(
+            self.memory.join(other.memory), [mine.join(new) for mine, new in caches]
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the state in bytes."""
+        return self.memory.nbytes + sum(cache.nbytes for cache in self.caches)
 
 
 class EncoderDecoder(SequenceModel):
@@ -177,8 +187,8 @@ class EncoderDecoder(SequenceModel):
         Returns:
             The last hidden state of each row, "N D", and the new state. No gradient passes.
         """
-        cache, new = state.caches[0], tokens.shape[1]
-        mask = causal_mask(self.config, new, cache.visible, tokens.device)
+        cache = state.caches[0]
+        mask = decoding_mask(self.config, tokens.shape[1], cache, tokens.device)
         x = self.target_embeddings(tokens, start=cache.length)
         stack = zip(self.decoder.layers, state.caches, state.memory.layers, strict=True)
         for layer, cache, memory in stack:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crosshead.data.captions import read_caption_set
+from crosshead.data.caption_sets import read_caption_set
 from crosshead.data.scenes import IMAGES, read_regions, write_scenes
 from crosshead.decoding.search import DecodeConfig
 from crosshead.evaluation.captions import caption_scores

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crosshead.data.ambiguous import AMBIGUOUS, ambiguous_right, is_ambiguous, write_ambiguous
-from crosshead.data.captions import CaptionSet, read_caption_set
+from crosshead.data.caption_sets import CaptionSet, read_caption_set
 from crosshead.data.image_pairs import PAIRS, other_images
 from crosshead.data.scenes import IMAGES
 from crosshead.decoding.search import DecodeConfig

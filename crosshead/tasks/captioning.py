@@ -1,84 +1,36 @@
 """Captioning: models that describe images in words."""
 
-import dataclasses
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from pydantic import SerializeAsAny, ValidationInfo, model_validator
-from torch import Tensor
+from pydantic import SerializeAsAny, model_validator
 
 from crosshead.bundle.base import Bundle
-from crosshead.bundle.card import CardFile
-from crosshead.bundle.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
-from crosshead.config import called
-from crosshead.data.batching import plan_in_order
-from crosshead.data.captions import (
-    CAPTIONS,
-    NOT_DESCRIBED,
-    CaptionData,
-    CaptionFormat,
-    CaptionRows,
-    CaptionSet,
-    ImageTextData,
-    hold_out,
-    read_caption_set,
-    shown_counts,
-)
+from crosshead.bundle.image_text_bundle import ImageTextBundle
+from crosshead.data.caption_files import CAPTIONS
+from crosshead.data.caption_sets import CaptionSet
+from crosshead.data.captions import CaptionData, CaptionRows
 from crosshead.data.text.learning import learn_tokenizer
-from crosshead.data.text.tokenizers import MOST_PIECES, load_tokenizer, token_ids
-from crosshead.decoding.search import DecodeConfig, search_name
+from crosshead.data.text.tokenizers import load_tokenizer, token_ids
+from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import DataError
-from crosshead.evaluation.captions import caption_scores, multi_bleu
-from crosshead.models.base import Model
-from crosshead.models.image_encoder import ImageShape, ImageStackConfig
-from crosshead.models.registry import build_image_text_model
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.captioner import ImageCaptioner
-from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
-from crosshead.recipe.text_recipe import TokenRecipe
-from crosshead.system.lines import file_sha256, iter_lines
-from crosshead.system.progress import counted
 from crosshead.tasks.base import Say
 from crosshead.tasks.corpus import Stopped
-from crosshead.tasks.token_corpus import TokenCorpus
-from crosshead.tasks.token_task import TokenTask
-from crosshead.tasks.usability import Findings, exactness, translation_findings
-from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
-
-BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy")
-EXACT = Metric("exact", "exact match, %", higher_is_better=True, search="greedy")
-
-_EXAMPLE_SIZE = 64
-"""The size of the images of the models in the table of presets."""
-
-
-class ImageTextRecipe(TokenRecipe):
-    """A run on images with text."""
-
-    data: SerializeAsAny[ImageTextData]
-
-    @model_validator(mode="after")
-    def _check_images(self, info: ValidationInfo) -> Self:
-        assert isinstance(self.model, ImageStackConfig)
-        if self.data.image_size is not None:
-            ImageShape(self.data.image_size).patches(self.model.patch_size)
-        most, longest = self.model.most_positions, self.data.max_length
-        if most is not None and longest + 1 > most:
-            raise ValueError(
-                f"{called('data.max_length', info)} {longest} (and the end token) is "
-                f"more than the {most} learned positions of model.max_length; lower the first or "
-                "raise the second"
-            )
-        if self.tokenizer.sampling:
-            raise ValueError("tokenizer.sampling is for translation without images; leave it out")
-        return self
+from crosshead.tasks.image_text import (
+    ImageTextCorpus,
+    ImageTextRecipe,
+    ImageTextTask,
+    ImageTextValidator,
+    card_files,
+    read_sets,
+)
+from crosshead.tasks.validation import Validator
 
 
 class CaptioningRecipe(ImageTextRecipe):
@@ -94,100 +46,19 @@ class CaptioningRecipe(ImageTextRecipe):
 
 
 @dataclass(frozen=True)
-class CaptionCorpus(TokenCorpus):
+class CaptionCorpus(ImageTextCorpus):
     """Images and tokenized captions."""
 
-    train: CaptionSet
-    valid: CaptionSet
-    train_rows: CaptionRows
-    valid_rows: CaptionRows
-    rows: Sequence[int]
-    """The place in `train.captions` of each training row."""
-    held_out: bool
-    """True if the validation images were held out of the training images."""
-
-    kind: ClassVar[type[Bundle]] = ImageTextBundle
     unit, unit_name = "caption", "captions"
-
-    @property
-    def size(self) -> int:
-        """The number of training captions."""
-        return len(self.train_rows.images)
 
     @property
     def longest_input(self) -> int:
         """The number of patches of an image."""
         return self.train_rows.patches
 
-    @property
-    def image_size(self) -> int:
-        """Height and width of the images in pixels."""
-        return int(self.train.pixels.shape[1])
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """The patches and the tokens of all captions."""
-        return self.train_rows.lengths
-
-    def epochs(self, recipe: Recipe) -> Callable[[int], CaptionRows]:
-        """Return a function that gives all captions for every epoch."""
-        return lambda epoch: self.train_rows
-
-    def sha256(self) -> str:
-        """Return the checksum of all images and captions."""
-        found = hashlib.sha256()
-        for rows in (self.train_rows, self.valid_rows):
-            found.update(np.ascontiguousarray(rows.pixels).tobytes())
-            found.update(json.dumps([list(rows.images), self.texts(rows)]).encode())
-        return found.hexdigest()
-
     def texts(self, rows: CaptionRows) -> list[Any]:
-        """Return the ids of rows for the checksum.
-
-        Args:
-            rows: The rows.
-        """
+        """Return the ids of captions for the checksum."""
         return [ids for _, ids in rows.examples]
-
-    def origin(self, row: int) -> str:
-        """Return the file and the line of a caption."""
-        caption = self.train.captions[self.rows[row]]
-        return f"{caption.file}:{caption.line}"
-
-    def opening(self, data: ImageTextData) -> list[str]:
-        """Return the numbers of images and captions, and what was left out."""
-        size = self.image_size
-        first = (
-            f"{shown_counts(self.train, self.unit)} to train on, {size} x {size} pixels in "
-            f"{self.train_rows.patches} patches; validation: {self.validation(data)}"
-        )
-        lines = self.train.left_out.lines()
-        if not self.held_out:  # images of one part have no caption in the files of the other
-            lines = [
-                line for line in [*lines, *self.valid.left_out.lines()] if NOT_DESCRIBED not in line
-            ]
-        longer = len(self.train.captions) - self.size
-        if longer:
-            lines.append(
-                f"left out: {counted(longer, self.unit)} of more than data.max_length "
-                f"{data.max_length} tokens"
-            )
-        return [first, *lines]
-
-    def validation(self, data: ImageTextData) -> str:
-        """Return a clause about the validation set."""
-        found = shown_counts(self.valid, self.unit)
-        if self.held_out:
-            return f"{found} held out"
-        return f"{found} of {', '.join(data.valid_files)}"
-
-    def left_out(self) -> dict[str, int]:
-        """Return the number of captions and images left out of training, by reason."""
-        counts = self.train.left_out.counts()
-        if not self.held_out:
-            counts.pop(f"{NOT_DESCRIBED}{self.unit}", None)
-        longer = len(self.train.captions) - self.size
-        return {**counts, **({"too long": longer} if longer else {})}
 
     def records(self, epoch: CaptionRows, rows: Sequence[int]) -> tuple[str, str]:
         """Return captions as JSON Lines, and the options to train on them."""
@@ -197,30 +68,6 @@ class CaptionCorpus(TokenCorpus):
             for each in found
         ]
         return "\n".join(lines) + "\n", "--captions, with the same --images"
-
-    def bundle_config(self, recipe: ImageTextRecipe, longest_input: int) -> ImageTextBundleConfig:  # type: ignore[override]
-        """Return the tokenizers, the size of the images and the search."""
-        return ImageTextBundleConfig(
-            task=recipe.model.task,
-            model=recipe.model,
-            joint_tokenizer=recipe.tokenizer.joint,
-            source_vocabulary=self.source_tokenizer.vocab_size,
-            target_vocabulary=self.target_tokenizer.vocab_size,
-            longest_source=longest_input,
-            longest_target=int(self.train_rows.lengths[:, 1].max()),
-            image_size=self.image_size,
-            decode=recipe.decode,
-            profile=self.profile,
-        )
-
-    def bundle(self, config: Any, model: Any) -> ImageTextBundle:
-        """Return the bundle of a model, with the tokenizers."""
-        return ImageTextBundle(config, model, self.source_tokenizer, self.target_tokenizer)
-
-    def completed(self, recipe: ImageTextRecipe) -> ImageTextRecipe:  # type: ignore[override]
-        """Return the recipe with the chosen vocabulary size and image size."""
-        data = recipe.data.model_copy(update={"image_size": self.image_size})
-        return recipe.model_copy(update={"tokenizer": self.tokenizer, "data": data})
 
 
 def read_corpus(
@@ -285,136 +132,36 @@ def read_corpus(
     )
 
 
-def read_sets(
-    recipe: ImageTextRecipe,
-    base: ImageTextBundle | None,
-    kind: CaptionFormat,
-    flag: str,
-    check: Callable[[], None],
-) -> tuple[CaptionSet, CaptionSet, int]:
-    """Read the images of a recipe and their texts.
-
-    Args:
-        recipe: The settings of the run.
-        base: The bundle that training starts from, whose image size is kept, or None.
-        kind: The kind of the files of texts.
-        flag: The name of the option for these files, without dashes.
-        check: Called several times a second; an exception from it ends the call.
-
-    Returns:
-        The training set, the validation set, and the number of patches of an image.
-
-    Raises:
-        DataError: If the images or the texts cannot be used.
-    """
-    data = recipe.data
-    if not data.images or not data.text_files:
-        raise DataError(
-            f"no training data: give a folder of images (--images) and a file of {flag} (--{flag})"
-        )
-    if base is not None and data.image_size not in (None, base.config.image_size):
-        raise DataError(
-            f"data.image_size is {data.image_size}, and the bundle has {base.config.image_size}; "
-            "fine-tuning keeps it: leave it out"
-        )
-    size = data.image_size if base is None else base.config.image_size
-    train = read_caption_set(data.images, data.text_files, size, check, kind)
-    assert isinstance(recipe.model, ImageStackConfig)
-    try:
-        patches = ImageShape(int(train.pixels.shape[1])).patches(recipe.model.patch_size)
-    except ValueError as error:
-        raise DataError(str(error)) from None
-    if not data.valid_files:
-        return *hold_out(train, data.valid_size, recipe.train.seed, kind), patches
-    size = int(train.pixels.shape[1])
-    return train, read_caption_set(data.images, data.valid_files, size, check, kind), patches
-
-
-def card_files(data: ImageTextData) -> list[CardFile]:
-    """Return the files of text, for the model card.
-
-    Args:
-        data: The section `[data]` of the recipe.
-    """
-    return [
-        CardFile(name, sum(1 for _ in iter_lines(Path(name))), file_sha256(Path(name)))
-        for name in data.text_files
-    ]
-
-
-class CaptioningValidator(Validator[ImageTextRecipe, CaptionCorpus, ImageTextBundle]):
+class CaptioningValidator(ImageTextValidator):
     """Validates by the loss of the references, and by BLEU and exact match of greedy captions."""
 
-    labels: ClassVar[tuple[str, str, str]] = ("image", "output", "reference")
-    """The names of the parts of a sample."""
+    labels = "image", "output", "reference"
 
     def inputs(self) -> list[str]:
-        """Return a text for each input of the validation set: the name of the image."""
+        """Return the name of each image."""
         return self.corpus.valid.names
 
     def references(self) -> list[list[str]]:
-        """Return the references of each input."""
+        """Return the captions of each image."""
         return self.corpus.valid.references()
 
     def outputs(self, decode: DecodeConfig) -> list[str]:
-        """Return the best output for each input.
-
-        Args:
-            decode: The settings of the search.
-        """
+        """Return the best caption of each image."""
         found = ImageCaptioner(self.bundle).search(
             self.corpus.valid.pixels, decode, progress=lambda share: self.stop_if_asked()
         )
         return [best[0].text for best in found]
 
-    def search_description(self) -> str:
-        """Return a short description of the search for captions."""
-        return search_name(self.recipe.decode)
 
-    def validate(self, weights: dict[str, Tensor]) -> Validation:
-        """Return the loss of the references, and BLEU and exact match of greedy captions."""
-        self.bundle_of(weights)
-        rows = self.corpus.valid_rows
-        lengths = rows.lengths
-        most = max(self.recipe.train.batch_tokens, int(lengths.max()))
-        plan = plan_in_order(lengths, most)
-        means = self.means(rows.collate(each.tolist()) for each in plan)
-        found, references = self.outputs(DecodeConfig(beam=1)), self.references()
-        exact = sum(text in wanted for text, wanted in zip(found, references, strict=True))
-        scores = {"bleu": multi_bleu(found, references), "exact": 100 * exact / len(found)}
-        return Validation({**means, **scores})
-
-    def findings(self, weights: dict[str, Tensor]) -> Findings:
-        """Return the scores on the validation set by the search of the recipe, and samples."""
-        self.bundle_of(weights)
-        inputs, references = self.inputs(), self.references()
-        found = self.outputs(self.recipe.decode)
-        scores = caption_scores(found, references)
-        firsts = [each[0] for each in references]
-        findings = translation_findings(scores, inputs, found, firsts, self.labels)
-        remarks = exactness(scores[0], counted(len(found), "image"))
-        enough = not findings.faults
-        return dataclasses.replace(findings, remarks=remarks, scores_enough=enough)
-
-    @property
-    def validations_to_score(self) -> float:
-        """The estimated duration of the end of the run, in validations."""
-        return float(self.recipe.decode.beam)
-
-
-class CaptioningTask(TokenTask):
+class CaptioningTask(ImageTextTask):
     """Captioning of images."""
 
     name: ClassVar[str] = "captioning"
     recipe: ClassVar[type[Recipe]] = CaptioningRecipe
-    bundle: ClassVar[type[Bundle]] = ImageTextBundle
     pipeline: ClassVar[type[Pipeline]] = ImageCaptioner
     validator: ClassVar[type[Validator[Any, Any, Any]]] = CaptioningValidator
-    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, BLEU, EXACT)
-    chooses: ClassVar[str] = "bleu"
     architecture: ClassVar[str] = "captioner"
     check_data: ClassVar[str] = "check that each caption describes its image"
-    validation_bound: ClassVar[str] = "decode.batch_tokens"
 
     def recognizes(self, data: Mapping[str, Any]) -> bool:
         """Return whether `[data]` names captions."""
@@ -431,15 +178,3 @@ class CaptioningTask(TokenTask):
         """Read images and captions: see `read_corpus`."""
         assert base is None or isinstance(base, ImageTextBundle)
         return read_corpus(recipe, base, resumed, should_stop)
-
-    def example(self, model: Any, preset: Sections) -> tuple[str, Callable[[], Model]]:
-        """Return the model of a preset with its vocabulary, or with the largest one."""
-        stated = preset.get("tokenizer", {}).get("vocab_size")
-        size = stated or MOST_PIECES
-        build = partial(build_image_text_model, model, ImageShape(_EXAMPLE_SIZE), size, size)
-        return f"{'' if stated else 'to '}{size:,}", build
-
-    def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
-        """Return the model, the tokenizer and the image size of a bundle."""
-        assert isinstance(bundle, ImageTextBundle)
-        return {**super().sections(bundle), "data": {"image_size": bundle.config.image_size}}

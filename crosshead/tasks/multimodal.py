@@ -11,7 +11,8 @@ from pydantic import SerializeAsAny, model_validator
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.image_text_bundle import ImageTextBundle
-from crosshead.data.captions import CaptionRows, CaptionSet
+from crosshead.data.caption_sets import CaptionSet
+from crosshead.data.captions import CaptionRows
 from crosshead.data.image_pairs import PAIRS, ImagePairData, ImagePairRows
 from crosshead.data.parallel.pairs import ParallelText
 from crosshead.data.text.learning import learn_tokenizers
@@ -23,15 +24,15 @@ from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.multimodal_translator import MultimodalTranslator
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.base import Say
-from crosshead.tasks.captioning import (
-    CaptionCorpus,
-    CaptioningTask,
-    CaptioningValidator,
+from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.image_text import (
+    ImageTextCorpus,
     ImageTextRecipe,
+    ImageTextTask,
+    ImageTextValidator,
     card_files,
     read_sets,
 )
-from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.validation import Validator
 
 
@@ -51,7 +52,7 @@ class MultimodalRecipe(ImageTextRecipe):
 
 
 @dataclass(frozen=True)
-class ImagePairCorpus(CaptionCorpus):
+class ImagePairCorpus(ImageTextCorpus):
     """Images and tokenized pairs: captions that have a source."""
 
     unit, unit_name = "pair", "pairs beside images"
@@ -151,7 +152,7 @@ def read_corpus(
     )
 
 
-class MultimodalValidator(CaptioningValidator):
+class MultimodalValidator(ImageTextValidator):
     """Validates by the loss of the references, and by BLEU and exact match of translations."""
 
     labels = "source", "output", "reference"
@@ -177,7 +178,7 @@ class MultimodalValidator(CaptioningValidator):
         return [best[0].text for best in found]
 
 
-class MultimodalTask(CaptioningTask):
+class MultimodalTask(ImageTextTask):
     """Translation of sentences beside images."""
 
     name: ClassVar[str] = "multimodal"
@@ -193,7 +194,7 @@ class MultimodalTask(CaptioningTask):
         """Return whether `[data]` names both images and pairs."""
         return bool(data.get("images")) and bool(data.get("pairs"))
 
-    def read(  # type: ignore[override]
+    def read(
         self,
         recipe: MultimodalRecipe,
         base: Bundle | None,

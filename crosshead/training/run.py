@@ -39,6 +39,7 @@ from crosshead.training.loop import Diverged, MainProcess, Training, fit
 from crosshead.training.progress import Progress
 from crosshead.training.rescue import save_displaced, write_beginning
 from crosshead.training.result import Summary, finish
+from crosshead.training.resumed import prepare_resumed
 from crosshead.training.settings import with_data_files
 from crosshead.training.setup import (
     NothingToTrain,
@@ -46,7 +47,6 @@ from crosshead.training.setup import (
     announce_data,
     announce_end,
     prepare_new,
-    prepare_resumed,
     prepare_worker,
 )
 from crosshead.training.summary import opening_lines

@@ -216,3 +216,47 @@ def test_no_gradient_reaches_what_is_remembered() -> None:
     seen_by(memory.last(2), second).sum().backward()
     assert first.grad is None
     assert (second.grad == 1).all()
+
+
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("lengths", [(5, 2), (2, 20), (4, 4), (18, 1)])
+def test_joined_rows_end_together_behind_zeros(
+    lengths: tuple[int, int], window: int | None
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    caches = [DecodingCache(window) for _ in lengths]
+    pairs = [random_pair(2, length, generator) for length in lengths]
+    for cache, pair in zip(caches, pairs, strict=True):
+        extend(cache, pair)
+    joined = caches[0].join(caches[1])
+    longest = max(lengths) if window is None else min(window, max(lengths))
+    new = random_pair(4, 1, generator)
+    assert joined.visible == longest
+    missing = torch.tensor([max(lengths) - length for length in lengths for _ in range(2)])
+    if len(set(lengths)) > 1:
+        assert torch.equal(torch.as_tensor(joined.length), max(lengths) - missing)
+        assert joined.padding is not None
+        padding = joined.padding.tolist()
+    else:
+        assert joined.length == lengths[0] and joined.padding is None
+        padding = [0] * 4
+    held = extend(joined, new)
+    for row in range(4):
+        keys = torch.cat((pairs[row // 2].keys[row % 2], new.keys[row]), dim=1)[:, -longest - 1 :]
+        assert padding[row] == longest + 1 - keys.shape[1]
+        assert not held.keys[row, :, : padding[row]].any()
+        assert torch.equal(held.keys[row, :, padding[row] :], keys)
+
+
+def test_slots_that_no_row_uses_are_dropped_when_rows_join() -> None:
+    generator = torch.Generator().manual_seed(0)
+    caches = [DecodingCache() for _ in range(3)]
+    for cache, length in zip(caches, (20, 3, 1), strict=True):
+        extend(cache, random_pair(1, length, generator))
+    short = caches[0].join(caches[1]).select(torch.tensor([1]))
+    assert (short.visible, short.join(caches[2]).visible) == (20, 3)
+
+
+def test_an_empty_cache_cannot_be_joined() -> None:
+    with pytest.raises(ValueError, match="decode a token first"):
+        DecodingCache().join(DecodingCache())

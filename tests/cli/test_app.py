@@ -48,6 +48,7 @@ def test_help_imports_nothing_slow(arguments: list[str]) -> None:
         "fill",
         "attention",
         "study",
+        "serve",
     ],
 )
 def test_help_has_an_example(verb: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,8 @@ def test_wrong_input_is_refused_in_a_line(bundle: Path, tmp_path: Path, refused:
     (tmp_path / "val.de").write_text("a\n")
     start = ["export", bundle, "--out", tmp_path / "out"]
     assert "unknown format 'onyx'" in refused(*start, "--to", "onyx")
+    said = refused(*start, "--to", "all", "--type", "int8")
+    assert "--type is for one format; leave it out with --to all" in said
     start += ["--to", "ctranslate2"]
     said = refused(*start, "--valid-target", tmp_path / "val.de")
     assert "--valid-target" in said and "has no --valid-source; give both" in said

@@ -160,13 +160,6 @@ def test_a_reader_that_leaves_ends_it_quietly() -> None:
     assert (code, done.stderr) == ("141", b"")
 
 
-def test_the_average_of_a_bundle_and_itself_is_itself(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    output_of(["average", BUNDLE, BUNDLE, "--out", tmp_path / "mean"], capfd)
-    assert crosshead.load(tmp_path / "mean")(LINES) == crosshead.load(BUNDLE)(LINES)
-
-
 def test_a_megabyte_in_a_line_is_translated_or_refused_by_number(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,13 +169,6 @@ def test_a_megabyte_in_a_line_is_translated_or_refused_by_number(
     said = capfd.readouterr()
     assert said.out.count("\n") == 2
     assert "warning: line 2" in said.err
-
-
-def test_an_average_that_cannot_be_made_is_refused(tmp_path: Path, refused: Refused) -> None:
-    (tmp_path / "mine").write_text("not a bundle")
-    assert "two bundles" in refused("average", BUNDLE, "--out", tmp_path / "mean")
-    said = refused("average", BUNDLE, BUNDLE, "--out", tmp_path)
-    assert "already exists" in said
 
 
 @pytest.mark.parametrize(

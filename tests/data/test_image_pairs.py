@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from crosshead.data.captions import hold_out, read_caption_set
+from crosshead.data.caption_sets import hold_out, read_caption_set
 from crosshead.data.image_pairs import PAIRS, ImagePairRows, other_images, read_image_pairs
 from crosshead.data.images import as_floats
 from crosshead.vocabulary import BOS, EOS, PAD

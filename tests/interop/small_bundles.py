@@ -55,6 +55,7 @@ def small_bundle(
     beam: int = 1,
     seed: int = 0,
     ends: bool = True,
+    codes: bool = True,
 ) -> TextBundle:
     """A bundle with random weights, biases and norms included; half of its translations end."""
     torch.manual_seed(seed)
@@ -73,6 +74,8 @@ def small_bundle(
         longest_source=30,
         decode=DecodeConfig(beam=beam, max_extra=10),
         target_languages=["de", "fr"] if languages else [],
+        source_language="en" if codes else None,
+        target_language="de" if codes and not languages else None,
     )
     built = TextBundle.build(bundle_config).eval().requires_grad_(False)
     for parameter_name, parameter in built.named_parameters():
@@ -111,6 +114,11 @@ def bundle_with(option: Option) -> Any:
     architecture = option.model.get("architecture", "transformer")
     if architecture not in SMALL:
         return SimpleNamespace(config=SimpleNamespace(model=CONFIGS[architecture]()))
-    bundle = small_bundle(option.model, option.tokenizer, languages="languages" in option.name)
+    bundle = small_bundle(
+        option.model,
+        option.tokenizer,
+        languages=option.name == "several target languages",
+        codes=option.name != "unknown languages",
+    )
     assert option.holds(bundle), option.name
     return bundle

@@ -83,7 +83,8 @@ def test_a_missing_library_is_named_with_its_extra(
     assert str(missing.value) == (
         "ctranslate2 needs ctranslate2, which is not installed: pip install 'crosshead[export]'"
     )
-    monkeypatch.setitem(FORMATS, "ctranslate2", replace(CTRANSLATE2, writes_alone=True))
+    alone = replace(CTRANSLATE2, writes_alone=True)
+    monkeypatch.setitem(FORMATS, "ctranslate2", alone)
     with pytest.raises(UserError, match=r"'crosshead\[export\]', or leave out .* --no-verify"):
         export(small_bundle(), "ctranslate2", tmp_path / "out")
     export(small_bundle(), "ctranslate2", tmp_path / "out", verify=False)

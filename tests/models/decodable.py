@@ -5,6 +5,7 @@ come from `for_decoding`, and have vocabularies of `VOCABULARY` pieces. Axes: `B
 `N` rows, `T` tokens.
 """
 
+import random
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crosshead.decoding.beam import beam_search
+from crosshead.decoding.beam import BeamRules, RunningBatch, beam_search
 from crosshead.decoding.search import Specials, greedy_search
 from crosshead.models.base import ModelConfig, SequenceModel
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
@@ -163,3 +164,62 @@ class DecodableTests:
             assert [h.tokens for h in hypotheses] == [expected for _, expected in best]
             log_probs = torch.tensor([h.log_prob for h in hypotheses])
             torch.testing.assert_close(log_probs, torch.tensor([log_prob for log_prob, _ in best]))
+
+
+class JoiningTests:
+    """Rows that join others in mid-flight go on as if they had been alone."""
+
+    @settings(
+        max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
+    @given(seed=st.integers(0, 10**6))
+    def test_joined_rows_go_on_as_if_they_had_been_alone(
+        self, model: SequenceModel, seed: int
+    ) -> None:
+        """Rows with sources of other lengths join, are repeated and dropped, in any order."""
+        choose = random.Random(seed)
+        state: Any = None
+        rows: list[tuple[int, Tensor]] = []
+        for number in range(5):
+            if number % 2 == 0:
+                new = [choose.randrange(len(SOURCES)) for _ in range(choose.randint(1, 2))]
+                fed = tokens(len(new), choose.randint(1, 3), seed=choose.randrange(1000))
+                _, joining = model.step(model.start(padded([SOURCES[each] for each in new])), fed)
+                state = joining if state is None else state.join(joining)
+                rows += list(zip(new, fed, strict=True))
+            fed = tokens(len(rows), 1 + number % 2, seed=number)
+            logits, state = next_logits(model, state, fed)
+            rows = [(s, torch.cat((row, more))) for (s, row), more in zip(rows, fed, strict=True)]
+            expected = [uncached(model, [row])[0] for row in rows]
+            torch.testing.assert_close(logits, torch.stack(expected))
+            chosen = [choose.randrange(len(rows)) for _ in range(choose.randint(1, len(rows)))]
+            rows, state = [rows[row] for row in chosen], state.select(torch.tensor(chosen))
+        assert state.nbytes > 0
+
+
+def check_arrivals(model: SequenceModel, beam: int = 3, count: int = 10) -> None:
+    """Check that random arrivals and withdrawals change no result: each is that of one alone."""
+    first, _ = next_logits(model, model.start(padded(SOURCES)), torch.full((3, 1), BOS))
+    marks = specials(model.config, 4 + int(first[0, 4:].argmin()))
+    sources = [tokens(1 + n % 7, seed=n) for n in range(count)]
+    limits = [2 + 5 * n % 11 for n in range(count)]
+    choose, batch, found = random.Random(beam), RunningBatch(model, marks, BeamRules(beam, 0.6)), {}
+    waiting, withdrawn = list(range(count)), {3, 5}
+    while waiting or len(batch):
+        new = [waiting.pop(0) for _ in range(min(len(waiting), choose.randint(0, 3)))]
+        if new:
+            longest = torch.tensor([limits[each] for each in new])
+            wanted = [1 + each % beam for each in new]
+            start = torch.full((len(new), 1), marks.start)
+            stepped = model.step(model.start(padded([sources[n] for n in new])), start)
+            found.update(batch.add(stepped, longest, new, wanted))
+        if len(batch):
+            found.update(batch.take(model.step(batch.state, batch.last)))
+        batch.drop([each for each in withdrawn if each not in found])
+    assert set(range(count)) - set(found) <= withdrawn
+    for number, hypotheses in found.items():
+        given = model, sources[number][None], torch.tensor([limits[number]]), marks
+        alone = beam_search(*given, beam, 0.6, 1 + number % beam)[0]
+        assert [h.tokens for h in hypotheses] == [h.tokens for h in alone]
+        for mine, other in zip(hypotheses, alone, strict=True):
+            assert mine.score == pytest.approx(other.score, abs=1e-9)

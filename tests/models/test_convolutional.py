@@ -24,7 +24,7 @@ from crosshead.training.optimizer import Optimizer
 from crosshead.training.updater import replica_of, seeded
 from crosshead.vocabulary import BOS, EOS, PAD
 from tests.learning import SEEDS, learns
-from tests.models.decodable import SOURCES, DecodableTests
+from tests.models.decodable import SOURCES, DecodableTests, JoiningTests, check_arrivals
 from tests.models.small_transformers import VOCABULARY, padded, tokens
 
 TINY = ConvolutionalConfig(
@@ -124,10 +124,14 @@ def test_gradients_of_the_encoder_are_divided_by_the_number_of_attentions() -> N
 # Decoding
 
 
-class TestConvolutional(DecodableTests):
+class TestConvolutional(DecodableTests, JoiningTests):
     @pytest.fixture(params=VARIANTS)
     def model(self, request: pytest.FixtureRequest) -> Convolutional:
         return model_of(VARIANTS[request.param]).requires_grad_(False)
+
+
+def test_a_sentence_does_not_notice_when_others_come_and_go() -> None:
+    check_arrivals(model_of(TINY).requires_grad_(False))
 
 
 def test_a_state_that_was_stepped_or_selected_from_stays_as_it_was() -> None:

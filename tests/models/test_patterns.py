@@ -8,16 +8,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from crosshead.attention import masks
-from crosshead.attention.masks import causal
+from crosshead.attention.block_sparse import BlockSparseMask
+from crosshead.attention.masks import allowed, causal
 from crosshead.config import validate
 from crosshead.errors import ConfigError
 from crosshead.inspection import record_attention
 from crosshead.models.attention_kinds import SCORES
 from crosshead.models.language import LanguageConfig
-from crosshead.models.stack import self_mask
+from crosshead.models.patterns import cache_window, causal_mask, self_mask
 from crosshead.models.transformer import Transformer, TransformerConfig
 from tests.attention.cache_memory import held_bytes
 from tests.learning import SEEDS, learns
+from tests.models.decodable import JoiningTests
 from tests.models.small_language_models import model_of as language_model_of
 from tests.models.small_language_models import nothing
 from tests.models.small_transformers import TINY, model_of, padded, shifted, tokens
@@ -33,6 +35,17 @@ PATTERNS = {
 
 def with_pattern(name: str, config: TransformerConfig = TINY) -> TransformerConfig:
     return config.model_copy(update={"pattern": name, **PATTERNS[name]})
+
+
+def language_config(pattern: str) -> LanguageConfig:
+    shape = {"layers": 1, "d_model": 16, "d_ff": 16, "heads": 2, "dropout": 0.0}
+    return LanguageConfig.model_validate({**shape, "pattern": pattern, **PATTERNS.get(pattern, {})})
+
+
+class TestJoining(JoiningTests):
+    @pytest.fixture(params=PATTERNS)
+    def model(self, request: pytest.FixtureRequest) -> Transformer:
+        return model_of(with_pattern(request.param))
 
 
 @pytest.fixture
@@ -299,3 +312,39 @@ def test_impossible_patterns_are_one_line(values: dict[str, object], message: st
 def test_a_pattern_is_stored_with_the_model(name: str) -> None:
     config = with_pattern(name)
     assert TransformerConfig.model_validate_json(config.model_dump_json()) == config
+
+
+@pytest.mark.parametrize("pattern", ["full", *PATTERNS])
+def test_steps_are_masked_as_all_at_once(pattern: str) -> None:
+    """The rows of new positions are the last rows of the mask of all of them."""
+    config, cpu = language_config(pattern), torch.device("cpu")
+    whole = self_mask(config, causal).dense(12, 12)[0, 0]
+    for new, before in ((1, 11), (3, 9), (12, 0)):
+        mask = causal_mask(config, new, before, cpu)
+        rows = torch.ones(new, before + new).bool() if mask is None else mask
+        assert isinstance(rows, torch.Tensor)
+        assert torch.equal(rows.expand(1, 1, new, 12)[0, 0], whole[12 - new :])
+
+
+@pytest.mark.parametrize("pattern", ["full", *PATTERNS])
+def test_no_position_sees_further_back_than_it_reaches(pattern: str) -> None:
+    config = language_config(pattern)
+    query, key = self_mask(config, causal).dense(40, 40)[0, 0].nonzero().T
+    furthest, reach = int((query - key).max()), cache_window(config)
+    assert furthest == reach if reach is not None else furthest >= 36
+
+
+@pytest.mark.parametrize("length", [300, 1000])
+@pytest.mark.parametrize("pattern", ["full", *PATTERNS])
+@pytest.mark.parametrize("after", [True, False])
+def test_a_pattern_scores_less_than_half_of_the_keys(
+    pattern: str, length: int, after: bool
+) -> None:
+    config = language_config(pattern)
+    among = allowed(torch.ones(length, length).bool()) if after else causal
+    mask = self_mask(config, among).evaluate(length, length)
+    if pattern == "full":
+        assert not isinstance(mask, BlockSparseMask)
+        return
+    assert isinstance(mask, BlockSparseMask)
+    assert sum(part.additive.shape[-1] for part in mask.parts) < length // 2

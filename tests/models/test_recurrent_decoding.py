@@ -4,15 +4,19 @@ import pytest
 import torch
 
 from crosshead.models.recurrent import Recurrent
-from tests.models.decodable import SOURCES, DecodableTests
+from tests.models.decodable import SOURCES, DecodableTests, JoiningTests, check_arrivals
 from tests.models.small_recurrents import KINDS, model_of
 from tests.models.small_transformers import padded, tokens
 
 
-class TestRecurrent(DecodableTests):
+class TestRecurrent(DecodableTests, JoiningTests):
     @pytest.fixture(params=KINDS)
     def model(self, request: pytest.FixtureRequest) -> Recurrent:
         return model_of(KINDS[request.param])
+
+
+def test_a_sentence_does_not_notice_when_others_come_and_go() -> None:
+    check_arrivals(model_of(KINDS["general, fed"]))
 
 
 @pytest.mark.parametrize("name", ["bahdanau, gru", "general"])

@@ -59,3 +59,20 @@ def test_rows_of_a_sentence_share_its_memory() -> None:
 def test_at_least_one_row_stays() -> None:
     with pytest.raises(ValueError, match="at least one row"):
         memory().select(torch.empty(0, dtype=torch.long))
+
+
+@pytest.mark.parametrize("rows", [([0, 1, 2], [0, 0, 2, 2]), ([1, 1, 2, 2], [0, 0]), ([0], [1, 2])])
+def test_joined_sentences_see_what_they_saw_without_useless_padding(
+    rows: tuple[list[int], list[int]],
+) -> None:
+    parts = [memory().select(torch.tensor(each)) for each in rows]
+    joined = parts[0].join(parts[1])
+    longest = max(int(part.mask.any(0).flatten().nonzero().max()) + 1 for part in parts)
+    *tensors, mask = by_row(joined)
+    assert mask.shape[-1] == longest
+    for index, tensor in enumerate(tensors):
+        both = torch.cat([by_row(part)[index] for part in parts])[:, :, :longest]
+        torch.testing.assert_close(tensor, both, rtol=0, atol=0)
+    both = torch.cat([by_row(part)[-1] for part in parts])[..., :longest]
+    assert torch.equal(mask, both)
+    assert joined.nbytes == sum(part.nbytes for part in (joined.mask, *sum(joined.layers, ())))

@@ -6,14 +6,18 @@ import torch
 from crosshead.attention.masks import Mask
 from crosshead.errors import UserError
 from crosshead.models.transformer import Transformer
-from tests.models.decodable import SOURCES, DecodableTests
+from tests.models.decodable import SOURCES, DecodableTests, JoiningTests, check_arrivals
 from tests.models.small_transformers import TINY, VARIANTS, model_of, padded, tokens
 
 
-class TestTransformer(DecodableTests):
+class TestTransformer(DecodableTests, JoiningTests):
     @pytest.fixture(params=VARIANTS)
     def model(self, request: pytest.FixtureRequest) -> Transformer:
         return model_of(VARIANTS[request.param])
+
+
+def test_a_sentence_does_not_notice_when_others_come_and_go() -> None:
+    check_arrivals(model_of(TINY))
 
 
 def test_the_memory_of_a_sentence_is_shared_by_its_rows() -> None:

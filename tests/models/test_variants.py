@@ -15,6 +15,7 @@ from crosshead.models.attention_kinds import POSITIONS, SCORES
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.vocabulary import BOS, EOS, PAD
 from tests.learning import SEEDS, learns
+from tests.models.decodable import JoiningTests
 from tests.models.small_transformers import TINY, VOCABULARY, model_of, padded, shifted, tokens
 
 ALONE = [{"score": score} for score in SCORES] + [
@@ -64,6 +65,12 @@ def test_steps_are_the_features_of_all_at_once(changes: dict[str, str]) -> None:
     state, order = state.select(torch.tensor([1, 0, 1])), torch.tensor([1, 0, 1])
     features, _ = model.step(state, target[order, end:])
     torch.testing.assert_close(model.logits(features), expected[order, -1])
+
+
+class TestJoining(JoiningTests):
+    @pytest.fixture(params=ALONE, ids=named)
+    def model(self, request: pytest.FixtureRequest) -> Transformer:
+        return variant(request.param)
 
 
 @pytest.mark.parametrize("changes", ALONE, ids=named)

@@ -133,6 +133,7 @@ def test_flags(
         "caption": ["caption", BUNDLE, tmp_path / "in"],
         "forecast": ["forecast", BUNDLE, "--series", tmp_path / "in"],
         "attention": ["attention", BUNDLE, "one two", "--out", tmp_path / "a.png"],
+        "serve": ["serve", tmp_path / "no-bundle", "--port", 0],  # else it would go on serving
     }
     codes: Counter[int] = Counter()
     every = [(f"{verb} {flag}", value) for verb, flag in flags() for value in EXTREMES]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.data.ambiguous import is_ambiguous, write_ambiguous
-from crosshead.data.captions import Caption, CaptionSet, LeftOutCaptions
+from crosshead.data.caption_sets import Caption, CaptionSet, LeftOutCaptions
 from crosshead.studies.effort import FULL, QUICK
 from crosshead.studies.multimodal import (
     AMBIGUOUS_RIGHT,

@@ -1,5 +1,6 @@
 """Learn tokenizers from text, with a vocabulary size that follows the text if none is given."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TypeVar
@@ -20,7 +21,9 @@ MOST_PAIRS = 1_000_000
 SentencePiece holds all of them in memory, and more pairs do not change the frequent pieces."""
 
 _FEWEST_PIECES = 500
-_WORDS_A_PIECE = 80
+_PIECES_BY_ROOT = 9.6
+"""The number of pieces for each square root of the number of words. A text of four times the length
+has about twice as many different words."""
 _WORDS_A_LINE = 250
 """The largest number of words that count in a line. Longer lines are left out of training."""
 _TRIES = 4
@@ -116,7 +119,8 @@ def vocabulary_size(text: Readable, *, joint: bool) -> int:
 
 def _pieces(words: float) -> int:
     """Return the vocabulary size for this number of words, within bounds."""
-    return int(min(max(round(words / _WORDS_A_PIECE, -2), _FEWEST_PIECES), MOST_PIECES))
+    size = round(_PIECES_BY_ROOT * math.sqrt(words), -2)
+    return int(min(max(size, _FEWEST_PIECES), MOST_PIECES))
 
 
 def _learned(config: TokenizerConfig, text: Readable) -> tuple[Tokenizer, Tokenizer]:

@@ -60,8 +60,8 @@ class TokenizerConfig(Config):
     vocab_size: int | None = Field(default=None, gt=0, le=2**24)
     """The number of ids, including the four fixed ones. For words and characters it is an upper
     bound (the most frequent are kept); for bytes it has no effect. Unset, training chooses: for BPE
-    and unigram an id for every 80 words of text, from 500 to 8,000 and no more than the text
-    allows; otherwise 8,000."""
+    and unigram 9.6 ids for each square root of the number of words, from 500 to 8,000 and no more
+    than the text allows; otherwise 8,000."""
 
     joint: bool = True
     """True shares one tokenizer between both sides; false learns one for each side."""

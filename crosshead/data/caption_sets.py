@@ -1,0 +1,268 @@
+"""Sets of decoded images with captions: reading, reports of what is left out, held-out images."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import numpy as np
+
+from crosshead.data.caption_files import CAPTIONS, CaptionFormat
+from crosshead.data.images import ImageFolder, decode_image
+from crosshead.errors import DataError
+from crosshead.system.devices import available_cores
+from crosshead.system.progress import counted
+
+USUAL_SIZE, LARGEST_SIZE = 64, 96
+"""The size of images in pixels if none is set, and the largest size of square images that is then
+kept."""
+
+NOT_DESCRIBED = "images without a "
+"""The beginning of the reason for images that no caption, or no pair, names."""
+
+Place = tuple[int, str]
+"""The number of a folder, and a name in it."""
+
+_CHUNK = 256
+_NAMED = 3
+"""The number of files and lines that a message names."""
+
+
+class Caption(NamedTuple):
+    """A caption of an image, with its place in a file."""
+
+    image: int
+    """The row of the image in `CaptionSet.pixels`."""
+    text: str
+    file: str
+    line: int
+    source: str = ""
+    """The sentence that `text` translates; empty for a caption of the image alone."""
+
+
+@dataclass
+class LeftOutCaptions:
+    """The captions and images that a set leaves out: counts by reason, and some names."""
+
+    reasons: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, reason: str, name: str) -> None:
+        """Count one more.
+
+        Args:
+            reason: The reason.
+            name: The file, or the file and the line.
+        """
+        self.reasons.setdefault(reason, []).append(name)
+
+    def counts(self) -> dict[str, int]:
+        """Return the number by reason."""
+        return {reason: len(names) for reason, names in self.reasons.items()}
+
+    def lines(self) -> list[str]:
+        """Return a message for each reason, with the first names."""
+        return [
+            f"left out: {len(names):,} {reason} ({', '.join(names[:_NAMED])}"
+            + (", ...)" if len(names) > _NAMED else ")")
+            for reason, names in self.reasons.items()
+        ]
+
+
+@dataclass(frozen=True)
+class CaptionSet:
+    """Decoded images and their captions."""
+
+    pixels: np.ndarray
+    """The pixels, `uint8`, "N H W C"."""
+    names: list[str]
+    """The name of each image, in its folder."""
+    captions: list[Caption]
+    """All captions, in the order of the files."""
+    left_out: LeftOutCaptions
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of each caption."""
+        return [each.text for each in self.captions]
+
+    @property
+    def sources(self) -> list[str]:
+        """The sentence that each caption translates."""
+        return [each.source for each in self.captions]
+
+    def references(self) -> list[list[str]]:
+        """Return the captions of each image, in the order of `pixels`."""
+        found: list[list[str]] = [[] for _ in self.names]
+        for each in self.captions:
+            found[each.image].append(each.text)
+        return found
+
+    def chosen(self, images: Sequence[int]) -> "CaptionSet":
+        """Return some of the images, with their captions.
+
+        Args:
+            images: The rows of the images.
+        """
+        places = {image: place for place, image in enumerate(images)}
+        captions = [
+            each._replace(image=places[each.image])
+            for each in self.captions
+            if each.image in places
+        ]
+        rows = list(images)
+        return CaptionSet(
+            self.pixels[rows], [self.names[row] for row in rows], captions, self.left_out
+        )
+
+
+def read_caption_set(
+    images: Sequence[str],
+    captions: Sequence[str],
+    size: int | None,
+    check: Callable[[], None] = lambda: None,
+    kind: CaptionFormat = CAPTIONS,
+) -> CaptionSet:
+    """Read captions and decode their images.
+
+    Captions without an image, images without a caption, empty captions and broken images are left
+    out and counted.
+
+    Args:
+        images: Folders or zip archives.
+        captions: Files of captions, or of another kind.
+        size: Height and width of the images, or None for the usual one (see `CaptionData`).
+        check: Called several times a second; an exception from it ends the call.
+        kind: The kind of the files.
+
+    Returns:
+        The images that have captions, and the captions.
+
+    Raises:
+        DataError: If a file cannot be read, or no image with a caption is left.
+        UserError: If Pillow is not installed.
+    """
+    folders = [ImageFolder(Path(name)) for name in images]
+    places = image_places(folders)
+    left, rows = LeftOutCaptions(), []
+    for file in captions:
+        for row in kind.read(Path(file)):
+            place = places.get(row.image) or places.get(PurePosixPath(row.image).name)
+            if kind.is_empty(row):
+                left.add(f"empty {kind.unit}s", f"{file}:{row.line}")
+            elif place is None:
+                left.add(f"{kind.unit}s without an image", f"{file}:{row.line} {row.image}")
+            else:
+                rows.append((place, file, row))
+    wanted = list(dict.fromkeys(place for place, *_ in rows))
+    for number, folder in enumerate(folders):
+        for name in sorted(set(folder.names) - {name for which, name in wanted if which == number}):
+            left.add(f"{NOT_DESCRIBED}{kind.unit}", name)
+    pixels, kept = _decoded(folders, wanted, size, left, check)
+    numbers = {place: row for row, place in enumerate(kept)}
+    found = [
+        Caption(numbers[place], row.text, file, row.line, row.source)
+        for place, file, row in rows
+        if place in numbers
+    ]
+    if not found:
+        lines = [line for line in left.lines() if NOT_DESCRIBED not in line]
+        why = "; ".join(lines) or f"the files have no {kind.unit}s"
+        raise DataError(
+            f"{', '.join(captions)}: no {kind.unit} has a readable image in "
+            f"{', '.join(images)}: {why}"
+        )
+    return CaptionSet(pixels, [name for _, name in kept], found, left)
+
+
+def hold_out(
+    found: CaptionSet, count: int, seed: int, kind: CaptionFormat = CAPTIONS
+) -> tuple[CaptionSet, CaptionSet]:
+    """Return the training set and the validation set, which share no image.
+
+    Args:
+        found: All images and captions.
+        count: The number of images to hold out; at most a tenth of all, at least one.
+        seed: The random seed.
+        kind: The kind of the files, for messages.
+
+    Raises:
+        DataError: If there are fewer than two images.
+    """
+    total = len(found.names)
+    if total < 2:
+        raise DataError(
+            f"{found.captions[0].file}: one image with {kind.unit}s is not enough to train and to "
+            f"validate; give more images, or {kind.valid_flag}"
+        )
+    order = np.random.default_rng(seed).permutation(total)
+    cut = max(1, min(count, total // 10))
+    return found.chosen(sorted(order[cut:].tolist())), found.chosen(sorted(order[:cut].tolist()))
+
+
+def image_places(folders: Sequence[ImageFolder]) -> dict[str, Place]:
+    """Return the place of each image by its name, and by its name without folders if one has it.
+
+    Args:
+        folders: The folders.
+
+    Raises:
+        DataError: If two folders have an image of one name.
+    """
+    whole: dict[str, Place] = {}
+    short: dict[str, list[Place]] = {}
+    for number, folder in enumerate(folders):
+        for name in folder.names:
+            if name in whole:
+                raise DataError(
+                    f"{folder.path}: {name} is also in {folders[whole[name][0]].path}; give each "
+                    "image once"
+                )
+            whole[name] = number, name
+            short.setdefault(PurePosixPath(name).name, []).append((number, name))
+    return {name: each[0] for name, each in short.items() if len(each) == 1} | whole
+
+
+def shown_counts(found: CaptionSet, unit: str = "caption") -> str:
+    """Return the number of images and captions, as a clause.
+
+    Args:
+        found: The set.
+        unit: The noun for a caption.
+    """
+    return f"{counted(len(found.names), 'image')} with {counted(len(found.captions), unit)}"
+
+
+def _decoded(
+    folders: Sequence[ImageFolder],
+    wanted: Sequence[Place],
+    size: int | None,
+    left: LeftOutCaptions,
+    check: Callable[[], None],
+) -> tuple[np.ndarray, list[Place]]:
+    """Return the pixels of images and the places of those that are whole, decoded in threads."""
+
+    def decoded(place: Place) -> np.ndarray | DataError:
+        number, name = place
+        try:
+            return decode_image(folders[number].read(name), size, name)
+        except DataError as error:
+            return error
+
+    if size is None and wanted:
+        first = decoded(wanted[0])
+        shape = (0, 0) if isinstance(first, DataError) else first.shape[:2]
+        size = shape[0] if 0 < shape[0] == shape[1] <= LARGEST_SIZE else USUAL_SIZE
+    found: list[np.ndarray] = []
+    kept: list[Place] = []
+    with ThreadPoolExecutor(available_cores()) as pool:
+        for begin in range(0, len(wanted), _CHUNK):
+            check()
+            some = wanted[begin : begin + _CHUNK]
+            for place, pixels in zip(some, pool.map(decoded, some), strict=True):
+                if isinstance(pixels, DataError):
+                    left.add("broken images", str(pixels))
+                else:
+                    found.append(pixels)
+                    kept.append(place)
+    return np.stack(found) if found else np.empty((0, 0, 0, 3), np.uint8), kept

@@ -1,0 +1,85 @@
+"""A document as a list of parts: markup that stays, and texts that are translated."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from crosshead.data.text.sentences import join_parts, split_sentences
+
+
+def unchanged(text: str) -> str:
+    """Return the text."""
+    return text
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a document.
+
+    Attributes:
+        text: The source: markup as it stands in the document, or a text as a person reads it.
+        translated: True if the part is a text to translate.
+        write: Function that turns a text into the document's notation, for example by escaping.
+    """
+
+    text: str
+    translated: bool = False
+    write: Callable[[str], str] = unchanged
+
+
+def texts_of(parts: Sequence[Part]) -> list[str]:
+    """Return the texts to translate, in order.
+
+    Args:
+        parts: The parts of a document.
+    """
+    return [part.text for part in parts if part.translated]
+
+
+def rebuilt(parts: Sequence[Part], translations: Sequence[str]) -> str:
+    """Return the document with its texts replaced by translations.
+
+    Args:
+        parts: The parts of the document.
+        translations: The translation of each text, in order.
+    """
+    remaining = iter(translations)
+    return "".join(part.write(next(remaining)) if part.translated else part.text for part in parts)
+
+
+def plain_parts(text: str) -> list[Part]:
+    """Return the parts of a plain text: its lines, and the line breaks between them.
+
+    Args:
+        text: The text.
+    """
+    pieces = re.split(r"(\r\n|\r|\n)", text)
+    return [Part(piece, translated=bool(piece.strip())) for piece in pieces if piece]
+
+
+@dataclass(frozen=True)
+class SplitText:
+    """A text and its sentences.
+
+    Attributes:
+        sentences: The sentences with their white space; joined, they are the text.
+    """
+
+    sentences: list[str]
+
+    @classmethod
+    def of(cls, text: str) -> "SplitText":
+        """Return a text, split at the ends of its sentences.
+
+        Args:
+            text: The text.
+        """
+        return cls(split_sentences(text))
+
+    def joined(self, translations: Sequence[str]) -> str:
+        """Return the translation of the text, with the white space between its sentences.
+
+        Args:
+            translations: The translation of each sentence, with or without white space around it.
+        """
+        return join_parts(self.sentences, [each.strip() for each in translations])

@@ -1,0 +1,78 @@
+"""SubRip subtitles (.srt): numbers and times stay, the lines of a subtitle are one text."""
+
+import re
+import textwrap
+
+from crosshead.data.documents.parts import Part
+from crosshead.errors import DataError
+
+_TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d{1,3}\s*-->\s*\d+:\d\d:\d\d[,.]\d{1,3}")
+_TAG = re.compile(r"</?[a-zA-Z][^>]*>|\{\\[^}]*\}")
+
+
+def subtitle_parts(document: str) -> list[Part]:
+    """Return the parts of subtitles.
+
+    A translation is broken into as many lines as the source has. Lines that begin with a dash are
+    said by different people, and stay lines of their own.
+
+    Args:
+        document: The text of the file.
+
+    Raises:
+        DataError: If there is no line of times.
+    """
+    lines = document.splitlines(keepends=True)
+    if not any(map(_TIMES.match, lines)):
+        raise DataError(
+            "no line has the times of a subtitle, such as `00:00:01,000 --> 00:00:02,500`; give a "
+            "file in SubRip's format"
+        )
+    parts: list[Part] = []
+    spoken: list[str] = []
+    inside = False
+    for line in lines:
+        if inside and line.strip() and not _TIMES.match(line):
+            spoken.append(line)
+            continue
+        parts += _subtitle(spoken)
+        spoken = []
+        inside = bool(_TIMES.match(line)) or (inside and bool(line.strip()))
+        parts.append(Part(line))
+    return parts + _subtitle(spoken)
+
+
+def _subtitle(lines: list[str]) -> list[Part]:
+    """Return the parts of the spoken lines of one subtitle."""
+    spoken_by_one = not any(line.lstrip().startswith(("-", "–")) for line in lines)
+    if len(lines) > 1 and spoken_by_one and not any(_TAG.search(line) for line in lines):
+        return _together(lines)
+    return [part for line in lines for part in _line(line)]
+
+
+def _together(lines: list[str]) -> list[Part]:
+    text = " ".join(line.strip() for line in lines)
+    breaks = [line[len(line.rstrip("\r\n")) :] for line in lines]
+
+    def write(translation: str) -> str:
+        return (breaks[0] or "\n").join(_broken(translation, len(lines)))
+
+    return [Part(text, translated=True, write=write), Part(breaks[-1])]
+
+
+def _line(line: str) -> list[Part]:
+    core = line.rstrip("\r\n")
+    dash = re.match(r"\s*[-–]?\s*", core)
+    start = dash.end() if dash else 0
+    parts = [Part(core[:start])]
+    for piece in re.split(f"({_TAG.pattern})", core[start:]):
+        parts.append(Part(piece, translated=bool(piece.strip()) and not _TAG.fullmatch(piece)))
+    return [*(part for part in parts if part.text), Part(line[len(core) :])]
+
+
+def _broken(text: str, count: int) -> list[str]:
+    """Return the text in at most `count` lines of similar length."""
+    width = max(1, -(-len(text) // count))
+    while len(lines := textwrap.wrap(text, width, break_long_words=False)) > count:
+        width += 1
+    return lines or [text]

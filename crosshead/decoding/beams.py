@@ -1,0 +1,307 @@
+"""The hypotheses of beam search, and one step of it, for sentences of different lengths.
+
+Tokens of rows end together: a row that is shorter than the longest begins with padding, which
+nothing reads.
+
+Axes: `B` unfinished sentences, `R` rows of a sentence, `K` beam, `N` = `B` times `R` rows, `C`
+candidates of a sentence, `P` positions of the longest row.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from crosshead.decoding.candidates import Hypothesis, Specials, length_penalty, make_hypothesis
+
+Stop = Literal["full", "exact"]
+"""The rule that ends the search of a sentence before its maximum length: see `beam_search`."""
+
+Finished = dict[int, list[Hypothesis]]
+"""The finished hypotheses of sentences, by their numbers."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The best continuations of each sentence, best first; -inf if there is none.
+
+    Attributes:
+        log_probs: Log-probability of the whole continuation.
+        token_log_probs: Log-probability of its last token.
+        tokens: Its last token.
+        rows: The row, of all N, that it continues.
+    """
+
+    log_probs: Float[Tensor, "B C"]
+    token_log_probs: Float[Tensor, "B C"]
+    tokens: Int[Tensor, "B C"]
+    rows: Int[Tensor, "B C"]
+
+
+@dataclass(frozen=True)
+class Beams:
+    """The unfinished sentences of a search, and their unfinished hypotheses.
+
+    Attributes:
+        sentences: Number of each sentence.
+        lengths: Number of tokens so far.
+        limits: Maximum length of each sentence.
+        limit_penalties: Length penalty at the maximum length.
+        wanted: Number of hypotheses to return for each sentence.
+        log_probs: Log-probability of each hypothesis, best first.
+        tokens: Tokens of each row so far, at the end of the row.
+        token_log_probs: Their log-probabilities.
+        best: Scores of the best finished hypotheses; -inf if there is none yet.
+        finished: Number of finished hypotheses of each sentence.
+    """
+
+    sentences: Int[Tensor, " B"]
+    lengths: Int[Tensor, " B"]
+    limits: Int[Tensor, " B"]
+    limit_penalties: Float[Tensor, " B"]
+    wanted: Int[Tensor, " B"]
+    log_probs: Float[Tensor, "B R"]
+    tokens: Int[Tensor, "N P"]
+    token_log_probs: Float[Tensor, "N P"]
+    best: Float[Tensor, "B K"]
+    finished: Int[Tensor, " B"]
+
+
+@dataclass(frozen=True)
+class BeamRules:
+    """The settings of a beam search.
+
+    Attributes:
+        beam: The number of unfinished hypotheses kept for each sentence.
+        alpha: The exponent of the length penalty.
+        stop: The rule that ends a sentence: see `beam_search`.
+    """
+
+    beam: int
+    alpha: float
+    stop: Stop = "full"
+
+
+def first_beams(
+    numbers: Sequence[int],
+    limits: Int[Tensor, " B"],
+    wanted: Sequence[int],
+    rules: BeamRules,
+) -> Beams:
+    """Return one row per sentence, before the first token.
+
+    Args:
+        numbers: The number of each sentence.
+        limits: The maximum length of each output, "B".
+        wanted: The number of hypotheses to return for each sentence.
+        rules: The settings of the search.
+    """
+    count, device = len(limits), limits.device
+    return Beams(
+        sentences=torch.tensor(numbers, device=device),
+        lengths=torch.zeros(count, dtype=torch.long, device=device),
+        limits=limits,
+        limit_penalties=_penalties(limits, rules.alpha),
+        wanted=torch.tensor(wanted, device=device),
+        log_probs=torch.zeros(count, 1, device=device),
+        tokens=torch.empty(count, 0, dtype=torch.long, device=device),
+        token_log_probs=torch.empty(count, 0, device=device),
+        best=torch.full((count, rules.beam), -math.inf, device=device),
+        finished=torch.zeros(count, dtype=torch.long, device=device),
+    )
+
+
+def advance(
+    beams: Beams,
+    values: Float[Tensor, "N W"],
+    tokens: Int[Tensor, "N W"],
+    specials: Specials,
+    rules: BeamRules,
+    results: Finished,
+) -> tuple[Beams, Int[Tensor, " M"], list[int]]:
+    """Take one step of beam search: extend, collect, prune, and drop finished sentences.
+
+    Args:
+        beams: The beams.
+        values: The log-probabilities of the `W` best next tokens of each row, "N W".
+        tokens: The ids of these tokens, "N W".
+        specials: The special tokens.
+        rules: The settings of the search.
+        results: The hypotheses that finish are added here.
+
+    Returns:
+        The beams one token later, the old row that each new row continues, "M", and the numbers of
+        the sentences that are done.
+    """
+    candidates = _candidates(values, tokens, beams.log_probs, rules.beam)
+    ended = (candidates.tokens == specials.eos) & (candidates.log_probs > -math.inf)
+    ended[:, rules.beam :] = False
+    _collect(results, beams, candidates, ended, specials, rules.alpha)
+    beams, rows = _pruned(beams, candidates, ended, specials.eos, rules)
+    done = _done(beams, rules)
+    if not done.any():
+        return beams, rows, []
+    _fill_up(results, beams, done, specials, rules.alpha)
+    numbers = beams.sentences[done].tolist()
+    beams, kept = keep_sentences(beams, ~done)
+    return beams, rows[kept], numbers
+
+
+def keep_sentences(beams: Beams, kept: Bool[Tensor, " B"]) -> tuple[Beams, Int[Tensor, " M"]]:
+    """Return the beams of some sentences, and their rows, "M".
+
+    Args:
+        beams: The beams.
+        kept: True for the sentences to keep, "B".
+    """
+    keep = kept.nonzero().flatten()
+    width = beams.log_probs.shape[1]
+    rows = (keep[:, None] * width + torch.arange(width, device=keep.device)).flatten()
+    parts = {field.name: getattr(beams, field.name) for field in fields(beams)}
+    chosen = {
+        name: part[rows if name in ("tokens", "token_log_probs") else keep]
+        for name, part in parts.items()
+    }
+    return Beams(**chosen), rows
+
+
+def join_beams(first: Beams, second: Beams) -> Beams:
+    """Return the sentences of two beams as one; positions that no row uses are dropped.
+
+    Args:
+        first: The beams whose sentences come first.
+        second: The other beams, of the same number of rows per sentence.
+    """
+    positions = int(max(part.lengths.max() for part in (first, second)))
+    joined = {}
+    for field in fields(first):
+        parts = [getattr(part, field.name) for part in (first, second)]
+        if field.name in ("tokens", "token_log_probs"):
+            parts = [
+                torch.nn.functional.pad(part, (positions - part.shape[1], 0)) for part in parts
+            ]
+        joined[field.name] = torch.cat(parts)
+    return Beams(**joined)
+
+
+def _penalties(lengths: Int[Tensor, " B"], alpha: float) -> Float[Tensor, " B"]:
+    """Return the length penalty of each sentence at these lengths."""
+    penalties = [length_penalty(length, alpha) for length in lengths.tolist()]
+    return torch.tensor(penalties, device=lengths.device)
+
+
+def _candidates(
+    values: Float[Tensor, "N W"],
+    tokens: Int[Tensor, "N W"],
+    so_far: Float[Tensor, "B R"],
+    beam: int,
+) -> Candidates:
+    """Return the 2 `beam` best continuations of each sentence, out of the `W` best of each row.
+
+    At most one continuation of a row ends in eos. So `beam` + 1 continuations of each row, and 2
+    `beam` of each sentence, include `beam` that do not end.
+    """
+    count, rows = so_far.shape
+    width = values.shape[1] * rows
+    totals = (so_far.view(-1, 1) + values).view(count, width)
+    if width < 2 * beam:  # a vocabulary smaller than the beam
+        totals = torch.nn.functional.pad(totals, (0, 2 * beam - width), value=-math.inf)
+    totals, places = totals.topk(2 * beam)
+    places = places.clamp(max=width - 1)
+    first_rows = torch.arange(count, device=places.device)[:, None] * rows
+    return Candidates(
+        log_probs=totals,
+        token_log_probs=values.view(count, width).gather(1, places),
+        tokens=tokens.view(count, width).gather(1, places),
+        rows=first_rows + places // values.shape[1],
+    )
+
+
+def _collect(
+    results: Finished,
+    beams: Beams,
+    candidates: Candidates,
+    ended: Bool[Tensor, "B C"],
+    specials: Specials,
+    alpha: float,
+) -> None:
+    """Write the hypotheses that have just ended into `results`."""
+    sentences, places = ended.nonzero(as_tuple=True)
+    if not len(sentences):
+        return
+    rows = candidates.rows[sentences, places]
+    tokens = torch.cat([beams.tokens[rows], candidates.tokens[sentences, places, None]], 1)
+    steps = candidates.token_log_probs[sentences, places, None]
+    token_log_probs = torch.cat([beams.token_log_probs[rows], steps], 1)
+    columns = (beams.sentences[sentences], beams.lengths[sentences] + 1, tokens, token_log_probs)
+    _add(results, columns, specials, alpha)
+
+
+def _add(
+    results: Finished,
+    columns: tuple[Tensor, Tensor, Tensor, Tensor],
+    specials: Specials,
+    alpha: float,
+) -> None:
+    """Add the hypotheses of rows: their sentences, lengths, tokens and log-probabilities."""
+    for sentence, length, row, row_log_probs in zip(*(c.tolist() for c in columns), strict=True):
+        hypothesis = make_hypothesis(row[-length:], row_log_probs[-length:], specials, alpha)
+        results.setdefault(sentence, []).append(hypothesis)
+
+
+def _pruned(
+    beams: Beams, candidates: Candidates, ended: Bool[Tensor, "B C"], eos: int, rules: BeamRules
+) -> tuple[Beams, Int[Tensor, " M"]]:
+    """Extend and prune: return the beams one token later, and the old row of each new row."""
+    unfinished = candidates.log_probs.masked_fill(candidates.tokens == eos, -math.inf)
+    log_probs, places = unfinished.topk(rules.beam)
+    rows = candidates.rows.gather(1, places).flatten()
+    tokens = candidates.tokens.gather(1, places).view(-1, 1)
+    steps = candidates.token_log_probs.gather(1, places).view(-1, 1)
+    lengths = beams.lengths + 1
+    scores = candidates.log_probs / _penalties(lengths, rules.alpha)[:, None]
+    scores = scores.masked_fill(~ended, -math.inf)
+    advanced = replace(
+        beams,
+        lengths=lengths,
+        log_probs=log_probs,
+        tokens=torch.cat([beams.tokens[rows], tokens], dim=1),
+        token_log_probs=torch.cat([beams.token_log_probs[rows], steps], dim=1),
+        best=torch.cat([beams.best, scores], dim=1).topk(rules.beam).values,
+        finished=beams.finished + ended.sum(1),
+    )
+    return advanced, rows
+
+
+def _done(beams: Beams, rules: BeamRules) -> Bool[Tensor, " B"]:
+    """Return which sentences are finished. A beam without any hypothesis (-inf) is finished too."""
+    worst = beams.best.gather(1, beams.wanted[:, None] - 1)[:, 0]
+    unfinished = beams.log_probs[:, 0]
+    done = (beams.limits <= beams.lengths) | (worst >= unfinished / beams.limit_penalties)
+    if rules.stop == "full":
+        scores = unfinished / _penalties(beams.lengths, rules.alpha)
+        done |= (beams.finished >= rules.beam) & (worst >= scores)
+    return done
+
+
+def _fill_up(
+    results: Finished, beams: Beams, done: Bool[Tensor, " B"], specials: Specials, alpha: float
+) -> None:
+    """Fill up the results of finished sentences with their unfinished hypotheses."""
+    for place in (done & (beams.finished < beams.wanted)).nonzero().flatten().tolist():
+        missing = int(beams.wanted[place] - beams.finished[place])
+        alive = int((beams.log_probs[place] != -math.inf).sum())
+        first = place * beams.log_probs.shape[1]
+        rows = slice(first, first + min(missing, alive))
+        count = rows.stop - rows.start
+        columns = (
+            beams.sentences[place].expand(count),
+            beams.lengths[place].expand(count),
+            beams.tokens[rows],
+            beams.token_log_probs[rows],
+        )
+        _add(results, columns, specials, alpha)

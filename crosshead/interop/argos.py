@@ -1,0 +1,247 @@
+"""Exports to Argos Translate and LibreTranslate: one file `.argosmodel`.
+
+The file is a zip archive with one folder: a CTranslate2 model, a SentencePiece model, a splitter of
+sentences and `metadata.json`. With the splitter inside, the package translates without a network.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from crosshead import __version__
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.data.batching import Example
+from crosshead.data.text.sentences import split_sentences
+from crosshead.data.text.subwords import SubwordTokenizer
+from crosshead.errors import UserError
+from crosshead.interop import ctranslate2
+from crosshead.interop.argos_sentences import sentence_splitter
+from crosshead.interop.base import Cell, ForeignSearch, Format
+from crosshead.interop.options import OPTIONS
+
+SUFFIX = ".argosmodel"
+
+PACKAGE_VERSION = "1.0"
+"""The version of a package. Argos names its folder by it."""
+
+ARGOS_VERSION = "1.9.0"
+"""The version of Argos Translate that a package asks for."""
+
+SEARCH = ForeignSearch(4, 0.2, 256)
+"""The search of Argos Translate, which no package can change."""
+
+NAMES = {
+    "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech",
+    "cy": "Welsh", "da": "Danish", "de": "German", "el": "Greek", "en": "English",
+    "eo": "Esperanto", "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian",
+    "fi": "Finnish", "fr": "French", "ga": "Irish", "gl": "Galician", "he": "Hebrew",
+    "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "id": "Indonesian", "is": "Icelandic",
+    "it": "Italian", "ja": "Japanese", "ko": "Korean", "lt": "Lithuanian", "lv": "Latvian",
+    "ms": "Malay", "nb": "Norwegian", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese",
+    "ro": "Romanian", "ru": "Russian", "sk": "Slovak", "sl": "Slovenian", "sq": "Albanian",
+    "sr": "Serbian", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "th": "Thai",
+    "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese",
+}  # fmt: skip
+"""English names of languages by code. Other languages are named by their codes."""
+
+_TIME = (1980, 1, 1, 0, 0, 0)
+"""The time of every file in the archive, so that the same model gives the same bytes."""
+
+
+def write(bundle: TextBundle, kind: str, directory: Path) -> None:
+    """Write a package.
+
+    Args:
+        bundle: The bundle, whose languages are known and whose tokenizers are SentencePiece's.
+        kind: The number format of the weights.
+        directory: An empty directory.
+    """
+    source, target = _codes(bundle)
+    folder = f"translate-{source}_{target}-{PACKAGE_VERSION.replace('.', '_')}"
+    with tempfile.TemporaryDirectory() as scratch:
+        model = Path(scratch)
+        ctranslate2.write_model(bundle, kind, model)
+        contents = {f"model/{each.name}": each.read_bytes() for each in sorted(model.iterdir())}
+    tokenizer = bundle.source_tokenizer
+    assert isinstance(tokenizer, SubwordTokenizer)
+    contents["sentencepiece.model"] = tokenizer.model
+    contents[f"minisbd/{source}.onnx"] = sentence_splitter(source)
+    contents["metadata.json"] = _metadata(source, target)
+    contents["README.md"] = _readme(source, target)
+    package = directory / f"translate-{source}_{target}{SUFFIX}"
+    with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in contents.items():
+            archive.writestr(zipfile.ZipInfo(f"{folder}/{name}", _TIME), data)
+
+
+def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
+    """Do nothing: Argos Translate has its own search settings, `SEARCH`."""
+
+
+def _codes(bundle: TextBundle) -> tuple[str, str]:
+    """Return the codes of source and target language."""
+    source, target = bundle.config.source_language, bundle.config.target_language
+    assert source is not None and target is not None
+    return source, target
+
+
+def _metadata(source: str, target: str) -> bytes:
+    values = {
+        "package_version": PACKAGE_VERSION,
+        "argos_version": ARGOS_VERSION,
+        "from_code": source,
+        "from_name": NAMES.get(source, source),
+        "to_code": target,
+        "to_name": NAMES.get(target, target),
+        "code": f"translate-{source}_{target}",
+    }
+    return (json.dumps(values, indent=1) + "\n").encode()
+
+
+def _readme(source: str, target: str) -> bytes:
+    title = f"# {NAMES.get(source, source)} to {NAMES.get(target, target)}"
+    return f"{title}\n\nTrained and exported with crosshead {__version__}.\n".encode()
+
+
+class Loaded:
+    """A package that Argos Translate has installed in a process of its own, without a network.
+
+    Args:
+        bundle: The bundle, for its languages and tokenizers.
+        directory: The directory of the package.
+    """
+
+    def __init__(self, bundle: TextBundle, directory: Path) -> None:
+        self._bundle = bundle
+        [self._package] = directory.glob(f"*{SUFFIX}")
+
+    def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
+        """Return the translation of each line with the search of Argos Translate."""
+        with tempfile.TemporaryDirectory() as home:
+            done = subprocess.run(
+                [sys.executable, "-c", _PROGRAM, str(self._package), *_codes(self._bundle)],
+                input=json.dumps(list(lines)),
+                env=_environment(Path(home)),
+                capture_output=True,
+                text=True,
+            )
+        if done.returncode:
+            last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+            raise UserError(
+                f"Argos Translate cannot use the package: {last[0]}; check its installation with "
+                "`argospm list`, or choose --to ctranslate2"
+            )
+        found: list[str] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
+        """Return the log-probability of each target token by CTranslate2, which Argos runs."""
+        with _model(self._bundle, self._package) as model:
+            return model.log_probs(examples)
+
+
+def expected(bundle: TextBundle, directory: Path, lines: Sequence[str]) -> list[str]:
+    """Return the translations of CTranslate2 with the search of Argos Translate.
+
+    Args:
+        bundle: The bundle.
+        directory: The directory of the package.
+        lines: The lines. Argos Translate splits them into sentences.
+    """
+    [package] = directory.glob(f"*{SUFFIX}")
+    sentences = [split_sentences(line) for line in lines]
+    with _model(bundle, package) as model:
+        found = iter(model.translate([part for parts in sentences for part in parts], SEARCH, 1))
+    joined = [" ".join(next(found) for _ in parts) for parts in sentences]
+    return [text.replace("_", " ") for text in joined]
+
+
+@contextlib.contextmanager
+def _model(bundle: TextBundle, package: Path) -> Iterator[ctranslate2.Loaded]:
+    """Yield the CTranslate2 model of a package."""
+    with tempfile.TemporaryDirectory() as scratch:
+        with zipfile.ZipFile(package) as archive:
+            archive.extractall(scratch)
+        [model] = Path(scratch).glob("*/model")
+        yield ctranslate2.Loaded(bundle, model)
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """Return the environment of a process in which Argos Translate finds only one package."""
+    packages = home / "packages"
+    packages.mkdir()
+    return {
+        **os.environ,
+        "HOME": str(home),
+        "XDG_DATA_HOME": str(home / "data"),
+        "XDG_CONFIG_HOME": str(home / "config"),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "ARGOS_PACKAGES_DIR": str(packages),
+        "ARGOS_CHUNK_TYPE": "DEFAULT",
+        # Argos computes in int8 on most processors; the comparison is of the weights as stored.
+        "ARGOS_COMPUTE_TYPE": "default",
+        "ARGOS_DEVICE_TYPE": "cpu",
+    }
+
+
+_PROGRAM = """
+import json, socket, sys
+def refuse(*arguments, **named):
+    raise OSError("a package must translate without a network")
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
+import argostranslate.package, argostranslate.translate
+package, source, target = sys.argv[1:]
+argostranslate.package.install_from_path(package)
+translation = argostranslate.translate.get_translation_from_codes(source, target)
+print(json.dumps([translation.translate(line) for line in json.load(sys.stdin)]))
+"""
+"""The program that installs a package and translates lines, without a network."""
+
+USAGE = """import argostranslate.package
+import argostranslate.translate
+
+argostranslate.package.install_from_path("{path}")
+print(argostranslate.translate.translate("A dog runs.", "en", "de"))
+"""
+"""The program that installs a package and translates with it."""
+
+_NO_PIECES = Cell("refused", "train with tokenizer.kind = bpe or unigram")
+
+_CELLS = {
+    **ctranslate2.CTRANSLATE2.cells,
+    **{f"tokenizer.kind = {each}": _NO_PIECES for each in ("words", "characters", "bytes")},
+    "tokenizer.joint = false": Cell(
+        "rewritten", "the package holds the source tokenizer; target pieces need none"
+    ),
+    "several target languages": Cell(
+        "refused", "a package has one direction: train a model of one direction"
+    ),
+    "unknown languages": Cell(
+        "refused",
+        "train on files whose names end in language codes, such as train.en and train.de",
+    ),
+}
+
+ARGOS = Format(
+    name="argos",
+    extra="argos",
+    modules=("argostranslate",),
+    cells={name: _CELLS[name] for name in OPTIONS},
+    types=ctranslate2.CTRANSLATE2.types,
+    write=write,
+    write_search=write_search,
+    load=Loaded,
+    usage=USAGE,
+    writes_alone=True,
+    writes_with=("ctranslate2", "onnx"),
+    suffix=SUFFIX,
+    fixed_search=SEARCH,
+    expected=expected,
+)
+"""The format `argos`."""

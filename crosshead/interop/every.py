@@ -1,0 +1,107 @@
+"""Export a model to every format that can express it: one directory, and one README for all."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from crosshead import __version__
+from crosshead.bundle.base import Bundle
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.errors import ConfigError
+from crosshead.interop.export import Exported, check_libraries, check_place, export, move
+from crosshead.interop.formats import FORMATS, formats_for, refused_options
+from crosshead.system.files import atomic_write, explain_os_errors, make_directory, real_path
+
+README = "README.md"
+
+
+def export_all(
+    bundle: Bundle,
+    out: Path,
+    *,
+    sources: Sequence[str] | None = None,
+    references: Sequence[str] | None = None,
+    verify: bool = True,
+    force: bool = False,
+) -> list[Exported]:
+    """Write a model in every format that can express it, each with its default number format.
+
+    Args:
+        bundle: The bundle, with its model on a CPU in float32.
+        out: The directory to write. Each format has an entry of its name in it.
+        sources: Validation lines, as for `export`.
+        references: Their translations, as for `export`.
+        verify: Whether each export is loaded and compared.
+        force: Whether an earlier export at `out` is replaced.
+
+    Returns:
+        The exports.
+
+    Raises:
+        ConfigError: If no format can express the model.
+        UserError: If a library is missing, or an export differs from the model too much.
+    """
+    names = formats_for(bundle)
+    if not names:
+        whys = [f"{name}: {', '.join(refused_options(bundle, FORMATS[name]))}" for name in FORMATS]
+        raise ConfigError(f"no format can express this model ({'; '.join(whys)}); train another")
+    for name in names:
+        check_libraries(FORMATS[name], verify=verify)
+    check_place(out, force=force)
+    real = real_path(out)
+    make_directory(real.parent)
+    hidden = real.with_name(f".{real.name}.{os.getpid()}.tmp")
+    done = []
+    try:
+        with explain_os_errors(out):
+            hidden.mkdir()
+            for name in names:
+                place = _place(name)
+                one = export(
+                    bundle,
+                    name,
+                    hidden / place,
+                    sources=sources,
+                    references=references,
+                    verify=verify,
+                )
+                done.append(replace(one, path=out / place))
+            atomic_write(hidden / README, readme(bundle, done).encode())
+            move(hidden, real)
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+    return done
+
+
+def readme(bundle: Bundle, done: Sequence[Exported]) -> str:
+    """Return the text that says how each export is loaded, and why others are missing.
+
+    Args:
+        bundle: The bundle.
+        done: The exports.
+    """
+    parts = [f"# A model of crosshead {__version__} for other libraries\n"]
+    for each in done:
+        form = FORMATS[each.form]
+        parts.append(f"## {each.path.name}\n\n```python\n{_usage(form.usage, bundle, each)}```\n")
+        if each.comparison is not None:
+            parts.append(f"Compared with crosshead ({each.kind}): {each.comparison}.\n")
+    refused = {name: refused_options(bundle, form) for name, form in FORMATS.items()}
+    missing = [f"- {name}: {', '.join(options)}\n" for name, options in refused.items() if options]
+    if missing:
+        parts.append(f"## Formats that cannot express the model\n\n{''.join(missing)}")
+    return "\n".join(parts)
+
+
+def _usage(usage: str, bundle: Bundle, each: Exported) -> str:
+    """Return the program of a format with the name of the export and the model's languages."""
+    assert isinstance(bundle, TextBundle)
+    text = usage.format(path=each.path.name)
+    source, target = bundle.config.source_language, bundle.config.target_language
+    return text.replace('"en", "de"', f'"{source}", "{target}"')
+
+
+def _place(name: str) -> str:
+    return f"{'model' if FORMATS[name].suffix else name}{FORMATS[name].suffix}"

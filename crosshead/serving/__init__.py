@@ -1,0 +1,1 @@
+"""The server: requests in, translations out, in one running batch of sentences."""

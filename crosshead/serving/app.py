@@ -1,0 +1,135 @@
+"""The web application: routes, limits of bodies, headers and counts."""
+
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Match, Route
+
+from crosshead.serving.libretranslate import LibreTranslate
+from crosshead.serving.requests import (
+    RequestError,
+    State,
+    answered,
+    answered_error,
+    client_of,
+)
+from crosshead.serving.scheduler import Scheduler
+from crosshead.serving.v1 import V1
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_HEADERS = (
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-allow-headers", b"Authorization, Content-Type"),
+    (b"access-control-expose-headers", b"Authorization"),
+    (b"access-control-allow-methods", b"GET, POST"),
+    (b"access-control-max-age", b"1728000"),
+    (b"x-content-type-options", b"nosniff"),
+)
+"""The headers of every answer. LibreTranslate also allows credentials from any origin, which is
+neither safe nor valid, so that this header is left out."""
+
+
+class Guard:
+    """Middleware that limits bodies, adds headers, and counts requests.
+
+    Args:
+        app: The application.
+        state: The state of the server.
+        routes: The routes, for the names of paths in counts.
+    """
+
+    def __init__(self, app: Any, state: State, routes: list[Route]) -> None:
+        self.app, self.state, self.routes = app, state, routes
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begin, status = time.perf_counter(), 500
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+            await send(message)
+
+        try:
+            if self._announced(scope) > self.state.settings.body:
+                answer = answered_error(self._too_large())
+                await answer(scope, receive, noted)
+            else:
+                await self.app(scope, self._counted(receive), noted)
+        finally:
+            path = self._path(scope)
+            self.state.metrics.requests.labels(path, str(status)).inc()
+            self.state.metrics.seconds.labels(path).observe(time.perf_counter() - begin)
+
+    def _announced(self, scope: MutableMapping[str, Any]) -> int:
+        """Return the size of the body that the headers announce, or 0."""
+        found = (value for name, value in scope["headers"] if name == b"content-length")
+        return int(next(found, b"0"))
+
+    def _counted(self, receive: Receive) -> Receive:
+        """Return a function that receives a body, and raises an error once it is too large."""
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self.state.settings.body:
+                raise self._too_large()
+            return message
+
+        return counted
+
+    def _too_large(self) -> RequestError:
+        most = self.state.settings.body
+        message = f"Invalid request: the body is larger than {most} bytes"
+        return RequestError(413, message, {"Connection": "close"})
+
+    def _path(self, scope: MutableMapping[str, Any]) -> str:
+        """Return the path of the route of a request: there are few of them."""
+        for route in self.routes:
+            if route.matches(scope)[0] != Match.NONE:
+                return route.path
+        return "other"
+
+
+def make_app(state: State, scheduler: Scheduler) -> Guard:
+    """Return the web application.
+
+    Args:
+        state: The state of the server.
+        scheduler: The scheduler.
+    """
+    no_key = RequestError(401, "an API key is needed: send it as `Authorization: Bearer KEY`")
+
+    async def livez(request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(request: Request) -> Response:
+        ready = state.service is not None and scheduler.alive
+        return PlainTextResponse("ready\n" if ready else "not ready\n", 200 if ready else 503)
+
+    async def metrics(request: Request) -> Response:
+        client_of(state, request, None, no_key)
+        return Response(state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    routes = [
+        *LibreTranslate(state).routes(),
+        *V1(state).routes(),
+        Route("/livez", livez, methods=["GET"]),
+        Route("/readyz", readyz, methods=["GET"]),
+        Route("/metrics", answered(metrics), methods=["GET"]),
+    ]
+    return Guard(Starlette(routes=routes), state, routes)

@@ -1,0 +1,160 @@
+"""The bundles of a server: translators by pairs of languages, and ways through a third language."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from crosshead.decoding.beam import BeamRules
+from crosshead.errors import UserError
+from crosshead.pipelines.translator import Translator
+from crosshead.serving.engine import Engine
+from crosshead.tasks.loading import load_as
+
+_NAMED = re.compile(r"([A-Za-z]{2,3}(?:-[A-Za-z]{2,8})?)-([A-Za-z]{2,3}(?:-[A-Za-z]{2,8})?)=(.+)")
+
+
+class ServeError(UserError):
+    """A server cannot start with these bundles or settings."""
+
+
+@dataclass(eq=False)
+class Route:
+    """A translator for a pair of languages, and its engines.
+
+    Attributes:
+        source: The code of the source language.
+        target: The code of the target language.
+        translator: The translator.
+        place: The bundle, for messages.
+        engines: Engines by the beam.
+    """
+
+    source: str
+    target: str
+    translator: Translator
+    place: str
+    engines: dict[int, Engine] = field(default_factory=dict)
+
+    def engine(self, wanted: int) -> Engine:
+        """Return the engine for a number of hypotheses.
+
+        Args:
+            wanted: The number of hypotheses; the beam is at least as large.
+        """
+        decode = self.translator.bundle.config.decode
+        beam = max(decode.beam, wanted)
+        if beam not in self.engines:
+            # A beam of one is greedy search, whatever the rule.
+            rules = BeamRules(beam, decode.length_penalty, decode.stop if beam > 1 else "full")
+            model, specials = self.translator.model, self.translator.bundle.specials
+            self.engines[beam] = Engine(model, specials, rules, self.translator.device)
+        return self.engines[beam]
+
+    def limit(self, ids: Sequence[int]) -> int:
+        """Return the longest output of a source in tokens.
+
+        Args:
+            ids: The source, without eos.
+        """
+        longest = len(ids) + 1 + self.translator.bundle.config.decode.max_extra
+        most = self.translator.most_positions[1]
+        return longest if most is None else min(longest, most)
+
+
+@dataclass(frozen=True)
+class Directory:
+    """The routes of a server."""
+
+    routes: Mapping[tuple[str, str], Route]
+
+    @property
+    def languages(self) -> list[str]:
+        """The codes of all languages, sorted."""
+        return sorted({code for pair in self.routes for code in pair})
+
+    def targets(self, source: str) -> list[str]:
+        """Return the languages that a language can be translated to, itself included.
+
+        Args:
+            source: The code of the source language.
+        """
+        return [code for code in self.languages if self.way(source, code) is not None]
+
+    def way(self, source: str, target: str) -> list[Route] | None:
+        """Return the routes from a language to another: none, one, or two by a third language.
+
+        Args:
+            source: The code of the source language.
+            target: The code of the target language.
+
+        Returns:
+            The routes in order, empty if the languages are equal, or None if there is no way.
+        """
+        if source == target:
+            return []
+        if (source, target) in self.routes:
+            return [self.routes[source, target]]
+        for middle in self.languages:
+            first, second = self.routes.get((source, middle)), self.routes.get((middle, target))
+            if first is not None and second is not None:
+                return [first, second]
+        return None
+
+
+def load_directory(
+    places: Sequence[str], say: Callable[[str], None], device: str = "auto"
+) -> Directory:
+    """Load bundles.
+
+    Args:
+        places: Bundles, each as a path, or as `en-de=PATH` to name its languages.
+        say: Called with a line before a bundle is loaded.
+        device: The device, as `crosshead.load` takes it.
+
+    Raises:
+        ServeError: If two bundles translate the same pair, or a bundle does not name its languages.
+        BundleError: If there is no bundle at a place, or it does not translate text.
+    """
+    routes: dict[tuple[str, str], Route] = {}
+    for number, place in enumerate(places, 1):
+        named = _NAMED.fullmatch(place)
+        path = named[3] if named and not Path(place).exists() else place
+        say(f"loading {path} ({number} of {len(places)})")
+        translator = load_as(Translator, path, device, instead="serve translates text only")
+        pair = (named[1], named[2]) if named and path != place else None
+        for route in _routes(translator, path, pair):
+            other = routes.setdefault((route.source, route.target), route)
+            if other is not route:
+                raise ServeError(
+                    f"{other.place} and {path} both translate {route.source} to {route.target}; "
+                    "serve one of them"
+                )
+    for route in routes.values():
+        route.engine(1)
+    return Directory(routes)
+
+
+def _routes(translator: Translator, place: str, pair: tuple[str, str] | None) -> list[Route]:
+    """Return the routes of one bundle."""
+    config = translator.bundle.config
+    if config.decode.sample:
+        raise ServeError(
+            f"{place} draws samples (decode.sample = true), and the server searches; serve a "
+            "bundle with decode.sample = false"
+        )
+    targets = config.target_languages or (config.target_language,)
+    source = config.source_language
+    if pair is not None:
+        source, targets = pair[0], (pair[1],)
+    if source is None or None in targets:
+        raise ServeError(
+            f"{place} does not say which languages it translates; name them, such as "
+            f"`crosshead serve en-de={place}`"
+        )
+    if not config.target_languages:
+        return [Route(source, str(targets[0]), translator, place)]
+    engines: dict[int, Engine] = {}
+    return [
+        Route(source, str(code), translator.into(str(code)), place, engines) for code in targets
+    ]

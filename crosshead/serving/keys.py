@@ -1,0 +1,121 @@
+"""API keys and rates: who may ask, and how often."""
+
+import hashlib
+import hmac
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from crosshead.errors import UserError
+
+_MOST_CLIENTS = 10_000
+"""The number of clients whose rates are known; the client that asked longest ago is forgotten."""
+
+
+class KeysError(UserError):
+    """A file of keys is missing or wrong."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key that may use the server.
+
+    Attributes:
+        name: Its name, which is not secret.
+        per_minute: The largest number of requests a minute, or None for the server's own limit.
+    """
+
+    name: str
+    per_minute: int | None = None
+
+
+class Keys:
+    """The keys of a file, of which only the SHA-256 hashes are stored.
+
+    Args:
+        keys: The keys by their hashes, in hexadecimal digits.
+    """
+
+    def __init__(self, keys: Mapping[str, Key]) -> None:
+        self._keys = dict(keys)
+
+    def find(self, secret: str) -> Key | None:
+        """Return the key of a secret, or None. Every comparison takes the same time.
+
+        Args:
+            secret: The key as the client sends it.
+        """
+        digest = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+        found = None
+        for known, key in self._keys.items():
+            if hmac.compare_digest(known, digest):
+                found = key
+        return found
+
+
+def read_keys(path: Path) -> Keys:
+    """Read a file of keys: in each line a hash, a name, and perhaps requests a minute.
+
+    Args:
+        path: The file. Empty lines and lines that begin with `#` are skipped.
+
+    Raises:
+        KeysError: If the file cannot be read, or a line is wrong.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise KeysError(f"{path}: cannot be read: {reason}; give a file of keys") from None
+    keys: dict[str, Key] = {}
+    for number, line in enumerate(lines, 1):
+        fields = line.split()
+        if not fields or fields[0].startswith("#"):
+            continue
+        hexadecimal = len(fields[0]) == 64 and all(c in "0123456789abcdef" for c in fields[0])
+        rate_is_number = len(fields) < 3 or (fields[2].isascii() and fields[2].isdecimal())
+        if not hexadecimal or not 2 <= len(fields) <= 3 or not rate_is_number:
+            raise KeysError(
+                f"{path}:{number}: expected the SHA-256 of a key in 64 hexadecimal digits, a name, "
+                "and perhaps requests a minute; make the hash with `printf %s KEY | sha256sum`"
+            )
+        keys[fields[0]] = Key(fields[1], int(fields[2]) if len(fields) == 3 else None)
+    if not keys:
+        raise KeysError(f"{path}: no key is in it; add a line, or leave out --keys")
+    return Keys(keys)
+
+
+class Rates:
+    """Requests a minute of each client.
+
+    Each client has a bucket that fills evenly, and a request takes one from it.
+
+    Args:
+        per_minute: The largest number of requests a minute of a client; 0 is no limit.
+    """
+
+    def __init__(self, per_minute: int) -> None:
+        self.per_minute = per_minute
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, client: str, per_minute: int | None = None, now: float | None = None) -> float:
+        """Count a request, and return 0, or the seconds until the next one is allowed.
+
+        Args:
+            client: The client.
+            per_minute: The client's own limit, if it has one.
+            now: The time in seconds, by default `time.monotonic()`.
+        """
+        limit = self.per_minute if per_minute is None else per_minute
+        if not limit:
+            return 0.0
+        now = time.monotonic() if now is None else now
+        filled, before = self._buckets.pop(client, (float(limit), now))
+        filled = min(float(limit), filled + (now - before) * limit / 60)
+        allowed = filled >= 1
+        self._buckets[client] = (filled - 1 if allowed else filled, now)
+        if len(self._buckets) > _MOST_CLIENTS:
+            self._buckets.popitem(last=False)
+        return 0.0 if allowed else (1 - filled) * 60 / limit

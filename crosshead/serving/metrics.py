@@ -1,0 +1,34 @@
+"""Counters of the server in Prometheus' format: no texts, keys or addresses."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from crosshead.serving.scheduler import Scheduler
+
+
+class Metrics:
+    """The counters of one server.
+
+    Args:
+        scheduler: The scheduler, whose state is read when the metrics are.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        kept = self._registry = CollectorRegistry()
+        self.requests = Counter(
+            "crosshead_requests", "Answered requests.", ["path", "status"], registry=kept
+        )
+        self.seconds = Histogram(
+            "crosshead_request_seconds", "Time to answer a request.", ["path"], registry=kept
+        )
+        self.characters = Counter("crosshead_characters", "Translated characters.", registry=kept)
+        self.sentences = Counter("crosshead_sentences", "Translated sentences.", registry=kept)
+        for name, words, read in (
+            ("waiting", "Sentences that wait.", lambda: scheduler.waiting),
+            ("running", "Sentences in the running batches.", lambda: scheduler.running),
+            ("steps", "Decoding steps so far.", lambda: scheduler.steps),
+        ):
+            Gauge(f"crosshead_{name}", words, registry=kept).set_function(read)
+
+    def text(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,305 @@
+"""Continuous batching: sentences of all requests join and leave a running batch at every step."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from crosshead.decoding.beam import RunningBatch
+from crosshead.decoding.candidates import Hypothesis
+from crosshead.decoding.protocol import JoinableState
+from crosshead.serving.engine import Engine
+from crosshead.serving.fair_queue import FairQueue
+
+_logger = logging.getLogger(__name__)
+
+_FIRST_RATE = 100.0
+"""The work a second that a scheduler without experience expects to do."""
+
+
+class Refused(Exception):
+    """The queue is full; the request can be sent again.
+
+    Args:
+        seconds: When to try again.
+        own: True if it is the client's own queue that is full.
+    """
+
+    def __init__(self, seconds: int, own: bool) -> None:
+        super().__init__(f"too many sentences wait; try again in {seconds} s")
+        self.seconds, self.own = seconds, own
+
+
+class Late(Exception):
+    """A sentence was not finished by its deadline."""
+
+
+class Failed(Exception):
+    """A sentence could not be decoded, because a batch failed or the server stops."""
+
+
+Result = list[Hypothesis] | Exception
+
+
+@dataclass(eq=False)
+class Sentence:
+    """A sentence to decode.
+
+    Attributes:
+        engine: The engine that decodes it.
+        ids: Its token ids, without eos.
+        limit: The longest output in tokens, eos counted.
+        wanted: The number of hypotheses.
+        deadline: The time by which it must be done, by `time.monotonic`.
+        done: Called once with the hypotheses, best first, or with an exception, in the thread of
+            the scheduler. It is not called after `withdrawn` was set.
+        withdrawn: True if nobody waits for it any more.
+    """
+
+    engine: Engine
+    ids: Sequence[int]
+    limit: int
+    wanted: int
+    deadline: float
+    done: Callable[[Result], None]
+    withdrawn: bool = False
+
+    @property
+    def cost(self) -> float:
+        """The work that it takes: its tokens, for as many rows as the search has."""
+        return (len(self.ids) + 1.0) * self.engine.rules.beam
+
+
+@dataclass
+class Limits:
+    """The limits of a scheduler.
+
+    Attributes:
+        sentences: The largest number of sentences in one batch.
+        memory: The largest size of the states of a worker's batches, in bytes.
+        waiting: The largest number of sentences that wait, for all clients.
+        waiting_each: The largest number of sentences that wait for one client.
+    """
+
+    sentences: int = 32
+    memory: float = 256 * 2**20
+    waiting: int = 10_000
+    waiting_each: int = 5_000
+
+
+@dataclass
+class _Batch:
+    """A running batch: the sentences in it by number, and those that join at its next step."""
+
+    engine: Engine
+    running: RunningBatch[JoinableState]
+    sentences: dict[int, Sentence] = field(default_factory=dict)
+    joining: list[Sentence] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.sentences) + len(self.joining)
+
+    @property
+    def memory(self) -> float:
+        """The bytes of the batch when its outputs are as long as they may be."""
+        every = [*self.sentences.values(), *self.joining]
+        if not every:
+            return 0.0
+        source = max(len(each.ids) + 1 for each in every)
+        target = max(each.limit for each in every)
+        return self.engine.size.bytes(len(every), self.engine.rules.beam, source, target)
+
+
+class Scheduler:
+    """Worker threads that decode the sentences of all clients.
+
+    Each worker has one running batch per engine, and computes with one CPU thread. Before every
+    step it removes what is withdrawn or late, and fills up its batches from the queue, in fair
+    order, as far as the limits allow. A sentence that does not fit yet waits, and nothing overtakes
+    it. A sentence that is larger than the whole budget is decoded alone.
+
+    Args:
+        workers: The number of threads.
+        limits: The limits.
+    """
+
+    def __init__(self, workers: int = 1, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self._queue: FairQueue[Sentence] = FairQueue()
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._number = 0
+        self._work_done = 0.0
+        self._busy = 0.0  # seconds in which at least one worker was computing
+        self.running = 0
+        """The number of sentences in the batches."""
+        self.steps = 0
+        """The number of decoding steps so far."""
+        self._threads = [
+            threading.Thread(target=self._work, name=f"decoder-{n}", daemon=True)
+            for n in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """The number of sentences that wait."""
+        return len(self._queue)
+
+    @property
+    def alive(self) -> bool:
+        """True if every worker is running."""
+        return all(thread.is_alive() for thread in self._threads)
+
+    def expected_wait(self) -> float:
+        """Return the seconds that a new sentence of a new client may wait, at most."""
+        rate = self._work_done / self._busy if self._work_done else _FIRST_RATE
+        return self._queue.cost / rate
+
+    def submit(self, client: str, sentences: Sequence[Sentence]) -> None:
+        """Add the sentences of a request, all or none.
+
+        A request is taken if there is room for one sentence, so that a long text is not refused for
+        good.
+
+        Args:
+            client: The client, whose sentences come in turns with those of others.
+            sentences: The sentences.
+
+        Raises:
+            Refused: If too many sentences wait.
+            Failed: If the scheduler stops.
+        """
+        with self._changed:
+            if self._stopping:
+                raise Failed("the server stops")
+            own = self._queue.waiting(client) >= self.limits.waiting_each
+            if own or len(self._queue) >= self.limits.waiting:
+                seconds = min(60, max(1, round(self.expected_wait())))
+                raise Refused(seconds, own)
+            self._queue.add(client, sentences)
+            self._changed.notify_all()
+
+    def stop(self, seconds: float = 0.0) -> None:
+        """Stop: sentences that are known are decoded, new ones are refused.
+
+        Args:
+            seconds: How long to wait for the sentences. Those left then fail.
+        """
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        end = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        with self._changed:
+            while self._queue.first() is not None:
+                _answer(self._queue.pop(), Failed("the server stops"))
+
+    def _work(self) -> None:
+        torch.set_num_threads(1)  # a step is too small to be shared among threads
+        batches: dict[Engine, _Batch] = {}
+        with torch.inference_mode():
+            while self._wait(batches):
+                for batch in list(batches.values()):
+                    try:
+                        self._turn(batch)
+                    except Exception as error:  # a batch that fails must not end the server
+                        _logger.error("a batch failed: %s", type(error).__name__)
+                        self._fail(batch)
+                    if not batch:
+                        del batches[batch.engine]
+
+    def _wait(self, batches: dict[Engine, _Batch]) -> bool:
+        """Wait for work, and fill the batches from the queue; return False at the end."""
+        with self._changed:
+            while not batches:
+                self._admit(batches)
+                if batches:
+                    return True
+                if self._stopping:
+                    return False
+                self._changed.wait()
+            self._admit(batches)
+        return True
+
+    def _admit(self, batches: dict[Engine, _Batch]) -> None:
+        """Take sentences from the queue as long as the next one fits."""
+        while (first := self._queue.first()) is not None:
+            if first.withdrawn or first.deadline <= time.monotonic():
+                _answer(self._queue.pop(), Late("the deadline passed while the sentence waited"))
+                continue
+            engine = first.engine
+            batch = batches.get(engine) or _Batch(engine, engine.batch())
+            batch.joining.append(first)
+            every = {**batches, engine: batch}.values()
+            alone = len(batch) == 1 and len(every) == 1
+            fits = sum(each.memory for each in every) <= self.limits.memory
+            if len(batch) > self.limits.sentences or not (fits or alone):
+                batch.joining.pop()
+                return
+            batches[engine] = batch
+            self._queue.pop()
+            self.running += 1
+
+    def _turn(self, batch: _Batch) -> None:
+        """Remove what nobody waits for, let sentences join, and take one step."""
+        now = time.monotonic()
+        gone = {
+            number: each
+            for number, each in batch.sentences.items()
+            if each.withdrawn or each.deadline <= now
+        }
+        if gone:
+            batch.running.drop(list(gone))
+            late = Late("the deadline passed while the sentence was decoded")
+            self._finish(batch, dict.fromkeys(gone, late))
+        if batch.joining:
+            self._join(batch)
+        if len(batch.running):
+            stepped = batch.engine.model.step(batch.running.state, batch.running.last)
+            self._finish(batch, batch.running.take(stepped))
+        with self._changed:
+            self.steps += 1
+            self._busy += (time.monotonic() - now) / len(self._threads)
+
+    def _join(self, batch: _Batch) -> None:
+        """Encode sentences, take their first step, and add them to the running batch."""
+        new = batch.joining
+        with self._changed:
+            numbers = range(self._number, self._number + len(new))
+            self._number += len(new)
+        batch.sentences.update(zip(numbers, new, strict=True))
+        batch.joining = []
+        stepped = batch.engine.first_step([each.ids for each in new])
+        limits = torch.tensor([each.limit for each in new])
+        wanted = [each.wanted for each in new]
+        self._finish(batch, batch.running.add(stepped, limits, numbers, wanted))
+
+    def _finish(self, batch: _Batch, results: Mapping[int, Result]) -> None:
+        """Take sentences out of the batch, and answer them."""
+        for number, result in results.items():
+            sentence = batch.sentences.pop(number)
+            with self._changed:
+                self.running -= 1
+                self._work_done += sentence.cost
+            _answer(sentence, result)
+
+    def _fail(self, batch: _Batch) -> None:
+        """Answer all sentences of a batch that cannot go on, and empty it."""
+        sentences = [*batch.sentences.values(), *batch.joining]
+        batch.sentences, batch.joining = {}, []
+        with self._changed:
+            self.running -= len(sentences)
+        for sentence in sentences:
+            _answer(sentence, Failed("the sentence could not be decoded"))
+
+
+def _answer(sentence: Sentence, result: Result) -> None:
+    """Give a sentence its result, if somebody still waits for it."""
+    if not sentence.withdrawn:
+        sentence.done(result)

@@ -1,0 +1,116 @@
+"""What the server keeps of requests: suggestions in a file, and translated files for an hour."""
+
+import hashlib
+import json
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from pathlib import Path
+from typing import NamedTuple
+
+from crosshead.errors import UserError
+
+_MOST_BYTES = 50 * 2**20
+"""The largest size of a file of suggestions, and of all translated files, in bytes."""
+_MOST_FILES = 100
+_SECONDS = 3600.0
+
+
+class Suggestions:
+    """Suggested translations, appended to a file of JSON Lines; none is written twice.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UserError: If the file cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._lock = path, threading.Lock()
+        try:
+            with path.open("ab"):
+                pass
+            with path.open("rb") as lines:
+                self._known = {_digest(line) for line in lines}
+            self._size = path.stat().st_size
+        except OSError as error:
+            raise UserError(
+                f"{path}: cannot be written: {error.strerror}; name another file of suggestions"
+            ) from None
+
+    def add(self, source: str, target: str, text: str, suggestion: str) -> bool:
+        """Write a suggestion; return False if the file is full.
+
+        Args:
+            source: The code of the source language.
+            target: The code of the target language.
+            text: The source text.
+            suggestion: The suggested translation.
+        """
+        values = {"source": source, "target": target, "q": text, "s": suggestion}
+        line = (json.dumps(values, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+        with self._lock:
+            if _digest(line) in self._known:
+                return True
+            if self._size + len(line) > _MOST_BYTES:
+                return False
+            with self._path.open("ab") as lines:
+                lines.write(line)
+            self._known.add(_digest(line))
+            self._size += len(line)
+        return True
+
+
+def _digest(line: bytes) -> bytes:
+    return hashlib.sha256(line).digest()[:16]
+
+
+class StoredFile(NamedTuple):
+    """A translated file.
+
+    Attributes:
+        name: The name for the user's disk.
+        data: Its content.
+        end: When it is forgotten, by `time.monotonic`.
+    """
+
+    name: str
+    data: bytes
+    end: float
+
+
+class Files:
+    """Translated files in memory, by names that nobody can guess; the oldest ones make room."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[str, StoredFile] = OrderedDict()
+
+    def add(self, name: str, data: bytes) -> str:
+        """Keep a file, and return its name in the address.
+
+        Args:
+            name: The name for the user's disk.
+            data: Its content.
+        """
+        token = f"{secrets.token_hex(16)}.{name}"
+        self._files[token] = StoredFile(name, data, time.monotonic() + _SECONDS)
+        while (
+            len(self._files) > _MOST_FILES
+            or sum(len(each.data) for each in self._files.values()) > _MOST_BYTES
+        ):
+            self._files.popitem(last=False)
+        return token
+
+    def get(self, token: str) -> StoredFile | None:
+        """Return a file, or None if it is not there any more.
+
+        Args:
+            token: Its name in the address.
+        """
+        found = self._files.get(token)
+        if found is None or found.end <= time.monotonic():
+            self._files.pop(token, None)
+            return None
+        return found

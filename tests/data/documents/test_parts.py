@@ -1,0 +1,18 @@
+import pytest
+
+from crosshead.data.documents.parts import SplitText, plain_parts, rebuilt, texts_of
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\r\n\r\n b \n", "\n", "", "a\u2028b\x0bc", " x "])
+def test_a_plain_text_is_its_lines_and_their_ends(text: str) -> None:
+    parts = plain_parts(text)
+    assert rebuilt(parts, texts_of(parts)) == text
+    assert texts_of(parts) == [
+        line for line in text.replace("\r\n", "\n").split("\n") if line.strip()
+    ]
+
+
+def test_sentences_are_joined_with_the_white_space_between_them() -> None:
+    split = SplitText.of("One dog.  Two cats!\tThree. ")
+    assert [each.strip() for each in split.sentences] == ["One dog.", "Two cats!", "Three."]
+    assert split.joined(["Ein Hund.", "Zwei Katzen!", "Drei."]) == "Ein Hund.  Zwei Katzen!\tDrei. "

@@ -1,0 +1,90 @@
+"""Sets of images with captions: what is left out, held-out images."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crosshead.data.caption_sets import USUAL_SIZE, hold_out, read_caption_set
+from crosshead.data.images import encode_png
+from tests.data.written import refusal, write, write_captions
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_captions(tmp_path, 12, each=2)
+    return tmp_path
+
+
+def test_a_set_has_each_image_once_and_all_its_captions(folder: Path) -> None:
+    found = read_caption_set(["images"], ["captions.jsonl"], None)
+    assert found.pixels.shape == (12, 24, 24, 3) and len(found.captions) == 24
+    first, second = found.references()[3]
+    assert second == f"here is {first}" and not found.left_out.reasons
+    with zipfile.ZipFile("all.zip", "w") as archive:
+        for path in sorted(Path("images").iterdir()):
+            archive.write(path, f"photos/{path.name}")  # found by its name without folders
+    packed = read_caption_set(["all.zip"], ["captions.jsonl"], None)
+    assert (packed.pixels == found.pixels).all() and packed.texts == found.texts
+    assert read_caption_set(["images"], ["captions.jsonl"], 16).pixels.shape == (12, 16, 16, 3)
+    Path("images/000.png").write_bytes(encode_png(np.zeros((30, 50, 3), np.uint8)))
+    other = read_caption_set(["images"], ["captions.jsonl"], None)
+    assert other.pixels.shape[1] == USUAL_SIZE  # the first image is no square
+
+
+def test_what_does_not_fit_is_left_out_and_counted(folder: Path) -> None:
+    whole = Path("images/001.png").read_bytes()
+    Path("images/001.png").write_bytes(whole[: len(whole) // 2])
+    Path("images/extra.png").write_bytes(whole)
+    with Path("captions.jsonl").open("a") as file:
+        file.write(
+            '{"image": "gone.png", "caption": "a dog"}\n{"image": "002.png", "caption": ""}\n'
+        )
+    found = read_caption_set(["images"], ["captions.jsonl"], None)
+    assert found.left_out.counts() == {
+        "captions without an image": 1, "empty captions": 1, "images without a caption": 1,
+        "broken images": 1,
+    }  # fmt: skip
+    assert len(found.captions) == 22 and "001.png" not in found.names
+    lines = found.left_out.lines()
+    assert "left out: 1 captions without an image (captions.jsonl:25 gone.png)" in lines
+    assert any("001.png: not a whole image" in line for line in lines)
+    assert found.texts[-1] in found.references()[found.captions[-1].image]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.jsonl", '{"image": "a.png"}\n', "a.jsonl:1: expected an object"),
+        ("a.jsonl", "[1]\n", "a.jsonl:1: expected an object"),
+        ("a.txt", "000.png#0\tfine\n000.png a dog\n", "a.txt:2: expected `image#n<TAB>caption`"),
+        ("a.txt", "other.png\ta dog\n", "no caption has a readable image in images"),
+        ("a.txt", "", "the files have no captions"),
+    ],
+)
+def test_bad_files_are_refused(folder: Path, name: str, text: str, message: str) -> None:
+    write(folder / name, text)
+    assert message in refusal(read_caption_set, ["images"], [name], None)
+
+
+def test_a_missing_folder_and_a_name_in_two_folders_are_refused(folder: Path) -> None:
+    assert "nowhere: no such file or folder" in refusal(
+        read_caption_set, ["nowhere"], ["captions.jsonl"], None
+    )
+    twice = refusal(read_caption_set, ["images", "images"], ["captions.jsonl"], None)
+    assert "000.png is also in images" in twice
+
+
+def test_whole_images_are_held_out(folder: Path) -> None:
+    found = read_caption_set(["images"], ["captions.jsonl"], None)
+    train, valid = hold_out(found, 500, seed=3)
+    assert len(valid.names) == 1 and len(train.names) == 11
+    assert not set(train.names) & set(valid.names) and not set(train.texts) & set(valid.texts)
+    [row] = [place for place, name in enumerate(found.names) if name == valid.names[0]]
+    assert (valid.pixels[0] == found.pixels[row]).all()
+    assert valid.references() == [found.references()[row]]
+    again, _ = hold_out(found, 500, seed=3)
+    assert again.names == train.names
+    assert "one image" in refusal(hold_out, found.chosen([0]), 1, 1)

@@ -1,0 +1,99 @@
+"""A package for Argos Translate has the files that it reads, and translates without a network."""
+
+import importlib.util
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from crosshead.errors import ConfigError, UserError
+from crosshead.interop.argos import ARGOS, NAMES, Loaded
+from crosshead.interop.export import export
+from crosshead.interop.formats import check_expressible
+from crosshead.interop.options import OPTIONS
+from crosshead.interop.verify import own_log_probs
+from tests.interop.cells import NAMES as OPTION_NAMES
+from tests.interop.small_bundles import TEXT, bundle_with, small_bundle
+
+REFUSED = [name for name in OPTION_NAMES if ARGOS.cells[name].status == "refused"]
+
+
+def needs(*modules: str) -> pytest.MarkDecorator:
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_package_cannot_express_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        check_expressible(bundle_with(OPTIONS[name]), ARGOS)
+    assert f"{name} (" in str(refusal.value)
+
+
+@needs("onnx")
+def test_a_package_has_one_folder_with_all_that_argos_reads(tmp_path: Path) -> None:
+    bundle = small_bundle({"tie": "none"}, {"joint": False})
+    ARGOS.write(bundle, "float32", tmp_path)
+    [package] = tmp_path.iterdir()
+    assert package.name == "translate-en_de.argosmodel"
+    with zipfile.ZipFile(package) as archive:
+        names = set(archive.namelist())
+        folder = "translate-en_de-1_0/"
+        metadata = json.loads(archive.read(f"{folder}metadata.json"))
+        pieces = archive.read(f"{folder}sentencepiece.model")
+    own = {"metadata.json", "README.md", "sentencepiece.model", "minisbd/en.onnx"}
+    model = {f"model/{name}" for name in (
+        "model.bin", "config.json", "source_vocabulary.json", "target_vocabulary.json",
+    )}  # fmt: skip
+    assert names == {f"{folder}{name}" for name in own | model}
+    assert not any("stanza" in name for name in names)  # Argos would then run Stanza
+    assert pieces == bundle.source_tokenizer.model  # type: ignore[attr-defined]
+    assert metadata["from_code"] == "en" and metadata["to_name"] == "German"
+
+
+@needs("onnx")
+def test_the_model_in_a_package_computes_the_same(tmp_path: Path) -> None:
+    bundle = small_bundle()
+    ARGOS.write(bundle, "float32", tmp_path)
+    ids = bundle.source_tokenizer.encode_lines(TEXT["source"][:3])
+    examples = [(source, source[::-1]) for source in ids]
+    found = Loaded(bundle, tmp_path).log_probs(examples)
+    for theirs, ours in zip(found, own_log_probs(bundle, examples), strict=True):
+        assert theirs == pytest.approx(ours, abs=1e-5)
+
+
+@needs("onnx")
+def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        ARGOS.write(small_bundle(), "int8", tmp_path / name)
+    first, second = (next((tmp_path / name).iterdir()) for name in ("first", "second"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+@needs("onnx", "argostranslate")
+def test_argos_installs_a_package_and_translates_without_a_network(tmp_path: Path) -> None:
+    bundle = small_bundle(beam=4)
+    out = tmp_path / "en-de.argosmodel"
+    done = export(bundle, "argos", out, sources=TEXT["source"], references=TEXT["target"])
+    assert done.comparison is not None and done.comparison.identical is not None
+    names = {each.name for each in tmp_path.iterdir()}
+    assert names == {"en-de.argosmodel", "en-de.argosmodel.verification.json"}
+    assert zipfile.is_zipfile(out)
+
+
+@needs("onnx", "argostranslate")
+def test_a_package_that_argos_cannot_use_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "x.argosmodel").write_text("no zip")
+    with pytest.raises(UserError, match=r"^Argos Translate cannot use the package: .*zip archive"):
+        Loaded(small_bundle(), tmp_path).translate(["a"], ARGOS.fixed_search)  # type: ignore[arg-type]
+
+
+def test_a_package_needs_its_suffix(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"expected a name that ends in \.argosmodel"):
+        export(small_bundle(), "argos", tmp_path / "en-de", verify=False)
+
+
+def test_languages_have_names() -> None:
+    assert NAMES["de"] == "German" and all(len(code) == 2 for code in NAMES)

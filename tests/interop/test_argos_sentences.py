@@ -1,0 +1,55 @@
+"""The splitter of a package finds the sentences that crosshead finds."""
+
+import json
+
+import numpy as np
+import pytest
+
+from crosshead.data.text.sentences import split_sentences
+from crosshead.interop.argos_sentences import (
+    DIGIT,
+    DOT,
+    LOWER,
+    PAD,
+    UPPER,
+    kinds,
+    sentence_splitter,
+)
+
+TEXTS = [
+    "A dog runs. Two men sit! Do they? Yes.",
+    'He said "Stop!" Then he left.',
+    "It costs 3.14 dollars. or so they say.",
+    "J. S. Bach was born in 1685. He died on 28. July.",
+    "今日は。元気ですか？「はい。」そうです。",
+    "Wait... what? No",
+    "“Is it?” she asked. (Yes.) Good",
+    "no mark at all",
+]
+
+
+def test_characters_have_kinds() -> None:
+    found = kinds()
+    assert (found["."], found["a"], found["Ä"], found["7"]) == (DOT, LOWER, UPPER, DIGIT)
+    assert "中" not in found and PAD not in found.values()
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_sentences_are_those_of_crosshead(text: str) -> None:
+    pytest.importorskip("onnx")
+    session = _session()
+    vocabulary = json.loads(session.get_modelmeta().custom_metadata_map["vocab"])["_unit2id"]
+    units = np.array([[vocabulary.get(each, 1) for each in text] + [PAD]])
+    features = np.zeros((1, len(text) + 1, 1), np.float32)
+    [classes] = session.run(None, {"units": units, "features": features})
+    ends = {*np.flatnonzero(classes[0, : len(text)].argmax(-1) == 2), len(text) - 1}
+    start, found = 0, []
+    for end in sorted(ends):
+        found.append(text[start : end + 1].strip())
+        start = end + 1
+    assert found == [each.strip() for each in split_sentences(text)]
+
+
+def _session():  # type: ignore[no-untyped-def]
+    onnxruntime = pytest.importorskip("onnxruntime")
+    return onnxruntime.InferenceSession(sentence_splitter("en"))

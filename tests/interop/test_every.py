@@ -1,0 +1,47 @@
+"""All formats in one directory, or nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from crosshead.errors import ConfigError, UserError
+from crosshead.interop import every
+from crosshead.interop.every import export_all
+from crosshead.interop.formats import FORMATS
+from tests.interop.small_bundles import small_bundle
+
+
+@pytest.fixture(autouse=True)
+def _only_ctranslate2_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the other formats to their own tests, which skip without their libraries."""
+    monkeypatch.setattr(every, "formats_for", lambda bundle: ["ctranslate2"])
+
+
+def test_one_directory_says_how_each_export_is_loaded(tmp_path: Path) -> None:
+    out = tmp_path / "all"
+    [done] = export_all(small_bundle(codes=False), out)
+    assert done.path == out / "ctranslate2" and (done.path / "model.bin").is_file()
+    said = (out / "README.md").read_text()
+    assert 'directory = Path("ctranslate2")' in said
+    assert "largest difference of a log-probability" in said
+    assert "- argos: unknown languages\n" in said
+    assert [each.name for each in tmp_path.iterdir()] == ["all"]
+
+
+def test_an_error_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise UserError("no")
+
+    monkeypatch.setattr(every, "export", fails)
+    with pytest.raises(UserError, match="no"):
+        export_all(small_bundle(), tmp_path / "all")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_no_format_expresses_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(every, "formats_for", lambda bundle: [])
+    with pytest.raises(ConfigError, match=r"ctranslate2: model\.score = additive; argos: "):
+        export_all(small_bundle({"score": "additive"}), tmp_path / "all")
+    assert set(FORMATS) >= {"ctranslate2", "argos"}

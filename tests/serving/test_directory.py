@@ -1,0 +1,71 @@
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+from crosshead.bundle.io import save_bundle
+from crosshead.errors import BundleError
+from crosshead.serving.directory import Directory, ServeError, load_directory
+from tests.bundle.text_bundles import bundle_of
+from tests.conftest import ROOT
+
+BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
+
+
+def load(*places: str) -> Directory:
+    return load_directory(places, lambda line: None, "cpu")
+
+
+def test_languages_come_from_the_card_or_from_the_command() -> None:
+    said: list[str] = []
+    directory = load_directory([str(BUNDLE), f"de-fr={BUNDLE}"], said.append, "cpu")
+    assert list(directory.routes) == [("en", "de"), ("de", "fr")]
+    assert said == [f"loading {BUNDLE} (1 of 2)", f"loading {BUNDLE} (2 of 2)"]
+
+
+def test_a_way_is_direct_or_by_a_third_language() -> None:
+    directory = load(str(BUNDLE), f"de-fr={BUNDLE}", f"fr-cs={BUNDLE}")
+
+    def shown(source: str, target: str) -> list[str] | None:
+        way = directory.way(source, target)
+        return None if way is None else [f"{each.source}-{each.target}" for each in way]
+
+    assert shown("en", "de") == ["en-de"]
+    assert shown("en", "fr") == ["en-de", "de-fr"]
+    assert shown("en", "cs") is None and shown("de", "en") is None and shown("de", "de") == []
+    assert directory.targets("en") == ["de", "en", "fr"]
+
+
+def test_a_larger_number_of_hypotheses_has_a_larger_beam() -> None:
+    [route] = load(str(BUNDLE)).routes.values()
+    beam = route.translator.bundle.config.decode.beam
+    assert route.engine(1) is route.engine(beam)
+    assert route.engine(beam + 3).rules.beam == beam + 3
+
+
+def test_two_bundles_of_one_pair_are_refused(tmp_path: Path) -> None:
+    shutil.copytree(BUNDLE, tmp_path / "other")
+    with pytest.raises(ServeError, match="both translate en to de; serve one of them"):
+        load(str(BUNDLE), str(tmp_path / "other"))
+
+
+def test_a_bundle_without_languages_is_told_how_to_name_them(tmp_path: Path) -> None:
+    save_bundle(tmp_path / "b", bundle_of(), "card")
+    with pytest.raises(ServeError, match=r"name them, such as `crosshead serve en-de="):
+        load(str(tmp_path / "b"))
+    assert list(load(f"pt-BR-de={tmp_path / 'b'}").routes) == [("pt-BR", "de")]
+
+
+def test_a_bundle_that_samples_is_refused(tmp_path: Path) -> None:
+    bundle = bundle_of()
+    decode = bundle.config.decode.model_copy(update={"sample": True, "beam": 1})
+    config = bundle.config.model_copy(update={"decode": decode})
+    save_bundle(tmp_path / "b", dataclasses.replace(bundle, config=config), "card")
+    with pytest.raises(ServeError, match="draws samples"):
+        load(f"en-de={tmp_path / 'b'}")
+
+
+def test_no_bundle_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="no such directory"):
+        load(str(tmp_path / "missing"))

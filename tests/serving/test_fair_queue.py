@@ -1,0 +1,66 @@
+from dataclasses import dataclass
+
+import pytest
+
+from crosshead.serving.fair_queue import FairQueue
+
+
+@dataclass(frozen=True)
+class Piece:
+    name: str
+    cost: float = 1.0
+
+
+def pieces(name: str, count: int, cost: float = 1.0) -> list[Piece]:
+    return [Piece(f"{name}{number}", cost) for number in range(count)]
+
+
+def taken(queue: FairQueue[Piece], count: int) -> list[str]:
+    return [queue.pop().name for _ in range(count)]
+
+
+def test_clients_take_turns_and_each_keeps_its_order() -> None:
+    queue: FairQueue[Piece] = FairQueue()
+    queue.add("book", pieces("b", 1000))
+    queue.add("note", pieces("n", 2))
+    assert taken(queue, 5) == ["b0", "n0", "b1", "n1", "b2"]
+
+
+def test_work_counts_and_not_the_number_of_items() -> None:
+    queue: FairQueue[Piece] = FairQueue()
+    queue.add("long", pieces("l", 10, cost=5.0))
+    queue.add("short", pieces("s", 10))
+    names = taken(queue, 12)
+    assert sum(name.startswith("s") for name in names) == 10
+
+
+def test_who_comes_late_is_next_but_saves_up_nothing() -> None:
+    queue: FairQueue[Piece] = FairQueue()
+    queue.add("book", pieces("b", 100))
+    taken(queue, 50)
+    queue.add("note", pieces("n", 40))
+    names = taken(queue, 40)
+    assert names[:2] == ["b50", "n0"] or names[:2] == ["n0", "b50"]
+    assert 19 <= sum(name.startswith("n") for name in names) <= 21
+
+
+def test_nobody_starves_among_clients_that_keep_coming() -> None:
+    queue: FairQueue[Piece] = FairQueue()
+    queue.add("patient", pieces("p", 1))
+    names = []
+    for number in range(5):
+        queue.add(f"new{number}", pieces("x", 1))
+        names.append(queue.pop().name)
+    assert "p0" in names[:2]
+
+
+def test_it_knows_its_length_and_work() -> None:
+    queue: FairQueue[Piece] = FairQueue()
+    queue.add("a", pieces("a", 3, cost=2.0))
+    queue.add("b", [])
+    assert (len(queue), queue.cost, queue.waiting("a"), queue.waiting("b")) == (3, 6.0, 3, 0)
+    assert queue.first() == Piece("a0", 2.0)
+    taken(queue, 3)
+    assert (len(queue), queue.cost, queue.first()) == (0, 0.0, None)
+    with pytest.raises(IndexError):
+        queue.pop()

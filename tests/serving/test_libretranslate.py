@@ -1,0 +1,204 @@
+"""LibreTranslate's interface over real HTTP: values, texts, codes, and its own client."""
+
+import json
+import urllib.parse
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+
+from libretranslatepy import LibreTranslateAPI
+
+from crosshead.pipelines.translator import Translator
+from crosshead.serving.directory import Directory
+from crosshead.serving.requests import Settings
+from crosshead.serving.stores import Suggestions
+from tests.serving.loopback import Client, running
+
+PAIR = {"source": "en", "target": "de"}
+TEXTS = ["A dog runs.", "Two men are walking down a street.", "A girl."]
+
+
+def form(values: dict[str, str]) -> tuple[bytes, dict[str, str]]:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    return urllib.parse.urlencode(values).encode(), kind
+
+
+def upload(name: str, data: bytes, **values: str) -> tuple[bytes, dict[str, str]]:
+    """A form with a file, as a browser sends it."""
+    parts = [f'--x\r\nContent-Disposition: form-data; name="{n}"\r\n\r\n{v}\r\n' for n, v in
+             values.items()]  # fmt: skip
+    head = f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
+    body = "".join(parts).encode() + head.encode() + data + b"\r\n--x--\r\n"
+    return body, {"Content-Type": "multipart/form-data; boundary=x"}
+
+
+def test_json_form_and_query_give_what_the_library_gives(
+    client: Client, translator: Translator
+) -> None:
+    values = PAIR | {"q": TEXTS[1]}
+    expected = {"translatedText": translator(TEXTS[1])}
+    assert client.post("/translate", values).json == expected
+    assert client.ask("/translate", *form(values)).json == expected
+    assert client.ask(f"/translate?{urllib.parse.urlencode(values)}", b"", {}).json == expected
+
+
+def test_a_list_gives_a_list(client: Client, translator: Translator) -> None:
+    found = client.post("/translate", PAIR | {"q": TEXTS}).json
+    assert found == {"translatedText": translator(TEXTS)}
+
+
+def test_alternatives_and_detection(client: Client) -> None:
+    values = {"q": TEXTS[:2], "source": "auto", "target": "de", "alternatives": 2}
+    found = client.post("/translate", values).json
+    assert [each["language"] for each in found["detectedLanguage"]] == ["en", "en"]
+    assert [len(each) for each in found["alternatives"]] == [2, 2]
+    for best, others in zip(found["translatedText"], found["alternatives"], strict=True):
+        assert len({best, *others}) == 3
+    one = client.post("/translate", values | {"q": TEXTS[0], "format": "html"}).json
+    assert one["alternatives"] == [] and one["detectedLanguage"]["confidence"] > 50
+
+
+def test_lines_and_blank_lines_stay(client: Client, translator: Translator) -> None:
+    text = f"{TEXTS[0]}\n\n  {TEXTS[2]}\n"
+    found = client.post("/translate", PAIR | {"q": text}).json["translatedText"]
+    assert found == f"{translator(TEXTS[0])}\n\n  {translator(TEXTS[2])}\n"
+
+
+def test_html_keeps_its_tags(client: Client, translator: Translator) -> None:
+    text = "<p class='x'>A dog runs. <b>A girl.</b><br></p>"
+    found = client.post("/translate", PAIR | {"q": text, "format": "html"}).json
+    dog, girl = (translator(each) for each in ("A dog runs.", "A girl."))
+    assert found["translatedText"] == f"<p class='x'>{dog} <b>{girl}</b><br></p>"
+
+
+def test_a_third_language_is_the_way(client: Client, translator: Translator) -> None:
+    found = client.post("/translate", {"q": TEXTS[0], "source": "en", "target": "fr"}).json
+    assert found["translatedText"] == translator(translator(TEXTS[0]))
+
+
+def test_a_language_to_itself_and_codes_in_capitals(client: Client) -> None:
+    found = client.post("/translate", {"q": "A < B.", "source": "EN", "target": "en"}).json
+    assert found == {"translatedText": "A < B."}
+
+
+def test_text_without_letters_is_not_detected(client: Client) -> None:
+    assert client.post("/detect", {"q": "12 !?"}).json == [{"confidence": 0.0, "language": "en"}]
+    found = client.post("/detect", {"q": "Zwei Hunde laufen über die Straße."}).json
+    assert found[0]["language"] == "de" and 50 < found[0]["confidence"] <= 100
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "Invalid request: missing q parameter"),
+        ({"q": "a"}, "Invalid request: missing source parameter"),
+        ({"q": "a", "source": "en"}, "Invalid request: missing target parameter"),
+        (PAIR | {"q": "a", "target": "zz"}, "zz is not supported"),
+        (PAIR | {"q": "a", "format": "foo"}, "foo format is not supported"),
+        (PAIR | {"q": "a", "alternatives": "many"},
+         "Invalid request: alternatives parameter is not a number"),
+        (PAIR | {"q": "a", "alternatives": 10},
+         "Invalid request: alternatives parameter must be <= 9"),
+        ({"q": "a", "source": "fr", "target": "en"},
+         "English (en) is not available as a target language from French (fr)"),
+    ],
+)  # fmt: skip
+def test_a_wrong_request_gets_libretranslates_text(
+    client: Client, values: dict[str, object], message: str
+) -> None:
+    found = client.post("/translate", values)
+    assert (found.status, found.json) == (400, {"error": message})
+
+
+@pytest.mark.parametrize("value", [-1, 10**18, 1.5, True, [], {}, "8 ", "\u0663"])
+def test_a_wrong_number_is_refused(client: Client, value: object) -> None:
+    found = client.post("/translate", PAIR | {"q": "a", "alternatives": value})
+    assert found.status == 400 and "alternatives" in found.json["error"]
+
+
+@pytest.mark.parametrize("body", [b"[1]", b"{", b"", b"\xff", b"[" * 100_000, b"null"])
+def test_a_body_that_is_no_object_is_refused(client: Client, body: bytes) -> None:
+    found = client.ask("/translate", body, {"Content-Type": "application/json"})
+    assert (found.status, found.json) == (400, {"error": "Invalid JSON format"})
+
+
+def test_languages_settings_health_and_description(client: Client) -> None:
+    languages = {each["code"]: each for each in client.get("/languages").json}
+    assert languages["en"] == {"code": "en", "name": "English", "targets": ["de", "en", "fr"]}
+    assert languages["fr"]["targets"] == ["fr"]
+    settings = client.get("/frontend/settings").json
+    assert settings["charLimit"] == -1 and settings["language"]["source"]["code"] == "en"
+    assert set(settings) == {
+        "charLimit", "frontendTimeout", "apiKeys", "keyRequired", "suggestions",
+        "filesTranslation", "supportedFilesFormat", "language",
+    }  # fmt: skip
+    assert client.get("/health").json == {"status": "ok"}
+    assert client.get("/spec").json["paths"]["/translate"]["post"]["parameters"][0]["name"] == "q"
+    assert client.get("/translate").status == 405
+    assert client.get("/nothing").status == 404
+
+
+def test_a_file_is_translated_and_downloaded_once_named(
+    client: Client, translator: Translator
+) -> None:
+    body, headers = upload("notes.md", b"# A dog runs.\n\n`code`\n", **PAIR)
+    url = client.ask("/translate_file", body, headers).json["translatedFileUrl"]
+    assert url.startswith(client.address)
+    found = client.get(url.removeprefix(client.address))
+    assert found.body.decode() == f"# {translator('A dog runs.')}\n\n`code`\n"
+    assert "notes_de.md" in found.headers["Content-Disposition"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.pdf", b"x", "Invalid request: file format not supported"),
+        ("", b"x", "Invalid request: empty file"),
+        ("a.txt", b"\xff\xfe", "Invalid request: the file is not in UTF-8"),
+        ("a.srt", b"no times", "Invalid request: no line has the times of a subtitle"),
+    ],
+)
+def test_a_wrong_file_is_refused(client: Client, name: str, data: bytes, message: str) -> None:
+    found = client.ask("/translate_file", *upload(name, data, **PAIR))
+    assert found.status == 400 and found.json["error"].startswith(message)
+
+
+@pytest.mark.parametrize("name", ["../etc/passwd", "..%2f..%2fetc", "a/b", "a%5cb"])
+def test_a_path_out_of_the_files_is_refused(client: Client, name: str) -> None:
+    found = client.get(f"/download_file/{name}")
+    assert (found.status, found.json) == (400, {"error": "Invalid filename"})
+
+
+def test_suggestions_are_kept_once(directory: Directory, tmp_path: Path) -> None:
+    path = tmp_path / "suggestions.jsonl"
+    with running(directory, suggestions=Suggestions(path)) as client:
+        values = PAIR | {"q": "A dog.", "s": "Ein Hund."}
+        for _ in range(2):
+            assert client.post("/suggest", values).json == {"success": True}
+        missing = client.post("/suggest", PAIR | {"q": "A dog."})
+    assert missing.json == {"error": "Invalid request: missing s parameter"}
+    [line] = path.read_text("utf-8").splitlines()
+    assert json.loads(line) == values
+
+
+def test_suggestions_may_be_disabled(client: Client) -> None:
+    found = client.post("/suggest", {})
+    message = "Suggestions are disabled on this server."
+    assert (found.status, found.json) == (403, {"error": message})
+
+
+def test_limits_of_characters_and_texts(directory: Directory) -> None:
+    with running(directory, Settings(characters=5, texts=2)) as client:
+        long = client.post("/translate", PAIR | {"q": "123456"})
+        many = client.post("/translate", PAIR | {"q": ["a", "b", "c"]})
+    assert long.json == {"error": "Invalid request: request (6) exceeds text limit (5)"}
+    assert many.json == {"error": "Invalid request: request (3) exceeds text limit (2)"}
+
+
+def test_libretranslates_own_client(client: Client, translator: Translator) -> None:
+    api = LibreTranslateAPI(client.address)
+    assert api.translate(TEXTS[0], "en", "de") == translator(TEXTS[0])
+    assert api.detect("A small dog runs over the grass.")[0]["language"] == "en"
+    assert [each["code"] for each in api.languages()] == ["de", "en", "fr"]

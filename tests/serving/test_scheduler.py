@@ -1,0 +1,214 @@
+"""The scheduler: results, limits, withdrawal, deadlines, and failures."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from crosshead.decoding.beam import beam_search
+from crosshead.decoding.candidates import Hypothesis
+from crosshead.models.transformer import Transformer
+from crosshead.serving.engine import Engine
+from crosshead.serving.scheduler import (
+    Failed,
+    Late,
+    Limits,
+    Refused,
+    Result,
+    Scheduler,
+    Sentence,
+)
+from tests.models.small_transformers import TINY, model_of, tokens
+from tests.serving.test_engine import engine_of
+
+MODEL = model_of(TINY)
+
+
+class Mailbox:
+    """The results of sentences, in the order of their arrival."""
+
+    def __init__(self) -> None:
+        self.results: dict[int, Result] = {}
+        self.order: list[int] = []
+        self._changed = threading.Condition()
+
+    def sentence(self, engine: Engine, number: int, seconds: float = 60.0) -> Sentence:
+        ids = tokens(1 + number % 7, seed=number).tolist()
+
+        def done(result: Result) -> None:
+            with self._changed:
+                self.results[number] = result
+                self.order.append(number)
+                self._changed.notify_all()
+
+        deadline = time.monotonic() + seconds
+        return Sentence(engine, ids, 3 + number % 5, 1 + number % 2, deadline, done)
+
+    def wait(self, count: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.results) >= count, timeout=60)
+
+
+class Gate(Transformer):
+    """A model whose steps wait until the gate opens."""
+
+    gate: threading.Event
+
+    def step(self, state, tokens):  # type: ignore[no-untyped-def]
+        self.gate.wait(60)
+        return super().step(state, tokens)
+
+
+@pytest.fixture
+def gated() -> Iterator[tuple[Engine, threading.Event]]:
+    model = Gate(TINY, 23, 23).double().eval().requires_grad_(False)
+    model.gate = threading.Event()
+    model.gate.set()
+    engine = engine_of(model)
+    model.gate.clear()
+    yield engine, model.gate
+    model.gate.set()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def alone(sentence: Sentence) -> list[Hypothesis]:
+    engine = sentence.engine
+    given = engine.model, engine.sources([sentence.ids]), torch.tensor([sentence.limit])
+    return beam_search(*given, engine.specials, engine.rules.beam, 0.6, sentence.wanted)[0]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_each_sentence_gets_what_it_gets_alone(workers: int) -> None:
+    engines = [engine_of(MODEL), engine_of(MODEL, beam=3)]
+    scheduler, mailbox = Scheduler(workers, Limits(sentences=3)), Mailbox()
+    sentences = [mailbox.sentence(engines[number % 2], number) for number in range(16)]
+    for number, sentence in enumerate(sentences):
+        scheduler.submit(f"client {number % 3}", [sentence])
+    mailbox.wait(16)
+    scheduler.stop(10)
+    for number, sentence in enumerate(sentences):
+        found, expected = mailbox.results[number], alone(sentence)
+        assert isinstance(found, list)
+        assert [h.tokens for h in found] == [h.tokens for h in expected]
+        assert found[0].score == pytest.approx(expected[0].score, abs=1e-9)
+    assert (scheduler.running, scheduler.waiting) == (0, 0)
+
+
+def test_a_budget_of_memory_holds_back_what_does_not_fit(
+    gated: tuple[Engine, threading.Event],
+) -> None:
+    engine, gate = gated
+    one = engine.size.bytes(1, 2, 8, 8)
+    scheduler, mailbox = Scheduler(limits=Limits(memory=3.5 * one)), Mailbox()
+    scheduler.submit("a", [mailbox.sentence(engine, 6 + 7 * n) for n in range(8)])
+    until(lambda: scheduler.running > 0)
+    assert 1 <= scheduler.running <= 4 and scheduler.waiting >= 4
+    gate.set()
+    mailbox.wait(8)
+    scheduler.stop(10)
+
+
+def test_a_sentence_beyond_the_budget_is_decoded_alone() -> None:
+    scheduler, mailbox = Scheduler(limits=Limits(memory=1.0)), Mailbox()
+    scheduler.submit("a", [mailbox.sentence(engine_of(MODEL), n) for n in range(3)])
+    mailbox.wait(3)
+    assert all(isinstance(result, list) for result in mailbox.results.values())
+    scheduler.stop(10)
+
+
+def test_a_book_does_not_hold_up_a_sentence() -> None:
+    engine = engine_of(MODEL)
+    scheduler, mailbox = Scheduler(limits=Limits(sentences=2)), Mailbox()
+    scheduler.submit("book", [mailbox.sentence(engine, n) for n in range(100)])
+    scheduler.submit("note", [mailbox.sentence(engine, 1000)])
+    mailbox.wait(101)
+    assert mailbox.order.index(1000) < 60
+    scheduler.stop(10)
+
+
+def test_a_full_queue_refuses_and_says_when_to_try_again(
+    gated: tuple[Engine, threading.Event],
+) -> None:
+    engine, gate = gated
+    limits = Limits(sentences=1, waiting=6, waiting_each=4)
+    scheduler, mailbox = Scheduler(limits=limits), Mailbox()
+    scheduler.submit("a", [mailbox.sentence(engine, n) for n in range(5)])
+    until(lambda: scheduler.running == 1)
+    with pytest.raises(Refused) as refused:
+        scheduler.submit("a", [mailbox.sentence(engine, 10)])
+    assert refused.value.own and 1 <= refused.value.seconds <= 60
+    scheduler.submit("b", [mailbox.sentence(engine, n) for n in range(5, 8)])
+    with pytest.raises(Refused) as refused:
+        scheduler.submit("c", [mailbox.sentence(engine, 11)])
+    assert not refused.value.own
+    gate.set()
+    mailbox.wait(8)
+    scheduler.stop(10)
+
+
+def test_who_withdraws_is_removed_before_the_next_step(
+    gated: tuple[Engine, threading.Event],
+) -> None:
+    engine, gate = gated
+    scheduler, mailbox = Scheduler(), Mailbox()
+    sentences = [mailbox.sentence(engine, n) for n in range(3)]
+    scheduler.submit("a", sentences)
+    until(lambda: scheduler.running == 3)
+    steps = scheduler.steps
+    for sentence in sentences:
+        sentence.withdrawn = True
+    gate.set()
+    until(lambda: scheduler.running == 0)
+    assert scheduler.steps <= steps + 2 and not mailbox.results
+    scheduler.stop(10)
+
+
+def test_a_deadline_passes_in_the_queue_and_in_the_batch(
+    gated: tuple[Engine, threading.Event],
+) -> None:
+    engine, gate = gated
+    scheduler, mailbox = Scheduler(limits=Limits(sentences=1)), Mailbox()
+    scheduler.submit("a", [mailbox.sentence(engine, n, seconds=0.1) for n in range(2)])
+    time.sleep(0.2)
+    gate.set()
+    mailbox.wait(2)
+    assert all(isinstance(result, Late) for result in mailbox.results.values())
+    scheduler.stop(10)
+
+
+def test_a_batch_that_fails_answers_its_sentences_and_the_next_one_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = engine_of(model_of(TINY))
+    scheduler, mailbox = Scheduler(), Mailbox()
+
+    def broken(*given: object) -> None:
+        raise RuntimeError("no memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.model, "step", broken)
+        scheduler.submit("a", [mailbox.sentence(engine, 0)])
+        mailbox.wait(1)
+    assert isinstance(mailbox.results[0], Failed)
+    scheduler.submit("a", [mailbox.sentence(engine, 1)])
+    mailbox.wait(2)
+    assert isinstance(mailbox.results[1], list) and scheduler.alive
+    scheduler.stop(10)
+
+
+def test_it_stops_when_everything_is_answered() -> None:
+    engine = engine_of(MODEL)
+    scheduler, mailbox = Scheduler(), Mailbox()
+    scheduler.submit("a", [mailbox.sentence(engine, n) for n in range(9)])
+    scheduler.stop(30)
+    assert len(mailbox.results) == 9 and not scheduler.alive
+    with pytest.raises(Failed, match="stops"):
+        scheduler.submit("a", [mailbox.sentence(engine, 10)])

@@ -1,0 +1,55 @@
+"""The service: cancelled work, errors, and texts that need no model."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+
+from crosshead.data.documents.parts import plain_parts
+from crosshead.serving.directory import Directory
+from crosshead.serving.scheduler import Late, Limits, Refused, Scheduler
+from crosshead.serving.service import Job, Service
+
+
+@pytest.fixture
+def service(directory: Directory) -> Iterator[Service]:
+    scheduler = Scheduler(limits=Limits(sentences=1))
+    yield Service(scheduler, directory)
+    scheduler.stop(10)
+
+
+def job(service: Service, texts: list[str], seconds: float = 60.0) -> Job:
+    way = service.directory.way("en", "de")
+    assert way is not None
+    return Job(texts, way, plain_parts, "me", seconds=seconds)
+
+
+def test_texts_without_words_need_no_model(service: Service) -> None:
+    found = asyncio.run(service.translate(job(service, ["", "\n \n"])))
+    assert [each.texts for each in found] == [[""], ["\n \n"]]
+    assert service.scheduler.steps == 0 and found[0].languages == ["en", "de"]
+
+
+def test_a_cancelled_request_leaves_the_queue_and_the_batch(service: Service) -> None:
+    async def cancelled() -> None:
+        task = asyncio.create_task(service.translate(job(service, ["A dog runs.\n" * 500])))
+        while not service.scheduler.running:
+            await asyncio.sleep(0.002)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while service.scheduler.running or service.scheduler.waiting:
+            await asyncio.sleep(0.002)
+
+    asyncio.run(asyncio.wait_for(cancelled(), 60))
+    assert service.scheduler.steps < 500
+
+
+def test_a_deadline_that_has_passed_and_a_full_queue(service: Service) -> None:
+    with pytest.raises(Late):
+        asyncio.run(service.translate(job(service, ["A dog."], seconds=0.0)))
+    service.scheduler.limits.waiting = 0
+    with pytest.raises(Refused):
+        asyncio.run(service.translate(job(service, ["A dog."])))

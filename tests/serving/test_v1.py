@@ -1,0 +1,70 @@
+"""`/v1/translate` over real HTTP, and its description."""
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+
+from crosshead.pipelines.translator import Translator
+from crosshead.serving.directory import Directory
+from crosshead.serving.requests import Settings
+from tests.serving.loopback import Client, running
+
+PAIR = {"source": "en", "target": "de"}
+
+
+def test_it_tells_what_the_library_tells(client: Client, translator: Translator) -> None:
+    text = "A dog runs. Two men sit."
+    found = client.post("/v1/translate", PAIR | {"text": text, "alternatives": 2})
+    [answer] = found.json["translations"]
+    expected = translator.translate(["A dog runs.", "Two men sit."], n_best=3)
+    assert answer["text"] == " ".join(each[0].text for each in expected)
+    assert len(answer["alternatives"]) == 2
+    assert [each["source"] for each in answer["sentences"]] == ["A dog runs.", "Two men sit."]
+    for sentence, translations in zip(answer["sentences"], expected, strict=True):
+        for mine, other in zip(sentence["translations"], translations, strict=True):
+            assert mine["text"] == other.text and mine["pieces"] == other.pieces
+            assert mine["score"] == pytest.approx(other.score, abs=1e-5)
+            assert mine["piece_log_probs"] == pytest.approx(other.piece_log_probs, abs=1e-4)
+    assert answer["score"] == pytest.approx(sum(each[0].score for each in expected), abs=1e-4)
+
+
+def test_it_names_the_languages_on_the_way(client: Client) -> None:
+    values = {"text": "A small dog runs over the grass.", "target": "fr"}
+    found = client.post("/v1/translate", values).json
+    assert [each["code"] for each in found["translations"][0]["languages"]] == ["en", "de", "fr"]
+    assert found["detected_language"]["language"] == "en"
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"target": "de"}, "text"),
+        ({"text": 1, "target": "de"}, "text"),
+        (PAIR | {"text": "a", "alternatives": -1}, "alternatives"),
+        (PAIR | {"text": "a", "alternatives": "8"}, "alternatives"),
+        (PAIR | {"text": "a", "alternatives": 10**18}, "alternatives"),
+        (PAIR | {"text": "a", "alternatives": None}, "alternatives"),
+        (PAIR | {"text": "a", "alternatives": True}, "alternatives"),
+        (PAIR | {"text": "a", "beam": 4}, "beam"),
+        ({"text": "12", "target": "de"}, "source"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(
+    client: Client, values: dict[str, object], name: str
+) -> None:
+    found = client.post("/v1/translate", values)
+    assert found.status == 422 and found.json["error"].startswith(f"{name}: ")
+
+
+def test_limits(directory: Directory) -> None:
+    with running(directory, Settings(characters=5, texts=2)) as client:
+        long = client.post("/v1/translate", PAIR | {"text": "123456"})
+        many = client.post("/v1/translate", PAIR | {"text": ["a", "b", "c"]})
+    assert (long.status, many.status) == (413, 422)
+
+
+def test_the_description_names_every_value(client: Client) -> None:
+    found = client.get("/v1/openapi.json").json
+    operation = found["paths"]["/v1/translate"]["post"]
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    assert set(schema["properties"]) == {"text", "source", "target", "format", "alternatives"}
