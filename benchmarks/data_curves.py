@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from harness import table
 
-from crosshead.evaluation.power_law import Measured, fit_power_law, gain
+from crosshead.evaluation.power_law import ScoreOfPairs, fit_power_law, gain
 
 PAIRS = (7250, 14_500, 29_000)
 
@@ -33,7 +33,7 @@ def main() -> None:
             noise = rng.standard_normal(len(PAIRS)) * options.half / 1.96
             values = [curve(n) + float(each) for n, each in zip(PAIRS, noise, strict=True)]
             points = [
-                Measured(n, y, y - options.half, y + options.half)
+                ScoreOfPairs(n, y, y - options.half, y + options.half)
                 for n, y in zip(PAIRS, values, strict=True)
             ]
             found.append(gain(fit_power_law(points), PAIRS[-1]))

@@ -27,7 +27,7 @@ from crosshead.models.registry import AnyTokenConfig, build_model
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 
-class Origin(Config):
+class ImportOrigin(Config):
     """The origin of an imported model."""
 
     # The kind of model that was imported, such as `huggingface`.
@@ -61,7 +61,7 @@ class TextBundleConfig(BundleConfig):
     # models of monolingual text have none.
     profile: TextProfile | None = None
     # The origin of an imported model. Bundles of crosshead's own training have none.
-    origin: Origin | None = None
+    origin: ImportOrigin | None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_missing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

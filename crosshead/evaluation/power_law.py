@@ -29,7 +29,7 @@ _WIDTH = 2 * 1.959964
 
 
 @dataclass(frozen=True)
-class Measured:
+class ScoreOfPairs:
     """A score of a model that was trained on a number of pairs, with its 95 % interval."""
 
     pairs: int
@@ -75,7 +75,7 @@ class Gain:
         return self.fits and self.low > 0
 
 
-def fit_power_law(measured: Sequence[Measured]) -> PowerLaw:
+def fit_power_law(measured: Sequence[ScoreOfPairs]) -> PowerLaw:
     """Fit power laws to scores, and to scores drawn anew from their intervals.
 
     For each exponent, limit and factor are a weighted least-squares fit; the exponent with the

@@ -109,7 +109,7 @@ def _readme(source: str, target: str) -> bytes:
     return f"{title}\n\nTrained and exported with crosshead {__version__}.\n".encode()
 
 
-class Loaded:
+class LoadedPackage:
     """A package that Argos Translate has installed in a process of its own, without a network.
 
     Args:
@@ -236,7 +236,7 @@ ARGOS = Format(
     types=ctranslate2.CTRANSLATE2.types,
     write=write,
     write_search=write_search,
-    load=Loaded,
+    load=LoadedPackage,
     usage=USAGE,
     writes_alone=True,
     writes_with=("ctranslate2", "onnx"),

@@ -15,7 +15,7 @@ Status = Literal["exact", "rewritten", "refused"]
 
 
 class Cell(NamedTuple):
-    """How a format expresses an option of a model."""
+    """The way in which a format expresses an option of a model."""
 
     status: Status
     """"exact": the format has the option. "rewritten": other weights give the same output.

@@ -83,7 +83,7 @@ def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> 
     atomic_write(directory / GENERATION, _json(settings))
 
 
-class Loaded:
+class LoadedMarian:
     """An export that transformers has loaded.
 
     Args:
@@ -343,7 +343,7 @@ HUGGINGFACE = Format(
     types={"float32": Tolerance(1e-3, 0.99)},
     write=write,
     write_search=write_search,
-    load=Loaded,
+    load=LoadedMarian,
     usage=USAGE,
     writes_alone=True,
 )

@@ -19,7 +19,7 @@ class KeysError(UserError):
 
 
 @dataclass(frozen=True)
-class Key:
+class ApiKey:
     """A key that may use the server.
 
     Attributes:
@@ -38,10 +38,10 @@ class Keys:
         keys: The keys by their hashes, in hexadecimal digits.
     """
 
-    def __init__(self, keys: Mapping[str, Key]) -> None:
+    def __init__(self, keys: Mapping[str, ApiKey]) -> None:
         self._keys = dict(keys)
 
-    def find(self, secret: str) -> Key | None:
+    def find(self, secret: str) -> ApiKey | None:
         """Return the key of a secret, or None. Every comparison takes the same time.
 
         Args:
@@ -69,7 +69,7 @@ def read_keys(path: Path) -> Keys:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise KeysError(f"{path}: cannot be read: {reason}; give a file of keys") from None
-    keys: dict[str, Key] = {}
+    keys: dict[str, ApiKey] = {}
     for number, line in enumerate(lines, 1):
         fields = line.split()
         if not fields or fields[0].startswith("#"):
@@ -81,7 +81,7 @@ def read_keys(path: Path) -> Keys:
                 f"{path}:{number}: expected the SHA-256 of a key in 64 hexadecimal digits, a name, "
                 "and perhaps requests a minute; make the hash with `printf %s KEY | sha256sum`"
             )
-        keys[fields[0]] = Key(fields[1], int(fields[2]) if len(fields) == 3 else None)
+        keys[fields[0]] = ApiKey(fields[1], int(fields[2]) if len(fields) == 3 else None)
     if not keys:
         raise KeysError(f"{path}: no key is in it; add a line, or leave out --keys")
     return Keys(keys)

@@ -1,4 +1,4 @@
-"""What every request goes through: its body, its key, its rate, its work, its errors."""
+"""The steps of every request: its body, its key, its rate, its work, its errors."""
 
 import asyncio
 import json
@@ -74,7 +74,7 @@ class Settings:
 
 @dataclass
 class State:
-    """What the routes of a server share.
+    """State that the routes of a server share.
 
     Attributes:
         settings: The limits of requests.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from crosshead.data.documents.formats import Parser
-from crosshead.data.documents.parts import Part, SplitText, rebuilt, texts_of
+from crosshead.data.documents.parts import SplitText, TextPart, rebuilt, texts_of
 from crosshead.decoding.candidates import Hypothesis
 from crosshead.pipelines.line_translator import PlannedLines, Translation
 from crosshead.serving.directory import Directory, Route
@@ -49,7 +49,7 @@ class TranslatedText:
 
 @dataclass(frozen=True)
 class Job:
-    """What a request asks for.
+    """The wishes of a request.
 
     Attributes:
         texts: The texts or documents.
@@ -72,7 +72,7 @@ class Job:
 class _Split:
     """One text: its parts, and the sentences of each part that is translated."""
 
-    parts: list[Part]
+    parts: list[TextPart]
     sentences: list[SplitText]
 
 

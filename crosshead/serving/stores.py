@@ -1,4 +1,4 @@
-"""What the server keeps of requests: suggestions in a file, and translated files for an hour."""
+"""Data that the server keeps of requests: suggestions, and translated files for an hour."""
 
 import hashlib
 import json

@@ -9,7 +9,7 @@ import numpy as np
 
 from crosshead.caller import option
 from crosshead.errors import UserError
-from crosshead.evaluation.power_law import Gain, Measured, PowerLaw, fit_power_law, gain
+from crosshead.evaluation.power_law import Gain, PowerLaw, ScoreOfPairs, fit_power_law, gain
 from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
 from crosshead.training.subsets import (
@@ -41,7 +41,7 @@ class MetricCurve:
     """The scores of one metric by the number of training pairs."""
 
     metric: str
-    measured: Sequence[Measured]
+    measured: Sequence[ScoreOfPairs]
     """The scores, by rising number of pairs."""
     law: PowerLaw
     gain: Gain
@@ -142,12 +142,12 @@ def draw_curve(curve: DataCurve) -> None:
     atomic_write(curve.folder / PICTURE, drawn)
 
 
-def _scores(outcomes: dict[str, Outcome]) -> tuple[list[str], list[list[Measured]]]:
+def _scores(outcomes: dict[str, Outcome]) -> tuple[list[str], list[list[ScoreOfPairs]]]:
     """Return the metrics, and their scores by number of pairs."""
     names = [score.metric for score in next(iter(outcomes.values())).scores]
     rows = [
         [
-            Measured(each.pairs, score.value, score.low or 0.0, score.high or 0.0)
+            ScoreOfPairs(each.pairs, score.value, score.low or 0.0, score.high or 0.0)
             for each in outcomes.values()
             for score in each.scores
             if score.metric == name
@@ -157,7 +157,7 @@ def _scores(outcomes: dict[str, Outcome]) -> tuple[list[str], list[list[Measured
     return names, rows
 
 
-def _metric_curve(metric: str, measured: Sequence[Measured]) -> MetricCurve:
+def _metric_curve(metric: str, measured: Sequence[ScoreOfPairs]) -> MetricCurve:
     law = fit_power_law(measured)
     return MetricCurve(metric, measured, law, gain(law, measured[-1].pairs))
 

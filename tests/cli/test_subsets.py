@@ -7,7 +7,7 @@ import pytest
 from crosshead.bundle.config import BundleScore
 from crosshead.cli import run
 from crosshead.cli.subsets import curve_report, folds_report
-from crosshead.evaluation.power_law import Measured, fit_power_law, gain
+from crosshead.evaluation.power_law import ScoreOfPairs, fit_power_law, gain
 from crosshead.training.data_curve import DataCurve, MetricCurve
 from crosshead.training.folds import Folds
 from crosshead.training.subsets import Outcome
@@ -53,7 +53,7 @@ def test_subsets_of_other_data_are_refused_before_training(
 
 
 def test_reports_have_a_table_sentences_and_files(tmp_path: Path) -> None:
-    points = [Measured(1000 * 2**n, y, y - 1, y + 1) for n, y in enumerate([20.0, 26.0, 30.0])]
+    points = [ScoreOfPairs(1000 * 2**n, y, y - 1, y + 1) for n, y in enumerate([20.0, 26.0, 30.0])]
     outcomes = {
         str(each.pairs): Outcome(tmp_path, each.pairs, [
             BundleScore(metric="BLEU", value=each.value, signature="s", test_set="v")

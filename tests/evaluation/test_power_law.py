@@ -5,16 +5,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from crosshead.evaluation.power_law import Measured, fit_power_law, gain
+from crosshead.evaluation.power_law import ScoreOfPairs, fit_power_law, gain
 
 PAIRS = (7250, 14_500, 29_000)
 
 
-def curve(law: Callable[[float], float], half: float, seed: int | None = None) -> list[Measured]:
+def curve(
+    law: Callable[[float], float], half: float, seed: int | None = None
+) -> list[ScoreOfPairs]:
     """Return scores on a law; a seed adds the noise that the intervals state."""
     noise = np.zeros(3) if seed is None else np.random.default_rng(seed).standard_normal(3)
     values = [law(n) + float(each) * half / 1.96 for n, each in zip(PAIRS, noise, strict=True)]
-    return [Measured(n, y, y - half, y + half) for n, y in zip(PAIRS, values, strict=True)]
+    return [ScoreOfPairs(n, y, y - half, y + half) for n, y in zip(PAIRS, values, strict=True)]
 
 
 @pytest.mark.parametrize("exponent", [0.1, 0.3, 0.8])
@@ -52,7 +54,7 @@ def test_more_data_that_do_not_help_are_not_promised(slope: float) -> None:
 
 def test_scores_on_no_law_tell_nothing() -> None:
     values = (2.0, 2.0, 0.0)
-    fitted = fit_power_law([Measured(n, y, y, y) for n, y in zip(PAIRS, values, strict=True)])
+    fitted = fit_power_law([ScoreOfPairs(n, y, y, y) for n, y in zip(PAIRS, values, strict=True)])
     assert not fitted.fits and not gain(fitted, 29_000).can_be_told
 
 

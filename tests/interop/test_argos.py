@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.errors import ConfigError, UserError
-from crosshead.interop.argos import ARGOS, NAMES, Loaded
+from crosshead.interop.argos import ARGOS, NAMES, LoadedPackage
 from crosshead.interop.export import export
 from crosshead.interop.formats import check_expressible
 from crosshead.interop.options import OPTIONS
@@ -58,7 +58,7 @@ def test_the_model_in_a_package_computes_the_same(tmp_path: Path) -> None:
     ARGOS.write(bundle, "float32", tmp_path)
     ids = bundle.source_tokenizer.encode_lines(TEXT["source"][:3])
     examples = [(source, source[::-1]) for source in ids]
-    found = Loaded(bundle, tmp_path).log_probs(examples)
+    found = LoadedPackage(bundle, tmp_path).log_probs(examples)
     for theirs, ours in zip(found, own_log_probs(bundle, examples), strict=True):
         assert theirs == pytest.approx(ours, abs=1e-5)
 
@@ -87,7 +87,7 @@ def test_argos_installs_a_package_and_translates_without_a_network(tmp_path: Pat
 def test_a_package_that_argos_cannot_use_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "x.argosmodel").write_text("no zip")
     with pytest.raises(UserError, match=r"^Argos Translate cannot use the package: .*zip archive"):
-        Loaded(small_bundle(), tmp_path).translate(["a"], ARGOS.fixed_search)  # type: ignore[arg-type]
+        LoadedPackage(small_bundle(), tmp_path).translate(["a"], ARGOS.fixed_search)  # type: ignore[arg-type]
 
 
 def test_a_package_needs_its_suffix(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel
 from crosshead.errors import ConfigError
 from crosshead.interop.base import ForeignSearch
 from crosshead.interop.export import export
-from crosshead.interop.huggingface import HUGGINGFACE, Loaded, foreign_ids
+from crosshead.interop.huggingface import HUGGINGFACE, LoadedMarian, foreign_ids
 from crosshead.interop.imports.huggingface import read
 from crosshead.interop.verify import compare_export
 from tests.interop.cells import NAMES, check_cell
@@ -36,7 +36,7 @@ def test_an_option_is_exported_or_refused(name: str, tmp_path: Path) -> None:
 def test_options_combine_and_beams_agree(model: dict[str, object], tmp_path: Path) -> None:
     bundle = small_bundle(model, seed=1, beam=4)
     HUGGINGFACE.write(bundle, "float32", tmp_path)
-    found = compare_export(bundle, Loaded(bundle, tmp_path), TEXT["source"], every_piece=True)
+    found = compare_export(bundle, LoadedMarian(bundle, tmp_path), TEXT["source"], every_piece=True)
     assert found.largest_difference < 1e-5 and found.identical in (None, 1.0)
 
 
@@ -97,7 +97,9 @@ def test_the_tokenizer_beside_it_is_enough_to_translate(tmp_path: Path) -> None:
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
     found = model.generate(**tokenizer(TEXT["source"][:3], return_tensors="pt", padding=True))
     texts = tokenizer.batch_decode(found, skip_special_tokens=True)
-    expected = Loaded(bundle, tmp_path).translate(TEXT["source"][:3], ForeignSearch(2, 0.4, 20))
+    expected = LoadedMarian(bundle, tmp_path).translate(
+        TEXT["source"][:3], ForeignSearch(2, 0.4, 20)
+    )
     assert texts == [text.strip() for text in expected]
 
 

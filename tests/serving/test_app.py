@@ -11,13 +11,13 @@ pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from crosshead.serving import server as server_module
 from crosshead.serving.directory import Directory
-from crosshead.serving.keys import Key, Keys
+from crosshead.serving.keys import ApiKey, Keys
 from crosshead.serving.requests import Settings
 from crosshead.serving.scheduler import Limits
 from tests.serving.loopback import Client, running
 
 PAIR = {"source": "en", "target": "de"}
-KEYS = Keys({hashlib.sha256(b"secret").hexdigest(): Key("friend", 60)})
+KEYS = Keys({hashlib.sha256(b"secret").hexdigest(): ApiKey("friend", 60)})
 
 
 def test_a_server_that_loads_is_alive_but_not_ready() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from crosshead.bundle.config import BundleScore
 from crosshead.errors import UserError
-from crosshead.evaluation.power_law import Measured, fit_power_law, gain
+from crosshead.evaluation.power_law import ScoreOfPairs, fit_power_law, gain
 from crosshead.training import data_curve as module
 from crosshead.training.data_curve import (
     PICTURE,
@@ -58,8 +58,8 @@ def test_the_curve_has_all_scores_from_the_smallest_set(curve: DataCurve) -> Non
 
 
 def test_what_cannot_be_told_is_not_told() -> None:
-    flat = [Measured(1000 * 2**n, 30.0, 29.0, 31.0) for n in range(3)]
-    wild = [Measured(1000 * 2**n, y, y, y) for n, y in enumerate([9.0, 9.0, 1.0])]
+    flat = [ScoreOfPairs(1000 * 2**n, 30.0, 29.0, 31.0) for n in range(3)]
+    wild = [ScoreOfPairs(1000 * 2**n, y, y, y) for n, y in enumerate([9.0, 9.0, 1.0])]
     for points, words in ((flat, "cannot be told from these runs"), (wild, "no power law fits")):
         law = fit_power_law(points)
         assert words in MetricCurve("BLEU", points, law, gain(law, 4000)).sentence()

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from crosshead.data.documents.html import html_parts
 from crosshead.data.documents.markdown import markdown_parts
-from crosshead.data.documents.parts import Part, plain_parts
+from crosshead.data.documents.parts import TextPart, plain_parts
 from crosshead.data.documents.subtitles import subtitle_parts
 
-Parser = Callable[[str], list[Part]]
+Parser = Callable[[str], list[TextPart]]
 """A function of a document that returns its parts."""
 
 FORMATS: dict[str, Parser] = {

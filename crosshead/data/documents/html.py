@@ -8,7 +8,7 @@ is, with everything after it.
 import html
 import re
 
-from crosshead.data.documents.parts import Part
+from crosshead.data.documents.parts import TextPart
 
 _NAME = re.compile(r"</?([a-zA-Z][^\s/>]*)")
 _STOP = re.compile("[>\"']")
@@ -26,13 +26,13 @@ _NO = re.compile(
 )
 
 
-def html_parts(document: str) -> list[Part]:
+def html_parts(document: str) -> list[TextPart]:
     """Return the parts of an HTML document or fragment.
 
     Args:
         document: The HTML.
     """
-    parts: list[Part] = []
+    parts: list[TextPart] = []
     kept: list[str] = []  # the open elements from the first one that is not translated
     position = 0
     while position < len(document):
@@ -41,22 +41,22 @@ def html_parts(document: str) -> list[Part]:
             parts.append(_text(document[position:start], bool(kept)))
         if end > start:
             markup = document[start:end]
-            parts.append(Part(markup))
+            parts.append(TextPart(markup))
             _follow(markup, kept)
         position = end
     return parts
 
 
-def _text(raw: str, kept: bool) -> Part:
+def _text(raw: str, kept: bool) -> TextPart:
     if kept or not raw.strip():
-        return Part(raw)
+        return TextPart(raw)
     lead = raw[: len(raw) - len(raw.lstrip())]
     trail = raw[len(raw.rstrip()) :]
 
     def write(text: str) -> str:
         return lead + html.escape(text.strip(), quote=False) + trail
 
-    return Part(html.unescape(raw.strip()), translated=True, write=write)
+    return TextPart(html.unescape(raw.strip()), translated=True, write=write)
 
 
 def _markup(document: str, position: int, kept: list[str]) -> tuple[int, int]:

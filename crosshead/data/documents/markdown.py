@@ -2,7 +2,7 @@
 
 import re
 
-from crosshead.data.documents.parts import Part
+from crosshead.data.documents.parts import TextPart
 
 _FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})")
 _PREFIX = re.compile(r"\s*(?:(?:#{1,6}|[-*+]|\d{1,9}[.)]|>)(?:\s+(?:\[[ xX]\]\s+)?|$))*")
@@ -15,13 +15,13 @@ _INLINE = re.compile(
 )
 
 
-def markdown_parts(document: str) -> list[Part]:
+def markdown_parts(document: str) -> list[TextPart]:
     """Return the parts of a Markdown document.
 
     Args:
         document: The Markdown.
     """
-    parts: list[Part] = []
+    parts: list[TextPart] = []
     fence, paragraph = "", ""
     front = document.startswith(("---\n", "---\r\n"))
     for number, line in enumerate(document.splitlines(keepends=True)):
@@ -29,7 +29,7 @@ def markdown_parts(document: str) -> list[Part]:
         end = line[len(core) :]
         if front:
             front = number == 0 or core not in ("---", "...")
-            parts.append(Part(line))
+            parts.append(TextPart(line))
             continue
         mark = _FENCE.match(core)
         starts = _PREFIX.match(core)
@@ -41,23 +41,23 @@ def markdown_parts(document: str) -> list[Part]:
                 fence = mark[1]
             elif mark and mark[1].startswith(fence) and core.strip() == mark[1]:
                 fence = ""
-            parts.append(Part(line))
+            parts.append(TextPart(line))
             continue
         if paragraph and not prefix.strip() and not paragraph.endswith(("  ", "\\")):
             # A paragraph goes on: its lines are one text.
             newline = parts.pop()
             paragraph = f"{paragraph} {core.strip()}"
-            parts.append(Part(end or newline.text))
+            parts.append(TextPart(end or newline.text))
             continue
         _end_paragraph(parts, paragraph)
-        parts.append(Part(prefix))
+        parts.append(TextPart(prefix))
         paragraph = core[len(prefix) :]
-        parts.append(Part(end))
+        parts.append(TextPart(end))
     _end_paragraph(parts, paragraph)
     return parts
 
 
-def _end_paragraph(parts: list[Part], paragraph: str) -> None:
+def _end_paragraph(parts: list[TextPart], paragraph: str) -> None:
     """Insert a paragraph before the line break that is the last part."""
     if paragraph:
         newline = parts.pop()
@@ -65,21 +65,21 @@ def _end_paragraph(parts: list[Part], paragraph: str) -> None:
         parts.append(newline)
 
 
-def _inline(text: str) -> list[Part]:
+def _inline(text: str) -> list[TextPart]:
     """Return the parts of a paragraph: marks, and the texts between them."""
-    parts: list[Part] = []
+    parts: list[TextPart] = []
     position = 0
     for match in _INLINE.finditer(text):
         parts.append(_text(text[position : match.start()]))
-        parts.append(Part(match.group()))
+        parts.append(TextPart(match.group()))
         position = match.end()
     parts.append(_text(text[position:]))
     return [part for part in parts if part.text]
 
 
-def _text(raw: str) -> Part:
+def _text(raw: str) -> TextPart:
     core = raw.strip()
     if not any(character.isalpha() for character in core):
-        return Part(raw)
+        return TextPart(raw)
     lead, trail = raw.split(core, 1)
-    return Part(core, translated=True, write=lambda text: lead + text.strip() + trail)
+    return TextPart(core, translated=True, write=lambda text: lead + text.strip() + trail)

@@ -13,7 +13,7 @@ def unchanged(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Part:
+class TextPart:
     """A part of a document.
 
     Attributes:
@@ -27,7 +27,7 @@ class Part:
     write: Callable[[str], str] = unchanged
 
 
-def texts_of(parts: Sequence[Part]) -> list[str]:
+def texts_of(parts: Sequence[TextPart]) -> list[str]:
     """Return the texts to translate, in order.
 
     Args:
@@ -36,7 +36,7 @@ def texts_of(parts: Sequence[Part]) -> list[str]:
     return [part.text for part in parts if part.translated]
 
 
-def rebuilt(parts: Sequence[Part], translations: Sequence[str]) -> str:
+def rebuilt(parts: Sequence[TextPart], translations: Sequence[str]) -> str:
     """Return the document with its texts replaced by translations.
 
     Args:
@@ -47,14 +47,14 @@ def rebuilt(parts: Sequence[Part], translations: Sequence[str]) -> str:
     return "".join(part.write(next(remaining)) if part.translated else part.text for part in parts)
 
 
-def plain_parts(text: str) -> list[Part]:
+def plain_parts(text: str) -> list[TextPart]:
     """Return the parts of a plain text: its lines, and the line breaks between them.
 
     Args:
         text: The text.
     """
     pieces = re.split(r"(\r\n|\r|\n)", text)
-    return [Part(piece, translated=bool(piece.strip())) for piece in pieces if piece]
+    return [TextPart(piece, translated=bool(piece.strip())) for piece in pieces if piece]
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 import re
 import textwrap
 
-from crosshead.data.documents.parts import Part
+from crosshead.data.documents.parts import TextPart
 from crosshead.errors import DataError
 
 _TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d{1,3}\s*-->\s*\d+:\d\d:\d\d[,.]\d{1,3}")
 _TAG = re.compile(r"</?[a-zA-Z][^>]*>|\{\\[^}]*\}")
 
 
-def subtitle_parts(document: str) -> list[Part]:
+def subtitle_parts(document: str) -> list[TextPart]:
     """Return the parts of subtitles.
 
     A translation is broken into as many lines as the source has. Lines that begin with a dash are
@@ -28,7 +28,7 @@ def subtitle_parts(document: str) -> list[Part]:
             "no line has the times of a subtitle, such as `00:00:01,000 --> 00:00:02,500`; give a "
             "file in SubRip's format"
         )
-    parts: list[Part] = []
+    parts: list[TextPart] = []
     spoken: list[str] = []
     inside = False
     for line in lines:
@@ -38,11 +38,11 @@ def subtitle_parts(document: str) -> list[Part]:
         parts += _subtitle(spoken)
         spoken = []
         inside = bool(_TIMES.match(line)) or (inside and bool(line.strip()))
-        parts.append(Part(line))
+        parts.append(TextPart(line))
     return parts + _subtitle(spoken)
 
 
-def _subtitle(lines: list[str]) -> list[Part]:
+def _subtitle(lines: list[str]) -> list[TextPart]:
     """Return the parts of the spoken lines of one subtitle."""
     spoken_by_one = not any(line.lstrip().startswith(("-", "–")) for line in lines)
     if len(lines) > 1 and spoken_by_one and not any(_TAG.search(line) for line in lines):
@@ -50,24 +50,24 @@ def _subtitle(lines: list[str]) -> list[Part]:
     return [part for line in lines for part in _line(line)]
 
 
-def _together(lines: list[str]) -> list[Part]:
+def _together(lines: list[str]) -> list[TextPart]:
     text = " ".join(line.strip() for line in lines)
     breaks = [line[len(line.rstrip("\r\n")) :] for line in lines]
 
     def write(translation: str) -> str:
         return (breaks[0] or "\n").join(_broken(translation, len(lines)))
 
-    return [Part(text, translated=True, write=write), Part(breaks[-1])]
+    return [TextPart(text, translated=True, write=write), TextPart(breaks[-1])]
 
 
-def _line(line: str) -> list[Part]:
+def _line(line: str) -> list[TextPart]:
     core = line.rstrip("\r\n")
     dash = re.match(r"\s*[-–]?\s*", core)
     start = dash.end() if dash else 0
-    parts = [Part(core[:start])]
+    parts = [TextPart(core[:start])]
     for piece in re.split(f"({_TAG.pattern})", core[start:]):
-        parts.append(Part(piece, translated=bool(piece.strip()) and not _TAG.fullmatch(piece)))
-    return [*(part for part in parts if part.text), Part(line[len(core) :])]
+        parts.append(TextPart(piece, translated=bool(piece.strip()) and not _TAG.fullmatch(piece)))
+    return [*(part for part in parts if part.text), TextPart(line[len(core) :])]
 
 
 def _broken(text: str, count: int) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from crosshead.bundle.text_bundle import Origin, TextBundle, TextBundleConfig
+from crosshead.bundle.text_bundle import ImportOrigin, TextBundle, TextBundleConfig
 from crosshead.bundle.weights import assign_weights, build_without_memory
 from crosshead.data.text.imported import ForeignVocabulary, ImportedTokenizer
 from crosshead.decoding.search import DecodeConfig
@@ -54,7 +54,7 @@ def translation_bundle(
     config: TransformerConfig,
     text: ForeignText,
     weights: Mapping[str, Tensor],
-    origin: Origin,
+    origin: ImportOrigin,
     where: Path,
 ) -> TextBundle:
     """Return the bundle of a foreign translation model.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from crosshead.attention.positions import Pairing, Rate, sinusoidal
-from crosshead.bundle.text_bundle import Origin
+from crosshead.bundle.text_bundle import ImportOrigin
 from crosshead.data.text.imported import ForeignVocabulary
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
@@ -104,7 +104,7 @@ def read(path: Path, name: str) -> Imported:
         longest_source=len(variables["encoder/position_encodings/encodings"]) - 1,
         decode=DecodeConfig(length_penalty=0.0),
     )
-    origin = Origin(kind=KIND, name=name, sha256=directory.sha256(MODEL))
+    origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(MODEL))
     found = _shared(weights, config)
     notes = ["CTranslate2 stores no search settings: the bundle has a beam of 4 and no penalty"]
     return Imported(translation_bundle(config, text, found, origin, where), notes)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from crosshead.attention.positions import Rate, sinusoidal
-from crosshead.bundle.text_bundle import Origin
+from crosshead.bundle.text_bundle import ImportOrigin
 from crosshead.config import MOST_POSITIONS, Config, validate
 from crosshead.data.parallel.languages import language_code
 from crosshead.data.text.imported import ForeignVocabulary
@@ -108,7 +108,7 @@ def read(path: Path, name: str) -> Imported:
         longest_source=_most_positions(settings, where) - 1,
         decode=decode,
     )
-    origin = Origin(kind=KIND, name=name, sha256=directory.sha256(file))
+    origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(file))
     named = _named(config, weights)
     return Imported(translation_bundle(config, text, named, origin, path / file), notes)
 

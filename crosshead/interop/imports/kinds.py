@@ -12,7 +12,7 @@ from crosshead.interop.imports.building import Imported
 from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError, unpacked
 
 
-class Kind(NamedTuple):
+class ForeignKind(NamedTuple):
     """A kind of model that can be imported."""
 
     recognises: Callable[[ForeignDirectory], bool]
@@ -23,18 +23,18 @@ class Kind(NamedTuple):
     """The files that such a directory has, for messages."""
 
 
-KINDS: dict[str, Kind] = {
-    huggingface.KIND: Kind(
+KINDS: dict[str, ForeignKind] = {
+    huggingface.KIND: ForeignKind(
         huggingface.recognises,
         huggingface.read,
         "config.json, source.spm, target.spm, vocab.json and the weights",
     ),
-    marian.KIND: Kind(
+    marian.KIND: ForeignKind(
         marian.recognises,
         marian.read,
         "decoder.yml, the .npz weights, the vocabularies, source.spm and target.spm",
     ),
-    ctranslate2.KIND: Kind(
+    ctranslate2.KIND: ForeignKind(
         ctranslate2.recognises,
         ctranslate2.read,
         "model.bin, config.json, the vocabularies, source.spm and target.spm",

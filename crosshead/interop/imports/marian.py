@@ -13,7 +13,7 @@ import sentencepiece
 import torch
 from torch import Tensor
 
-from crosshead.bundle.text_bundle import Origin
+from crosshead.bundle.text_bundle import ImportOrigin
 from crosshead.data.text.imported import ForeignVocabulary
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
@@ -109,7 +109,7 @@ def read(path: Path, name: str) -> Imported:
         longest_source=LONGEST_SOURCE,
         decode=decode,
     )
-    origin = Origin(kind=KIND, name=name, sha256=directory.sha256(weights_name))
+    origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(weights_name))
     weights = _named(config, arrays, settings, where)
     return Imported(translation_bundle(config, sides, weights, origin, where), notes)
 
