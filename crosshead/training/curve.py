@@ -61,7 +61,7 @@ def plot_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()) -> list
     return damaged
 
 
-_LABELS = {"nll": "negative log-likelihood\n(nats per token)", "loss": "loss"}
+_LABELS = {"nll": "mean negative log-likelihood\n(nats)", "loss": "loss"}
 
 _LEAST_SCORE = 10.0
 """The smallest upper end of the score axis, so that a BLEU of 0.5 looks as low as it is."""
