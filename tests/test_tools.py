@@ -128,9 +128,11 @@ def test_the_functions_of_the_package_are_checked() -> None:
 def test_the_lowest_versions_are_those_of_the_package_and_not_of_its_tools() -> None:
     text = """
 [project]
+name = "crosshead"
 dependencies = ["torch>=2.9", "sacrebleu>=2.4,<3"]
 [project.optional-dependencies]
 plot = ["matplotlib>=3.9"]
+pictures = ["crosshead[plot]"]
 quickstart = ["babel>=2.16", "matplotlib>=3.9"]
 dev = ["mypy"]
 """
@@ -140,3 +142,10 @@ dev = ["mypy"]
         lowest_versions.lowest_versions(text.replace("torch>=2.9", "torch"))
     with pytest.raises(ValueError, match=r"matplotlib has two lowest versions: 3.8 and 3.9"):
         lowest_versions.lowest_versions(text.replace("3.9", "3.8", 1))
+
+
+def test_every_requirement_of_the_package_has_a_lowest_version() -> None:
+    pyproject = Path(__file__).parent.parent / "pyproject.toml"
+    lowest = lowest_versions.lowest_versions(pyproject.read_text(encoding="utf-8"))
+    names = {line.split("==")[0] for line in lowest}
+    assert {"torch", "matplotlib", "uvicorn", "ctranslate2", "argostranslate"} <= names

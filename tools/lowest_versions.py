@@ -23,7 +23,10 @@ def lowest_versions(text: str) -> list[str]:
     extras = project.get("optional-dependencies", {})
     lists = [project["dependencies"], *(extras[name] for name in extras if name not in TOOLS)]
     lowest: dict[str, str] = {}
+    own_extra = f"{project['name']}["  # an extra that includes others, listed here themselves
     for requirement in (line for lines in lists for line in lines):
+        if requirement.startswith(own_extra):
+            continue
         found = REQUIREMENT.match(requirement)
         if not found:
             raise ValueError(f"expected name>=version, found {requirement!r}")
