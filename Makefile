@@ -8,7 +8,8 @@ CONSTRAINTS ?= constraints.txt
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c $(CONSTRAINTS)
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# Programs that tests start take the compiled modules that others have left.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 # Two workers, a file at a time in order: those of few tests, which may be long, are not left for the end.
 ABREAST := -n 2 --dist loadfile --no-loadscope-reorder
 QUICKSTART := $(VENV)/.installed-quickstart
@@ -56,7 +57,7 @@ docs: $(DOCS)  ## build the documentation site into build/site; a warning or a d
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 test-docs: $(DEV)  ## run the code blocks of README.md, ARCHITECTURE.md and docs/
-	$(PYTEST) tests/test_docs.py -v
+	$(PYTEST) -m "slow or not slow" -n 2 tests/test_docs.py
 
 clean:  ## remove .venv, caches and build outputs (runs/ stays)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

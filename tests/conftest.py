@@ -1,5 +1,6 @@
 """What every test shares: a core, one thread a process, and the data sets beside the checkout."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import torch
 
 from tests.cores import on_all_cores, take_one
 
-LONGEST = {"test_docs.py", "test_distributed.py"}
+LONGEST = {"test_distributed.py", "test_huggingface.py", "test_identities.py"}
 """The files that take longest."""
 
 
@@ -25,6 +26,12 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest: at the end, one worker would wait for the other."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+def pytest_collection_finish() -> None:
+    """Take the thousands of collected tests out of what each garbage collection looks through."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -56,6 +63,17 @@ def _blank_pictures() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("crosshead.training.curve.rendered", lambda figure: b"\x89PNG")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_wait_for_the_disk() -> Iterator[None]:
+    """Leave data to the system: no test of this process cuts the power off.
+
+    Programs that tests start wait, and so does the disk in `tests/reliability/test_disk.py`.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 

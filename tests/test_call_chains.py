@@ -12,6 +12,7 @@ from torch import Tensor
 from crosshead.attention import attend
 from crosshead.cli import run
 from tests.conftest import ROOT
+from tests.cores import CORES
 
 MOST = 10
 PACKAGE = str(ROOT / "crosshead")
@@ -78,6 +79,7 @@ def test_from_train_and_translate_to_the_kernel(
         assert max(map(len, ours)) == MOST + 1
 
 
+@pytest.mark.skipif(len(CORES) == 1, reason="two threads need two cores")
 @pytest.mark.usefixtures("all_cores")
 def test_threads_add_two_functions(
     corpus: list[str], chains: set[tuple[str, ...]], tmp_path: Path

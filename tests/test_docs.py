@@ -106,6 +106,7 @@ def registries_kept() -> Iterator[None]:
             table.update(entries)
 
 
+@pytest.mark.slow  # `make test-docs` runs them
 @pytest.mark.parametrize("page", pages(), ids=name)
 def test_code_blocks_run(page: Path, tmp_path: Path) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}

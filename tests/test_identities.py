@@ -25,8 +25,8 @@ SPECIALS = Specials(BOS, EOS, (PAD, BOS, UNK))
 GREEDY, BEAM = DecodeConfig(beam=1), DecodeConfig(beam=4)
 SENTENCES, BATCH, EXTRA = 200, 64, 10
 SMALLER = [
-    "decoder_layers=1", "d_model=64", "d_ff=128", "train.batch_tokens=1024", "warmup=100",
-    "max_updates=300", "max_minutes=60.0", "valid_every=1000", "average=1", "keep_last=1",
+    "decoder_layers=1", "d_model=64", "d_ff=128", "train.batch_tokens=768", "warmup=70",
+    "max_updates=200", "max_minutes=60.0", "valid_every=1000", "average=1", "keep_last=1",
     "precision=float32", "threads=1", "device=cpu",
 ]  # fmt: skip
 

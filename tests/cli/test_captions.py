@@ -37,6 +37,7 @@ def test_each_image_has_a_line(
     assert file.read_text().splitlines() == lines
 
 
+@pytest.mark.slow
 def test_a_sheet_of_maps_is_drawn(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

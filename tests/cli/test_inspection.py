@@ -8,6 +8,7 @@ import pytest
 from crosshead.bundle.io import save_bundle
 from tests.cli.tools import BUNDLE, Refused, output_of
 from tests.inspection.pipelines import CONFIGS, pipeline_of
+from tests.parameters import mostly_slow
 
 
 @pytest.fixture(scope="module")
@@ -19,18 +20,24 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+LARGE = ["transformer", "--target", "be", "--layer", 3, "--head", 4]
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["transformer", "--target", "be"],
-        ["transformer", "--target", "be", "--layer", 3, "--head", 4],
-        ["windows", "--kind", "encoder", "--layer", 2],
-        ["convolutional", "--target", "be"],
-        ["luong", "--target", "be"],
-        ["language"],
-        ["transformer-xl", "--layer", 1, "--head", 1],
-        ["encoder"],
-    ],
+    mostly_slow(
+        [
+            ["transformer", "--target", "be"],
+            LARGE,
+            ["windows", "--kind", "encoder", "--layer", 2],
+            ["convolutional", "--target", "be"],
+            ["luong", "--target", "be"],
+            ["language"],
+            ["transformer-xl", "--layer", 1, "--head", 1],
+            ["encoder"],
+        ],
+        [LARGE, ["convolutional", "--target", "be"], ["language"]],
+    ),
 )
 def test_a_picture_of_every_architecture(
     arguments: list[object], saved: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -54,6 +61,7 @@ def test_the_suffix_chooses_the_kind_of_file(
     assert (tmp_path / name).read_bytes().startswith(magic)
 
 
+@pytest.mark.slow
 def test_in_a_text_a_line_break_can_be_written(
     saved: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

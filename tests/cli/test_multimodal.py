@@ -38,6 +38,7 @@ def test_each_line_has_a_line(folder: Path, capfd: pytest.CaptureFixture[str]) -
     assert [line.split(" ||| ")[1] for line in best[::2]] == [line.strip() for line in lines]
 
 
+@pytest.mark.slow
 def test_lines_of_a_pipe_keep_their_places(folder: Path) -> None:
     """Blank lines, missing images, broken images and lines without a tab have empty lines."""
     whole = (folder / "images" / "000.png").read_bytes()

@@ -20,6 +20,7 @@ from tests.cli.tools import (
     preloaded_command,
     write_corpus,
 )
+from tests.parameters import mostly_slow
 
 
 @pytest.fixture(scope="module")
@@ -140,11 +141,9 @@ def test_pairs_of_named_fields_and_a_recipe_train_too(
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [
-        (signal.SIGINT, 130),
-        (signal.SIGTERM, 143),
-        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow),
-    ],
+    mostly_slow(
+        [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], [(signal.SIGTERM, 143)]
+    ),
 )
 def test_a_signal_saves_a_checkpoint(number: int, code: int, tmp_path: Path) -> None:
     source, target = write_corpus(tmp_path)
@@ -182,6 +181,7 @@ def test_a_reader_that_leaves_stops_training_with_a_checkpoint(tmp_path: Path) -
     assert not (out / "config.json").exists()
 
 
+@pytest.mark.slow
 def test_training_with_standard_error_closed_goes_to_its_end(tmp_path: Path) -> None:
     source, target = write_corpus(tmp_path)
     files = ["--source", source, "--target", target, "--out", tmp_path / "run"]

@@ -14,6 +14,7 @@ from crosshead.cli import run
 from crosshead.data.text.profile import TextProfile
 from crosshead.tasks.registry import load_bundle
 from tests.cli.tools import BUNDLE, COMMAND, Refused, environment, output_of, preloaded_command
+from tests.parameters import mostly_slow
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 LINES = ["one two", "", "three", "two one three one", " ", "seven"]
@@ -138,15 +139,18 @@ def test_a_pipe_is_answered_while_it_is_open_and_ends_quietly() -> None:
         assert process.stderr.read() == b""
 
 
-def test_a_closed_input_and_a_closed_output_are_mistakes() -> None:
-    for redirection, words in (("<&-", "standard input is closed"), (">&-", "output is closed")):
-        done = subprocess.run(
-            ["bash", "-c", f'"$@" {redirection}', "-", *COMMAND, "translate", BUNDLE],
-            env=environment(), input=b"one\n", capture_output=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 2
-        assert words in done.stderr.decode()
-        assert done.stderr.count(b"\n") == 1
+CLOSED = ("<&-", "standard input is closed"), (">&-", "output is closed")
+
+
+@pytest.mark.parametrize(("redirection", "words"), mostly_slow(CLOSED, CLOSED[:1]))
+def test_a_closed_input_and_a_closed_output_are_mistakes(redirection: str, words: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f'"$@" {redirection}', "-", *COMMAND, "translate", BUNDLE],
+        env=environment(), input=b"one\n", capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert words in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
 
 
 def test_a_reader_that_leaves_ends_it_quietly() -> None:
@@ -223,6 +227,7 @@ def test_the_input_is_not_written_over(tmp_path: Path, refused: Refused) -> None
     assert (tmp_path / "in").read_text() == "one\n"
 
 
+@pytest.mark.slow
 def test_a_line_without_an_end_is_refused_behind_the_lines_before(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(b"one\ntwo\n")
     os.truncate(tmp_path / "in", 200 * 10**9)

@@ -66,7 +66,7 @@ def test_german_has_gender_and_case() -> None:
 
 def test_nothing_in_the_sentence_tells_what_the_sign_is() -> None:
     """Neither its colour, its size nor its place says circle or triangle; both are as frequent."""
-    many = [pair for pair in ambiguous_pairs(6000, 24, seed=2) if is_ambiguous(pair.source)]
+    many = [pair for pair in ambiguous_pairs(2000, 24, seed=2) if is_ambiguous(pair.source)]
     meant: dict[str, Counter[str]] = {"": Counter()}
     for pair in many:
         found = objects(pair.source)

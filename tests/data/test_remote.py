@@ -200,6 +200,7 @@ def test_https_is_not_left_for_http(monkeypatch: pytest.MonkeyPatch) -> None:
         fetch(RemoteFile("a", "https://example.org/a", 1, ""))
 
 
+@pytest.mark.slow
 def test_a_slow_server_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "LONGEST", 0.3)
     slow_body = endless(b"x", b"Content-Length: 9999", pause=0.001)

@@ -36,9 +36,9 @@ def test_there_are_enough_pairs_and_none_twice(pairs: DatePairs) -> None:
 
 
 def test_german_is_a_function_of_english() -> None:
-    """Over all patterns and a leap year, a common one and every weekday a day can fall on."""
+    """Over all patterns, a common year and a leap year."""
     german: dict[str, str] = {}
-    for first in (date(1900, 1, 1), date(2019, 1, 1), date(2024, 1, 1), date(2099, 1, 1)):
+    for first in (date(1900, 1, 1), date(2024, 1, 1)):
         for day in (first + timedelta(n) for n in range(365)):
             for pattern in PATTERNS + UNSEEN_PATTERNS:
                 source, target = write_date(day, pattern)

@@ -22,7 +22,7 @@ EXACT = 1e-5
 
 def check_cell(form: Format, name: str, directory: Path) -> Comparison | None:
     """Check that a small model with an option is refused by name, or computes the same."""
-    bundle = bundle_with(OPTIONS[name])
+    bundle = bundle_with(OPTIONS[name], ends=False)
     if form.cells[name].status == "refused":
         with pytest.raises(ConfigError, match=f"^{form.name} cannot express ") as refusal:
             check_expressible(bundle, form)
@@ -31,5 +31,4 @@ def check_cell(form: Format, name: str, directory: Path) -> Comparison | None:
     form.write(check_expressible(bundle, form), "float32", directory)
     found = compare_export(bundle, form.load(bundle, directory), None, every_piece=True)
     assert found.largest_difference < EXACT
-    assert found.identical in (None, 1.0)  # None: no translation of a random model ended
     return found

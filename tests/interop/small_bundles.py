@@ -109,7 +109,7 @@ def _let_it_end(bundle: TextBundle) -> None:
             return
 
 
-def bundle_with(option: Option) -> Any:
+def bundle_with(option: Option, *, ends: bool = True) -> Any:
     """A small bundle that has an option, or only its configuration if its model reads no text."""
     architecture = option.model.get("architecture", "transformer")
     if architecture not in SMALL:
@@ -119,6 +119,7 @@ def bundle_with(option: Option) -> Any:
         option.tokenizer,
         languages=option.name == "several target languages",
         codes=option.name != "unknown languages",
+        ends=ends,
     )
     assert option.holds(bundle), option.name
     return bundle

@@ -16,6 +16,7 @@ from crosshead.interop.verify import compare_export
 from tests.interop.cells import NAMES, check_cell
 from tests.interop.imports import marian_directories as marian
 from tests.interop.small_bundles import TEXT, small_bundle
+from tests.parameters import mostly_slow
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
@@ -55,7 +56,7 @@ def test_the_search_settings_are_the_defaults_of_generate(tmp_path: Path) -> Non
     assert settings["max_length"] == 21 and [0] in settings["bad_words_ids"]
 
 
-@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("separate", mostly_slow([False, True], [True]))
 def test_import_and_export_give_the_same_files(tmp_path: Path, separate: bool) -> None:
     spms = tuple(marian.learned(TEXT[side] * 4, 40, "bpe") for side in ("source", "target"))
     if separate:

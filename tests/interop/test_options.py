@@ -14,18 +14,18 @@ USUAL = {
 
 
 def test_a_usual_bundle_has_the_usual_options() -> None:
-    bundle = small_bundle()
+    bundle = small_bundle(ends=False)
     assert {name for name, option in OPTIONS.items() if option.holds(bundle)} == USUAL
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in USUAL])
 def test_an_option_is_found_in_its_own_example(name: str) -> None:
     option = OPTIONS[name]
-    assert option.holds(bundle_with(option))
+    assert option.holds(bundle_with(option, ends=False))
 
 
 def test_a_registered_score_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    bundle = small_bundle()
+    bundle = small_bundle(ends=False)
     config = bundle.config.model.model_copy(update={"score": "mine"})
     monkeypatch.setitem(bundle.config.__dict__, "model", config)
     assert OPTIONS["model.score = (registered by a program)"].holds(bundle)
@@ -33,7 +33,7 @@ def test_a_registered_score_is_an_option(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_sampling_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    bundle = small_bundle()
+    bundle = small_bundle(ends=False)
     decode = bundle.config.decode.model_copy(update={"sample": True})
     monkeypatch.setitem(bundle.config.__dict__, "decode", decode)
     assert OPTIONS["decode.sample = true"].holds(bundle)

@@ -13,6 +13,7 @@ from crosshead.vocabulary import MASK, PAD
 from tests.attention.torch_weights import copy_encoder, randomise
 from tests.learning import SEEDS, learns
 from tests.models.small_transformers import VOCABULARY, padded, tokens
+from tests.parameters import mostly_slow
 
 SHAPE = {"layers": 2, "d_model": 16, "d_ff": 24, "heads": 4, "dropout": 0.0}
 VARIANTS = {
@@ -146,12 +147,15 @@ def share_found(changes: dict[str, object], most: int, seed: int = 1) -> float:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"positions": "rotary", "heads": 2},
-        {"positions": "sinusoidal"},
-        {"positions": "shaw"},
-        {"positions": "sinusoidal", "score": "general"},
-    ],
+    mostly_slow(
+        [
+            {"positions": "rotary", "heads": 2},
+            {"positions": "sinusoidal"},
+            {"positions": "shaw"},
+            {"positions": "sinusoidal", "score": "general"},
+        ],
+        [{"positions": "rotary", "heads": 2}],
+    ),
 )
 def test_it_learns_to_find_what_both_sides_tell(changes: dict[str, object], seed: int) -> None:
     assert share_found(changes, MOST_UPDATES, seed) == 1

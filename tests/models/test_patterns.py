@@ -23,6 +23,7 @@ from tests.models.decodable import JoiningTests
 from tests.models.small_language_models import model_of as language_model_of
 from tests.models.small_language_models import nothing
 from tests.models.small_transformers import TINY, model_of, padded, shifted, tokens
+from tests.parameters import mostly_slow
 
 LENGTH, MOST_UPDATES = 16, 3000
 PATTERNS = {
@@ -104,7 +105,7 @@ LEARNER = TransformerConfig(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("name", mostly_slow(PATTERNS, ["dilated"]))
 @pytest.mark.usefixtures("always_in_blocks")
 def test_a_pattern_learns_to_copy_what_only_it_sees(name: str, seed: int) -> None:
     # Distances are learned sooner than places, but do not tell the ends of blocks.
@@ -139,6 +140,7 @@ def test_patterns_learn_with_every_norm_and_position(name: str, norm: str, posit
     assert learned(config, furthest(name), MOST_UPDATES) == (1.0, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("always_in_blocks")
 def test_what_is_out_of_reach_is_not_learned() -> None:
     wanted = [i - 3 for i in range(LENGTH)]

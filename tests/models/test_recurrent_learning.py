@@ -13,6 +13,7 @@ from crosshead.layers.loss import fused_cross_entropy
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
 from crosshead.vocabulary import BOS, EOS, PAD
 from tests.learning import SEEDS, learns
+from tests.parameters import mostly_slow
 
 Task = Callable[[int, int, int, int], list[Example]]
 MOST = 1500
@@ -83,12 +84,13 @@ ATTENTIVE = {
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("attention", ATTENTIVE)
+@pytest.mark.parametrize("attention", mostly_slow(ATTENTIVE, ["luong-dot"]))
 def test_every_attention_learns(attention: str, seed: int) -> None:
     task, options = ATTENTIVE[attention]
     assert learns_unseen(shape(32, attention=attention, **options), task, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_it_learns_with_input_feeding(seed: int) -> None:
     config = shape(32, attention="luong-general", input_feeding=True)
@@ -96,7 +98,10 @@ def test_it_learns_with_input_feeding(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("cell", "task"), [("lstm", reverse_task), ("gru", copy_task)])
+@pytest.mark.parametrize(
+    ("cell", "task"),
+    mostly_slow([("lstm", reverse_task), ("gru", copy_task)], [("lstm", reverse_task)]),
+)
 def test_it_learns_short_sequences_through_the_bottleneck(cell: str, task: Task, seed: int) -> None:
     """The model learns its sequences by heart before the rule, so a few unseen ones stay wrong."""
     config = shape(64, attention="none", cell=cell)

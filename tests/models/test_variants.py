@@ -17,6 +17,7 @@ from crosshead.vocabulary import BOS, EOS, PAD
 from tests.learning import SEEDS, learns
 from tests.models.decodable import JoiningTests
 from tests.models.small_transformers import TINY, VOCABULARY, model_of, padded, shifted, tokens
+from tests.parameters import mostly_slow
 
 ALONE = [{"score": score} for score in SCORES] + [
     {"positions": positions} for positions in POSITIONS if positions not in ("none", "sinusoidal")
@@ -208,8 +209,11 @@ def reverses(model: Transformer, source: Tensor, wanted: Tensor) -> bool:
     return torch.equal(outputs, wanted)
 
 
+LEARNED = mostly_slow(ALONE, [{"score": "scaled-dot"}, {"positions": "rotary"}])
+
+
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("changes", ALONE, ids=named)
+@pytest.mark.parametrize("changes", LEARNED, ids=named)
 def test_it_learns_to_reverse(changes: dict[str, str], seed: int) -> None:
     assert learns_to_reverse(changes, seed)
 

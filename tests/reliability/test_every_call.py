@@ -17,6 +17,7 @@ from crosshead.training.directory import earlier_run_path
 from crosshead.training.log import RunLog
 from crosshead.training.run import train
 from crosshead.training.settings import resumed_recipe
+from tests.parameters import mostly_slow
 from tests.reliability.syscalls import can_tell, killed
 from tests.reliability.tools import SEED, said, small_optimizer, write_corpus
 from tests.training.runs import digest, recipe_for
@@ -147,8 +148,8 @@ def prepared(phase: str, text: Path, folder: Path) -> tuple[Recipe, Callable[[Pa
     return recipe, lambda place: begun(recipe, place / "run", way)()
 
 
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("count", [1, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("phase", mostly_slow(PHASES, ["fresh", "resumed"]))
+@pytest.mark.parametrize("count", mostly_slow([1, None], [1]))
 def test_whatever_a_kill_leaves_one_named_command_goes_on(
     count: int | None, phase: str, text: Path, folder: Path, record: Record
 ) -> None:

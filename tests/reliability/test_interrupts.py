@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.parameters import mostly_slow
 from tests.reliability.tools import SEALED, counts, environment
 
 SCRIPT = """
@@ -65,7 +66,9 @@ def test_what_ends_by_itself_is_interrupted_at_any_moment(
     record(f"{count} interrupts of --help: {found[130]} end with 130, {found[0]} were done")
 
 
-@pytest.mark.parametrize("start", [["-m", "crosshead"], ["-c", SCRIPT]])
+@pytest.mark.parametrize(
+    "start", mostly_slow([["-m", "crosshead"], ["-c", SCRIPT]], [["-c", SCRIPT]])
+)
 def test_both_ways_of_starting_it(start: list[str], tmp_path: Path) -> None:
     """An unfinished output file is removed."""
     command = [sys.executable, *start, "translate", str(SEALED), "--output", str(tmp_path / "out")]

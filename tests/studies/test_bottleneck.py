@@ -115,6 +115,7 @@ def test_what_was_learned_is_found_again(tmp_path: Path, monkeypatch: pytest.Mon
         spelling(run, tmp_path)  # what other code has learned is not this one's
 
 
+@pytest.mark.slow
 def test_a_result_names_the_files_that_its_runs_are_kept_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from crosshead.studies.conduct import conduct, write
 from crosshead.studies.effort import QUICK
 from crosshead.studies.registry import STUDIES, chosen
 from crosshead.studies.study import judge
+from tests.parameters import mostly_slow
 
 RESTS_ON_SIZE = {
     "bottleneck",
@@ -27,7 +28,11 @@ RESTS_ON_SIZE = {
 """Studies all of whose quantities rest on training, or on layers that are not small."""
 
 
-@pytest.mark.parametrize("name", STUDIES)
+DEFAULT = ["masks", "sinusoids", "heads", "grounding"]
+"""Studies of every kind: what is proven, what is timed, what is trained."""
+
+
+@pytest.mark.parametrize("name", mostly_slow(STUDIES, DEFAULT))
 def test_every_study_runs_and_its_verdict_follows_from_its_numbers(
     name: str, tmp_path: Path
 ) -> None:

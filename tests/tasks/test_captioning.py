@@ -82,6 +82,7 @@ def test_parts_and_recomputed_layers_make_the_same_updates() -> None:
     assert weights("whole") == weights("recomputed")
 
 
+@pytest.mark.slow
 def test_it_is_trained_in_16_bits() -> None:
     wide = trained("wide", "--max-updates", 4)
     narrow = trained("narrow", "--max-updates", 4, "--set", "train.precision=bfloat16")
@@ -89,6 +90,7 @@ def test_it_is_trained_in_16_bits() -> None:
     assert ends[0] == pytest.approx(ends[1], rel=0.05) and ends[0] != ends[1]
 
 
+@pytest.mark.slow
 def test_bundles_are_averaged_packed_described_and_tuned(capfd: pytest.CaptureFixture[str]) -> None:
     trained("a", "--max-updates", 4)
     trained("b", "--max-updates", 4, "--from", "a", "--seed", 2)

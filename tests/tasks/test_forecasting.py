@@ -24,6 +24,7 @@ from crosshead.tasks.recipes import compose
 from crosshead.training.distributed import shard
 from tests.data.written import write, write_series
 from tests.models.small_forecasters import SIZES, inputs, small
+from tests.parameters import mostly_slow
 
 DATA = ["--series", "wave.csv", "--target", "load", "--horizon", "8", "--context", "48"]
 TRAIN = ["--threads", 1, "--set", "train.batch_tokens=1536", "--set", "learning_rate=0.01"]
@@ -60,7 +61,7 @@ def recipe(**data: Any) -> Any:
     return compose(flags={"data": data})
 
 
-@pytest.mark.parametrize("model", SIZES)
+@pytest.mark.parametrize("model", mostly_slow(SIZES, ["dlinear", "patchtst"]))
 def test_a_trend_with_a_season_is_forecast_better_than_by_the_season_alone(
     model: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -222,12 +222,10 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "line"),
-    [
-        (signal.SIGINT, 130, "tokenizing"),
-        pytest.param(signal.SIGTERM, 143, "tokenized", marks=pytest.mark.slow),
-    ],
+    [(signal.SIGINT, 130, "tokenizing"), (signal.SIGTERM, 143, "tokenized")],
 )
 def test_a_signal_ends_tokenizing_within_seconds_and_keeps_what_is_done(
     number: int, code: int, line: str, tmp_path: Path

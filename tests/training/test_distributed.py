@@ -123,7 +123,7 @@ class Run(NamedTuple):
     """A directory that the run goes on from, if it is there, and leaves a checkpoint in."""
 
 
-PLAIN, DRAWN = Run("alone", 1, 0.0, 20), Run("alone", 4, 0.3, 6)
+PLAIN, DRAWN = Run("alone", 1, 0.0, 10), Run("alone", 4, 0.3, 4)
 
 
 def trained(out: Path, processes: int, *runs: Run) -> list[dict[str, Any]]:
@@ -167,7 +167,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         for how in ("replicated", "sharded")
         for run in (PLAIN, DRAWN)
     ]
-    ways = [("sharded", 4), ("alone", 8), ("sharded", 11), ("replicated", 15), ("sharded", 20)]
+    ways = [("sharded", 2), ("alone", 4), ("sharded", 6), ("replicated", 8), ("sharded", 10)]
     legs = [Run(how, 1, 0.0, updates, str(place / "kept")) for how, updates in ways]
     return trained(place / "two", 2, *runs, *legs)
 
@@ -339,6 +339,7 @@ def command(out: Path, text: Path, *settings: str) -> list[str]:
     return ["-m", "crosshead", "train", "--preset", "tiny", *files, *given]
 
 
+@pytest.mark.slow
 def test_the_command_line_trains_in_two_processes_and_goes_on_in_one(
     text: Path, tmp_path: Path
 ) -> None:

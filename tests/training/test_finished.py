@@ -101,14 +101,14 @@ def test_an_earlier_run_beside_a_finished_one_is_removed(
 def test_a_run_that_its_minutes_have_ended_has_nothing_to_train(text: Path, tmp_path: Path) -> None:
     """The time that it keeps for its end is not trained in; a larger budget is."""
     out, minutes = tmp_path / "run", ["max_updates=100000", "valid_every=5", "decode.beam=1"]
-    first = train(recipe_for(text, *minutes, "max_minutes=0.03"), out)
-    assert first.reason.startswith("max_minutes 0.03 is reached")
+    first = train(recipe_for(text, *minutes, "max_minutes=0.015"), out)
+    assert first.reason.startswith("max_minutes 0.015 is reached")
     before = tree(out)
-    _, lines = resumed(recipe_for(text, *minutes, "max_minutes=0.03"), out)
-    assert "max_minutes 0.03 is reached" in nothing_said(lines)
+    _, lines = resumed(recipe_for(text, *minutes, "max_minutes=0.015"), out)
+    assert "max_minutes 0.015 is reached" in nothing_said(lines)
     assert tree(out) == before
     (out / "model.safetensors").unlink()
-    resumed(recipe_for(text, *minutes, "max_minutes=0.03"), out)
+    resumed(recipe_for(text, *minutes, "max_minutes=0.015"), out)
     assert digest(out / "model.safetensors") == before["model.safetensors"]
     more = first.progress.update + 3
     longer, _ = resumed(recipe_for(text, *minutes, "max_minutes=5", f"max_updates={more}"), out)

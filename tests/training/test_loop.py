@@ -37,6 +37,7 @@ from crosshead.training.log import LOG, RunLog
 from crosshead.training.loop import MainProcess, Training, fit
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
+from tests.parameters import mostly_slow
 
 VOCABULARY = 12
 PAIRS = copy_task(60, VOCABULARY, 6, seed=1)
@@ -131,23 +132,27 @@ def comparable(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: line[key] for key in line.keys() - timed} for line in log]
 
 
+RESUMED: list[tuple[int, dict[str, Any], torch.dtype]] = [
+    (3, {}, torch.float32),  # in the middle of an epoch, where nothing is due
+    (3, {}, torch.bfloat16),
+    (6, {}, torch.float32),  # where a validation is due
+    (7, {"valid_every": 0}, torch.float32),  # never due but at the end
+    (4, {"checkpoint_every": 3}, torch.float32),
+    (11, {"checkpoint_every": 3, "valid_every": 4}, torch.float32),
+    (14, {}, torch.float32),  # at the very end
+    (3, {"weight_decay": 0.5}, torch.float32),
+    (3, {"ema": 0.8}, torch.bfloat16),
+    (6, {"consistency": "r-drop", "ema": 0.8}, torch.float32),
+    (3, {"consistency": "simcut", "word_dropout": 0.2}, torch.float32),
+    (3, {"schedule": "constant", "cooldown": 0.8}, torch.float32),
+    (6, {"cooldown": 0.5, "max_epochs": 3}, torch.float32),
+]
+"""The update after which a run is stopped, what its settings change, and its precision."""
+
+
 @pytest.mark.parametrize(
     ("stop", "changed", "dtype"),
-    [
-        (3, {}, torch.float32),  # in the middle of an epoch, where nothing is due
-        (3, {}, torch.bfloat16),
-        (6, {}, torch.float32),  # where a validation is due
-        (7, {"valid_every": 0}, torch.float32),  # never due but at the end
-        (4, {"checkpoint_every": 3}, torch.float32),
-        (11, {"checkpoint_every": 3, "valid_every": 4}, torch.float32),
-        (14, {}, torch.float32),  # at the very end
-        (3, {"weight_decay": 0.5}, torch.float32),
-        (3, {"ema": 0.8}, torch.bfloat16),
-        (6, {"consistency": "r-drop", "ema": 0.8}, torch.float32),
-        (3, {"consistency": "simcut", "word_dropout": 0.2}, torch.float32),
-        (3, {"schedule": "constant", "cooldown": 0.8}, torch.float32),
-        (6, {"cooldown": 0.5, "max_epochs": 3}, torch.float32),
-    ],
+    mostly_slow(RESUMED, [RESUMED[n] for n in (1, 2, 5, 9, 12)]),
 )
 def test_resumed_is_uninterrupted(
     tmp_path: Path, stop: int, changed: dict[str, float], dtype: torch.dtype
@@ -617,7 +622,7 @@ def break_gradients(training: Training, updates: set[int], monkeypatch: pytest.M
     monkeypatch.setattr(TokenTask, "loss", staticmethod(broken))
 
 
-@pytest.mark.parametrize(("every", "skipped"), [(100, 1), (10, 10)])
+@pytest.mark.parametrize(("every", "skipped"), mostly_slow([(100, 1), (10, 10)], [(10, 10)]))
 def test_a_share_of_updates_without_finite_gradients_is_left_out(
     every: int, skipped: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

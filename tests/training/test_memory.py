@@ -60,19 +60,16 @@ SETTINGS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_run")
 @pytest.mark.parametrize(
     ("text", "more"),
     [
         ("en", ["precision=float32", "max_updates=4"]),
-        pytest.param(
-            "en", ["precision=float32", "max_updates=4", "accumulate=4"], marks=pytest.mark.slow
-        ),
-        pytest.param(
-            "en", ["precision=float32", "max_updates=4", "recompute=true"], marks=pytest.mark.slow
-        ),
+        ("en", ["precision=float32", "max_updates=4", "accumulate=4"]),
+        ("en", ["precision=float32", "max_updates=4", "recompute=true"]),
         # Of many shapes, since each has kernels of its own.
-        pytest.param("mixed", ["precision=bfloat16", "max_updates=20"], marks=pytest.mark.slow),
+        ("mixed", ["precision=bfloat16", "max_updates=20"]),
     ],
 )
 def test_the_estimate_is_near_the_memory_that_a_run_takes(text: str, more: list[str]) -> None:
@@ -113,6 +110,7 @@ print("microbatches", summary.progress.microbatches, "updates", summary.progress
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="address space is Linux's limit")
 @pytest.mark.usefixtures("short_run")
+@pytest.mark.slow
 def test_a_run_under_a_limit_of_memory_splits_its_batches_and_goes_on() -> None:
     settings = [*SETTINGS, "train.batch_tokens=8192", "max_updates=3", "precision=float32"]
     command = [sys.executable, "-c", LIMITED, str(330 * 2**20), *settings]

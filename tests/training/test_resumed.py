@@ -19,6 +19,7 @@ from crosshead.training.hardware import Machine
 from crosshead.training.loop import Training
 from crosshead.training.run import train
 from crosshead.training.settings import stored_recipe
+from tests.parameters import mostly_slow
 from tests.training.runs import (
     SMALL,
     Remembering,
@@ -283,7 +284,7 @@ DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", mostly_slow(DAMAGES, DAMAGES[1:2]))
 def test_best_weights_that_are_lost_are_taken_from_their_checkpoint(
     damage: Callable[[Path], None], finished: Path, text: Path, tmp_path: Path
 ) -> None:
@@ -304,7 +305,7 @@ def test_best_weights_that_are_lost_are_taken_from_their_checkpoint(
     assert digest(out / "model.safetensors") == digest(finished / "model.safetensors")
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", mostly_slow(DAMAGES, DAMAGES[1:2]))
 @pytest.mark.parametrize(
     ("end", "validated"), [(8, [12, 18]), pytest.param(6, [6, 12, 18], marks=pytest.mark.slow)]
 )

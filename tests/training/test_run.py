@@ -16,6 +16,7 @@ from crosshead.tasks.registry import load_bundle
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train
 from crosshead.training.settings import new_recipe, stored_recipe
+from tests.parameters import mostly_slow
 from tests.training.runs import SMALL, Remembering, digest, logged, recipe_for, tuning_recipe
 
 
@@ -199,7 +200,9 @@ def test_a_run_that_diverges_leaves_its_last_batch_for_replay(text: Path, tmp_pa
     assert train(again, tmp_path / "again").progress.update == 2
 
 
-@pytest.mark.parametrize("change", ["accumulate=3", "recompute=true"])
+@pytest.mark.parametrize(
+    "change", mostly_slow(["accumulate=3", "recompute=true"], ["recompute=true"])
+)
 def test_a_run_in_parts_or_with_recomputed_activations_learns_the_same(
     change: str, text: Path, tmp_path: Path
 ) -> None:

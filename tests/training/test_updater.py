@@ -23,6 +23,7 @@ from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
 from crosshead.training.updater import RowTooLarge, Updater, UpdateResult, draw_seed, replica_of
 from crosshead.vocabulary import PAD
+from tests.parameters import mostly_slow
 
 SHAPE = TransformerConfig(
     encoder_layers=1, decoder_layers=2, d_model=16, d_ff=32, heads=2, dropout=0.2
@@ -103,7 +104,10 @@ def test_microbatches_add_up_in_float32_to_a_millionth(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("microbatches", "parallel", "consistency"),
-    [(1, 2, "none"), (3, 2, "none"), (1, 4, "none"), (20, 3, "none"), (3, 2, "simcut")],
+    mostly_slow(
+        [(1, 2, "none"), (3, 2, "none"), (1, 4, "none"), (20, 3, "none"), (3, 2, "simcut")],
+        [(1, 4, "none"), (3, 2, "simcut")],
+    ),
 )
 @pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
 def test_parallel_microbatches_equal_sequential_ones(
@@ -130,7 +134,7 @@ def test_parallel_microbatches_equal_sequential_ones(
     assert_alike(many.optimizer.weights(), one.optimizer.weights(), 1e-9)
 
 
-@pytest.mark.parametrize("consistency", ["none", "simcut"])
+@pytest.mark.parametrize("consistency", mostly_slow(["none", "simcut"], ["simcut"]))
 def test_parallel_microbatches_give_the_same_weights_every_time(consistency: str) -> None:
     def weights() -> dict[str, Tensor]:
         made = updater(

@@ -43,6 +43,14 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "CHUNKS_A_SHARD", 5)
 
 
+@pytest.fixture(autouse=True)
+def _workers_start_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork them from a process that has the imports behind it, which `spawn` makes anew in each."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([shards.__name__])
+    monkeypatch.setattr(shards.multiprocessing, "get_context", lambda method: context)
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> DataConfig:
     """Two corpora, with pairs that are left out for every reason, in every shard."""

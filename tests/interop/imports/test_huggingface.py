@@ -1,5 +1,6 @@
 """Imports of Hugging Face's Marian give the output of transformers."""
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelErro
 from crosshead.pipelines.translator import Translator
 from crosshead.vocabulary import EOS, PAD, UNK
 from tests.interop.imports.marian_directories import POSITIONS
+from tests.parameters import mostly_slow
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
@@ -69,7 +71,13 @@ def test_the_ids_and_the_logits_are_those_of_transformers(
     torch.testing.assert_close(logits[..., columns], expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize(
+    ("directory", "beam"),
+    mostly_slow(
+        itertools.product(["shared", "separate"], [1, 4]), [("shared", 4), ("separate", 1)]
+    ),
+    indirect=["directory"],
+)
 def test_200_translations_are_those_of_transformers(
     directory: Path, sources: list[str], beam: int
 ) -> None:
