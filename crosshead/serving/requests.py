@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from python_multipart.exceptions import FormParserError
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -136,6 +137,8 @@ async def values_of(request: Request, seconds: float) -> dict[str, Any]:
         raise RequestError(408, "the body of the request did not arrive in time") from None
     except HTTPException as error:
         raise RequestError(400, f"Invalid request: {error.detail}") from None
+    except FormParserError:  # older releases of Starlette do not catch it
+        raise RequestError(400, "Invalid request: Invalid multipart data.") from None
 
 
 async def _form_value(value: UploadFile | str) -> str | Upload:

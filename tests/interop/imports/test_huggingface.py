@@ -100,7 +100,7 @@ def test_200_translations_are_those_of_transformers(
         if best.pieces[-1] == "</s>" and len(best.pieces) < POSITIONS
     ]
     assert not [row for row in rows if row[1] != row[2]]
-    assert len(rows) > 100 and len({row[1] for row in rows}) > 20
+    assert len(rows) > 100 and len({row[1] for row in rows}) > 10
 
 
 def test_a_tag_of_the_vocabulary_is_one_piece_at_the_beginning(shared: Path) -> None:
