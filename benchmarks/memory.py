@@ -28,7 +28,6 @@ from harness import (
 from crosshead.data.batching import Pairs
 from crosshead.data.text.masking import MaskedWindows
 from crosshead.data.text.streams import Windows
-from crosshead.models.base import TokenModelConfig
 from crosshead.models.registry import CONFIGS, build_model
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.devices import hold_kernels
@@ -89,7 +88,7 @@ def main() -> None:
     others = [
         name
         for name, config in CONFIGS.items()
-        if issubclass(config, TokenModelConfig) and name != "transformer"
+        if config.task in ("translation", "language", "masked") and name != "transformer"
     ]
     batches = {
         f"{rows} x {length}, {precision}, {architecture}": {

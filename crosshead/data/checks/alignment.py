@@ -142,7 +142,9 @@ def _mixture(real: np.ndarray, random: np.ndarray) -> tuple[np.ndarray, float]:
     place, random_place = np.searchsorted(edges, value), np.searchsorted(edges, random_value)
     real_share = np.bincount(place, minlength=_BINS) / len(value)
     random_share = np.bincount(random_place, minlength=_BINS) / len(random_value)
-    rising = _rising(random_share / (real_share + random_share), real_share + random_share)
+    both = real_share + random_share
+    rising, there = np.zeros(_BINS), both > 0  # equal values leave bins empty
+    rising[there] = _rising(random_share[there] / both[there], both[there])
     rising = np.clip(rising, 1e-9, 1 - 1e-9)
     aligned = np.maximum((1 - rising) / rising - share, 1e-9) / (1 - share)
     return -np.log(aligned)[place], share

@@ -31,6 +31,11 @@ def test_a_clean_text_has_no_suspects() -> None:
     assert misaligned(*pairs(ROWS), np.arange(ROWS)) == []
 
 
+def test_pairs_that_are_all_alike_have_no_suspects() -> None:
+    source, target = ["a cat", "a dog", "!"] * ROWS, ["eine Katze", "ein Hund", "?"] * ROWS
+    assert misaligned(source, target, np.arange(3 * ROWS)) == []
+
+
 def test_too_few_pairs_are_not_judged() -> None:
     source, target = pairs(ROWS)
     assert misaligned(source, target[::-1], np.arange(LEAST_ROWS - 1)) == []
