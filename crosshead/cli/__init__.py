@@ -5,6 +5,7 @@ answers at once. This module imports almost nothing, so that the Ctrl-C handler 
 """
 
 import os
+import signal
 
 TYPE_CHECKING = False  # stands for typing.TYPE_CHECKING, because importing typing is slow
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run the command line and end the process: the console script `crosshead`."""
     try:
-        import signal
-
+        # No import stands before this line: Python ignores a KeyboardInterrupt in some callbacks of
+        # an import, and the program would go on.
         if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # background jobs may ignore it
             signal.signal(signal.SIGINT, _interrupt)
         from crosshead.cli.program import run_and_end

@@ -1,5 +1,6 @@
 """Ctrl-C ends the program quietly with 130, from the first line of `main` to its end."""
 
+import builtins
 import signal
 import subprocess
 import sys
@@ -8,9 +9,11 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import count as numbers
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from crosshead import cli
 from tests.parameters import mostly_slow
 from tests.reliability.tools import SEALED, counts, environment
 
@@ -18,7 +21,7 @@ SCRIPT = """
 import sys
 class Watch:
     def find_spec(self, name, path, target=None):
-        if name == "signal":  # the first import in main
+        if name == "crosshead.cli.program":  # the first import in main
             sys.stderr.write("+")
             sys.stderr.flush()
 sys.meta_path.insert(0, Watch())
@@ -38,6 +41,31 @@ def interrupted(arguments: list[str], seconds: float) -> tuple[int, str]:
         process.send_signal(signal.SIGINT)
         code = process.wait(timeout=60)
         return code, process.stderr.read()
+
+
+def test_the_handler_is_set_before_anything_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python ignores a KeyboardInterrupt in some callbacks of an import."""
+
+    class Set(Exception):
+        pass
+
+    imported: list[str] = []
+    before_it: list[str] = []
+
+    def set_it(number: int, handler: object) -> None:
+        before_it.extend(imported)
+        raise Set
+
+    def noted(name: str, *arguments: Any) -> Any:
+        imported.append(name)
+        return real(name, *arguments)
+
+    real = builtins.__import__
+    monkeypatch.setattr(signal, "signal", set_it)
+    monkeypatch.setattr(builtins, "__import__", noted)
+    with pytest.raises(Set):
+        cli.main()
+    assert not before_it
 
 
 @counts(quick=2, full=150)
