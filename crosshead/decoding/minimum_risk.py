@@ -44,7 +44,8 @@ def rank_by_utility(
 ) -> list[Ranked]:
     """Return the candidates by their mean utility, the best first.
 
-    The mean is over all candidates as references, the candidate itself included. It estimates the
+    The mean is over all candidates as references, the candidate itself included, as in the
+    reference. It estimates the
     expected utility if the candidates are the different samples of a model and the weights say how
     often each was drawn. The first of equally good candidates comes first. The order of the
     candidates changes nothing else, to the bit.
@@ -61,7 +62,7 @@ def rank_by_utility(
         ValueError: If there are not as many weights as candidates.
 
     Reference:
-        Eikema and Aziz 2020: the same samples are candidates and references.
+        Eikema and Aziz 2020.
     """
     references = list(zip(candidates, weights, strict=True))
     total = math.fsum(weights)
