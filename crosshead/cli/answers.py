@@ -13,6 +13,7 @@ from crosshead.bundle.files import files_in_use
 from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import validate
 from crosshead.data.text.profile import FLAGS
+from crosshead.decoding.minimum_risk import MinimumRisk
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.pipelines.line_translator import LONGEST_STRETCH, Translation
@@ -52,6 +53,38 @@ def search_settings(
             f"--beam {n_best}"
         )
     return decode
+
+
+def minimum_risk(
+    samples: int | None, beam: int | None, length_penalty: float | None, n_best: int | None
+) -> MinimumRisk | None:
+    """Return the settings of minimum Bayes risk with chrF, or None without `--mbr`.
+
+    Args:
+        samples: The number of samples of a line (`--mbr`).
+        beam: The value of `--beam`.
+        length_penalty: The value of `--length-penalty`.
+        n_best: The value of `--n-best`.
+
+    Raises:
+        ConfigError: If an option of beam search is given too, or too few samples are drawn.
+    """
+    if samples is None:
+        return None
+    for flag, value in (("--beam", beam), ("--length-penalty", length_penalty)):
+        if value is not None:
+            raise ConfigError(
+                f"{flag} {value:g} is for beam search, and --mbr {samples} draws samples: leave "
+                "out one of them"
+            )
+    if n_best is not None and n_best > samples:
+        raise ConfigError(
+            f"--n-best {n_best} needs at least {n_best} samples, found --mbr {samples}: give "
+            f"--mbr {n_best}"
+        )
+    from crosshead.evaluation.sacrebleu_metrics import chrf_utility
+
+    return MinimumRisk(samples, chrf_utility)
 
 
 def writing_settings(

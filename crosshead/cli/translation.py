@@ -52,7 +52,7 @@ NBestOption = Annotated[
         min=1,
         max=1000,
         help="Number of translations per line, as `number ||| text ||| score` (default: only "
-        "the best one, as text). The beam must be at least as large.",
+        "the best one, as text). The beam, or the number of --mbr, must be at least as large.",
     ),
 ]
 SampleOption = Annotated[
@@ -62,12 +62,24 @@ SampleOption = Annotated[
         help="Sample translations instead of searching for the most probable one.",
     ),
 ]
+MbrOption = Annotated[
+    int | None,
+    typer.Option(
+        "--mbr",
+        metavar="N",
+        min=1,
+        max=1000,
+        help="Draw N samples of each line, and print the one that is most like all of them by "
+        "chrF: minimum Bayes risk (default: off). 32 is a start; more are better and slower. The "
+        "score is the mean chrF.",
+    ),
+]
 TemperatureOption = Annotated[
     float | None,
     typer.Option(
         metavar="T",
         help="Sampling temperature: below 1 is more conservative, above 1 more varied "
-        "(default: the bundle's, usually 1; needs --sample).",
+        "(default: the bundle's, usually 1; needs --sample or --mbr).",
     ),
 ]
 TopKOption = Annotated[
@@ -75,7 +87,7 @@ TopKOption = Annotated[
     typer.Option(
         metavar="K",
         help="Sample from the K most probable tokens only; 0 is no limit (default: the "
-        "bundle's, usually 0; needs --sample).",
+        "bundle's, usually 0; needs --sample or --mbr).",
     ),
 ]
 TopPOption = Annotated[
@@ -83,15 +95,15 @@ TopPOption = Annotated[
     typer.Option(
         metavar="P",
         help="Sample from the smallest set of tokens with this total probability, above 0 and "
-        "up to 1 (default: the bundle's, usually 1; needs --sample).",
+        "up to 1 (default: the bundle's, usually 1; needs --sample or --mbr).",
     ),
 ]
 SeedOption = Annotated[
     int | None,
     typer.Option(
         metavar="S",
-        help="Random seed of the samples (default: the bundle's, usually 1; needs --sample). "
-        "The same seed gives the same translations.",
+        help="Random seed of the samples (default: the bundle's, usually 1; needs --sample or "
+        "--mbr). The same seed gives the same translations.",
     ),
 ]
 ScoresOption = Annotated[
@@ -114,6 +126,7 @@ BatchTokensOption = Annotated[
     "  crosshead translate runs/en-de input.txt --output output.txt\n"
     '  echo "A dog runs." | crosshead translate runs/en-de --beam 5\n'
     "  crosshead translate runs/en-de input.txt --n-best 3\n"
+    "  crosshead translate runs/en-de input.txt --mbr 32 --temperature 0.7\n"
     "  crosshead translate runs/first runs/second runs/third input.txt\n"
     "  crosshead translate runs/both input.txt --to de\n"
     "  crosshead translate runs/signs input.tsv --images photos.zip"
@@ -128,6 +141,7 @@ def translate(
     length_penalty: PenaltyOption = None,
     n_best: NBestOption = None,
     sample: SampleOption = False,
+    mbr: MbrOption = None,
     temperature: TemperatureOption = None,
     top_k: TopKOption = None,
     top_p: TopPOption = None,
@@ -143,8 +157,8 @@ def translate(
 
     The command prints one line for each input line, in order, and an empty line for an empty one.
     Lines from a pipe are translated as they arrive. The bundle holds the default search settings.
-    A score is the log-probability divided by the length penalty. A line that is too long for the
-    model is split at the ends of sentences, with a warning.
+    A score is the log-probability divided by the length penalty, or with --mbr the mean chrF. A
+    line that is too long for the model is split at the ends of sentences, with a warning.
 
     Several bundles are an ensemble: each token has the mean of the models' probabilities. Their
     tokenizers must be the same, and the first one gives the search settings. The last argument is
@@ -165,6 +179,9 @@ def translate(
     bundles, file = answers.bundles_and_file(bundle, more or [])
     if images is not None and to is not None:
         raise UserError("--to is not for models that translate beside images; leave it out")
+    if images is not None and mbr is not None:
+        raise UserError("--mbr is not for models that translate beside images; leave it out")
+    risk = answers.minimum_risk(mbr, beam, length_penalty, n_best)
     for each in bundles:
         answers.check_output(output, file, each)
     translator: Translator | BesideImages = (
@@ -176,13 +193,19 @@ def translate(
         "beam": beam, "length_penalty": length_penalty, "temperature": temperature,
         "top_k": top_k, "top_p": top_p, "seed": seed, "batch_tokens": batch_tokens,
     }  # fmt: skip
+    sample = sample or risk is not None
     decode = answers.search_settings(translator.bundle.config.decode, sample, flags, n_best)
+    translated = (
+        translator.translate
+        if isinstance(translator, BesideImages)
+        else partial(translator.translate, risk=risk)
+    )
     before, flagged = 0, answers.FlaggedLines()
     total = count_lines(file) if watched(output) else None
     with open_output(output) as write, answers.answering(total) as advance:
         for lines in read_groups(file):
             progress = partial(advance, before, len(lines))
-            found = translator.translate(
+            found = translated(
                 lines, decode=decode, n_best=n_best or 1, first=before, progress=progress
             )
             first, listed = before + 1, n_best is not None  # people count lines from 1

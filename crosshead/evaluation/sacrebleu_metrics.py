@@ -65,6 +65,16 @@ def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[
     return [metric.sentence_score(text, [wanted]).score for text, wanted in pairs]
 
 
+def chrf_utility(candidate: str, reference: str) -> float:
+    """Return the chrF2 of a text against another, as a utility for minimum Bayes risk.
+
+    Args:
+        candidate: The text that is scored.
+        reference: The text that it is compared with.
+    """
+    return float(_CHRF.sentence_score(candidate, [reference]).score)
+
+
 class _Floats:
     """A metric whose scores are always plain floats, as BLEU's are.
 
@@ -79,6 +89,9 @@ class _Floats:
 
 
 class _Chrf(_Floats, CHRF): ...
+
+
+_CHRF = _Chrf()
 
 
 class _Ter(_Floats, TER): ...

@@ -76,7 +76,7 @@ def search_all(
 
     On a CPU, batches are searched side by side, the longest first, because one step of decoding is
     too small to be shared among threads. There are as many threads as PyTorch has, and they share
-    the budget `decode.batch_tokens`.
+    the budget `decode.batch_tokens`. Each sample of a source counts.
 
     Args:
         model: The model.
@@ -96,7 +96,8 @@ def search_all(
     numbers = range(len(lengths)) if numbers is None else numbers
     threads = torch.get_num_threads() if device.type == "cpu" else 1
     workers = max(1, min(threads, decode.batch_tokens // LEAST_TOKENS))
-    plan = plan_in_order(lengths, max(1, decode.batch_tokens // workers))[::-1]
+    samples = n_best if decode.sample else 1  # of a source, decoded together
+    plan = plan_in_order(lengths, max(1, decode.batch_tokens // workers // samples))[::-1]
     batches = [rows.tolist() for rows in plan]
 
     def arguments(rows: Rows) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """The base of pipelines that translate lines: long lines are split, and joined again."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -16,7 +17,8 @@ from crosshead.data.text.sentences import (
 )
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.candidates import length_penalty
-from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
+from crosshead.decoding.minimum_risk import Utility, rank_by_utility
+from crosshead.decoding.search import Hypothesis, search_name
 from crosshead.errors import ConfigError
 from crosshead.models.base import SequenceModel, decodable
 from crosshead.pipelines.base import TextPipeline
@@ -39,7 +41,8 @@ class Translation:
     Attributes:
         text: The translation.
         log_prob: The sum of `piece_log_probs`.
-        score: `log_prob` divided by the length penalty. Hypotheses are ranked by it.
+        score: `log_prob` divided by the length penalty. Hypotheses are ranked by it. With minimum
+            Bayes risk it is the mean utility (the mean over the parts of a split line).
         pieces: The tokens that the model produced, including the end of the sentence if it was
             produced (once for each part of a split line).
         piece_log_probs: The natural log-probabilities of the pieces.
@@ -138,13 +141,26 @@ class LineTranslator(TextPipeline):
             )
         return with_tag(self.tag, lines)
 
+    def by_utility(self, samples: Sequence[Hypothesis], utility: Utility) -> list[Hypothesis]:
+        """Return the different samples of a part by their mean utility, which becomes their score.
+
+        Args:
+            samples: The samples. Each is compared with all of them.
+            utility: The function of two texts.
+        """
+        texts = [self.bundle.target_tokenizer.decode(sample.tokens) for sample in samples]
+        counts = Counter(texts)
+        firsts = [samples[texts.index(text)] for text in counts]
+        ranked = rank_by_utility(list(counts), list(counts.values()), utility)
+        return [replace(firsts[each.place], score=each.utility) for each in ranked]
+
     def joined(
         self,
         lines: Sequence[str],
         planned: PlannedLines,
         hypotheses: Sequence[list[Hypothesis]],
-        decode: DecodeConfig,
         n_best: int,
+        alpha: float | None,
     ) -> list[list[Translation]]:
         """Return the translations of each line, best first, from those of its parts.
 
@@ -152,8 +168,9 @@ class LineTranslator(TextPipeline):
             lines: The lines.
             planned: The parts of the lines.
             hypotheses: The hypotheses of each part.
-            decode: The settings of the search.
             n_best: The number of translations per line.
+            alpha: The exponent of the length penalty. None if the scores are utilities: the score
+                of a split line is then their mean.
         """
         found, ids = iter(hypotheses), iter(planned.ids)
         tag_length = len(self.bundle.source_tokenizer.encode(self.tag)) if self.tag else 0
@@ -163,7 +180,7 @@ class LineTranslator(TextPipeline):
                 passed = Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=True)
                 translations.append([passed])
                 continue
-            best = self._joined(parts, [next(found) for _ in parts], decode, n_best)
+            best = self._joined(parts, [next(found) for _ in parts], n_best, alpha)
             line_ids = [each for _ in parts for each in next(ids)[tag_length:]]
             translations.append([self._flagged(each, line, line_ids) for each in best])
         return translations
@@ -208,17 +225,15 @@ class LineTranslator(TextPipeline):
         self,
         parts: list[str],
         found: list[list[Hypothesis]],
-        decode: DecodeConfig,
         n_best: int,
+        alpha: float | None,
     ) -> list[Translation]:
         """Return the translations of a line: its n-th joins the n-th of each part."""
         if not parts:
             return [Translation("", 0.0, 0.0, [], [])]
         count = min(n_best, max(len(hypotheses) for hypotheses in found))
         translations = [
-            self._translation(
-                parts, [each[min(rank, len(each) - 1)] for each in found], decode.length_penalty
-            )
+            self._translation(parts, [each[min(rank, len(each) - 1)] for each in found], alpha)
             for rank in range(count)
         ]
         if len(parts) > 1:
@@ -226,7 +241,7 @@ class LineTranslator(TextPipeline):
         return translations
 
     def _translation(
-        self, parts: list[str], hypotheses: list[Hypothesis], alpha: float
+        self, parts: list[str], hypotheses: list[Hypothesis], alpha: float | None
     ) -> Translation:
         tokenizer = self.bundle.target_tokenizer
         texts = [tokenizer.decode(hypothesis.tokens) for hypothesis in hypotheses]
@@ -238,6 +253,9 @@ class LineTranslator(TextPipeline):
             [only] = hypotheses
             return Translation(text, only.log_prob, only.score, pieces, log_probs)
         log_prob = math.fsum(log_probs)
-        score = log_prob / length_penalty(len(log_probs), alpha)
+        if alpha is None:
+            score = math.fsum(h.score for h in hypotheses) / len(hypotheses)
+        else:
+            score = log_prob / length_penalty(len(log_probs), alpha)
         cut = len(parts) > len(split_sentences("".join(parts)))
         return Translation(text, log_prob, score, pieces, log_probs, True, cut)

@@ -9,6 +9,7 @@ from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
 from crosshead.data.batching import Example, collate
 from crosshead.data.parallel.directions import tag_of, tagged_languages
+from crosshead.decoding.minimum_risk import MinimumRisk
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind
@@ -123,6 +124,7 @@ class Translator(LineTranslator):
         *,
         decode: DecodeConfig | None = None,
         n_best: int = 1,
+        risk: MinimumRisk | None = None,
         first: int = 0,
         progress: Callable[[float], None] = lambda share: None,
     ) -> list[list[Translation]]:
@@ -139,17 +141,25 @@ class Translator(LineTranslator):
             lines: The lines.
             decode: The settings of the search, by default the bundle's.
             n_best: The number of translations per line.
+            risk: If given, samples are drawn, and the best one is the sample with the lowest Bayes
+                risk: the highest mean utility against all samples. This needs `decode.sample`. Each
+                part of a split line is chosen by itself.
             first: The number of the first line, for samples.
             progress: A callback that gets the finished share, from 0 to 1.
 
         Returns:
             The translations of each line, best first, for all lines in order. A list is shorter
-            than `n_best` if the vocabulary offers no more.
+            than `n_best` if the vocabulary offers no more, or if fewer different samples were
+            drawn for `risk`.
 
         Raises:
             TypeError: If `lines` is not a list of texts, for example a single text.
+            ConfigError: If `risk` is given without `decode.sample`, or `n_best` is larger than its
+                number of samples.
         """
         decode = decode or self.bundle.config.decode
+        if risk is not None:
+            _check_risk(risk, decode, n_best)
         lines = checked_lines(lines)
         planned = self.planned(lines, first)
         hypotheses = search_all(
@@ -157,12 +167,15 @@ class Translator(LineTranslator):
             TokenInputs(planned.ids),
             self.bundle.specials,
             decode,
-            n_best,
+            n_best if risk is None else risk.samples,
             numbers=planned.numbers,
             most=self.most_positions[1],
             progress=progress,
         )
-        return self.joined(lines, planned, hypotheses, decode, n_best)
+        if risk is None:
+            return self.joined(lines, planned, hypotheses, n_best, decode.length_penalty)
+        chosen = [self.by_utility(samples, risk.utility) for samples in hypotheses]
+        return self.joined(lines, planned, chosen, n_best, alpha=None)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0
@@ -270,4 +283,17 @@ class Translator(LineTranslator):
             call=f'translate{chosen}(["A first line.", "Another."])',
             scored="Search",
             languages=[config.source_language, config.target_language, *tags],
+        )
+
+
+def _check_risk(risk: MinimumRisk, decode: DecodeConfig, n_best: int) -> None:
+    """Check that a search for the lowest Bayes risk has samples, and enough of them."""
+    if not decode.sample:
+        raise ConfigError(
+            f"minimum Bayes risk chooses among samples, found sample = false and beam = "
+            f"{decode.beam}; set sample = true and beam = 1"
+        )
+    if n_best > risk.samples:
+        raise ConfigError(
+            f"{risk.samples} samples are too few for {n_best} translations: draw {n_best} or more"
         )

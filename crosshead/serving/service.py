@@ -151,10 +151,8 @@ class Service:
         translator = route.translator
         planned = await asyncio.to_thread(translator.planned, lines, 0)
         hypotheses = await self._search(route, planned, wanted, client, end)
-        decode = translator.bundle.config.decode
-        return await asyncio.to_thread(
-            translator.joined, lines, planned, hypotheses, decode, wanted
-        )
+        alpha = translator.bundle.config.decode.length_penalty
+        return await asyncio.to_thread(translator.joined, lines, planned, hypotheses, wanted, alpha)
 
     async def _search(
         self, route: Route, planned: PlannedLines, wanted: int, client: str, end: float

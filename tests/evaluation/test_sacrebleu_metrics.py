@@ -5,7 +5,13 @@ import pytest
 import sacrebleu
 
 from crosshead.errors import ConfigError, DataError
-from crosshead.evaluation.sacrebleu_metrics import bleu, check_sizes, metric_scores, sentence_chrf
+from crosshead.evaluation.sacrebleu_metrics import (
+    bleu,
+    check_sizes,
+    chrf_utility,
+    metric_scores,
+    sentence_chrf,
+)
 from tests.evaluation.texts import GOOD, REFERENCES
 
 
@@ -20,6 +26,16 @@ def test_scores_are_those_of_sacrebleu() -> None:
     assert f"version:{sacrebleu.__version__}" in named.signature
     for score in (named, chrf, ter):
         assert score.low < score.value < score.high
+
+
+def test_the_utility_is_the_chrf_of_the_sentence() -> None:
+    found = [chrf_utility(text, wanted) for text, wanted in zip(GOOD, REFERENCES, strict=True)]
+    assert found == sentence_chrf(GOOD, REFERENCES)
+    assert found == [
+        pytest.approx(sacrebleu.sentence_chrf(text, [wanted]).score)
+        for text, wanted in zip(GOOD, REFERENCES, strict=True)
+    ]
+    assert (chrf_utility("", "a"), chrf_utility("a", "a")) == (0.0, 100.0)
 
 
 def test_intervals_are_the_same_every_time() -> None:

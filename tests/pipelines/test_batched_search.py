@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -96,3 +97,21 @@ def test_an_output_has_a_limit(bundle: Bundle) -> None:
     source = TokenInputs(token_ids(bundle.source_tokenizer, LINES[4:5]))
     [[best]] = search_all(bundle.model, source, bundle.specials, BEAM, most=2)
     assert len(best.tokens) + best.finished <= 2
+
+
+def test_the_samples_of_a_source_share_the_budget_of_a_batch(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    search = batched_search.search
+
+    def counted(*arguments: Any) -> list[list[Hypothesis]]:
+        sizes.append(arguments[1].numel() * arguments[5])  # padded source tokens of all samples
+        return search(*arguments)
+
+    monkeypatch.setattr(batched_search, "search", counted)
+    drawn = DecodeConfig(beam=1, sample=True, batch_tokens=160)
+    for count in (1, 5):
+        sizes.clear()
+        found_with(bundle, drawn, n_best=count)
+        assert 80 < max(sizes) <= 160
