@@ -216,9 +216,7 @@ class LineTranslator(TextPipeline):
             return [Translation("", 0.0, 0.0, [], [])]
         count = min(n_best, max(len(hypotheses) for hypotheses in found))
         translations = [
-            self._translation(
-                parts, [each[min(rank, len(each) - 1)] for each in found], decode.length_penalty
-            )
+            self._translation(parts, [each[min(rank, len(each) - 1)] for each in found], decode)
             for rank in range(count)
         ]
         if len(parts) > 1:
@@ -226,7 +224,7 @@ class LineTranslator(TextPipeline):
         return translations
 
     def _translation(
-        self, parts: list[str], hypotheses: list[Hypothesis], alpha: float
+        self, parts: list[str], hypotheses: list[Hypothesis], decode: DecodeConfig
     ) -> Translation:
         tokenizer = self.bundle.target_tokenizer
         texts = [tokenizer.decode(hypothesis.tokens) for hypothesis in hypotheses]
@@ -238,6 +236,8 @@ class LineTranslator(TextPipeline):
             [only] = hypotheses
             return Translation(text, only.log_prob, only.score, pieces, log_probs)
         log_prob = math.fsum(log_probs)
-        score = log_prob / length_penalty(len(log_probs), alpha)
+        score = log_prob / length_penalty(
+            len(log_probs), decode.length_penalty, decode.length_offset
+        )
         cut = len(parts) > len(split_sentences("".join(parts)))
         return Translation(text, log_prob, score, pieces, log_probs, True, cut)
