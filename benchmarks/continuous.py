@@ -51,7 +51,9 @@ class Search:
         choose = random.Random(1)
         waiting = list(range(len(self.ids)))
         choose.shuffle(waiting)
-        rules = BeamRules(self.decode.beam, self.decode.length_penalty)
+        rules = BeamRules(
+            self.decode.beam, self.decode.length_penalty, offset=self.decode.length_offset
+        )
         batch: RunningBatch = RunningBatch(self.model, self.specials, rules)
         found: dict[int, list[Hypothesis]] = {}
         while waiting or len(batch):

@@ -12,6 +12,12 @@ from crosshead.bundle.config import BundleScore
 _METRIC_TYPES = {"chrF2": "chrf"}
 """Names of metrics on model hubs that differ from sacreBLEU's name in lower case."""
 
+ORIGINAL_CARD = (
+    "The card of the original model says what it was trained on, and under which licence it may be "
+    "used."
+)
+"""The sentence about an imported model on its card and on the cards of its fine-tuned models."""
+
 
 @dataclass(frozen=True)
 class Words:
@@ -70,6 +76,7 @@ class CardFacts:
     versions: dict[str, str]  # "crosshead", "torch", "python", ... to version
     scores: list[BundleScore] = field(default_factory=list)
     search: str = ""  # the search behind the scored translations: "greedy", "beam 4"
+    origin: str = ""  # a clause about the imported model that training started from
     skipped: int = 0  # number of updates skipped because their gradients were not finite
 
 
@@ -156,9 +163,10 @@ def _yaml(text: str) -> str:
 
 
 def _summary(facts: CardFacts) -> str:
+    tuned = f", fine-tuned from {facts.origin}. {ORIGINAL_CARD}" if facts.origin else "."
     return (
         f"A model ({facts.architecture}) that {facts.words.does}: {facts.parameters:,} parameters, "
-        f"trained with crosshead on {facts.size:,} {facts.unit_name}."
+        f"trained with crosshead on {facts.size:,} {facts.unit_name}{tuned}"
     )
 
 
@@ -185,7 +193,10 @@ def use(words: Words) -> str:
 
 
 def _data(facts: CardFacts) -> str:
-    rows = [[_code(file.path), f"{file.lines:,}", _code(file.sha256)] for file in facts.files]
+    rows = [
+        [inline_code(file.path), f"{file.lines:,}", inline_code(file.sha256)]
+        for file in facts.files
+    ]
     left_out = [[reason, f"{count:,}"] for reason, count in facts.left_out.items()]
     parts = [
         _table(["file", "pairs" if facts.unit == "pair" else "lines", "SHA-256"], rows),
@@ -201,7 +212,13 @@ def _scores(facts: CardFacts) -> str:
         return "No score was measured."
     head = ["metric", "score", "95 % interval", "set", "signature"]
     rows = [
-        [each.metric, each.shown, each.interval, _code(each.test_set), _code(each.signature)]
+        [
+            each.metric,
+            each.shown,
+            each.interval,
+            inline_code(each.test_set),
+            inline_code(each.signature),
+        ]
         for each in facts.scores
     ]
     if not any(each.interval for each in facts.scores):
@@ -235,9 +252,10 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
 
 
-def _code(text: str) -> str:
+def inline_code(text: str) -> str:
     """Return a text as inline code.
 
-    A back-tick, which would end the code, becomes an apostrophe.
+    Args:
+        text: The text. A back-tick, which would end the code, becomes an apostrophe.
     """
     return f"`{text.replace('`', chr(39))}`"

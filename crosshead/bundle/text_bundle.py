@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from crosshead.bundle.base import Bundle
+from crosshead.bundle.card import inline_code
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.places import CONFIG
 from crosshead.config import MOST_TOKENS, MOST_VOCABULARY, Config
@@ -28,7 +29,7 @@ from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 
 class ImportOrigin(Config):
-    """The origin of an imported model."""
+    """The origin of an imported model, which a model that is fine-tuned from it keeps."""
 
     # The kind of model that was imported, such as `huggingface`.
     kind: str
@@ -36,6 +37,13 @@ class ImportOrigin(Config):
     name: str
     # The SHA-256 of the file of its weights.
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+    def __str__(self) -> str:
+        """Return the origin as a clause of a model card."""
+        return (
+            f"{inline_code(self.name)}, a model of kind {self.kind} (SHA-256 of its weights: "
+            f"`{self.sha256}`)"
+        )
 
 
 class TextBundleConfig(BundleConfig):
@@ -60,7 +68,8 @@ class TextBundleConfig(BundleConfig):
     # Statistics of the training pairs, to flag odd sources and translations. Older bundles and
     # models of monolingual text have none.
     profile: TextProfile | None = None
-    # The origin of an imported model. Bundles of crosshead's own training have none.
+    # The origin of an imported model, or of the one that training started from. Other bundles have
+    # none.
     origin: ImportOrigin | None = None
 
     @model_serializer(mode="wrap")

@@ -25,6 +25,7 @@ from crosshead.decoding.beams import (
     keep_sentences,
 )
 from crosshead.decoding.candidates import (
+    OFFSET,
     Hypothesis,
     NextTokens,
     Specials,
@@ -187,6 +188,7 @@ def beam_search(
     n_best: int,
     prefix: Int[Tensor, "B P"] | None = None,
     stop: Stop = "full",
+    offset: float = OFFSET,
 ) -> list[list[Hypothesis]]:
     """Return the `n_best` hypotheses of each sentence, best first.
 
@@ -201,6 +203,8 @@ def beam_search(
     - With `stop` "full": `beam` hypotheses have finished and no unfinished one has a better score
       now than the last of the `n_best`. A beam of one is then greedy search. An unfinished
       hypothesis that would only score better later is lost.
+    - With `stop` "last": the same, but no unfinished one has a better score now than the last of
+      the `beam` best finished ones. Hugging Face stops so by default.
     - The maximum length is reached. The best unfinished hypotheses then replace missing finished
       ones.
 
@@ -214,6 +218,7 @@ def beam_search(
         n_best: The number of hypotheses to return for each sentence, at most `beam`.
         prefix: Tokens fed before the first one that is searched for, "B P", as for `search`.
         stop: The rule that ends a sentence, as above.
+        offset: The constant k of the length penalty.
 
     Returns:
         A list for each sentence, shorter than `n_best` only if fewer hypotheses exist.
@@ -228,7 +233,7 @@ def beam_search(
     count = len(source)
     if not count:
         return []
-    batch = RunningBatch(model, specials, BeamRules(beam, alpha, stop))
+    batch = RunningBatch(model, specials, BeamRules(beam, alpha, stop, offset))
     stepped = model.step(model.start(source), first_tokens(source, specials, prefix))
     found = batch.add(stepped, max_lengths, range(count), [n_best] * count)
     while len(batch):

@@ -16,9 +16,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from crosshead.decoding.candidates import Hypothesis, Specials, length_penalty, make_hypothesis
+from crosshead.decoding.candidates import (
+    OFFSET,
+    Hypothesis,
+    Specials,
+    length_penalty,
+    make_hypothesis,
+)
 
-Stop = Literal["full", "exact"]
+Stop = Literal["full", "last", "exact"]
 """The rule that ends the search of a sentence before its maximum length: see `beam_search`."""
 
 Finished = dict[int, list[Hypothesis]]
@@ -79,11 +85,13 @@ class BeamRules:
         beam: The number of unfinished hypotheses kept for each sentence.
         alpha: The exponent of the length penalty.
         stop: The rule that ends a sentence: see `beam_search`.
+        offset: The constant k of the length penalty.
     """
 
     beam: int
     alpha: float
     stop: Stop = "full"
+    offset: float = OFFSET
 
 
 def first_beams(
@@ -105,7 +113,7 @@ def first_beams(
         sentences=torch.tensor(numbers, device=device),
         lengths=torch.zeros(count, dtype=torch.long, device=device),
         limits=limits,
-        limit_penalties=_penalties(limits, rules.alpha),
+        limit_penalties=_penalties(limits, rules),
         wanted=torch.tensor(wanted, device=device),
         log_probs=torch.zeros(count, 1, device=device),
         tokens=torch.empty(count, 0, dtype=torch.long, device=device),
@@ -140,12 +148,12 @@ def advance(
     candidates = _candidates(values, tokens, beams.log_probs, rules.beam)
     ended = (candidates.tokens == specials.eos) & (candidates.log_probs > -math.inf)
     ended[:, rules.beam :] = False
-    _collect(results, beams, candidates, ended, specials, rules.alpha)
+    _collect(results, beams, candidates, ended, specials, rules)
     beams, rows = _pruned(beams, candidates, ended, specials.eos, rules)
     done = _done(beams, rules)
     if not done.any():
         return beams, rows, []
-    _fill_up(results, beams, done, specials, rules.alpha)
+    _fill_up(results, beams, done, specials, rules)
     numbers = beams.sentences[done].tolist()
     beams, kept = keep_sentences(beams, ~done)
     return beams, rows[kept], numbers
@@ -188,9 +196,9 @@ def join_beams(first: Beams, second: Beams) -> Beams:
     return Beams(**joined)
 
 
-def _penalties(lengths: Int[Tensor, " B"], alpha: float) -> Float[Tensor, " B"]:
+def _penalties(lengths: Int[Tensor, " B"], rules: BeamRules) -> Float[Tensor, " B"]:
     """Return the length penalty of each sentence at these lengths."""
-    penalties = [length_penalty(length, alpha) for length in lengths.tolist()]
+    penalties = [length_penalty(each, rules.alpha, rules.offset) for each in lengths.tolist()]
     return torch.tensor(penalties, device=lengths.device)
 
 
@@ -227,7 +235,7 @@ def _collect(
     candidates: Candidates,
     ended: Bool[Tensor, "B C"],
     specials: Specials,
-    alpha: float,
+    rules: BeamRules,
 ) -> None:
     """Write the hypotheses that have just ended into `results`."""
     sentences, places = ended.nonzero(as_tuple=True)
@@ -238,18 +246,20 @@ def _collect(
     steps = candidates.token_log_probs[sentences, places, None]
     token_log_probs = torch.cat([beams.token_log_probs[rows], steps], 1)
     columns = (beams.sentences[sentences], beams.lengths[sentences] + 1, tokens, token_log_probs)
-    _add(results, columns, specials, alpha)
+    _add(results, columns, specials, rules)
 
 
 def _add(
     results: Finished,
     columns: tuple[Tensor, Tensor, Tensor, Tensor],
     specials: Specials,
-    alpha: float,
+    rules: BeamRules,
 ) -> None:
     """Add the hypotheses of rows: their sentences, lengths, tokens and log-probabilities."""
     for sentence, length, row, row_log_probs in zip(*(c.tolist() for c in columns), strict=True):
-        hypothesis = make_hypothesis(row[-length:], row_log_probs[-length:], specials, alpha)
+        hypothesis = make_hypothesis(
+            row[-length:], row_log_probs[-length:], specials, rules.alpha, rules.offset
+        )
         results.setdefault(sentence, []).append(hypothesis)
 
 
@@ -263,7 +273,7 @@ def _pruned(
     tokens = candidates.tokens.gather(1, places).view(-1, 1)
     steps = candidates.token_log_probs.gather(1, places).view(-1, 1)
     lengths = beams.lengths + 1
-    scores = candidates.log_probs / _penalties(lengths, rules.alpha)[:, None]
+    scores = candidates.log_probs / _penalties(lengths, rules)[:, None]
     scores = scores.masked_fill(~ended, -math.inf)
     advanced = replace(
         beams,
@@ -282,14 +292,15 @@ def _done(beams: Beams, rules: BeamRules) -> Bool[Tensor, " B"]:
     worst = beams.best.gather(1, beams.wanted[:, None] - 1)[:, 0]
     unfinished = beams.log_probs[:, 0]
     done = (beams.limits <= beams.lengths) | (worst >= unfinished / beams.limit_penalties)
-    if rules.stop == "full":
-        scores = unfinished / _penalties(beams.lengths, rules.alpha)
-        done |= (beams.finished >= rules.beam) & (worst >= scores)
+    if rules.stop != "exact":
+        scores = unfinished / _penalties(beams.lengths, rules)
+        reached = beams.best[:, -1] if rules.stop == "last" else worst
+        done |= (beams.finished >= rules.beam) & (reached >= scores)
     return done
 
 
 def _fill_up(
-    results: Finished, beams: Beams, done: Bool[Tensor, " B"], specials: Specials, alpha: float
+    results: Finished, beams: Beams, done: Bool[Tensor, " B"], specials: Specials, rules: BeamRules
 ) -> None:
     """Fill up the results of finished sentences with their unfinished hypotheses."""
     for place in (done & (beams.finished < beams.wanted)).nonzero().flatten().tolist():
@@ -304,4 +315,4 @@ def _fill_up(
             beams.tokens[rows],
             beams.token_log_probs[rows],
         )
-        _add(results, columns, specials, alpha)
+        _add(results, columns, specials, rules)

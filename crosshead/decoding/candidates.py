@@ -76,12 +76,18 @@ class Hypothesis:
     finished: bool
 
 
-def length_penalty(length: int, alpha: float) -> float:
-    """Return the length penalty ((5 + |Y|) / 6)^alpha.
+OFFSET = 5.0
+"""The constant k of the length penalty that is usual: Wu's. With k = 0 the penalty is |Y|^alpha,
+the form of Hugging Face, Marian and CTranslate2."""
+
+
+def length_penalty(length: int, alpha: float, offset: float = OFFSET) -> float:
+    """Return the length penalty ((k + |Y|) / (k + 1))^alpha, which grows with the length.
 
     Args:
-        length: |Y|, the number of tokens, eos included and the start token not.
+        length: |Y|, the number of tokens, eos included and the start token not; at least 1.
         alpha: The exponent.
+        offset: The constant k.
 
     Returns:
         The divisor of the log-probability.
@@ -89,7 +95,7 @@ def length_penalty(length: int, alpha: float) -> float:
     Reference:
         Wu et al. 2016, section 7, Eq. 14.
     """
-    return float(((5 + length) / 6) ** alpha)
+    return float(((offset + length) / (offset + 1)) ** alpha)
 
 
 def first_tokens(
@@ -111,7 +117,11 @@ def first_tokens(
 
 
 def make_hypothesis(
-    tokens: list[int], token_log_probs: list[float], specials: Specials, alpha: float
+    tokens: list[int],
+    token_log_probs: list[float],
+    specials: Specials,
+    alpha: float,
+    offset: float = OFFSET,
 ) -> Hypothesis:
     """Return the hypothesis of a row; tokens after its first eos are left out.
 
@@ -120,6 +130,7 @@ def make_hypothesis(
         token_log_probs: Their log-probabilities.
         specials: The special tokens.
         alpha: The exponent of the length penalty.
+        offset: The constant k of the length penalty.
 
     Returns:
         The hypothesis.
@@ -133,7 +144,7 @@ def make_hypothesis(
     log_prob = math.fsum(token_log_probs)
     if not math.isfinite(log_prob):
         raise not_finite()
-    score = log_prob / length_penalty(len(token_log_probs), alpha)
+    score = log_prob / length_penalty(len(token_log_probs), alpha, offset)
     return Hypothesis(tokens[:length], token_log_probs, log_prob, score, finished)
 
 

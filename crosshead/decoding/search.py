@@ -6,16 +6,24 @@ decoded, `V` vocabulary.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 from torch import Tensor
 
 from crosshead.config import LARGEST, MOST, Config
 from crosshead.decoding.beam import Stop, beam_search
 from crosshead.decoding.candidates import (
+    OFFSET,
     Hypothesis,
     NextTokens,
     Specials,
@@ -44,13 +52,18 @@ class DecodeConfig(Config):
     beam: int = Field(default=4, gt=0, le=1000)
     """The number of hypotheses kept for each sentence; 1 is greedy search."""
     length_penalty: float = Field(default=0.6, ge=0, le=10)
-    """The exponent alpha of the length penalty: score = log P / ((5 + |Y|) / 6)^alpha. Larger
+    """The exponent alpha of the length penalty: score = log P / ((k + |Y|) / (k + 1))^alpha. Larger
     values favour longer outputs; 0 turns it off."""
+    length_offset: float = Field(default=OFFSET, ge=0, le=1000)
+    """The constant k of the length penalty: 5 is Wu's (2016); 0 divides by |Y|^alpha, the form of
+    Hugging Face, Marian and CTranslate2, which imported models keep."""
     stop: Stop = "full"
     """The rule that ends beam search of a sentence. "full": as many hypotheses have finished as the
-    beam holds, and no unfinished one scores better at its present length. "exact": no unfinished
-    hypothesis can score better any more, which takes more steps. Without a length penalty both
-    rules are the same."""
+    beam holds, and no unfinished one scores better at its present length. "last": the same, but no
+    unfinished one scores better than any of the best that the beam holds (the default of Hugging
+    Face). "exact": no unfinished
+    hypothesis can score better any more, which takes more steps. Without a length penalty all
+    rules find the same."""
     max_extra: int = Field(default=50, ge=0, le=1000)
     """The longest output has this many tokens more than the source, including the end token."""
     sample: bool = False
@@ -67,6 +80,15 @@ class DecodeConfig(Config):
     """The random seed of the samples."""
     batch_tokens: int = Field(default=4096, gt=0, le=MOST)
     """The number of source tokens, including padding, that are decoded at once."""
+
+    @model_serializer(mode="wrap")
+    def _without_usual_offset(
+        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        if info.mode == "json" and self.length_offset == OFFSET:
+            del values["length_offset"]  # so that other bundles are stored as ever
+        return values
 
     @model_validator(mode="after")
     def _sampling_or_beam(self) -> "DecodeConfig":
@@ -126,7 +148,15 @@ def search(
     if config.sample:
         return sample(model, source, max_lengths, specials, config, n_best, numbers, prefix)
     if config.beam == 1:
-        return greedy_search(model, source, max_lengths, specials, config.length_penalty, prefix)
+        return greedy_search(
+            model,
+            source,
+            max_lengths,
+            specials,
+            config.length_penalty,
+            prefix,
+            config.length_offset,
+        )
     return beam_search(
         model,
         source,
@@ -137,6 +167,7 @@ def search(
         n_best,
         prefix,
         config.stop,
+        config.length_offset,
     )
 
 
@@ -147,6 +178,7 @@ def greedy_search(
     specials: Specials,
     alpha: float,
     prefix: Int[Tensor, "B P"] | None = None,
+    offset: float = OFFSET,
 ) -> list[list[Hypothesis]]:
     """Return one hypothesis for each sentence, with the most probable token at every step.
 
@@ -157,11 +189,13 @@ def greedy_search(
         specials: The special tokens.
         alpha: The exponent of the length penalty, for scores.
         prefix: Tokens fed before the first one that is searched for, "B P", as for `search`.
+        offset: The constant k of the length penalty, for scores.
 
     Returns:
         A list with one hypothesis for each sentence.
     """
-    return _extend(model, source, max_lengths, specials, alpha, 1, _most_probable, prefix)
+    scored = partial(make_hypothesis, specials=specials, alpha=alpha, offset=offset)
+    return _extend(model, source, max_lengths, specials, scored, 1, _most_probable, prefix)
 
 
 def sample(
@@ -208,7 +242,13 @@ def sample(
         dtype=np.float32,
     ).reshape(len(numbers) * count, longest)
     draw = _sampler(torch.from_numpy(drawn).to(source.device), specials, config)
-    return _extend(model, source, max_lengths, specials, config.length_penalty, count, draw, prefix)
+    scored = partial(
+        make_hypothesis,
+        specials=specials,
+        alpha=config.length_penalty,
+        offset=config.length_offset,
+    )
+    return _extend(model, source, max_lengths, specials, scored, count, draw, prefix)
 
 
 def stream(
@@ -293,7 +333,7 @@ def _extend(
     source: Sources,
     max_lengths: Int[Tensor, " B"],
     specials: Specials,
-    alpha: float,
+    scored: Callable[[list[int], list[float]], Hypothesis],
     rows: int,
     pick: Pick,
     prefix: Int[Tensor, "B P"] | None,
@@ -301,7 +341,8 @@ def _extend(
     """Extend `rows` independent rows of each sentence with the tokens that `pick` picks.
 
     A sentence leaves the batch when all its rows have ended or it has reached its maximum length.
-    Until then all its rows are fed, so that every sentence has the same number.
+    Until then all its rows are fed, so that every sentence has the same number. `scored` makes the
+    hypothesis of a row from its tokens and their log-probabilities.
     """
     check_lengths(max_lengths)
     device = source.device
@@ -334,7 +375,7 @@ def _extend(
         columns = (numbers // rows, tokens, token_log_probs)
         histories = zip(*(each[done_rows].tolist() for each in columns), strict=True)
         for sentence, row, row_log_probs in histories:
-            results[sentence].append(make_hypothesis(row, row_log_probs, specials, alpha))
+            results[sentence].append(scored(row, row_log_probs))
         kept = (~done_rows).nonzero().flatten()
         if not len(kept):
             return [best_first(found) for found in results]
@@ -351,4 +392,5 @@ def search_name(decode: DecodeConfig) -> str:
     if decode.beam == 1:
         return "greedy"
     stop = "" if decode.stop == "full" else f", {decode.stop} stop"
-    return f"beam {decode.beam}, length penalty {decode.length_penalty:g}{stop}"
+    form = "" if decode.length_offset == OFFSET else f" (k = {decode.length_offset:g})"
+    return f"beam {decode.beam}, length penalty {decode.length_penalty:g}{form}{stop}"

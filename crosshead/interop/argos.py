@@ -17,12 +17,13 @@ from pathlib import Path
 from crosshead import __version__
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Example
+from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.data.text.sentences import split_sentences
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.errors import UserError
 from crosshead.interop import ctranslate2
 from crosshead.interop.argos_sentences import sentence_splitter
-from crosshead.interop.base import Cell, ForeignSearch, Format
+from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format
 from crosshead.interop.options import OPTIONS
 
 SUFFIX = ".argosmodel"
@@ -69,7 +70,7 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
         ctranslate2.write_model(bundle, kind, model)
         contents = {f"model/{each.name}": each.read_bytes() for each in sorted(model.iterdir())}
     tokenizer = bundle.source_tokenizer
-    assert isinstance(tokenizer, SubwordTokenizer)
+    assert isinstance(tokenizer, ImportedTokenizer | SubwordTokenizer)
     contents["sentencepiece.model"] = tokenizer.model
     contents[f"minisbd/{source}.onnx"] = sentence_splitter(source)
     contents["metadata.json"] = _metadata(source, target)
@@ -216,6 +217,7 @@ _NO_PIECES = Cell("refused", "train with tokenizer.kind = bpe or unigram")
 _CELLS = {
     **ctranslate2.CTRANSLATE2.cells,
     **{f"tokenizer.kind = {each}": _NO_PIECES for each in ("words", "characters", "bytes")},
+    "tokenizer.kind = sentencepiece": EXACT,
     "tokenizer.joint = false": Cell(
         "rewritten", "the package holds the source tokenizer; target pieces need none"
     ),

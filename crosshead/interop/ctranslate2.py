@@ -23,6 +23,7 @@ from crosshead.interop.options import OPTIONS
 from crosshead.interop.verify import source_ids
 from crosshead.models.transformer import Transformer
 from crosshead.system.files import atomic_write
+from crosshead.vocabulary import BOS, EOS, UNK
 
 logger = logging.getLogger(__name__)
 
@@ -161,18 +162,15 @@ def _translation_spec(bundle: TextBundle) -> Any:
     spec.register_source_vocabulary(_vocabulary(bundle.source_tokenizer))
     target = _vocabulary(bundle.target_tokenizer)
     spec.register_target_vocabulary(target)
-    _configure(spec.config, bundle)
+    _configure(spec.config, target, bundle)
     spec.config.decoder_start_token = target[config.start_token]
     spec.config.add_source_eos = True
     return spec
 
 
-def _configure(config: Any, bundle: TextBundle) -> None:
+def _configure(config: Any, pieces: Sequence[str], bundle: TextBundle) -> None:
     """Set what the configuration of every kind of CTranslate2 model holds."""
-    from crosshead.data.text.pieces import CONTROL
-    from crosshead.vocabulary import BOS, EOS, UNK
-
-    config.unk_token, config.bos_token, config.eos_token = (CONTROL[i] for i in (UNK, BOS, EOS))
+    config.unk_token, config.bos_token, config.eos_token = (pieces[i] for i in (UNK, BOS, EOS))
     config.layer_norm_epsilon = bundle.config.model.norm_eps  # type: ignore[attr-defined]
 
 
@@ -237,6 +235,9 @@ _CELLS = {
     },
     "model.positions = alibi": Cell(
         "rewritten", "written as a bias for each distance, exact up to 1,024 positions"
+    ),
+    "tokenizer.kind = sentencepiece": Cell(
+        "exact", "a tag such as >>deu<< at the beginning of a line is a piece of its own"
     ),
     "model.d_key other than model.d_value": Cell(
         "rewritten", "the narrower of both is padded with zeros"

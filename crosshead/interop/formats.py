@@ -44,14 +44,23 @@ def check_expressible(bundle: Bundle, form: Format) -> TextBundle:
     Raises:
         ConfigError: If it cannot. The message names each option and what would work instead.
     """
-    refused = refused_options(bundle, form)
-    if not refused:
+    whys = refusals(bundle, form)
+    if not whys:
         assert isinstance(bundle, TextBundle)  # every other architecture is a refused option
         return bundle
-    whys = [f"{name} ({form.cells[name].note})" for name in refused]
     others = formats_for(bundle)
     instead = f", or export to {' or '.join(others)}" if others else ""
     raise ConfigError(f"{form.name} cannot express {'; '.join(whys)}{instead}")
+
+
+def refusals(bundle: Bundle, form: Format) -> list[str]:
+    """Return the options of a bundle that a format cannot express, with what works instead.
+
+    Args:
+        bundle: The bundle.
+        form: The format.
+    """
+    return [f"{name} ({form.cells[name].note})" for name in refused_options(bundle, form)]
 
 
 def formats_for(bundle: Bundle) -> list[str]:

@@ -19,7 +19,6 @@ from crosshead.data.parallel.directions import tag_of, with_tag
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.data.text.tokenizers import Tokenizer
-from crosshead.errors import ConfigError
 from crosshead.interop.bart import all_parameters, to_family
 from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, Tolerance
 from crosshead.interop.options import OPTIONS
@@ -47,18 +46,9 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
         bundle: The bundle.
         kind: The number format of the weights.
         directory: An empty directory.
-
-    Raises:
-        ConfigError: If a pre-norm model has separate matrices.
     """
     model = bundle.model
     assert isinstance(model, Transformer)
-    config = model.config
-    if config.norm == "pre" and config.tie != "three-way":
-        raise ConfigError(
-            f"huggingface cannot express model.tie = {config.tie} together with model.norm = pre: "
-            "Pegasus shares one matrix; train with tie = three-way, or export to ctranslate2"
-        )
     files = {
         "config.json": _json(_settings(bundle)),
         GENERATION: _json(_generation(bundle)),
@@ -323,7 +313,13 @@ _CELLS = {
         f"tokenizer.kind = {kind}": Cell("refused", "train with tokenizer.kind = bpe or unigram")
         for kind in ("words", "characters", "bytes")
     },
-    "model.norm = pre": Cell("rewritten", "written as a Pegasus, if tie = three-way"),
+    "model.norm = pre": Cell("rewritten", "written as a Pegasus"),
+    "model.norm = pre with model.tie other than three-way": Cell(
+        "refused", "Pegasus shares one matrix: train with tie = three-way"
+    ),
+    "an imported vocabulary without padding or start": Cell(
+        "refused", "transformers pads with a piece and begins with one"
+    ),
     "model.norm_eps other than 1e-5": Cell("refused", "train with norm_eps = 1e-5"),
     "model.score = dot": Cell("rewritten", "queries are multiplied by sqrt(d_key)"),
     "model.positions = sinusoidal": Cell("rewritten", "the axes of width d_model are reordered"),

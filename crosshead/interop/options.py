@@ -5,17 +5,20 @@ The table in docs/export.md has a row for each option, and the tests export a sm
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.data.text.imported import ImportedTokenizer
+from crosshead.data.text.tokenizers import TokenizerConfig
 from crosshead.models.attention_kinds import POSITIONS, SCORES
 from crosshead.models.registry import CONFIGS
+from crosshead.vocabulary import PAD
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a model: a key of its configuration with a value.
+    """An option of a model: a key of its configuration with a value, or several of them together.
 
     Attributes:
         name: The name in messages and in the table, such as `model.positions = alibi`.
@@ -57,6 +60,11 @@ def _tokenizer(kind: str) -> Option:
     return Option(f"tokenizer.kind = {kind}", holds, tokenizer={"kind": kind})
 
 
+def _pre_norm_with_separate_matrices(bundle: Bundle) -> bool:
+    model = bundle.config.model
+    return getattr(model, "norm", None) == "pre" and getattr(model, "tie", None) != "three-way"
+
+
 def _few_heads(bundle: Bundle) -> bool:
     model = bundle.config.model
     return getattr(model, "kv_heads", None) not in (None, getattr(model, "heads", None))
@@ -79,7 +87,24 @@ def _separate(bundle: Bundle) -> bool:
 
 
 def _tagged(bundle: Bundle) -> bool:
-    return isinstance(bundle, TextBundle) and bool(bundle.config.target_languages)
+    if not isinstance(bundle, TextBundle):
+        return False
+    source = bundle.source_tokenizer
+    is_foreign = isinstance(source, ImportedTokenizer) and bool(source.special)
+    return is_foreign or bool(bundle.config.target_languages)
+
+
+def _without_control(bundle: Bundle) -> bool:
+    """Return whether an imported vocabulary lacks a piece that other libraries begin with."""
+    if not isinstance(bundle, TextBundle):
+        return False
+    used = {PAD, bundle.specials.start}
+    return any(
+        tokenizer.vocabulary.control[index] is None
+        for tokenizer in (bundle.source_tokenizer, bundle.target_tokenizer)
+        if isinstance(tokenizer, ImportedTokenizer)
+        for index in used
+    )
 
 
 def _without_codes(bundle: Bundle) -> bool:
@@ -134,9 +159,20 @@ _ALL = (
         {"d_model": 15, "heads": 3},
     ),
     *(_has("tie", value) for value in ("three-way", "two-way", "none")),
+    Option(
+        "model.norm = pre with model.tie other than three-way",
+        _pre_norm_with_separate_matrices,
+        {"norm": "pre", "tie": "two-way"},
+    ),
     _has("output_bias", True),
     *(_has("start", value) for value in ("bos", "pad")),
-    *(_tokenizer(kind) for kind in ("bpe", "unigram", "words", "characters", "bytes")),
+    *(_tokenizer(kind) for kind in get_args(TokenizerConfig.model_fields["kind"].annotation)),
+    Option(
+        "an imported vocabulary without padding or start",
+        _without_control,
+        {"start": "pad"},
+        {"kind": "sentencepiece", "padding": False},
+    ),
     Option("tokenizer.joint = false", _separate, {"tie": "none"}, {"joint": False}),
     Option("several target languages", _tagged, {}, {"special": ["<2de>", "<2fr>"]}),
     Option("unknown languages", _without_codes),

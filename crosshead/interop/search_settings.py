@@ -1,8 +1,9 @@
 """The search settings that travel with an export.
 
 CTranslate2 and Hugging Face divide a log-probability by length^p. crosshead divides by
-((5 + length) / 6)^alpha (Wu et al. 2016, section 7, Eq. 14). Both forms favour longer outputs, but
-no p equals an alpha. So the nearest p is chosen on validation data.
+((k + length) / (k + 1))^alpha, by default with k = 5 (Wu et al. 2016, section 7, Eq. 14). Both
+forms favour longer outputs, but no p equals an alpha then. So the nearest p is chosen on validation
+data. With k = 0, as imported models have it, both forms are one.
 """
 
 from collections.abc import Sequence
@@ -55,13 +56,16 @@ class ChosenSearch:
 def usual_search(bundle: TextBundle) -> ForeignSearch:
     """Return the settings nearest to a bundle's, without validation data.
 
-    The exponent p gives length^p the relative growth of ((5 + length) / 6)^alpha at `USUAL_LENGTH`.
+    The exponent p gives length^p the relative growth of ((k + length) / (k + 1))^alpha at
+    `USUAL_LENGTH`. For k = 0, as imported models have it, p is alpha.
 
     Args:
         bundle: The bundle.
     """
     decode = bundle.config.decode
-    exponent = round(decode.length_penalty * USUAL_LENGTH / (5 + USUAL_LENGTH), 2)
+    exponent = decode.length_penalty
+    if decode.length_offset:
+        exponent = round(exponent * USUAL_LENGTH / (decode.length_offset + USUAL_LENGTH), 2)
     return ForeignSearch(decode.beam, exponent, longest_output(bundle))
 
 
@@ -91,8 +95,10 @@ def choose_search(
     translator = Translator(bundle)
     languages = bundle.config.target_languages
     own = bleu((translator.into(languages[0]) if languages else translator)(sources))
-    # A single hypothesis has nothing to be compared with: the penalty changes nothing.
-    choice = fixed is None and usual.beam > 1
+    # A single hypothesis has nothing to be compared with: the penalty changes nothing. With k = 0,
+    # both libraries have the same penalty.
+    is_exact = bundle.config.decode.length_offset == 0
+    choice = fixed is None and usual.beam > 1 and not is_exact
     penalties = PENALTIES if choice else (usual.length_penalty,)
     found = []
     for penalty in penalties:

@@ -18,7 +18,7 @@ from crosshead.data.text.sentences import (
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.candidates import length_penalty
 from crosshead.decoding.minimum_risk import Utility, rank_by_utility
-from crosshead.decoding.search import Hypothesis, search_name
+from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
 from crosshead.errors import ConfigError
 from crosshead.models.base import SequenceModel, decodable
 from crosshead.pipelines.base import TextPipeline
@@ -160,7 +160,7 @@ class LineTranslator(TextPipeline):
         planned: PlannedLines,
         hypotheses: Sequence[list[Hypothesis]],
         n_best: int,
-        alpha: float | None,
+        decode: DecodeConfig | None,
     ) -> list[list[Translation]]:
         """Return the translations of each line, best first, from those of its parts.
 
@@ -169,8 +169,8 @@ class LineTranslator(TextPipeline):
             planned: The parts of the lines.
             hypotheses: The hypotheses of each part.
             n_best: The number of translations per line.
-            alpha: The exponent of the length penalty. None if the scores are utilities: the score
-                of a split line is then their mean.
+            decode: The settings of the search. None if the scores are utilities: the score of a
+                split line is then their mean.
         """
         found, ids = iter(hypotheses), iter(planned.ids)
         tag_length = len(self.bundle.source_tokenizer.encode(self.tag)) if self.tag else 0
@@ -180,7 +180,7 @@ class LineTranslator(TextPipeline):
                 passed = Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=True)
                 translations.append([passed])
                 continue
-            best = self._joined(parts, [next(found) for _ in parts], n_best, alpha)
+            best = self._joined(parts, [next(found) for _ in parts], n_best, decode)
             line_ids = [each for _ in parts for each in next(ids)[tag_length:]]
             translations.append([self._flagged(each, line, line_ids) for each in best])
         return translations
@@ -226,14 +226,14 @@ class LineTranslator(TextPipeline):
         parts: list[str],
         found: list[list[Hypothesis]],
         n_best: int,
-        alpha: float | None,
+        decode: DecodeConfig | None,
     ) -> list[Translation]:
         """Return the translations of a line: its n-th joins the n-th of each part."""
         if not parts:
             return [Translation("", 0.0, 0.0, [], [])]
         count = min(n_best, max(len(hypotheses) for hypotheses in found))
         translations = [
-            self._translation(parts, [each[min(rank, len(each) - 1)] for each in found], alpha)
+            self._translation(parts, [each[min(rank, len(each) - 1)] for each in found], decode)
             for rank in range(count)
         ]
         if len(parts) > 1:
@@ -241,7 +241,7 @@ class LineTranslator(TextPipeline):
         return translations
 
     def _translation(
-        self, parts: list[str], hypotheses: list[Hypothesis], alpha: float | None
+        self, parts: list[str], hypotheses: list[Hypothesis], decode: DecodeConfig | None
     ) -> Translation:
         tokenizer = self.bundle.target_tokenizer
         texts = [tokenizer.decode(hypothesis.tokens) for hypothesis in hypotheses]
@@ -253,9 +253,10 @@ class LineTranslator(TextPipeline):
             [only] = hypotheses
             return Translation(text, only.log_prob, only.score, pieces, log_probs)
         log_prob = math.fsum(log_probs)
-        if alpha is None:
+        if decode is None:
             score = math.fsum(h.score for h in hypotheses) / len(hypotheses)
         else:
-            score = log_prob / length_penalty(len(log_probs), alpha)
+            penalty = length_penalty(len(log_probs), decode.length_penalty, decode.length_offset)
+            score = log_prob / penalty
         cut = len(parts) > len(split_sentences("".join(parts)))
         return Translation(text, log_prob, score, pieces, log_probs, True, cut)

@@ -178,7 +178,7 @@ class MultimodalTranslator(LineTranslator):
             most=self.bundle.config.model.most_positions,
             progress=progress,
         )
-        return self.joined(lines, planned, hypotheses, n_best, decode.length_penalty)
+        return self.joined(lines, planned, hypotheses, n_best, decode)
 
     def pixels(self, image: ImageLike) -> np.ndarray:
         """Return an image in the model's size, "H W C".

@@ -173,9 +173,9 @@ class Translator(LineTranslator):
             progress=progress,
         )
         if risk is None:
-            return self.joined(lines, planned, hypotheses, n_best, decode.length_penalty)
+            return self.joined(lines, planned, hypotheses, n_best, decode)
         chosen = [self.by_utility(samples, risk.utility) for samples in hypotheses]
-        return self.joined(lines, planned, chosen, n_best, alpha=None)
+        return self.joined(lines, planned, chosen, n_best, decode=None)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0

@@ -46,7 +46,8 @@ class Route:
         beam = max(decode.beam, wanted)
         if beam not in self.engines:
             # A beam of one is greedy search, whatever the rule.
-            rules = BeamRules(beam, decode.length_penalty, decode.stop if beam > 1 else "full")
+            stop = decode.stop if beam > 1 else "full"
+            rules = BeamRules(beam, decode.length_penalty, stop, decode.length_offset)
             model, specials = self.translator.model, self.translator.bundle.specials
             self.engines[beam] = Engine(model, specials, rules, self.translator.device)
         return self.engines[beam]

@@ -151,8 +151,10 @@ class Service:
         translator = route.translator
         planned = await asyncio.to_thread(translator.planned, lines, 0)
         hypotheses = await self._search(route, planned, wanted, client, end)
-        alpha = translator.bundle.config.decode.length_penalty
-        return await asyncio.to_thread(translator.joined, lines, planned, hypotheses, wanted, alpha)
+        decode = translator.bundle.config.decode
+        return await asyncio.to_thread(
+            translator.joined, lines, planned, hypotheses, wanted, decode
+        )
 
     async def _search(
         self, route: Route, planned: PlannedLines, wanted: int, client: str, end: float

@@ -1,13 +1,13 @@
 """The base of corpora of tokens: tokenizers and bundle configuration."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
+from crosshead.bundle.text_bundle import ImportOrigin, TextBundle, TextBundleConfig
 from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, save_tokenizers
 from crosshead.models.base import Model
@@ -24,6 +24,9 @@ class TokenCorpus(Corpus):
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     """The tokenizer of each side. Monolingual text uses the same tokenizer for both."""
+
+    imported_from: ImportOrigin | None = field(default=None, kw_only=True)
+    """The origin of the imported model that training starts from, or None."""
 
     kind: ClassVar[type[Bundle]] = TextBundle
 
@@ -45,6 +48,7 @@ class TokenCorpus(Corpus):
             source_language=recipe.data.source_language,
             target_language=recipe.data.target_language,
             profile=self.profile,
+            origin=self.imported_from,
         )
 
     def bundle(self, config: BundleConfig, model: Model) -> TextBundle:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from crosshead.bundle.text_bundle import ImportOrigin
+
 
 @dataclass
 class Progress:
@@ -77,6 +79,8 @@ class Progress:
     `tokenizer.vocab_size`. Empty in checkpoints of older versions."""
     tuned: bool = False
     """True if training started from the weights of a bundle."""
+    origin: ImportOrigin | None = None
+    """The origin of the imported model that training started from, or None."""
 
     @property
     def epochs(self) -> float:

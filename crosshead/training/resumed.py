@@ -30,7 +30,14 @@ from crosshead.training.context import Context
 from crosshead.training.progress import Progress
 from crosshead.training.schedule import learning_rate
 from crosshead.training.settings import absolute, check_resumed, saved_recipe, with_data_files
-from crosshead.training.setup import Setup, continue_from, machine_of, on_machine, set_up
+from crosshead.training.setup import (
+    Setup,
+    continue_from,
+    machine_of,
+    on_machine,
+    set_origin,
+    set_up,
+)
 
 
 def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
@@ -61,6 +68,7 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     setup = set_up(on_machine(recipe, machine), machine, corpus, context)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_data(progress, corpus, out)
+    set_origin(setup, progress.origin)
     for line in [*passed_over, *_restore_best(setup, progress, out / CHECKPOINTS)]:
         context.say(line)
     context.say(f"resuming from update {progress.update} in {out}")

@@ -83,5 +83,6 @@ def card_facts(
         },
         scores=scores,
         search=search,
+        origin=str(progress.origin or ""),
         skipped=progress.skipped,
     )

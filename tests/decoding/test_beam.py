@@ -38,7 +38,8 @@ def assert_equal(found: list[Hypothesis], expected: list[Scored]) -> None:
     spread=st.sampled_from([0.5, 2.0, 5.0]),
     beam=st.integers(1, 6),
     alpha=st.sampled_from([0.0, 0.6, 2.0]),
-    stop=st.sampled_from(["full", "exact"]),
+    stop=st.sampled_from(["full", "last", "exact"]),
+    offset=st.sampled_from([0.0, 5.0]),
     data=st.data(),
 )
 def test_it_finds_what_a_plain_beam_search_without_early_stops_finds(
@@ -49,16 +50,19 @@ def test_it_finds_what_a_plain_beam_search_without_early_stops_finds(
     beam: int,
     alpha: float,
     stop: Stop,
+    offset: float,
     data: st.DataObject,
 ) -> None:
     n_best = data.draw(st.integers(1, beam))
     toy = random_toy(seed, len(limits), 6, vocabulary, spread)
     lengths = torch.tensor(limits)
     found = beam_search(
-        toy, sources(len(limits)), lengths, SPECIALS, beam, alpha, n_best, stop=stop
+        toy, sources(len(limits)), lengths, SPECIALS, beam, alpha, n_best, stop=stop, offset=offset
     )
     for sentence, limit in enumerate(limits):
-        expected = plain_beam(toy, sentence, limit, beam, alpha, n_best, SPECIALS.forbidden, stop)
+        expected = plain_beam(
+            toy, sentence, limit, beam, alpha, n_best, SPECIALS.forbidden, stop, offset
+        )
         assert_equal(found[sentence], expected)
 
 
@@ -155,7 +159,7 @@ def long_way_round(first_eos: float, limit: int, improbable: float = 0.0) -> Toy
     return Toy(table)
 
 
-@pytest.mark.parametrize("stop", ["full", "exact"])
+@pytest.mark.parametrize("stop", ["full", "last", "exact"])
 def test_improbable_ends_do_not_hide_a_better_hypothesis(stop: Stop) -> None:
     """Enough of them finish to fill a beam before the best hypothesis does."""
     toy = long_way_round(first_eos=0.5, limit=8, improbable=1e-4)

@@ -100,6 +100,13 @@ def test_length_penalty_is_that_of_gnmt() -> None:
     assert length_penalty(99, 0.0) == 1
 
 
+def test_without_an_offset_the_length_penalty_is_that_of_other_toolkits() -> None:
+    assert length_penalty(1, 0.6, 0.0) == 1
+    assert length_penalty(7, 1.0, 0.0) == 7
+    hypothesis = make_hypothesis([4, 3, 0], [-1.0, -2.0, -4.0], SPECIALS, 0.5, 0.0)
+    assert hypothesis.score == -7 / math.sqrt(3)
+
+
 def test_a_hypothesis_ends_before_its_first_eos() -> None:
     hypothesis = make_hypothesis([4, 3, 0, 5, 0], [-1.0, -2.0, -4.0, -8.0, -16.0], SPECIALS, 1.0)
     assert hypothesis.tokens == [4, 3]

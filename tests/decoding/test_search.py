@@ -262,8 +262,28 @@ def test_more_hypotheses_than_the_beam_are_refused() -> None:
         (DecodeConfig(beam=1), "greedy"),
         (DecodeConfig(beam=5, length_penalty=1.0), "beam 5, length penalty 1"),
         (DecodeConfig(stop="exact"), "beam 4, length penalty 0.6, exact stop"),
+        (DecodeConfig(length_offset=0), "beam 4, length penalty 0.6 (k = 0)"),
         (DecodeConfig(beam=1, sample=True), "sampled"),
     ],
 )
 def test_a_search_has_a_name(decode: DecodeConfig, name: str) -> None:
     assert search_name(decode) == name
+
+
+def test_only_an_unusual_offset_is_stored_in_bundles() -> None:
+    """So that other bundles are stored as before the key. Recipes state every key."""
+    assert "length_offset" not in DecodeConfig().model_dump(mode="json")
+    assert DecodeConfig().model_dump()["length_offset"] == 5
+    stored = DecodeConfig(length_offset=0).model_dump(mode="json")
+    assert DecodeConfig.model_validate(stored).length_offset == 0
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_the_offset_reaches_the_scores(beam: int) -> None:
+    toy, limits = random_toy(3, sentences=4, positions=6, vocabulary=9), torch.full((4,), 6)
+    decode = DecodeConfig(beam=beam, length_penalty=1.0, length_offset=0)
+    for [best] in search(toy, sources(4), limits, SPECIALS, decode):
+        assert best.score == pytest.approx(best.log_prob / len(best.token_log_probs))
+    sampled = DecodeConfig(beam=1, sample=True, length_penalty=1.0, length_offset=0)
+    for [best] in search(toy, sources(4), limits, SPECIALS, sampled):
+        assert best.score == pytest.approx(best.log_prob / len(best.token_log_probs))

@@ -75,8 +75,8 @@ def log_probs_after(toy: Toy, sentence: int, tokens: list[int]) -> list[float]:
     return toy.table[sentence, len(tokens), history].log_softmax(-1).tolist()
 
 
-def penalised(log_prob: float, length: int, alpha: float) -> float:
-    return log_prob / ((5 + length) / 6) ** alpha
+def penalised(log_prob: float, length: int, alpha: float, offset: float = 5.0) -> float:
+    return log_prob / ((offset + length) / (offset + 1)) ** alpha
 
 
 def every_hypothesis(
@@ -109,10 +109,12 @@ def plain_beam(
     n_best: int,
     forbidden: tuple[int, ...],
     stop: str,
+    offset: float = 5.0,
 ) -> list[Scored]:
-    """Beam search without any early stop but, with stop "full", that of a full beam.
+    """Beam search without any early stop but, with stop "full" or "last", that of a full beam.
 
-    That is: `beam` have finished, and no unfinished one scores better as it stands.
+    That is: `beam` have finished, and no unfinished one scores better as it stands than the last of
+    the `n_best` ("full") or of the `beam` best ("last").
     """
     finished: list[Scored] = []
     alive: list[Scored] = [(0.0, [])]
@@ -126,11 +128,12 @@ def plain_beam(
         candidates.sort(reverse=True)
         for log_prob, tokens in candidates[:beam]:
             if tokens[-1] == EOS:
-                finished.append((penalised(log_prob, length, alpha), tokens))
+                finished.append((penalised(log_prob, length, alpha, offset), tokens))
         alive = [candidate for candidate in candidates if candidate[1][-1] != EOS][:beam]
         finished.sort(reverse=True)
-        unfinished = penalised(alive[0][0], length, alpha) if alive else -math.inf
-        if stop == "full" and len(finished) >= beam and finished[n_best - 1][0] >= unfinished:
+        unfinished = penalised(alive[0][0], length, alpha, offset) if alive else -math.inf
+        last = {"full": n_best, "last": beam}.get(stop)
+        if last and len(finished) >= beam and finished[last - 1][0] >= unfinished:
             break
-    cut = [(penalised(log_prob, len(tokens), alpha), tokens) for log_prob, tokens in alive]
+    cut = [(penalised(log_prob, len(tokens), alpha, offset), tokens) for log_prob, tokens in alive]
     return (finished + (cut if len(finished) < n_best else []))[:n_best]

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
+from crosshead.data.text.imported import ForeignVocabulary, ImportedTokenizer
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig, greedy_search
 from crosshead.interop.options import Option
@@ -16,6 +17,7 @@ from crosshead.models.base import TokenModelConfig
 from crosshead.models.registry import CONFIGS
 from crosshead.models.transformer import Transformer
 from crosshead.vocabulary import EOS
+from tests.interop.sentencepieces import learned, marian_vocabulary
 
 TEXT = {
     "source": ["a dog runs over the green grass", "two men sit on a bench", "the dog sleeps"] * 5,
@@ -37,8 +39,25 @@ SMALL = {
 }
 
 
+def imported_tokenizer(
+    lines: list[str], special: tuple[str, ...] = (), padding: bool = True
+) -> ImportedTokenizer:
+    """A tokenizer as imports have it: its vocabulary has other ids than its SentencePiece model."""
+    pieces = list(marian_vocabulary(model := learned(lines, 60), more=["<s>", *special]))
+    pad = pieces.index("<pad>") if padding else None
+    control = (pad, pieces.index("<s>"), pieces.index("</s>"), pieces.index("<unk>"))
+    if not padding:
+        pieces.remove("<pad>")
+    return ImportedTokenizer(model, ForeignVocabulary(tuple(pieces), control))
+
+
 @cache
-def _tokenizers(kind: str, joint: bool, special: tuple[str, ...]) -> tuple[Tokenizer, Tokenizer]:
+def _tokenizers(
+    kind: str, joint: bool, special: tuple[str, ...], padding: bool
+) -> tuple[Tokenizer, Tokenizer]:
+    if kind == "sentencepiece":
+        both = imported_tokenizer([*TEXT["source"], *TEXT["target"]], special, padding)
+        return both, both
     size = {"bpe": 300, "unigram": 290}.get(kind)
     config = TokenizerConfig(kind=kind, vocab_size=size, special=list(special))
     if joint:
@@ -63,8 +82,10 @@ def small_bundle(
     name = settings["architecture"]
     config = CONFIGS[name].model_validate({**SMALL[name], **settings})
     assert isinstance(config, TokenModelConfig)
-    wanted = {"kind": "bpe", "joint": True, "special": [], **(tokenizer or {})}
-    source, target = _tokenizers(wanted["kind"], wanted["joint"], tuple(wanted["special"]))
+    wanted = {"kind": "bpe", "joint": True, "special": [], "padding": True, **(tokenizer or {})}
+    source, target = _tokenizers(
+        wanted["kind"], wanted["joint"], tuple(wanted["special"]), wanted["padding"]
+    )
     bundle_config = TextBundleConfig(
         task=config.task,
         model=config,

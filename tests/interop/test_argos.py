@@ -53,8 +53,9 @@ def test_a_package_has_one_folder_with_all_that_argos_reads(tmp_path: Path) -> N
 
 
 @needs("onnx")
-def test_the_model_in_a_package_computes_the_same(tmp_path: Path) -> None:
-    bundle = small_bundle()
+@pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])
+def test_the_model_in_a_package_computes_the_same(kind: str, tmp_path: Path) -> None:
+    bundle = small_bundle({}, {"kind": kind})
     ARGOS.write(bundle, "float32", tmp_path)
     ids = bundle.source_tokenizer.encode_lines(TEXT["source"][:3])
     examples = [(source, source[::-1]) for source in ids]

@@ -7,7 +7,7 @@ import pytest
 from crosshead.errors import ConfigError, UserError
 from crosshead.interop import every
 from crosshead.interop.every import export_all
-from crosshead.interop.formats import FORMATS
+from crosshead.interop.formats import FORMATS, formats_for
 from tests.interop.small_bundles import small_bundle
 
 
@@ -24,8 +24,21 @@ def test_one_directory_says_how_each_export_is_loaded(tmp_path: Path) -> None:
     said = (out / "README.md").read_text()
     assert 'directory = Path("ctranslate2")' in said
     assert "largest difference of a log-probability" in said
-    assert "- argos: unknown languages\n" in said
+    assert "- argos: unknown languages (train on files" in said
     assert [each.name for each in tmp_path.iterdir()] == ["all"]
+
+
+def test_a_combination_that_a_format_cannot_express_leaves_that_format_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        every, "formats_for", lambda bundle: [n for n in formats_for(bundle) if n != "argos"]
+    )
+    bundle = small_bundle({"norm": "pre", "tie": "two-way"})
+    [done] = export_all(bundle, tmp_path / "all", verify=False)
+    assert done.form == "ctranslate2"
+    said = (tmp_path / "all" / "README.md").read_text()
+    assert "- huggingface: model.norm = pre with model.tie other than three-way (" in said
 
 
 def test_an_error_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +55,8 @@ def test_a_model_that_no_format_expresses_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(every, "formats_for", lambda bundle: [])
-    with pytest.raises(ConfigError, match=r"ctranslate2: model\.score = additive; argos: "):
+    with pytest.raises(
+        ConfigError, match=r"ctranslate2: model\.score = additive \(train.*; argos: "
+    ):
         export_all(small_bundle({"score": "additive"}), tmp_path / "all")
     assert set(FORMATS) >= {"ctranslate2", "argos"}

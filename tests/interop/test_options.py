@@ -37,3 +37,9 @@ def test_sampling_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     decode = bundle.config.decode.model_copy(update={"sample": True})
     monkeypatch.setitem(bundle.config.__dict__, "decode", decode)
     assert OPTIONS["decode.sample = true"].holds(bundle)
+
+
+def test_a_tag_of_an_imported_vocabulary_is_a_target_language() -> None:
+    bundle = small_bundle({}, {"kind": "sentencepiece", "special": [">>fra<<"]}, ends=False)
+    assert OPTIONS["several target languages"].holds(bundle)
+    assert not OPTIONS["an imported vocabulary without padding or start"].holds(bundle)

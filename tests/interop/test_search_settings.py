@@ -1,6 +1,7 @@
 """The length penalty that travels is the one nearest to the model's own search."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -52,6 +53,16 @@ def test_greedy_search_has_nothing_to_choose() -> None:
     library = OneIsRight(RIGHT, 0.48)
     chosen = choose_search(bundle, library, SOURCES, SENTENCES)
     assert library.tried == [0.48] and chosen.foreign_bleu == pytest.approx(100)
+
+
+def test_an_imported_penalty_travels_unchanged() -> None:
+    bundle = small_bundle(beam=4)
+    decode = bundle.config.decode.model_copy(update={"length_penalty": 0.625, "length_offset": 0.0})
+    imported = replace(bundle, config=bundle.config.model_copy(update={"decode": decode}))
+    assert usual_search(imported).length_penalty == 0.625
+    library = OneIsRight(RIGHT, 0.625)
+    chosen = choose_search(imported, library, SOURCES, SENTENCES)
+    assert library.tried == [0.625] and chosen.search.length_penalty == 0.625
 
 
 def test_without_validation_data_the_penalties_grow_alike_at_the_usual_length() -> None:

@@ -7,10 +7,12 @@ import pytest
 
 import crosshead
 from crosshead.bundle.io import save_bundle
+from crosshead.bundle.text_bundle import ImportOrigin
 from crosshead.errors import BundleError, ConfigError
 from crosshead.tasks.registry import load_bundle
 from crosshead.training.run import train
 from crosshead.training.settings import stored_recipe
+from tests.interop.small_bundles import small_bundle
 from tests.training.runs import digest, logged, recipe_for, stop_after, tuning_recipe
 
 
@@ -96,3 +98,24 @@ def test_fine_tuning_samples_subwords_as_strongly_as_the_recipe_says(
         for name in made
     ]
     assert tokens[0] != tokens[1]
+
+
+def test_a_tuned_import_says_where_it_came_from(text: Path, tmp_path: Path) -> None:
+    """Also after a resumed run, and after fine-tuning again."""
+    origin = ImportOrigin(kind="huggingface", name="opus-mt-en-de", sha256="ab" * 32)
+    shape = {"encoder_layers": 1, "decoder_layers": 1, "d_ff": 16, "heads": 2}
+    imported = small_bundle(shape, {"kind": "sentencepiece"}, ends=False)
+    config = imported.config.model_copy(update={"origin": origin})
+    save_bundle(tmp_path / "base", dataclasses.replace(imported, config=config), "# base\n")
+    base = tmp_path / "base"
+    for name in ("tuned", "again"):
+        recipe = tuning_recipe(text, base, "max_updates=2", "average=0")
+        out = tmp_path / name
+        stopped = train(recipe, out, start=base, should_stop=stop_after(out, 2))
+        assert stopped.interrupted
+        train(stored_recipe(out), out, resume=True)
+        assert load_bundle(out).config.origin == origin
+        card = (out / "README.md").read_text()
+        assert "sentence pairs, fine-tuned from `opus-mt-en-de`" in card
+        assert "a model of kind huggingface" in card and origin.sha256 in card
+        base = out

@@ -102,7 +102,7 @@ def read(path: Path, name: str) -> Imported:
         vocabularies=vocabularies,
         languages=(None, None),
         longest_source=len(variables["encoder/position_encodings/encodings"]) - 1,
-        decode=DecodeConfig(length_penalty=0.0),
+        decode=DecodeConfig(length_penalty=0.0, length_offset=0.0),
     )
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(MODEL))
     found = _shared(weights, config)

@@ -12,6 +12,7 @@ from crosshead.bundle.text_bundle import ImportOrigin
 from crosshead.config import MOST_POSITIONS, Config, validate
 from crosshead.data.parallel.languages import language_code
 from crosshead.data.text.imported import ForeignVocabulary
+from crosshead.decoding.beam import Stop
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
@@ -51,6 +52,9 @@ _RATES: dict[str, Rate] = {"sinusoidal-halves": "paper", "sinusoidal-marian": "t
 """The rule for the angles, by the kind of positions."""
 
 _TABLES = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
+
+_STOPS: dict[object, Stop] = {False: "last", "never": "exact"}
+"""The rule that ends the search, by `early_stopping`."""
 
 _UNUSUAL_SEARCH = {
     "do_sample": False,
@@ -333,8 +337,16 @@ def _search(settings: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, lis
         if settings.get(key, off) not in (off, None)
     ]
     beam = whole_number({"num_beams": 1, **settings}, "num_beams", where)
-    penalty = settings.get("length_penalty", 1.0)
-    return DecodeConfig(beam=beam, length_penalty=float(penalty)), notes
+    stop = _STOPS.get(early := settings.get("early_stopping") or False)
+    if stop is None:
+        notes.append(f"the search setting early_stopping = {early!r:.60} does not come along")
+    values = {
+        "beam": beam,
+        "length_penalty": settings.get("length_penalty", 1.0),
+        "length_offset": 0.0,
+        "stop": stop or "full",
+    }
+    return checked(DecodeConfig, values, where), notes
 
 
 def _language(code: Any) -> str | None:

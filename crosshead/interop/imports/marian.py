@@ -342,4 +342,4 @@ def _search(decoder: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list
     notes = []
     if penalty not in ("0", "0.0"):
         notes.append(f"the search setting word-penalty = {penalty} does not come along")
-    return DecodeConfig(beam=beam, length_penalty=alpha), notes
+    return DecodeConfig(beam=beam, length_penalty=alpha, length_offset=0.0), notes

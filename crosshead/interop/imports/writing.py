@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from crosshead import __version__
-from crosshead.bundle.card import command_shown, fenced, front_matter, use
+from crosshead.bundle.card import ORIGINAL_CARD, command_shown, fenced, front_matter, use
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import UserError
@@ -61,12 +61,10 @@ def card(name: str, bundle: TextBundle, command: str) -> str:
     sections = [
         front_matter(name, words),
         f"# {name}\n\nA model ({config.model.architecture}) that {words.does}. It was imported, "
-        "not trained, with crosshead. The card of the original model says what it was trained on, "
-        "and under which licence it may be used.",
+        f"not trained, with crosshead. {ORIGINAL_CARD}",
         use(words),
         "## Scores\n\nNone was measured: `crosshead evaluate` does.",
-        f"## Origin\n\n`{origin.name}`, a model of kind {origin.kind}. The SHA-256 of its weights: "
-        f"`{origin.sha256}`.",
+        f"## Origin\n\n{origin}.",
         *([fenced("sh", command_shown(command))] if command else []),
         f"crosshead {__version__}, torch {torch.__version__}, python {platform.python_version()}.",
     ]

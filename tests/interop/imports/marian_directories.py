@@ -1,6 +1,5 @@
 """Small Marian models of Hugging Face, with SentencePiece models learned from real text."""
 
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,28 +9,11 @@ import torch
 from torch import nn
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
-PIECES = 400
+from tests.interop.sentencepieces import learned, marian_vocabulary
+
+__all__ = ["learned", "marian_vocabulary"]
+
 POSITIONS = 64
-
-
-def learned(lines: Sequence[str], pieces: int = PIECES, kind: str = "unigram") -> bytes:
-    """A SentencePiece model as OPUS-MT learns it."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=model, vocab_size=pieces, model_type=kind,
-        minloglevel=2, num_threads=1, hard_vocab_limit=False,
-    )  # fmt: skip
-    return model.getvalue()
-
-
-def marian_vocabulary(*models: bytes, more: Sequence[str] = ()) -> dict[str, int]:
-    """The ids of all pieces as Marian counts them: the end first, padding last."""
-    pieces = ["</s>", "<unk>", *more]
-    for model in models:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        found = [processor.id_to_piece(n) for n in range(processor.vocab_size())]
-        pieces += [piece for piece in found if piece not in {*pieces, "<s>", "</s>", "<unk>"}]
-    return {piece: index for index, piece in enumerate([*pieces, "<pad>"])}
 
 
 def marian_config(vocabulary: int, target: int | None = None, **settings: object) -> MarianConfig:

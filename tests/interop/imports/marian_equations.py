@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.interop.imports.marian_directories import marian_vocabulary
+from tests.interop.sentencepieces import marian_vocabulary
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 

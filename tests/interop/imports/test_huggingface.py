@@ -12,6 +12,7 @@ from transformers import MarianMTModel, MarianTokenizer
 
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.decoding.search import DecodeConfig
+from crosshead.interop.huggingface import foreign_ids
 from crosshead.interop.imports.huggingface import read, recognises
 from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError
 from crosshead.pipelines.translator import Translator
@@ -103,6 +104,58 @@ def test_200_translations_are_those_of_transformers(
     assert len(rows) > 100 and len({row[1] for row in rows}) > 10
 
 
+@pytest.mark.parametrize(
+    ("directory", "penalty"),
+    mostly_slow(
+        itertools.product(["shared", "separate"], [1.0, 0.6]), [("shared", 1.0), ("separate", 0.6)]
+    ),
+    indirect=["directory"],
+)
+def test_the_search_of_the_bundle_is_that_of_transformers(
+    directory: Path, sources: list[str], penalty: float, tmp_path: Path
+) -> None:
+    """With its own beam, length penalty and stopping rule, until a length limit is reached."""
+    copied = Path(shutil.copytree(directory, tmp_path / "copied"))
+    settings = json.loads((copied / "generation_config.json").read_text())
+    settings = {**settings, "length_penalty": penalty, "forced_eos_token_id": None}
+    tokenizer, _ = loaded(copied)
+    settings["bad_words_ids"] = [[settings["pad_token_id"]], [tokenizer.unk_token_id]]
+    (copied / "generation_config.json").write_text(json.dumps(settings))
+    tokenizer, theirs = loaded(copied)
+    bundle = read(copied, "x").bundle
+    lines = [line for line in sources if line.strip() and ">>" not in line and "</s>" not in line]
+    generated = theirs.generate(**tokenizer(lines, return_tensors="pt", padding=True))
+    found = Translator(bundle).translate(lines)
+    end, start = theirs.config.eos_token_id, theirs.config.decoder_start_token_id
+    rows = foreign_ids(bundle.target_tokenizer)
+    pieces = bundle.target_tokenizer.pieces(range(bundle.target_tokenizer.vocab_size))
+    same = cut = 0
+    for [best], ids in zip(found, generated.tolist(), strict=True):
+        wanted = [token for token in ids if token not in (start, end)]
+        if end not in ids or best.pieces[-1] != "</s>":
+            cut += 1  # transformers lets unfinished outputs win at its limit
+            continue
+        ours = [rows[pieces.index(piece)] for piece in best.pieces[:-1]]
+        same += ours == wanted
+    assert same == len(lines) - cut and same > 100
+
+
+@pytest.mark.parametrize(
+    ("early", "stop", "notes"), [(False, "last", 0), ("never", "exact", 0), (True, "full", 1)]
+)
+def test_early_stopping_is_the_rule_that_ends_the_search(
+    shared: Path, tmp_path: Path, early: object, stop: str, notes: int
+) -> None:
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    settings = json.loads((copied / "generation_config.json").read_text())
+    changed = {**settings, "early_stopping": early, "length_penalty": 0.7}
+    (copied / "generation_config.json").write_text(json.dumps(changed))
+    imported = read(copied, "x")
+    decode = imported.bundle.config.decode
+    assert (decode.stop, decode.length_penalty, decode.length_offset) == (stop, 0.7, 0)
+    assert len(imported.notes) == notes
+
+
 def test_a_tag_of_the_vocabulary_is_one_piece_at_the_beginning(shared: Path) -> None:
     tokenizer = read(shared, "x").bundle.source_tokenizer
     assert tokenizer.special == [">>deu<<"]
@@ -116,6 +169,7 @@ def test_the_bundle_knows_its_origin_search_and_languages(shared: Path) -> None:
     assert config.origin is not None and config.origin.name == "opus-mt-en-de"
     assert (config.source_language, config.target_language) == ("en", "de")
     assert config.decode.beam == 4 and config.longest_source == 63
+    assert (config.decode.length_penalty, config.decode.length_offset) == (1, 0)
     assert config.model.dropout == 0.1
 
 

@@ -106,6 +106,19 @@ def test_greedy_translations_are_those_of_the_equations(tmp_path: Path) -> None:
         assert [piece for piece in best.pieces if piece != "</s>"] == pieces
 
 
+def test_a_score_is_the_mean_log_probability_of_the_equations(tmp_path: Path) -> None:
+    """`normalize: 1` divides by the number of tokens, the end included."""
+    bundle, equations = written(tmp_path)
+    rows = foreign(bundle.source_tokenizer)
+    pieces = bundle.target_tokenizer.pieces(range(bundle.target_tokenizer.vocab_size))
+    for line, [best] in zip(LINES, Translator(bundle).translate(LINES), strict=True):
+        source = [rows[n] for n in [*bundle.source_tokenizer.encode(line), EOS]]
+        tokens = [rows[pieces.index(piece)] for piece in best.pieces]
+        values = equations.log_probs(source, tokens[:-1])
+        expected = sum(values[n, token] for n, token in enumerate(tokens)) / len(tokens)
+        assert best.score == pytest.approx(expected, abs=1e-4)
+
+
 def test_words_of_yaml_are_pieces_and_missing_pieces_are_unknown(tmp_path: Path) -> None:
     bundle, _ = written(tmp_path)
     tokenizer = bundle.target_tokenizer
