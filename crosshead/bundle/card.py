@@ -76,6 +76,7 @@ class CardFacts:
     versions: dict[str, str]  # "crosshead", "torch", "python", ... to version
     scores: list[BundleScore] = field(default_factory=list)
     search: str = ""  # the search behind the scored translations: "greedy", "beam 4"
+    licence: str | None = None
     origin: str = ""  # a clause about the imported model that training started from
     skipped: int = 0  # number of updates skipped because their gradients were not finite
 
@@ -83,7 +84,7 @@ class CardFacts:
 def model_card(facts: CardFacts) -> str:
     """Return the card as Markdown with YAML front matter."""
     sections = [
-        front_matter(facts.name, facts.words, facts.scores),
+        front_matter(facts.name, facts.words, facts.scores, licence=facts.licence),
         f"# {facts.name}\n\n{_summary(facts)}",
         use(facts.words),
         f"## Data\n\n{_data(facts)}",
@@ -116,24 +117,36 @@ _ABSOLUTE = re.compile(r"""(?:(?<=^)|(?<=[=,\["']))/[^,"'\]]*[^,"'\]/]/*(?=$|[,"
 `data.source=["/tmp/x"]`)."""
 
 
-def front_matter(name: str, words: Words, scores: Sequence[BundleScore] = ()) -> str:
+def front_matter(
+    name: str,
+    words: Words,
+    scores: Sequence[BundleScore] = (),
+    *,
+    licence: str | None = None,
+    library: str = "crosshead",
+) -> str:
     """Return the YAML front matter of a card.
 
-    It contains languages, task and scores under the keys that model hubs index (`language`,
-    `library_name`, `pipeline_tag`, `tags`, `model-index`). Unknown values are left out.
+    It contains languages, licence, task and scores under the keys that model hubs index
+    (`language`, `license`, `library_name`, `pipeline_tag`, `tags`, `model-index`). Unknown values
+    are left out.
 
     Args:
         name: The name of the model.
         words: The words of its task.
         scores: The scores of the model.
+        licence: The licence of the model, or None.
+        library: The library that loads the model.
     """
     lines = []
     known = [code for code in words.languages if code]
     if known:
         lines += ["language:", *(f"- {_yaml(code)}" for code in known)]
+    if licence:
+        lines.append(f"license: {_yaml(licence)}")
     hub = words.hub_task
     lines += [
-        "library_name: crosshead",
+        f"library_name: {library}",
         f"pipeline_tag: {hub}",
         "tags:",
         f"- {hub}",

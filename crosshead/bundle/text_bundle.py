@@ -63,6 +63,8 @@ class TextBundleConfig(BundleConfig):
     # Language codes such as `en`, if they are known.
     source_language: str | None = None
     target_language: str | None = None
+    # The licence of the model, if it is known.
+    license: str | None = None
     # The languages of a model of several directions: the tag of one stands before each source.
     target_languages: list[str] = Field(default_factory=list)
     # Statistics of the training pairs, to flag odd sources and translations. Older bundles and
@@ -75,7 +77,7 @@ class TextBundleConfig(BundleConfig):
     @model_serializer(mode="wrap")
     def _without_what_is_missing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = handler(self)
-        for key in ("target_languages", "profile", "origin"):
+        for key in ("license", "target_languages", "profile", "origin"):
             if not values[key]:  # so that other bundles are stored as ever
                 del values[key]
         return values

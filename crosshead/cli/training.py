@@ -92,6 +92,15 @@ def train(
             "(default: from the file suffix or --fields).",
         ),
     ] = None,
+    licence: Annotated[
+        str | None,
+        typer.Option(
+            "--license",
+            metavar="TEXT",
+            help="Licence of the model, such as cc-by-4.0, for the bundle and its card (default: "
+            "none, or with --from the licence of that bundle).",
+        ),
+    ] = None,
     text: Annotated[
         Files,
         typer.Option(
@@ -359,6 +368,7 @@ def train(
             "source": source, "target": target, "pairs": pairs,
             "fields": fields.split(",") if fields else None,
             "source_language": source_language, "target_language": target_language,
+            "license": licence,
             "valid_source": valid_source, "valid_target": valid_target, "valid_pairs": valid_pairs,
             "text": text, "valid_text": valid_text, "series": series, "inputs": inputs,
             "images": images, "valid_images": valid_images,

@@ -12,6 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from crosshead import __version__
+from crosshead.bundle.card import front_matter
+from crosshead.bundle.places import CARD
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.bundle.weights import serialized
 from crosshead.data.batching import Example, collate, example_lengths, plan_in_order
@@ -24,6 +27,7 @@ from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, Tolerance
 from crosshead.interop.options import OPTIONS
 from crosshead.interop.verify import longest_output
 from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.pipelines.translator import Translator
 from crosshead.system.files import atomic_write
 from crosshead.vocabulary import EOS, PAD
 
@@ -56,6 +60,7 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
             _weights(model, [foreign_ids(each) for each in _sides(bundle)])
         ),
         **_tokenizer_files(bundle),
+        CARD: _card(bundle).encode(),
     }
     for name, data in files.items():
         atomic_write(directory / name, data)
@@ -215,6 +220,16 @@ def _settings(bundle: TextBundle) -> dict[str, Any]:
         **_control(bundle),
         "forced_eos_token_id": None,
     }
+
+
+def _card(bundle: TextBundle) -> str:
+    """Return the model card: languages, licence and task under the keys that the hub indexes."""
+    config, words = bundle.config, Translator.words(bundle.config)
+    origin = f" It was fine-tuned or imported from {config.origin}." if config.origin else ""
+    return (
+        f"{front_matter('', words, licence=config.license, library='transformers')}\n\n"
+        f"A model that {words.does}, exported with crosshead {__version__}.{origin}\n"
+    )
 
 
 def _tokenizer_files(bundle: TextBundle) -> dict[str, bytes]:

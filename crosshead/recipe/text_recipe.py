@@ -39,5 +39,5 @@ class TextRecipe(TokenRecipe):
 
     changeable: ClassVar[Mapping[str, frozenset[str]]] = {
         **TokenRecipe.changeable,
-        "data": frozenset({"source_language", "target_language"}),
+        "data": frozenset({"source_language", "target_language", "license"}),
     }

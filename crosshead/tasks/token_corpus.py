@@ -47,6 +47,7 @@ class TokenCorpus(Corpus):
             decode=recipe.decode,
             source_language=recipe.data.source_language,
             target_language=recipe.data.target_language,
+            license=recipe.data.license,
             profile=self.profile,
             origin=self.imported_from,
         )

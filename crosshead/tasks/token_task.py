@@ -28,13 +28,14 @@ class TokenTask(Task):
         return f"{'' if stated else 'to '}{size:,}", partial(build_model, model, size, size)
 
     def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
-        """Return the model, the (source) tokenizer and the languages of a bundle."""
+        """Return the model, the (source) tokenizer, the languages and the licence of a bundle."""
         assert isinstance(bundle, TextBundle)
         config, tokenizer = bundle.config, bundle.source_tokenizer
         return {
             "data": {
                 "source_language": config.source_language,
                 "target_language": config.target_language,
+                "license": config.license,
                 **({"directions": "tagged"} if config.target_languages else {}),
             },
             "tokenizer": {

@@ -89,7 +89,7 @@ def _card(name: str, config: BundleConfig, directories: Sequence[Path], command:
     words = TASKS[config.task].pipeline.words(config)
     sources = "\n".join(f"- `{without_place(str(directory))}`" for directory in directories)
     sections = [
-        front_matter(name, words),
+        front_matter(name, words, licence=getattr(config, "license", None)),
         f"# {name}\n\nA model ({config.model.architecture}) that {words.does}. Its weights are the "
         f"mean of the weights of {len(directories)} bundles; their cards name the training data:",
         sources,

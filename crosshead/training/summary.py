@@ -83,6 +83,7 @@ def card_facts(
         },
         scores=scores,
         search=search,
+        licence=getattr(recipe.data, "license", None),
         origin=str(progress.origin or ""),
         skipped=progress.skipped,
     )

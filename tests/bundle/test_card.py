@@ -81,6 +81,10 @@ def test_the_front_matter_is_what_model_hubs_read() -> None:
     assert [m["value"] for m in valid["metrics"]] == [40.0]
 
 
+def test_a_licence_is_a_text_whatever_it_is_called() -> None:
+    assert front_matter(model_card(replace(FACTS, licence="no")))["license"] == "no"
+
+
 def test_what_is_unknown_is_left_out() -> None:
     values = front_matter(model_card(replace(FACTS, scores=[], words=words(None, None))))
     assert values.keys() == {"library_name", "pipeline_tag", "tags"}

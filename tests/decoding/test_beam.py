@@ -169,8 +169,8 @@ def test_improbable_ends_do_not_hide_a_better_hypothesis(stop: Stop) -> None:
     assert found.score > math.log(0.5)  # the score of the empty one
 
 
-@pytest.mark.parametrize(("stop", "written"), [("full", []), ("exact", [3] * 8)])
-def test_only_the_exact_stop_waits_for_what_scores_better_later(
+@pytest.mark.parametrize(("stop", "written"), [("full", []), ("last", [3] * 8), ("exact", [3] * 8)])
+def test_the_full_stop_does_not_wait_for_what_scores_better_later(
     stop: Stop, written: list[int]
 ) -> None:
     toy = long_way_round(first_eos=0.55, limit=9, improbable=1e-4)

@@ -1,10 +1,12 @@
 """transformers computes the same as every model that is exported to it, and imports come back."""
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel
 
 from crosshead.errors import ConfigError
@@ -45,6 +47,15 @@ def test_a_pre_norm_model_with_two_matrices_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model\.norm = pre with model\.tie other than"):
         export(small_bundle({"norm": "pre", "tie": "two-way"}), "huggingface", tmp_path / "out")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_card_has_the_licence_and_the_languages(tmp_path: Path) -> None:
+    bundle = small_bundle()
+    config = bundle.config.model_copy(update={"license": "cc-by-4.0"})
+    HUGGINGFACE.write(dataclasses.replace(bundle, config=config), "float32", tmp_path)
+    front = yaml.safe_load((tmp_path / "README.md").read_text().split("---\n")[1])
+    assert (front["license"], front["language"]) == ("cc-by-4.0", ["en", "de"])
+    assert front["library_name"] == "transformers"
 
 
 def test_the_search_settings_are_the_defaults_of_generate(tmp_path: Path) -> None:

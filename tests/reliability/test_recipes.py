@@ -59,6 +59,7 @@ IMPOSSIBLE = [
     Mutation("data", {"pairs": ["a.jsonl"], "fields": []}, ("fields",)),
     Mutation("data", {"valid_pairs": ["a.jsonl.gz"]}, ("fields",)),
     Mutation("data", {"source_language": "not a language"}, ("source_language",)),
+    Mutation("data", {"license": "two\nlines"}, ("license",)),
     Mutation("data", {"target_language": ""}, ("target_language",)),
     Mutation("tokenizer", {"joint": False}, ("tie", "joint")),
     Mutation("tokenizer", {"kind": "words", "sampling": 0.1}, ("sampling",)),

@@ -127,6 +127,16 @@ def test_languages_reach_the_bundle_and_its_card(text: Path, tmp_path: Path) -> 
     assert (tuned.data.source_language, tuned.data.target_language) == ("en", "de")
 
 
+def test_the_licence_reaches_the_bundle_and_its_card_and_stays(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(recipe_for(text, "max_updates=1", "license=cc-by: 4.0"), out)
+    assert load_bundle(out).config.license == "cc-by: 4.0"
+    card = (out / "README.md").read_text()
+    assert yaml.safe_load(card.split("---\n")[1])["license"] == "cc-by: 4.0"
+    assert tuning_recipe(text, out).data.license == "cc-by: 4.0"
+    assert tuning_recipe(text, out, "license=mit").data.license == "mit"
+
+
 def test_languages_are_taken_from_suffixes_and_said(text: Path, tmp_path: Path) -> None:
     for name in ("en", "de"):
         (tmp_path / f"train.{name}").write_bytes((text / name).read_bytes())

@@ -147,6 +147,17 @@ class DataConfig(DataSection):
     target_language: str | None = None
     """The language code of the targets, as for `source_language`."""
 
+    license: str | None = Field(default=None, min_length=1, max_length=200)
+    """The licence of the model, such as `cc-by-4.0`, for the bundle and its card. Unset: the card
+    names none, or in fine-tuning the licence of the bundle."""
+
+    @field_validator("license")
+    @classmethod
+    def _is_a_line(cls, text: str | None) -> str | None:
+        if text is not None and not (text.isprintable() and text.strip()):
+            raise ValueError(f"expected one line of text such as cc-by-4.0, found {text!r}")
+        return text
+
     @field_validator("source_language", "target_language")
     @classmethod
     def _is_code(cls, code: str | None) -> str | None:

@@ -59,7 +59,7 @@ def card(name: str, bundle: TextBundle, command: str) -> str:
     assert origin is not None
     words = Translator.words(config)
     sections = [
-        front_matter(name, words),
+        front_matter(name, words, licence=config.license),
         f"# {name}\n\nA model ({config.model.architecture}) that {words.does}. It was imported, "
         f"not trained, with crosshead. {ORIGINAL_CARD}",
         use(words),
