@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.models.base import Model
 
 
@@ -28,6 +29,11 @@ class Bundle(ABC):
     def longest_input(self) -> int:
         """The number of positions of the longest input in training, or 0 if it is unknown."""
         return 0
+
+    @property
+    def origin(self) -> ImportOrigin | None:
+        """The origin of the model if it was imported or tuned from an imported one, or None."""
+        return None
 
     @classmethod
     @abstractmethod

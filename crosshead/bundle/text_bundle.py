@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from crosshead.bundle.base import Bundle
-from crosshead.bundle.card import inline_code
 from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.bundle.places import CONFIG
-from crosshead.config import MOST_TOKENS, MOST_VOCABULARY, Config
+from crosshead.config import MOST_TOKENS, MOST_VOCABULARY
 from crosshead.data.text.pieces import CONTROL
 from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.tokenizers import (
@@ -26,24 +26,6 @@ from crosshead.errors import DamagedBundle
 from crosshead.models.base import Model, TokenModel
 from crosshead.models.registry import AnyTokenConfig, build_model
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
-
-
-class ImportOrigin(Config):
-    """The origin of an imported model, which a model that is fine-tuned from it keeps."""
-
-    # The kind of model that was imported, such as `huggingface`.
-    kind: str
-    # The name of its directory, without the folders above.
-    name: str
-    # The SHA-256 of the file of its weights.
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-
-    def __str__(self) -> str:
-        """Return the origin as a clause of a model card."""
-        return (
-            f"{inline_code(self.name)}, a model of kind {self.kind} (SHA-256 of its weights: "
-            f"`{self.sha256}`)"
-        )
 
 
 class TextBundleConfig(BundleConfig):
@@ -95,6 +77,11 @@ class TextBundle(Bundle):
 
     config_type: ClassVar[type[BundleConfig]] = TextBundleConfig
     own_files: ClassVar[tuple[str, ...]] = tuple(TOKENIZER_FILES)
+
+    @property
+    def origin(self) -> ImportOrigin | None:
+        """The origin of the model if it was imported or tuned from an imported one, or None."""
+        return self.config.origin
 
     @property
     def longest_input(self) -> int:

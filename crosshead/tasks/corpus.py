@@ -12,6 +12,7 @@ import torch
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.data.batching import Plan
 from crosshead.models.base import Model
 
@@ -119,6 +120,14 @@ class Corpus(ABC):
         Args:
             recipe: The settings of the run.
         """
+
+    def with_origin(self, origin: ImportOrigin | None) -> Self:
+        """Return the same data for a model that is tuned from an imported one.
+
+        Args:
+            origin: The origin, which the bundle names if its kind can; None if there is none.
+        """
+        return self
 
     @abstractmethod
     def sha256(self) -> str:

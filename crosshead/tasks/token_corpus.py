@@ -1,13 +1,14 @@
 """The base of corpora of tokens: tokenizers and bundle configuration."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.text_bundle import ImportOrigin, TextBundle, TextBundleConfig
+from crosshead.bundle.origin import ImportOrigin
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, save_tokenizers
 from crosshead.models.base import Model
@@ -29,6 +30,14 @@ class TokenCorpus(Corpus):
     """The origin of the imported model that training starts from, or None."""
 
     kind: ClassVar[type[Bundle]] = TextBundle
+
+    def with_origin(self, origin: ImportOrigin | None) -> Self:
+        """Return the same data for a model that is tuned from an imported one.
+
+        Args:
+            origin: The origin, which the bundle names; None if there is none.
+        """
+        return replace(self, imported_from=origin)
 
     @property
     def profile(self) -> TextProfile | None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from crosshead.bundle.text_bundle import ImportOrigin
+from crosshead.bundle.origin import ImportOrigin
 
 
 @dataclass

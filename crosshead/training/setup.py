@@ -1,6 +1,5 @@
 """Preparation of a new run, and of a worker process beside the main process."""
 
-import dataclasses
 import json
 import time
 from dataclasses import dataclass
@@ -8,8 +7,8 @@ from pathlib import Path
 
 import torch
 
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.bundle.places import CHECKPOINTS
-from crosshead.bundle.text_bundle import ImportOrigin, TextBundle
 from crosshead.bundle.weights import check_storable, weights_of
 from crosshead.errors import UserError
 from crosshead.models.base import Model
@@ -18,7 +17,6 @@ from crosshead.system.progress import Silent, counted
 from crosshead.tasks.base import Speed, Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.registry import load_bundle, task_of
-from crosshead.tasks.token_corpus import TokenCorpus
 from crosshead.training.activations import Measurement
 from crosshead.training.budget import STOPPED, End, EndKind
 from crosshead.training.checkpoint import (
@@ -110,7 +108,7 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     if base is not None:
         setup.optimizer.set_weights(weights_of(base.model))
         setup.progress.validated, setup.progress.tuned = -1, True
-        set_origin(setup, base.config.origin if isinstance(base, TextBundle) else None)
+        set_origin(setup, base.origin)
     progress = setup.progress
     progress.stated = stated
     progress.longest_input = max(
@@ -203,13 +201,10 @@ def set_origin(setup: Setup, origin: ImportOrigin | None) -> None:
 
     Args:
         setup: The run.
-        origin: The origin of an imported model; None changes nothing.
+        origin: The origin of an imported model, or None.
     """
-    if origin is None:
-        return
-    assert isinstance(setup.corpus, TokenCorpus)
     setup.progress.origin = origin
-    setup.corpus = dataclasses.replace(setup.corpus, imported_from=origin)
+    setup.corpus = setup.corpus.with_origin(origin)
 
 
 def machine_of(recipe: Recipe, context: Context) -> Machine:

@@ -183,7 +183,7 @@ def hostile_states(good: str) -> list[str]:
         {**progress, key: value}
         for key in progress
         for value in ("x", None, [[]], {}, float("nan"), -1e400, "9" * 5000)
-        if not (key in ("best_score", "best_alone") and value is None)
+        if not (key in ("best_score", "best_alone", "origin") and value is None)
         and not (isinstance(progress[key], str) and isinstance(value, str))
         and not (isinstance(progress[key], float) and isinstance(value, float))
     ]  # fmt: skip

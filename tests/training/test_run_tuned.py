@@ -7,7 +7,7 @@ import pytest
 
 import crosshead
 from crosshead.bundle.io import save_bundle
-from crosshead.bundle.text_bundle import ImportOrigin
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.errors import BundleError, ConfigError
 from crosshead.tasks.registry import load_bundle
 from crosshead.training.run import train

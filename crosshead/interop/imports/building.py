@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from crosshead.bundle.text_bundle import ImportOrigin, TextBundle, TextBundleConfig
+from crosshead.bundle.origin import ImportOrigin
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import assign_weights, build_without_memory
 from crosshead.data.text.imported import ForeignVocabulary, ImportedTokenizer
 from crosshead.decoding.search import DecodeConfig

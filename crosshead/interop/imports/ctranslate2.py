@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from crosshead.attention.positions import Pairing, Rate, sinusoidal
-from crosshead.bundle.text_bundle import ImportOrigin
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.data.text.imported import ForeignVocabulary
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from crosshead.attention.positions import Rate, sinusoidal
-from crosshead.bundle.text_bundle import ImportOrigin
+from crosshead.bundle.origin import ImportOrigin
 from crosshead.config import MOST_POSITIONS, Config, validate
 from crosshead.data.parallel.languages import language_code
 from crosshead.data.text.imported import ForeignVocabulary
