@@ -61,9 +61,8 @@ class DecodeConfig(Config):
     """The rule that ends beam search of a sentence. "full": as many hypotheses have finished as the
     beam holds, and no unfinished one scores better at its present length. "last": the same, but no
     unfinished one scores better than any of the best that the beam holds (the default of Hugging
-    Face). "exact": no unfinished
-    hypothesis can score better any more, which takes more steps. Without a length penalty all
-    rules find the same."""
+    Face). "exact": no unfinished hypothesis can score better any more, which takes more steps.
+    Without a length penalty all rules find the same."""
     max_extra: int = Field(default=50, ge=0, le=1000)
     """The longest output has this many tokens more than the source, including the end token."""
     sample: bool = False
