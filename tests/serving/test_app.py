@@ -68,6 +68,15 @@ def test_too_many_requests_a_minute_are_told_when_to_come_back(directory: Direct
     assert 1 <= int(found[2].headers["Retry-After"]) <= 30
 
 
+def test_a_proxy_on_this_machine_names_the_address_that_is_limited(directory: Directory) -> None:
+    with running(directory, per_minute=1) as client:
+        found = [
+            client.post("/detect", {"q": "A dog"}, {"X-Forwarded-For": address}).status
+            for address in ("192.0.2.1", "192.0.2.2", "192.0.2.1")
+        ]
+    assert found == [200, 200, 429]
+
+
 def test_a_full_queue_gives_503_and_a_deadline_too(directory: Directory) -> None:
     with running(directory, Settings(seconds=0.0)) as client:
         late = client.post("/translate", PAIR | {"q": "A dog."})
