@@ -9,6 +9,7 @@ from crosshead.decoding.beam import BeamRules
 from crosshead.errors import UserError
 from crosshead.pipelines.translator import Translator
 from crosshead.serving.engine import Engine
+from crosshead.serving.model_engine import ModelEngine
 from crosshead.tasks.loading import load_as
 
 _NAMED = re.compile(r"([A-Za-z]{2,3}(?:-[A-Za-z]{2,8})?)-([A-Za-z]{2,3}(?:-[A-Za-z]{2,8})?)=(.+)")
@@ -49,7 +50,7 @@ class Route:
             stop = decode.stop if beam > 1 else "full"
             rules = BeamRules(beam, decode.length_penalty, stop, decode.length_offset)
             model, specials = self.translator.model, self.translator.bundle.specials
-            self.engines[beam] = Engine(model, specials, rules, self.translator.device)
+            self.engines[beam] = ModelEngine(model, specials, rules, self.translator.device)
         return self.engines[beam]
 
     def limit(self, ids: Sequence[int]) -> int:

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from crosshead.decoding.beam import RunningBatch
 from crosshead.decoding.candidates import Hypothesis
-from crosshead.decoding.protocol import JoinableState
-from crosshead.serving.engine import Engine
+from crosshead.serving.engine import Batch, Engine, Query
 from crosshead.serving.fair_queue import FairQueue
 
 _logger = logging.getLogger(__name__)
@@ -70,7 +68,7 @@ class Sentence:
     @property
     def cost(self) -> float:
         """The work that it takes: its tokens, for as many rows as the search has."""
-        return (len(self.ids) + 1.0) * self.engine.rules.beam
+        return (len(self.ids) + 1.0) * self.engine.beam
 
 
 @dataclass
@@ -95,7 +93,7 @@ class _Batch:
     """A running batch: the sentences in it by number, and those that join at its next step."""
 
     engine: Engine
-    running: RunningBatch[JoinableState]
+    running: Batch
     sentences: dict[int, Sentence] = field(default_factory=dict)
     joining: list[Sentence] = field(default_factory=list)
 
@@ -110,7 +108,7 @@ class _Batch:
             return 0.0
         source = max(len(each.ids) + 1 for each in every)
         target = max(each.limit for each in every)
-        return self.engine.size.bytes(len(every), self.engine.rules.beam, source, target)
+        return self.engine.bytes(len(every), source, target)
 
 
 class Scheduler:
@@ -261,24 +259,24 @@ class Scheduler:
         if batch.joining:
             self._join(batch)
         if len(batch.running):
-            stepped = batch.engine.model.step(batch.running.state, batch.running.last)
-            self._finish(batch, batch.running.take(stepped))
+            self._finish(batch, batch.running.step())
         with self._changed:
             self.steps += 1
             self._busy += (time.monotonic() - now) / len(self._threads)
 
     def _join(self, batch: _Batch) -> None:
-        """Encode sentences, take their first step, and add them to the running batch."""
+        """Add the sentences that wait to join."""
         new = batch.joining
         with self._changed:
             numbers = range(self._number, self._number + len(new))
             self._number += len(new)
         batch.sentences.update(zip(numbers, new, strict=True))
         batch.joining = []
-        stepped = batch.engine.first_step([each.ids for each in new])
-        limits = torch.tensor([each.limit for each in new])
-        wanted = [each.wanted for each in new]
-        self._finish(batch, batch.running.add(stepped, limits, numbers, wanted))
+        queries = [
+            Query(number, each.ids, each.limit, each.wanted)
+            for number, each in zip(numbers, new, strict=True)
+        ]
+        self._finish(batch, batch.running.add(queries))
 
     def _finish(self, batch: _Batch, results: Mapping[int, Result]) -> None:
         """Take sentences out of the batch, and answer them."""

@@ -41,7 +41,7 @@ def test_a_larger_number_of_hypotheses_has_a_larger_beam() -> None:
     [route] = load(str(BUNDLE)).routes.values()
     beam = route.translator.bundle.config.decode.beam
     assert route.engine(1) is route.engine(beam)
-    assert route.engine(beam + 3).rules.beam == beam + 3
+    assert route.engine(beam + 3).beam == beam + 3
 
 
 def test_two_bundles_of_one_pair_are_refused(tmp_path: Path) -> None:

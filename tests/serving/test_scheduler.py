@@ -10,7 +10,7 @@ import torch
 from crosshead.decoding.beam import beam_search
 from crosshead.decoding.candidates import Hypothesis
 from crosshead.models.transformer import Transformer
-from crosshead.serving.engine import Engine
+from crosshead.serving.model_engine import ModelEngine
 from crosshead.serving.scheduler import (
     Failed,
     Late,
@@ -21,7 +21,7 @@ from crosshead.serving.scheduler import (
     Sentence,
 )
 from tests.models.small_transformers import TINY, model_of, tokens
-from tests.serving.test_engine import engine_of
+from tests.serving.test_model_engine import engine_of
 
 MODEL = model_of(TINY)
 
@@ -34,7 +34,7 @@ class Mailbox:
         self.order: list[int] = []
         self._changed = threading.Condition()
 
-    def sentence(self, engine: Engine, number: int, seconds: float = 60.0) -> Sentence:
+    def sentence(self, engine: ModelEngine, number: int, seconds: float = 60.0) -> Sentence:
         ids = tokens(1 + number % 7, seed=number).tolist()
 
         def done(result: Result) -> None:
@@ -62,7 +62,7 @@ class Gate(Transformer):
 
 
 @pytest.fixture
-def gated() -> Iterator[tuple[Engine, threading.Event]]:
+def gated() -> Iterator[tuple[ModelEngine, threading.Event]]:
     model = Gate(TINY, 23, 23).double().eval().requires_grad_(False)
     model.gate = threading.Event()
     model.gate.set()
@@ -103,10 +103,10 @@ def test_each_sentence_gets_what_it_gets_alone(workers: int) -> None:
 
 
 def test_a_budget_of_memory_holds_back_what_does_not_fit(
-    gated: tuple[Engine, threading.Event],
+    gated: tuple[ModelEngine, threading.Event],
 ) -> None:
     engine, gate = gated
-    one = engine.size.bytes(1, 2, 8, 8)
+    one = engine.bytes(1, 8, 8)
     scheduler, mailbox = Scheduler(limits=Limits(memory=3.5 * one)), Mailbox()
     scheduler.submit("a", [mailbox.sentence(engine, 6 + 7 * n) for n in range(8)])
     until(lambda: scheduler.running > 0)
@@ -135,7 +135,7 @@ def test_a_book_does_not_hold_up_a_sentence() -> None:
 
 
 def test_a_full_queue_refuses_and_says_when_to_try_again(
-    gated: tuple[Engine, threading.Event],
+    gated: tuple[ModelEngine, threading.Event],
 ) -> None:
     engine, gate = gated
     limits = Limits(sentences=1, waiting=6, waiting_each=4)
@@ -155,7 +155,7 @@ def test_a_full_queue_refuses_and_says_when_to_try_again(
 
 
 def test_who_withdraws_is_removed_before_the_next_step(
-    gated: tuple[Engine, threading.Event],
+    gated: tuple[ModelEngine, threading.Event],
 ) -> None:
     engine, gate = gated
     scheduler, mailbox = Scheduler(), Mailbox()
@@ -172,7 +172,7 @@ def test_who_withdraws_is_removed_before_the_next_step(
 
 
 def test_a_deadline_passes_in_the_queue_and_in_the_batch(
-    gated: tuple[Engine, threading.Event],
+    gated: tuple[ModelEngine, threading.Event],
 ) -> None:
     engine, gate = gated
     scheduler, mailbox = Scheduler(limits=Limits(sentences=1)), Mailbox()

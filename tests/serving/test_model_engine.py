@@ -3,7 +3,8 @@ import torch
 
 from crosshead.decoding.beam import BeamRules
 from crosshead.models.base import SequenceModel
-from crosshead.serving.engine import Engine
+from crosshead.serving.engine import Query
+from crosshead.serving.model_engine import ModelEngine
 from tests.models.decodable import SOURCES, specials
 from tests.models.small_recurrents import KINDS
 from tests.models.small_recurrents import model_of as recurrent_of
@@ -15,8 +16,8 @@ MODELS: dict[str, SequenceModel] = {
 }
 
 
-def engine_of(model: SequenceModel, beam: int = 2) -> Engine:
-    return Engine(model, specials(model.config), BeamRules(beam, 0.6), torch.device("cpu"))
+def engine_of(model: SequenceModel, beam: int = 2) -> ModelEngine:
+    return ModelEngine(model, specials(model.config), BeamRules(beam, 0.6), torch.device("cpu"))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -25,6 +26,6 @@ def test_the_measured_size_is_that_of_a_real_batch(name: str) -> None:
     engine = engine_of(MODELS[name])
     batch = engine.batch()
     ids = [each.tolist() for each in SOURCES]
-    batch.add(engine.first_step(ids), torch.tensor([16, 16, 16]), range(3), [1, 1, 1])
+    batch.add([Query(number, each, 16, 1) for number, each in enumerate(ids)])
     longest = max(map(len, ids)) + 1
-    assert batch.state.nbytes == pytest.approx(engine.size.bytes(3, 2, longest, 16), rel=0.02)
+    assert batch.running.state.nbytes == pytest.approx(engine.bytes(3, longest, 16), rel=0.02)

@@ -1,0 +1,156 @@
+"""The engine of crosshead's own models, and the memory that its batches take."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from crosshead.data.batching import collate
+from crosshead.decoding.beam import BeamRules, RunningBatch
+from crosshead.decoding.beams import Finished
+from crosshead.decoding.candidates import Specials
+from crosshead.decoding.protocol import Decodable, JoinableState
+from crosshead.serving.engine import Query
+from crosshead.vocabulary import BOS
+
+_SHORT, _LONG = 8, 24
+"""Lengths of the sources, in tokens, by which a state is measured."""
+_ROOM = 16
+"""The positions for which a new key-value cache has room."""
+
+
+@dataclass(frozen=True)
+class StateSize:
+    """The memory of a state in bytes, as a sum of four parts.
+
+    Attributes:
+        sentence: Bytes of each sentence.
+        source: Bytes of each source position of each sentence, padding counted.
+        row: Bytes of each row.
+        target: Bytes of each target position of each row, padding counted.
+    """
+
+    sentence: float
+    source: float
+    row: float
+    target: float
+
+    def bytes(self, sentences: int, rows: int, source: int, target: int) -> float:
+        """Return the size of a state.
+
+        Args:
+            sentences: Number of sentences.
+            rows: Number of rows of each sentence.
+            source: Length of the longest source.
+            target: Length of the longest target.
+        """
+        each = self.sentence + self.source * source + rows * (self.row + self.target * target)
+        return sentences * each
+
+
+class ModelEngine:
+    """A model with the rules of one search. Sentences join and leave its batches at every step.
+
+    Args:
+        model: The model, whose states are `JoinableState`.
+        specials: The special tokens.
+        rules: The settings of the search.
+        device: The device of the model.
+    """
+
+    def __init__(
+        self,
+        model: Decodable[JoinableState],
+        specials: Specials,
+        rules: BeamRules,
+        device: torch.device,
+    ) -> None:
+        self.model, self.specials, self.rules, self.device = model, specials, rules, device
+        self.size = self._measured()
+
+    @property
+    def beam(self) -> int:
+        """The number of hypotheses of the search."""
+        return self.rules.beam
+
+    def batch(self) -> "ModelBatch":
+        """Return a batch without sentences."""
+        return ModelBatch(self)
+
+    def bytes(self, sentences: int, source: int, target: int) -> float:
+        """Return the memory of a batch.
+
+        Args:
+            sentences: Number of sentences.
+            source: Length of the longest source.
+            target: Length of the longest target.
+        """
+        return self.size.bytes(sentences, self.beam, source, target)
+
+    def sources(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Return sources as padded token ids, "B S".
+
+        Args:
+            ids: The ids of each source, without eos.
+        """
+        return collate([(each, ()) for each in ids], range(len(ids))).source.to(self.device)
+
+    @torch.inference_mode()
+    def _measured(self) -> StateSize:
+        """Measure states of two source lengths, before and after the growth of their caches."""
+        short, long = (
+            self.model.start(self.sources([[BOS] * (length - 1)])) for length in (_SHORT, _LONG)
+        )
+        source = (long.nbytes - short.nbytes) / (_LONG - _SHORT)
+        fed = torch.full((1, 1), self.specials.start, device=self.device)
+        _, state = self.model.step(short, fed)
+        first = state.nbytes
+        row = state.select(torch.zeros(2, dtype=torch.long, device=self.device)).nbytes - first
+        for _ in range(_ROOM):
+            _, state = self.model.step(state, fed)
+        target = (state.nbytes - first) / _ROOM
+        sentence = first - row - source * _SHORT
+        return StateSize(sentence, source, row - target * _ROOM, target)
+
+
+class ModelBatch:
+    """A running beam search of a model.
+
+    Args:
+        engine: The engine.
+    """
+
+    def __init__(self, engine: ModelEngine) -> None:
+        self.engine = engine
+        self.running = RunningBatch(engine.model, engine.specials, engine.rules)
+
+    def __len__(self) -> int:
+        return len(self.running)
+
+    def add(self, queries: Sequence[Query]) -> Finished:
+        """Encode sentences, take their first step, and add them to the search.
+
+        Args:
+            queries: The sentences.
+        """
+        engine = self.engine
+        sources = engine.sources([each.ids for each in queries])
+        start = torch.full((len(queries), 1), engine.specials.start, device=engine.device)
+        return self.running.add(
+            engine.model.step(engine.model.start(sources), start),
+            torch.tensor([each.limit for each in queries]),
+            [each.number for each in queries],
+            [each.wanted for each in queries],
+        )
+
+    def step(self) -> Finished:
+        """Extend every hypothesis by one token."""
+        return self.running.take(self.engine.model.step(self.running.state, self.running.last))
+
+    def drop(self, numbers: Sequence[int]) -> None:
+        """Remove sentences.
+
+        Args:
+            numbers: Their numbers.
+        """
+        self.running.drop(numbers)
