@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -23,12 +24,16 @@ class AttentionWeights:
     In cross-attention the queries are target pieces: row t belongs to the position that predicts
     piece t. Keys are the source pieces. Both end with the end of the sentence. In self-attention
     queries and keys are the pieces that the model reads.
+
+    If the keys are the patches of an image, row by row, `pixels` is the image as the model reads
+    it, "H W C", `uint8`; otherwise it is None.
     """
 
     kind: AttentionKind
     queries: list[str]
     keys: list[str]
     weights: Float[Tensor, "L H Q K"]
+    pixels: np.ndarray | None = None
 
 
 def attention_weights(
@@ -71,7 +76,8 @@ def attention_weights(
     layers = [
         _joined(recorded[names[module]], len(read.keys)) for module in model.attentions()[chosen]
     ]
-    return AttentionWeights(chosen, read.queries, read.keys, torch.stack(layers).float().cpu())
+    weights = torch.stack(layers).float().cpu()
+    return AttentionWeights(chosen, read.queries, read.keys, weights, read.pixels)
 
 
 def _joined(calls: list[Tensor], keys: int) -> Float[Tensor, "H Q K"]:

@@ -16,15 +16,19 @@ from crosshead.data.text.tokenizers import Tokenizer, token_ids
 from crosshead.errors import ConfigError, DataError
 from crosshead.inspection.drawing import check_picture, save
 from crosshead.inspection.labels import labels_of
+from crosshead.inspection.picture_maps import (
+    PICTURE_SIZE,
+    SCALE,
+    check_maps,
+    overlay,
+    with_largest,
+)
 from crosshead.inspection.record import check_numbered, record_attention
 from crosshead.pipelines.captioner import ImageCaptioner, ImageLike
 from crosshead.system.plotting import drawing, new_figure
 
-MOST_MAPS = 400
-"""The largest number of maps in a picture."""
-
-_ACROSS, _INCHES = 10, 1.35
-"""The largest number of pictures in a row, and the size of one in inches."""
+_ACROSS = 10
+"""The largest number of pictures in a row."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,8 @@ def draw_word_maps(
 ) -> Any:
     """Draw images with one heat map per word; every caption begins a new row.
 
-    The strongest patch of each map is drawn in full colour.
+    Every map has its own scale: dark is 0, bright is its largest weight, which stands behind the
+    word.
 
     Args:
         found: The results of `word_maps`.
@@ -218,13 +223,10 @@ def draw_word_maps(
     if path is not None:
         check_picture(Path(path))
     total = sum(1 + len(each.words) for each in found)
-    if not 0 < total <= MOST_MAPS:
-        raise DataError(
-            f"{total:,} maps cannot be drawn on one sheet (1 to {MOST_MAPS}); give fewer images"
-        )
+    check_maps(total, "give fewer images")
     across = min(_ACROSS, max(1 + len(each.words) for each in found))
     rows = [-(-len(each.words) // (across - 1)) for each in found]
-    figure = new_figure(figsize=(across * _INCHES, sum(rows) * (_INCHES + 0.22) + 0.3))
+    figure = new_figure(figsize=(across * PICTURE_SIZE, sum(rows) * (PICTURE_SIZE + 0.22) + 0.5))
     cells = figure.subplots(sum(rows), across, squeeze=False)
     for axes in cells.flat:
         axes.set_axis_off()
@@ -236,30 +238,16 @@ def draw_word_maps(
         for number, weights in enumerate(each.of(layer, head)):
             row, column = divmod(number, across - 1)
             axes = cells[first + row, 1 + column]
-            _draw_map(axes, each.pixels, weights.numpy())
-            axes.set_title(next(words), fontsize=9, pad=2, **labels.options)
+            overlay(axes, each.pixels, weights.numpy())
+            title = with_largest(next(words), weights.numpy())
+            axes.set_title(title, fontsize=9, pad=2, **labels.options)
         first += height
     which = [
         f"{noun} {number}" if number else f"mean over {noun}s"
         for noun, number in (("layer", layer), ("head", head))
     ]
-    figure.suptitle(f"Cross-attention of each word to the patches: {', '.join(which)}", fontsize=9)
+    title = f"Cross-attention of each word to the patches: {', '.join(which)}"
+    figure.suptitle(f"{title}\n{SCALE}", fontsize=9)
     if path is not None:
         save(Path(path), figure)
     return figure
-
-
-def _draw_map(axes: Any, pixels: np.ndarray, weights: np.ndarray) -> None:
-    """Draw an image in grey, and the weights of its patches over it."""
-    height, width = pixels.shape[:2]
-    grey = pixels.mean(axis=-1)
-    axes.imshow(grey, cmap="gray", vmin=0, vmax=255)
-    axes.imshow(
-        weights,
-        cmap="inferno",
-        vmin=0,
-        vmax=max(float(weights.max()), 1e-9),
-        alpha=0.65,
-        interpolation="nearest",
-        extent=(-0.5, width - 0.5, height - 0.5, -0.5),
-    )

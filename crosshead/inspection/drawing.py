@@ -1,15 +1,24 @@
 """Draw attention weights: a grid of all heads, one large head, or maps over a picture."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from crosshead.errors import ConfigError, DataError
 from crosshead.inspection.attention_weights import AttentionWeights
 from crosshead.inspection.image_attention import ImageAttention
 from crosshead.inspection.labels import Labels, labels_of
+from crosshead.inspection.picture_maps import (
+    PICTURE_SIZE,
+    SCALE,
+    draw_maps,
+    overlay,
+    with_largest,
+)
 from crosshead.inspection.record import NAMES, check_numbered
 from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
@@ -34,9 +43,6 @@ COUNTED = (
 _GAP = 0.1
 """Inches above the title of a grid, and between the labels of its pieces and its axis title."""
 
-PICTURE_SIZE = 1.5
-"""Inches of a picture with a map."""
-
 UNSEEN, LEGEND = "#e6e6e6", "weight (grey: 0)"
 """The colour of weights that are exactly zero, as behind a mask, and the label of the colour
 bar."""
@@ -57,6 +63,9 @@ def draw_attention(
     shown as U+2423. If a grid is too large for labels, its pieces are counted, and the picture says
     so.
 
+    If the keys are the patches of an image, the picture shows the image instead, with a map over it
+    for each head and query. If the queries are patches, too, the map of a head is their mean.
+
     Args:
         found: The result of `attention_weights`.
         layer: The layer, counted from 1. By default all layers.
@@ -68,12 +77,17 @@ def draw_attention(
 
     Raises:
         ConfigError: If there is no such layer or head, or the path has another suffix.
-        DataError: If a side has more than `MOST_DRAWN` pieces.
+        DataError: If a side has more than `MOST_DRAWN` pieces, or there are too many maps.
         UserError: If matplotlib is missing or fails, or the file cannot be written.
     """
     if path is not None:
         check_picture(Path(path))
     chosen = _chosen(found, layer, head)
+    if found.pixels is not None:
+        figure = _draw_over_image(found, found.pixels, chosen)
+        if path is not None:
+            save(Path(path), figure)
+        return figure
     for side, pieces in (("queries", found.queries), ("keys", found.keys)):
         if len(pieces) > MOST_DRAWN:
             raise DataError(
@@ -137,25 +151,15 @@ def draw_image_attention(
     for place, (each, other) in enumerate(cells):
         cell = axes[place // columns, 1 + place % columns]
         weights = maps[each - 1, other - 1].numpy()
-        _overlay(cell, found.pixels, weights)
+        overlay(cell, found.pixels, weights)
         title = f"up to layer {each}" if rollout else f"layer {each}, head {other}"
-        cell.set_title(f"{title} ({weights.max():.2f})", fontsize=8)
+        cell.set_title(with_largest(title, weights), fontsize=8)
     kind = "Attention rollout" if rollout else "Attention of each head"
     best = ", ".join(f"{name} {share:.2f}" for name, share in found.best[:3])
-    figure.suptitle(f"{kind} (largest weight, the brightest colour)\n{best}", fontsize=9)
+    figure.suptitle(f"{kind}: {best}\n{SCALE}", fontsize=9)
     if path is not None:
         save(Path(path), figure)
     return figure
-
-
-def _overlay(axes: Any, pixels: np.ndarray, weights: np.ndarray) -> None:
-    """Draw a map over a grey picture."""
-    height, width = pixels.shape[:2]
-    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
-    # The picture has little contrast, because its bright parts would look like large weights.
-    axes.imshow(pixels.mean(axis=2), cmap="gray", vmin=-150, vmax=405, extent=extent)
-    style = {"cmap": "inferno", "vmin": 0, "alpha": 0.65, "interpolation": "nearest"}
-    axes.imshow(weights, extent=extent, **style)
 
 
 def check_picture(path: Path) -> None:
@@ -186,6 +190,20 @@ def _chosen(found: AttentionWeights, layer: int | None, head: int | None) -> lis
         for each in ([layer] if layer else range(1, layers + 1))
         for other in ([head] if head else range(1, heads + 1))
     ]
+
+
+def _draw_over_image(
+    found: AttentionWeights, pixels: np.ndarray, chosen: list[tuple[int, int]]
+) -> Any:
+    """Draw the weights of the patches of an image over it, for each head and query."""
+    weights = torch.stack([found.weights[layer - 1, head - 1] for layer, head in chosen])
+    queries = found.queries
+    if queries == found.keys:
+        weights, queries = weights.mean(dim=1, keepdim=True), ["mean of all patches"]
+    rows = math.isqrt(len(found.keys))
+    maps = weights.unflatten(-1, (rows, rows))
+    names = [f"layer {layer}, head {head}" for layer, head in chosen]
+    return draw_maps(pixels, maps, names, queries, NAMES[found.kind].capitalize())
 
 
 def _draw_one(found: AttentionWeights, layer: int, head: int) -> Any:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,6 +26,8 @@ class AttentionInputs(NamedTuple):
     inputs: tuple[Tensor, ...]
     queries: list[str]
     keys: list[str]
+    pixels: np.ndarray | None = None
+    """The image whose patches are the keys, "H W C"; None if the keys are no patches."""
 
 
 class Pipeline(ABC):

@@ -218,12 +218,12 @@ class ImageCaptioner(Pipeline):
         inputs = images.to(self.device), batch.target_input.to(self.device)
         patches = patch_names(self.rows)
         if kind == "encoder":
-            return AttentionInputs(inputs, patches, patches)
+            return AttentionInputs(inputs, patches, patches, pixels)
         pieces = bundle.target_tokenizer.pieces
         if kind == "decoder":
             read = pieces([bundle.specials.start, *ids])
             return AttentionInputs(inputs, read, read)
-        return AttentionInputs(inputs, pieces([*ids, EOS]), patches)
+        return AttentionInputs(inputs, pieces([*ids, EOS]), patches, pixels)
 
     @classmethod
     def words(cls, config: ImageTextBundleConfig) -> Words:

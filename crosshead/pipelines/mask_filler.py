@@ -192,7 +192,7 @@ class MaskFiller(TextPipeline):
     ) -> AttentionInputs:
         """Return the inputs for a text, with an end of line at both ends."""
         ids = self.encoded(text).tolist()
-        inputs, pieces, _ = self._read_alone(ids, target)
+        inputs, pieces, *_ = self._read_alone(ids, target)
         read = [MARK if index == MASK else piece for index, piece in zip(ids, pieces, strict=True)]
         return AttentionInputs(inputs, read, read)
 

@@ -273,9 +273,9 @@ class MultimodalTranslator(LineTranslator):
             return AttentionInputs(inputs, read, read)
         if kind == "cross":
             return AttentionInputs(inputs, pieces([*target_ids, EOS]), source)
-        return AttentionInputs(
-            inputs, source, source if kind == "encoder" else patch_names(self.rows)
-        )
+        if kind == "encoder":
+            return AttentionInputs(inputs, source, source)
+        return AttentionInputs(inputs, source, patch_names(self.rows), pixels)
 
     @classmethod
     def words(cls, config: ImageTextBundleConfig) -> Words:

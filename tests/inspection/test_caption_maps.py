@@ -102,7 +102,7 @@ def test_captions_of_several_images_are_drawn_on_one_sheet(
 
 def test_too_many_maps_and_other_suffixes_are_refused() -> None:
     maps = WordMaps(pixels(), ["a"] * 300, torch.rand(1, 1, 300, ROWS, ROWS))
-    with pytest.raises(DataError, match="602 maps cannot be drawn on one sheet"):
+    with pytest.raises(DataError, match="602 maps cannot be drawn in one picture"):
         draw_word_maps([maps, maps])
     with pytest.raises(ConfigError, match="to end in"):
         draw_word_maps([maps], path="sheet.gif")

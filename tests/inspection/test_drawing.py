@@ -174,6 +174,7 @@ def test_maps_are_drawn_over_a_picture(tmp_path: Path) -> None:
     assert np.array_equal(drawn[1].get_array(), heads[1, 2].numpy())
     assert drawn[0].get_extent() == drawn[1].get_extent()
     assert "cat 0.75, dog 0.25" in figure.get_suptitle()
+    assert "largest weight" in figure.get_suptitle()
     rolled = draw_image_attention(found, rollout=True, layer=2)
     assert [axes.get_title() for axes in rolled.axes] == [
         "picture",
@@ -183,3 +184,25 @@ def test_maps_are_drawn_over_a_picture(tmp_path: Path) -> None:
         draw_image_attention(found, head=4)
     with pytest.raises(ConfigError, match="rollout joins all heads"):
         draw_image_attention(found, head=1, rollout=True)
+
+
+def test_weights_of_patches_are_drawn_over_the_image(tmp_path: Path) -> None:
+    pixels = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(8, 8, 3)
+    patches = [f"{row},{column}" for row in range(1, 5) for column in range(1, 5)]
+    weights = torch.rand(2, 3, 2, 16).softmax(dim=-1)
+    found = AttentionWeights("image", ["red", "</s>"], patches, weights, pixels)
+    figure = draw_attention(found, layer=2, path=tmp_path / "maps.png")
+    assert (tmp_path / "maps.png").read_bytes().startswith(b"\x89PNG")
+    drawn = [axes.images[1].get_array() for axes in figure.axes if len(axes.images) == 2]
+    assert len(drawn) == 3 * 2  # heads, words
+    assert np.array_equal(drawn[3], weights[1, 1, 1].view(4, 4).numpy())
+    assert "Attention to the image" in figure.get_suptitle()
+
+
+def test_patches_that_attend_to_patches_are_drawn_by_their_mean() -> None:
+    pixels = np.zeros((8, 8, 3), dtype=np.uint8)
+    patches = [f"{row},{column}" for row in (1, 2) for column in (1, 2)]
+    weights = torch.rand(1, 2, 4, 4).softmax(dim=-1)
+    figure = draw_attention(AttentionWeights("encoder", patches, patches, weights, pixels), head=2)
+    [drawn] = [axes.images[1].get_array() for axes in figure.axes if len(axes.images) == 2]
+    np.testing.assert_allclose(drawn, weights[0, 1].mean(dim=0).view(2, 2))
