@@ -11,7 +11,7 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import nearest
 from crosshead.errors import BundleError, ConfigError
-from crosshead.pipelines.base import Pipeline, TextPipeline
+from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.ensemble import EnsembleTranslator
 from crosshead.pipelines.translator import Translator
 from crosshead.system.devices import choose_device, choose_threads, hold_kernels
@@ -116,7 +116,7 @@ def load_as(
         threads: The number of CPU threads, as in `load`.
         precision: The number format, as in `load`.
         instead: The hint shown if the bundle is of another kind of text model; by default, and for
-            models of other data, its own command.
+            models of other data, how to use it.
 
     Returns:
         The pipeline.
@@ -128,8 +128,11 @@ def load_as(
     """
     found = load(path, device, threads, precision)
     if not isinstance(found, kind):
-        if instead is None or not isinstance(found, TextPipeline):
-            instead = f"see `crosshead {found.verb}`"
-        name = " and ".join(os.fspath(place) for place in _places(path))
+        places = [os.fspath(place) for place in _places(path)]
+        name = " and ".join(places)
+        if instead is None or type(found.bundle) is not TextBundle:
+            usage = found.usage_of(found.bundle.config)
+            usage = usage.format(command=f"crosshead {found.verb}", bundle=" ".join(places))
+            instead = usage[0].lower() + usage[1:]
         raise BundleError(f"{name} is a model that {found.does}; {instead}")
     return found

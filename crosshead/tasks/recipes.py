@@ -129,12 +129,44 @@ def _recipe(
     base = DEFAULT if preset == AUTO else preset
     completed = precedence.completed(base, below, sections, typed, default)
     task = TASKS[CONFIGS[completed["model"]["architecture"]].task]
+    _check_data_keys(task, sections, bool(below), where, typed or {})
     # An empty section of another task is no mistake.
     fields = task.recipe.model_fields
     values = {name: table for name, table in completed.items() if table or name in fields}
     found = validate(task.recipe, values, where, typed)
     found = _with_metric(found, task, where, typed or {})
     return found.opened(_unstated(found, sections)) if preset == AUTO and not below else found
+
+
+def _check_data_keys(
+    task: Task, sections: Sections, has_base: bool, where: str, typed: Mapping[str, str]
+) -> None:
+    """Refuse keys of `[data]` that belong to other tasks."""
+    known = task.recipe.data_class().model_fields
+    for key in sections["data"]:
+        owner = _owner(key) if key not in known else None
+        if owner is None:
+            continue
+        own = next((each for each in sections["data"] if each in known), "")
+        if "architecture" in sections["model"]:
+            other = f"{typed.get('model.architecture', 'model.architecture')} "
+            other += str(sections["model"]["architecture"])
+        elif has_base:
+            other = "the model to start from"
+        else:
+            other = typed.get(f"data.{own}", f"data.{own}") if own else "the model"
+        prefix = f"{where}: " if where else ""
+        raise ConfigError(
+            f"{prefix}{typed.get(f'data.{key}', f'data.{key}')} is for a model that "
+            f"{owner.pipeline.does}, and {other} for one that {task.pipeline.does}; leave out one "
+            "of them"
+        )
+
+
+def _owner(key: str) -> Task | None:
+    """Return the task that a key of `[data]` stands for: one that recognizes it, or the first."""
+    having = [each for each in TASKS.values() if key in each.recipe.data_class().model_fields]
+    return next((each for each in having if each.recognizes({key: ["name"]})), [*having, None][0])
 
 
 def _unstated(recipe: Recipe, sections: Sections) -> Iterator[str]:

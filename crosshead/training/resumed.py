@@ -56,7 +56,7 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     recipe = check_resumed(began, absolute(given), out)
     for line in edits:
         context.say(line)
-    moved = _moved_files(recipe, out)
+    moved = _moved_files(began, recipe, out)
     began, recipe = (
         with_data_files(each, [moved.get(name, name) for name in each.data.files()])
         for each in (began, recipe)
@@ -145,10 +145,11 @@ def _restore_best(setup: Setup, progress: Progress, directory: Path) -> list[str
     ]
 
 
-def _moved_files(recipe: Recipe, out: Path) -> dict[str, str]:
+def _moved_files(began: Recipe, recipe: Recipe, out: Path) -> dict[str, str]:
     """Return files that exist under the names typed earlier, but not under the names in `out`.
 
-    This lets a user move a run directory without its data files.
+    This lets a user move a run directory without its data files. A name that is given now has to
+    exist.
 
     Returns:
         The absolute path of each such file, by its name in the recipe.
@@ -160,9 +161,12 @@ def _moved_files(recipe: Recipe, out: Path) -> dict[str, str]:
     keys = [key for key in recipe.data.file_keys for _ in getattr(recipe.data, key)]
     typed = newest[1].names if newest and len(newest[1].names) == len(files) else files
     found = {}
-    for key, name, other in zip(keys, files, typed, strict=True):
+    stored = began.data.files()
+    for key, name, other, first in zip(keys, files, typed, stored, strict=True):
         if Path(name).exists():
             continue
+        if name != first:
+            raise DataError(f"{name}: no such file; check the path of data.{key}")
         if not Path(other).exists():
             moved_to = setting(f"data.{key}", has_flag=True)
             raise DataError(

@@ -79,7 +79,7 @@ def test_mistakes_are_refused_in_one_line(folder: Path, refused: Refused) -> Non
     model, image = folder / "run", folder / "images" / "000.png"
     data = ["--images", folder / "images", "--captions", folder / "captions.jsonl"]
     assert "writes captions of images" in refused("translate", model, image)
-    assert "see `crosshead translate`" in refused("caption", BUNDLE, image)
+    assert "translate with: crosshead translate" in refused("caption", BUNDLE, image)
     assert "go together" in refused("evaluate", model, *data[2:])
     assert "writes captions of images" in refused("evaluate", model, *data[:2])
     assert "--text is not for captions" in refused("evaluate", model, *data, "--text", image)

@@ -119,4 +119,6 @@ def test_other_models_and_other_data_are_refused(folder: Path, refused: Refused)
     assert "give --images" in refused(
         "evaluate", folder / "run", "--text", folder / "run" / "README.md"
     )
-    assert "see `crosshead classify`" in refused("forecast", folder / "run", "--series", "a.csv")
+    assert "classify with: crosshead classify" in refused(
+        "forecast", folder / "run", "--series", "a.csv"
+    )

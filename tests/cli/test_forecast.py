@@ -94,16 +94,22 @@ def test_forecasts_are_scored_beside_baselines(
         ),
         (["forecast", "RUN"], "Missing option '--series'"),
         (["forecast", "TEXT", "--series", "WAVE"], "a model that translates"),
-        (["translate", "RUN", "WAVE"], "a model that forecasts a time series; see `crosshead fore"),
+        (
+            ["translate", "RUN", "WAVE"],
+            "a model that forecasts a time series; forecast with: crosshead fore",
+        ),
         (["attention", "RUN", "a", "--out", "a.png"], "this model has no attention"),
         (["evaluate", "RUN", "--series", "WAVE", "--text", "WAVE"], "--text is for text"),
         (["evaluate", "RUN", "--text", "WAVE", "--start", "2024"], "--start is for forecasts"),
         (["evaluate", "RUN", "--text", "WAVE"], "forecasts a time series"),
         (
             ["evaluate", "RUN", "--source", "WAVE", "--reference", "WAVE"],
-            "a model that forecasts a time series; see `crosshead forecast`",
+            "a model that forecasts a time series; forecast with: crosshead forecast",
         ),
-        (["score", "RUN", "--source", "WAVE", "--target", "WAVE"], "see `crosshead forecast`"),
+        (
+            ["score", "RUN", "--source", "WAVE", "--target", "WAVE"],
+            "forecast with: crosshead forecast",
+        ),
         (["evaluate", "TEXT", "--series", "WAVE"], "a model that translates"),
     ],
 )

@@ -110,7 +110,7 @@ def test_mistakes_are_refused_in_one_line(folder: Path, tmp_path: Path, refused:
     images = ["--images", folder / "images"]
     pairs = ["--pairs", folder / "pairs.jsonl"]
     assert "translates sentences beside images" in refused("translate", model, lines)
-    assert "see `crosshead translate`" in refused("translate", BUNDLE, lines, *images)
+    assert "translate with: crosshead translate" in refused("translate", BUNDLE, lines, *images)
     assert "no such file or folder" in refused("translate", model, lines, "--images", "nowhere")
     assert "--pairs and --images go together" in refused("evaluate", model, *pairs)
     assert "translates sentences beside images" in refused("evaluate", model, *images)

@@ -171,7 +171,7 @@ def test_fine_tuning_keeps_model_and_tokenizer(
 
 
 def test_verbs_of_translation_refuse_it(trained: Path, book: Path, refused: Refused) -> None:
-    assert "see `crosshead generate`" in refused("translate", trained, book)
+    assert "generate with: crosshead generate" in refused("translate", trained, book)
     sides: list[object] = ["--source", book, "--reference", book]
     assert "give --text, not --source" in refused("evaluate", trained, *sides)
     for verb in (["compare", trained, book.parent], ["score", trained, "--target", book]):

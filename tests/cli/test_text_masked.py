@@ -107,7 +107,7 @@ def test_what_it_does_not_do(trained: Path, book: Path, refused: Refused) -> Non
         ["generate", trained],
         ["translate", trained, book],
     ):
-        assert "see `crosshead fill`" in refused(*arguments)
+        assert "fill with: crosshead fill" in refused(*arguments)
     sides = ["--source", book, "--reference", book]
     assert "give --text" in refused("evaluate", trained, *sides)
     text = ["evaluate", trained, "--text", book]
@@ -116,4 +116,4 @@ def test_what_it_does_not_do(trained: Path, book: Path, refused: Refused) -> Non
     assert "this text has no [MASK]" in refused("fill", trained, "a a")
     assert "[MASK] 2 is a part of a word" in refused("fill", trained, "[MASK]\\n[MASK]s")
     assert "'--top'" in refused("fill", trained, "[MASK]", "--top", 0)
-    assert "see `crosshead translate`" in refused("fill", BUNDLE, "[MASK]")
+    assert "translate with: crosshead translate" in refused("fill", BUNDLE, "[MASK]")

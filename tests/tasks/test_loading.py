@@ -50,7 +50,10 @@ def test_a_bundle_of_another_kind_is_refused_with_its_own_command() -> None:
     with pytest.raises(BundleError) as caught:
         load_as(TextGenerator, STORED, "cpu")
     does = Translator.does
-    assert str(caught.value) == f"{STORED} is a model that {does}; see `crosshead translate`"
+    assert (
+        str(caught.value)
+        == f"{STORED} is a model that {does}; translate with: crosshead translate {STORED} FILE"
+    )
     with pytest.raises(BundleError, match=f"a model that {does}; try another$"):
         load_as(TextGenerator, STORED, "cpu", instead="try another")
 
@@ -78,5 +81,5 @@ def test_bundles_that_are_no_ensemble_are_refused(tmp_path: Path) -> None:
         load([], "cpu")
     with pytest.raises(BundleError, match="nothing: no such directory"):
         load([STORED, tmp_path / "nothing"], "cpu")
-    with pytest.raises(BundleError, match=f"^{STORED} is a model that translates; see"):
+    with pytest.raises(BundleError, match=f"^{STORED} is a model that translates; translate with"):
         load_as(TextGenerator, [STORED], "cpu")

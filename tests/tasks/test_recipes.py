@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS
 from crosshead.tasks.recipes import compose, file_keys, known_keys, stated
 from crosshead.tasks.registry import TASKS
@@ -112,3 +113,40 @@ def test_stated_settings_have_no_defaults() -> None:
     assert stated(DATA, assignments=["heads=2"]) == {
         "data": DATA["data"], "model": {"heads": 2}, "train": {}, "tokenizer": {}, "decode": {},
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("recipe", "expected"),
+    [
+        (
+            {"data": {"images": ["i"], "series": ["s"]}},
+            "data.images is for a model that classifies images, and data.series for one that "
+            "forecasts a time series",
+        ),
+        (
+            {"data": {"images": ["i"]}, "model": "patchtst"},
+            "data.images is for a model that classifies images, and model.architecture patchtst "
+            "for one that forecasts a time series",
+        ),
+        (
+            {"data": {"series": ["s"], "text": ["t"]}},
+            "data.series is for a model that forecasts a time series, and data.text for one that "
+            "continues text",
+        ),
+        (
+            {"data": {"horizon": 5}},
+            "data.horizon is for a model that forecasts a time series, and the model for one that "
+            "translates",
+        ),
+    ],
+)
+def test_data_of_two_tasks_are_refused_by_what_they_are_for(
+    recipe: dict[str, Any], expected: str
+) -> None:
+    assert refusal(recipe=recipe) == f"{expected}; leave out one of them"
+
+
+def test_data_of_another_task_than_the_bundle_are_refused() -> None:
+    below = {"model": compose(recipe=IMAGES).model.model_dump()}
+    with pytest.raises(ConfigError, match=r"--series is .* and the model to start from for one"):
+        compose(flags={"data": {"series": ["s"]}}, below=below, typed={"data.series": "--series"})

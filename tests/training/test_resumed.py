@@ -225,6 +225,15 @@ def test_the_same_text_may_lie_elsewhere_when_a_run_goes_on(text: Path, tmp_path
         train(recipe, out, resume=True)
 
 
+def test_a_missing_file_that_is_named_now_is_not_replaced(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(recipe_for(text), out, should_stop=stop_after(out, 1))
+    data = {"source": str(tmp_path / "nothere"), "target": str(text / "de")}
+    recipe = compose(flags={"data": data}, assignments=SMALL)
+    with pytest.raises(UserError, match=r"nothere: no such file; check the path of data\.source"):
+        train(recipe, out, resume=True)
+
+
 def test_a_run_goes_on_with_another_learning_rate_and_says_so(text: Path, tmp_path: Path) -> None:
     out, said = tmp_path / "run", []
     for rate, recompute in ((0.01, False), (0.002, True), (0.002, True)):
