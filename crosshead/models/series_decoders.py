@@ -1,7 +1,8 @@
-"""Autoregressive forecasters: a Transformer and a recurrent encoder-decoder over observations.
+"""Encoder-decoders over observations: a Transformer and a recurrent one.
 
 The decoder reads the value before each step and predicts the step: shifted targets, as in the
-translation of text. Without targets it reads its own forecasts.
+translation of text. Without targets it reads its own forecasts. The Transformer can also forecast
+all steps at once.
 """
 
 from abc import abstractmethod
@@ -38,6 +39,12 @@ class SeriesTransformerConfig(SeriesStackConfig):
 
     decoder_layers: int = Field(1, ge=1, le=MOST_LAYERS)
     """Layers of the decoder."""
+
+    forecast: Literal["autoregressive", "direct"] = "autoregressive"
+    """How the steps of the horizon follow: each from the one before it (`autoregressive`), or all
+    at once (`direct`). In the direct form every step of the decoder reads the last value of the
+    context and its own calendar, and attends to all steps of the horizon (Zhou et al. 2021,
+    Informer, section 3.3)."""
 
     @property
     def depth(self) -> int:
@@ -172,6 +179,20 @@ class SeriesTransformer(AutoregressiveForecaster):
         self.encoder = encoder_stack(config, config.encoder_layers)
         self.decoder = decoder_stack(config, config.decoder_layers)
 
+    def predict(
+        self,
+        context: Float[Tensor, "B S I"],
+        known: Float[Tensor, "B _ K"],
+        target: Float[Tensor, "B T C"] | None,
+    ) -> Float[Tensor, "B T C Q"]:
+        """Return the forecasts; the direct form does not read the target."""
+        if self.config.forecast == "autoregressive":
+            return super().predict(context, known, target)
+        past, ahead = known[:, : context.shape[1]], known[:, context.shape[1] :]
+        last = context[:, -1:, : self.shape.columns].expand(-1, ahead.shape[1], -1)
+        state = self.start(context, past, forced=True)
+        return self._outputs(self.decode(state, self._steps(last, ahead), 0)[0])
+
     def start(
         self, context: Float[Tensor, "B S I"], known: Float[Tensor, "B S K"], *, forced: bool
     ) -> Any:
@@ -191,7 +212,9 @@ class SeriesTransformer(AutoregressiveForecaster):
     ) -> tuple[Float[Tensor, "B T D"], Any]:
         """Return the hidden states of the next steps; the caches are extended in place."""
         x = self.dropout(_with_positions(x, self.target_positions, step))
-        mask = causal_mask(self.config, x.shape[1], step, x.device)
+        mask = None
+        if self.config.forecast == "autoregressive":
+            mask = causal_mask(self.config, x.shape[1], step, x.device)
         for layer, (memory, cache) in zip(self.decoder.layers, state, strict=True):
             x = layer(x, cache, memory, mask, None)
         return self.decoder.norm(x), state

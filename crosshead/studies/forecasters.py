@@ -55,8 +55,13 @@ KINDS = {
     "transformer": Kind(
         {"architecture": "series-transformer", "normalize": "none"}, 32, 0.0005, 2500
     ),
-}
-"""DLinear, PatchTST, PatchTST with a patch for each step, and an encoder-decoder Transformer."""
+    "direct": Kind(
+        {"architecture": "series-transformer", "normalize": "none", "forecast": "direct"},
+        32, 0.0005, 2500,
+    ),
+}  # fmt: skip
+"""DLinear, PatchTST, PatchTST with a patch for each step, and an encoder-decoder Transformer that
+forecasts step by step or all steps at once."""
 
 
 @dataclass(frozen=True)

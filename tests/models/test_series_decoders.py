@@ -80,6 +80,34 @@ def test_no_gradient_passes_step_by_step(name: str) -> None:
     assert model(context, known, target).requires_grad
 
 
+def test_direct_forecasts_read_no_target_and_learn_without() -> None:
+    model, (context, known, target) = small("series-transformer", forecast="direct"), inputs()
+    found = model(context, known)
+    assert found.requires_grad and found.shape == (3, 6, 2, 1)
+    assert torch.equal(model(context, known, target), found)
+
+
+def test_a_direct_forecast_attends_to_all_steps_of_the_horizon() -> None:
+    model, (context, known, _) = small("series-transformer", forecast="direct"), inputs()
+    other = known.clone()
+    other[:, -1] += 0.3
+    assert not torch.isclose(model(context, known), model(context, other)).any()
+
+
+def test_without_normalisation_a_direct_forecast_follows_the_last_value() -> None:
+    """A model whose encoder is cut off reads the last value and nothing else of the context."""
+    model = small("series-transformer", forecast="direct", normalize="none")
+    with torch.no_grad():
+        model.source.weight.zero_()  # type: ignore[union-attr, operator]
+    context, known, _ = inputs()
+    earlier, last = context.clone(), context.clone()
+    earlier[:, :-1] += 1
+    last[:, -1] += 1
+    expected = model(context, known)
+    assert torch.equal(model(earlier, known), expected)
+    assert not torch.allclose(model(last, known), expected)
+
+
 def test_all_three_kinds_of_attention_are_recorded() -> None:
     model, (context, known, target) = small("series-transformer"), inputs()
     assert isinstance(model, SeriesTransformer)
