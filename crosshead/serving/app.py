@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Match, Route
 
+from crosshead.serving.deepl import DeepL
 from crosshead.serving.libretranslate import LibreTranslate
 from crosshead.serving.requests import (
     RequestError,
@@ -128,6 +129,7 @@ def make_app(state: State, scheduler: Scheduler) -> Guard:
     routes = [
         *LibreTranslate(state).routes(),
         *V1(state).routes(),
+        *DeepL(state).routes(),
         Route("/livez", livez, methods=["GET"]),
         Route("/readyz", readyz, methods=["GET"]),
         Route("/metrics", answered(metrics), methods=["GET"]),
