@@ -11,6 +11,7 @@ from starlette.routing import Match, Route
 
 from crosshead.serving.deepl import DeepL
 from crosshead.serving.libretranslate import LibreTranslate
+from crosshead.serving.page_files import page_routes
 from crosshead.serving.requests import (
     RequestError,
     State,
@@ -130,6 +131,7 @@ def make_app(state: State, scheduler: Scheduler) -> Guard:
         *LibreTranslate(state).routes(),
         *V1(state).routes(),
         *DeepL(state).routes(),
+        *page_routes(),
         Route("/livez", livez, methods=["GET"]),
         Route("/readyz", readyz, methods=["GET"]),
         Route("/metrics", answered(metrics), methods=["GET"]),
