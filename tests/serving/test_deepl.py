@@ -59,6 +59,12 @@ def test_each_text_is_detected_by_itself(client: Client, translator: Translator)
     assert found[1]["text"] == translator(translator(texts[1]))
 
 
+def test_only_a_language_that_reaches_the_target_is_detected(client: Client) -> None:
+    found = ask(client, text=["Deux chiens courent très vite dans la rue."], target_lang="DE")
+    assert found.status == 200
+    assert found.json["translations"][0]["detected_source_language"] in ("EN", "DE")
+
+
 def test_line_breaks_split_unless_the_request_says_otherwise(
     client: Client, translator: Translator
 ) -> None:
