@@ -176,7 +176,7 @@ def serve(
     suggestions: SuggestionsOption = None,
     device: DeviceOption = "auto",
 ) -> None:
-    """Serve translations over HTTP, for LibreTranslate's clients and for /v1/translate.
+    """Serve translations over HTTP: a web page, and the interfaces of LibreTranslate and DeepL.
 
     SIGTERM and Ctrl-C end the server after the requests under way are answered. SIGHUP loads the
     bundles again without losing a request.

@@ -9,7 +9,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Match, Route
 
+from crosshead.serving.deepl import DeepL
 from crosshead.serving.libretranslate import LibreTranslate
+from crosshead.serving.page_files import page_routes
 from crosshead.serving.requests import (
     RequestError,
     State,
@@ -128,6 +130,8 @@ def make_app(state: State, scheduler: Scheduler) -> Guard:
     routes = [
         *LibreTranslate(state).routes(),
         *V1(state).routes(),
+        *DeepL(state).routes(),
+        *page_routes(),
         Route("/livez", livez, methods=["GET"]),
         Route("/readyz", readyz, methods=["GET"]),
         Route("/metrics", answered(metrics), methods=["GET"]),

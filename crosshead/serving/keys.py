@@ -1,4 +1,4 @@
-"""API keys and rates: who may ask, and how often."""
+"""API keys, rates and usage: who may ask, how often, and how much they have asked."""
 
 import hashlib
 import hmac
@@ -119,3 +119,29 @@ class Rates:
         if len(self._buckets) > _MOST_CLIENTS:
             self._buckets.popitem(last=False)
         return 0.0 if allowed else (1 - filled) * 60 / limit
+
+
+class Usage:
+    """Translated characters of each client since the server started."""
+
+    def __init__(self) -> None:
+        self._characters: OrderedDict[str, int] = OrderedDict()
+
+    def add(self, client: str, characters: int) -> None:
+        """Count the characters of a translated request.
+
+        Args:
+            client: The client.
+            characters: The number of characters of its texts.
+        """
+        self._characters[client] = self._characters.pop(client, 0) + characters
+        if len(self._characters) > _MOST_CLIENTS:
+            self._characters.popitem(last=False)
+
+    def characters(self, client: str) -> int:
+        """Return the number of characters of a client.
+
+        Args:
+            client: The client.
+        """
+        return self._characters.get(client, 0)

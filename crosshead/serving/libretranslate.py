@@ -284,7 +284,9 @@ async def translated(
         RequestError: If the client has gone, the deadline has passed, or there is too much work.
     """
     found = await unless_gone(request, service.translate(job))
-    state.metrics.characters.inc(sum(map(len, job.texts)))
+    characters = sum(map(len, job.texts))
+    state.metrics.characters.inc(characters)
+    state.usage.add(job.client, characters)
     state.metrics.sentences.inc(sum(len(each.sentences) for each in found))
     return found
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from crosshead.errors import UserError
-from crosshead.serving.keys import Keys, Rates
+from crosshead.serving.keys import Keys, Rates, Usage
 from crosshead.serving.metrics import Metrics
 from crosshead.serving.scheduler import Failed, Late, Refused
 from crosshead.serving.service import Service
@@ -85,6 +85,7 @@ class State:
         suggestions: Where suggestions go, or None.
         service: The translators, or None while they load.
         files: Translated files.
+        usage: The translated characters of clients.
     """
 
     settings: Settings
@@ -94,6 +95,7 @@ class State:
     suggestions: Suggestions | None = None
     service: Service | None = None
     files: Files = field(default_factory=Files)
+    usage: Usage = field(default_factory=Usage)
 
 
 def ready_service(state: State) -> Service:
@@ -110,12 +112,15 @@ def ready_service(state: State) -> Service:
     return state.service
 
 
-async def values_of(request: Request, seconds: float) -> dict[str, Any]:
+async def values_of(
+    request: Request, seconds: float, repeated: Collection[str] = ()
+) -> dict[str, Any]:
     """Return the values of a request: its JSON object, its form, or its query.
 
     Args:
         request: The request.
         seconds: The time in which the body must have arrived.
+        repeated: Names of fields that a form or a query may repeat; their values are lists.
 
     Raises:
         RequestError: If the body is no JSON object, or too slow.
@@ -125,14 +130,18 @@ async def values_of(request: Request, seconds: float) -> dict[str, Any]:
         async with asyncio.timeout(seconds):
             if kind == "application/json":
                 return _json_object(await request.body())
-            values: dict[str, Any] = dict(request.query_params)
+            given: list[tuple[str, Any]] = request.query_params.multi_items()
             if kind in ("multipart/form-data", "application/x-www-form-urlencoded"):
-                async with request.form(max_files=1, max_fields=20) as form:
-                    for name, value in form.items():
-                        values[name] = await _form_value(value)
+                async with request.form(max_files=1, max_fields=100) as form:
+                    for name, value in form.multi_items():
+                        given.append((name, await _form_value(value)))
             else:
                 await request.body()
-            return values
+            return dict(given) | {
+                name: [value for key, value in given if key == name]
+                for name in repeated
+                if any(key == name for key, _ in given)
+            }
     except TimeoutError:
         raise RequestError(408, "the body of the request did not arrive in time") from None
     except HTTPException as error:
@@ -244,22 +253,25 @@ def answered_error(error: RequestError) -> Response:
     return JSONResponse({"error": error.message}, error.status, headers=error.headers)
 
 
-def answered(handler: Handler) -> Handler:
+def answered(
+    handler: Handler, of_error: Callable[[RequestError], Response] = answered_error
+) -> Handler:
     """Return a handler that answers errors with JSON, without paths or tracebacks.
 
     Args:
         handler: The handler.
+        of_error: Function that returns the answer to an error.
     """
 
     async def answer(request: Request) -> Response:
         try:
             return await handler(request)
         except RequestError as error:
-            return answered_error(error)
+            return of_error(error)
         except ClientDisconnect:
-            return answered_error(RequestError(499, "the client has gone"))
+            return of_error(RequestError(499, "the client has gone"))
         except Exception as error:
             _logger.error("a request failed: %s", type(error).__name__)
-            return answered_error(RequestError(500, "internal error"))
+            return of_error(RequestError(500, "internal error"))
 
     return answer

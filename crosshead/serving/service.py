@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from crosshead.data.documents.formats import Parser
@@ -58,6 +58,7 @@ class Job:
         client: The client, for fair turns.
         alternatives: The number of further translations of each text.
         seconds: The time until the deadline.
+        split: Function that splits a text into sentences.
     """
 
     texts: Sequence[str]
@@ -66,6 +67,7 @@ class Job:
     client: str
     alternatives: int = 0
     seconds: float = 60.0
+    split: Callable[[str], SplitText] = SplitText.of
 
 
 @dataclass
@@ -183,7 +185,7 @@ def _split(job: Job) -> list[_Split]:
     splits = []
     for text in job.texts:
         parts = job.parser(text)
-        splits.append(_Split(parts, [SplitText.of(each) for each in texts_of(parts)]))
+        splits.append(_Split(parts, [job.split(each) for each in texts_of(parts)]))
     return splits
 
 

@@ -52,6 +52,7 @@ class V1:
         """Return the routes."""
         return [
             Route("/v1/translate", answered(self.translate), methods=["POST"]),
+            Route("/v1/limits", answered(self.limits), methods=["GET"]),
             Route("/v1/openapi.json", answered(self.openapi), methods=["GET"]),
             Route("/spec", answered(self.spec), methods=["GET"]),
         ]
@@ -80,6 +81,16 @@ class V1:
             body["detected_language"] = detected._asdict()
         return JSONResponse(body)
 
+    async def limits(self, request: Request) -> Response:
+        """Return the limits of requests; 0 characters or texts are no limit."""
+        settings = self.state.settings
+        return JSONResponse({
+            "characters": settings.characters,
+            "texts": settings.texts,
+            "alternatives": settings.alternatives,
+            "body_bytes": settings.body,
+        })  # fmt: skip
+
     async def openapi(self, request: Request) -> Response:
         """Return the description of `/v1/translate` in OpenAPI 3.1."""
         if self.state.keys is not None:
@@ -97,10 +108,14 @@ class V1:
                 "503": {"description": "Too much work, or loading; see Retry-After."},
             },
         }
+        limits = {
+            "summary": "Limits of requests: characters, texts, alternatives, bytes of a body",
+            "responses": {"200": {"description": "The limits; 0 characters or texts are none."}},
+        }
         return JSONResponse({
             "openapi": "3.1.0",
             "info": {"title": "crosshead", "version": __version__},
-            "paths": {"/v1/translate": {"post": operation}},
+            "paths": {"/v1/translate": {"post": operation}, "/v1/limits": {"get": limits}},
         })  # fmt: skip
 
     async def spec(self, request: Request) -> Response:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.serving.keys import KeysError, Rates, read_keys
+from crosshead.serving.keys import KeysError, Rates, Usage, read_keys
 
 HASH = hashlib.sha256("Schlüssel".encode()).hexdigest()
 
@@ -52,3 +52,14 @@ def test_only_so_many_clients_are_remembered() -> None:
     for number in range(10_001):
         rates.wait(str(number), now=0.0)
     assert rates.wait("0", now=0.0) == 0 and rates.wait("10000", now=0.0) > 0
+
+
+def test_usage_counts_each_client_and_forgets_the_one_that_asked_longest_ago() -> None:
+    usage = Usage()
+    usage.add("a", 3)
+    usage.add("b", 5)
+    usage.add("a", 4)
+    assert (usage.characters("a"), usage.characters("b"), usage.characters("c")) == (7, 5, 0)
+    for number in range(9_999):
+        usage.add(str(number), 1)
+    assert (usage.characters("a"), usage.characters("b")) == (7, 0)

@@ -6,6 +6,7 @@ pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from crosshead.pipelines.translator import Translator
 from crosshead.serving.directory import Directory
+from crosshead.serving.keys import Keys
 from crosshead.serving.requests import Settings
 from tests.serving.loopback import Client, running
 
@@ -68,3 +69,11 @@ def test_the_description_names_every_value(client: Client) -> None:
     operation = found["paths"]["/v1/translate"]["post"]
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     assert set(schema["properties"]) == {"text", "source", "target", "format", "alternatives"}
+    assert set(found["paths"]) == {"/v1/translate", "/v1/limits"}
+
+
+def test_the_limits_are_open_to_everybody(directory: Directory) -> None:
+    settings = Settings(characters=5, texts=2, alternatives=3, body=1000)
+    with running(directory, settings, keys=Keys({})) as client:
+        found = client.get("/v1/limits").json
+    assert found == {"characters": 5, "texts": 2, "alternatives": 3, "body_bytes": 1000}

@@ -57,6 +57,21 @@ def plain_parts(text: str) -> list[TextPart]:
     return [TextPart(piece, translated=bool(piece.strip())) for piece in pieces if piece]
 
 
+def flowing_parts(text: str) -> list[TextPart]:
+    """Return the parts of a plain text whose line breaks mean nothing: they become spaces.
+
+    Args:
+        text: The text.
+    """
+    body = text.strip()
+    if not body:
+        return [TextPart(text)] if text else []
+    start = text.index(body)
+    flowing = re.sub(r"\s*[\r\n]\s*", " ", body)
+    parts = (TextPart(text[:start]), TextPart(flowing, True), TextPart(text[start + len(body) :]))
+    return [part for part in parts if part.text]
+
+
 @dataclass(frozen=True)
 class SplitText:
     """A text and its sentences.
@@ -75,6 +90,15 @@ class SplitText:
             text: The text.
         """
         return cls(split_sentences(text))
+
+    @classmethod
+    def whole(cls, text: str) -> "SplitText":
+        """Return a text as a single sentence.
+
+        Args:
+            text: The text.
+        """
+        return cls([text])
 
     def joined(self, translations: Sequence[str]) -> str:
         """Return the translation of the text, with the white space between its sentences.

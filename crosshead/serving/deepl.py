@@ -1,0 +1,262 @@
+"""DeepL's HTTP interface: translations of texts, languages and counts of characters."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from crosshead.data.documents.formats import Parser
+from crosshead.data.documents.html import html_parts
+from crosshead.data.documents.parts import SplitText, flowing_parts, plain_parts
+from crosshead.serving.directory import Directory
+from crosshead.serving.languages import matching, name_of
+from crosshead.serving.libretranslate import job_of, translated
+from crosshead.serving.requests import (
+    RequestError,
+    State,
+    answered,
+    client_of,
+    ready_service,
+    values_of,
+)
+from crosshead.serving.service import Service, TranslatedText
+
+_NO_KEY = RequestError(403, "Authorization failed: send a key as `DeepL-Auth-Key KEY`.")
+_NO_LIMIT = 10**12
+"""The limit of characters that stands for none, as DeepL writes it."""
+
+_PARSERS: dict[str, Parser] = {
+    "0": flowing_parts,
+    "1": plain_parts,
+    "nonewlines": flowing_parts,
+}
+"""The parsers of plain texts by `split_sentences`."""
+
+_REFUSED = (
+    "custom_instructions", "glossary_id", "glossary_ids", "ignore_tags", "style_id",
+    "translation_memory_id",
+)  # fmt: skip
+"""Parameters that change a translation and that no model here can follow."""
+
+_VARIANTS = {
+    "en": {"en-gb": "English (British)", "en-us": "English (American)"},
+    "pt": {"pt-br": "Portuguese (Brazilian)", "pt-pt": "Portuguese (European)"},
+}
+"""Target languages that DeepL's clients ask for by their variants only, with their names."""
+
+
+class DeepL:
+    """The handlers of DeepL's interface.
+
+    Args:
+        state: The state of the server.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        paths = {
+            "/v2/translate": (self.translate, "POST"),
+            "/v2/languages": (self.languages, "GET"),
+            "/v2/usage": (self.usage, "GET"),
+        }
+        return [
+            Route(path, answered(handler, _answered_error), methods=[method])
+            for path, (handler, method) in paths.items()
+        ]
+
+    async def translate(self, request: Request) -> Response:
+        """Translate texts, each from its own language: `POST /v2/translate`."""
+        values = await values_of(request, self.state.settings.body_seconds, ["text"])
+        client = client_of(self.state, request, values.get("auth_key"), _NO_KEY)
+        texts, target = self._texts(values), _needed(values, "target_lang")
+        parser, split = _splitting(values)
+        _check_supported(values)
+        service = ready_service(self.state)
+        code = served_target(str(target), service.directory.languages)
+        if code is None:
+            raise _not_supported("target_lang")
+        sources = _sources(service, texts, values.get("source_lang"), code)
+        found: dict[int, TranslatedText] = {}
+        for source in dict.fromkeys(sources):
+            numbers = [number for number, each in enumerate(sources) if each == source]
+            mine = [texts[number] for number in numbers]
+            job = job_of(service, self.state, mine, source, code, client)
+            job = replace(job, parser=parser, split=split)
+            answers = await translated(self.state, request, service, job)
+            found.update(zip(numbers, answers, strict=True))
+        return JSONResponse({
+            "translations": [
+                {
+                    "detected_source_language": source.split("-")[0].upper(),
+                    "text": found[number].texts[0],
+                    "billed_characters": len(texts[number]),
+                }
+                for number, source in enumerate(sources)
+            ]
+        })  # fmt: skip
+
+    async def languages(self, request: Request) -> Response:
+        """List source or target languages: `GET /v2/languages`."""
+        # DeepL's own client sends the type as the body of its GET request.
+        values = await values_of(request, self.state.settings.body_seconds)
+        client_of(self.state, request, values.get("auth_key"), _NO_KEY)
+        kind = values.get("type") or "source"
+        if kind not in ("source", "target"):
+            raise _not_supported("type")
+        directory = ready_service(self.state).directory
+        if kind == "target":
+            return JSONResponse([
+                {"language": code.upper(), "name": name, "supports_formality": False}
+                for code, name in target_names(directory).items()
+            ])  # fmt: skip
+        sources = {
+            code.split("-")[0]: name_of(code.split("-")[0])
+            for code in directory.languages
+            if len(directory.targets(code)) > 1
+        }
+        return JSONResponse([
+            {"language": code.upper(), "name": name} for code, name in sources.items()
+        ])  # fmt: skip
+
+    async def usage(self, request: Request) -> Response:
+        """Return the characters that the client has had translated: `GET /v2/usage`."""
+        client = client_of(self.state, request, None, _NO_KEY)
+        count = self.state.usage.characters(client)
+        return JSONResponse({"character_count": count, "character_limit": _NO_LIMIT})
+
+    def _texts(self, values: Mapping[str, Any]) -> list[str]:
+        """Return the texts of a request, within the limits."""
+        given = values.get("text")
+        texts = [given] if isinstance(given, str) else given
+        if not isinstance(texts, list) or not texts:
+            raise RequestError(400, "Parameter 'text' not specified.")
+        if not all(isinstance(text, str) for text in texts):
+            raise _not_supported("text")
+        settings = self.state.settings
+        if settings.texts and len(texts) > settings.texts:
+            raise RequestError(400, f"Too many texts: {len(texts)}, at most {settings.texts}.")
+        count = sum(map(len, texts))
+        if settings.characters and count > settings.characters:
+            raise RequestError(
+                413, f"Request too large: {count} characters, at most {settings.characters}."
+            )
+        return texts
+
+
+def served_target(code: str, known: Iterable[str]) -> str | None:
+    """Return the served language that a target means, or None.
+
+    Variants of English and Portuguese that are not served themselves mean the language.
+
+    Args:
+        code: The code of a request, such as `EN-US`.
+        known: The codes that are served.
+    """
+    known = list(known)
+    found = matching(code, known)
+    base = code.lower().split("-")[0]
+    if found is None and code.lower() in _VARIANTS.get(base, ()):
+        return matching(base, known)
+    return found
+
+
+def served_source(code: str, known: Iterable[str]) -> str | None:
+    """Return the served language that a source means, or None.
+
+    Sources have no variants: `PT` means Brazilian Portuguese if that alone is served.
+
+    Args:
+        code: The code of a request, such as `EN`.
+        known: The codes that are served.
+    """
+    known = list(known)
+    found = served_target(code, known)
+    if found is None and "-" not in code:
+        variants = [each for each in known if each.lower().startswith(f"{code.lower()}-")]
+        return variants[0] if len(variants) == 1 else None
+    return found
+
+
+def target_names(directory: Directory) -> dict[str, str]:
+    """Return the names of target languages by the codes that DeepL's clients ask for.
+
+    Args:
+        directory: The bundles.
+    """
+    languages = directory.languages
+    reached = [
+        code for code in languages
+        if any(code in directory.targets(other) for other in languages if other != code)
+    ]  # fmt: skip
+    names: dict[str, str] = {}
+    for code in reached:
+        variants = _VARIANTS.get(code.lower(), {code: name_of(code)})
+        names.update({
+            variant: name for variant, name in variants.items()
+            if served_target(variant, reached) == code
+        })  # fmt: skip
+    return names
+
+
+def _answered_error(error: RequestError) -> Response:
+    return JSONResponse({"message": error.message}, error.status, headers=error.headers)
+
+
+def _not_supported(name: str) -> RequestError:
+    return RequestError(400, f"Value for '{name}' not supported.")
+
+
+def _needed(values: Mapping[str, Any], name: str) -> Any:
+    value = values.get(name)
+    if value is None or value == "":
+        raise RequestError(400, f"Parameter '{name}' not specified.")
+    return value
+
+
+def _splitting(values: Mapping[str, Any]) -> tuple[Parser, Any]:
+    """Return the parser of the texts, and the function that splits them into sentences."""
+    tags = values.get("tag_handling") or None
+    if tags not in (None, "html"):
+        raise _not_supported("tag_handling")
+    given = values.get("split_sentences")
+    kind = str(given) if given not in (None, "") else "nonewlines" if tags else "1"
+    if kind not in _PARSERS or isinstance(given, bool):
+        raise _not_supported("split_sentences")
+    # White space is white space in HTML, so that only "0" differs there.
+    return html_parts if tags else _PARSERS[kind], SplitText.whole if kind == "0" else SplitText.of
+
+
+def _check_supported(values: Mapping[str, Any]) -> None:
+    """Raise an error if the request asks for what would silently be left undone."""
+    for name in _REFUSED:
+        if values.get(name):
+            raise RequestError(400, f"Parameter '{name}' is not supported by this server.")
+    formality = str(values.get("formality") or "default")
+    if formality in ("more", "less"):
+        raise RequestError(400, "'formality' is not supported for given 'target_lang'.")
+    if formality not in ("default", "prefer_more", "prefer_less"):
+        raise _not_supported("formality")
+
+
+def _sources(service: Service, texts: list[str], given: object, target: str) -> list[str]:
+    """Return the source language of each text: the given one, or the detected ones."""
+    directory = service.directory
+    if given not in (None, ""):
+        source = served_source(str(given), directory.languages)
+        if source is None or directory.way(source, target) is None:
+            raise _not_supported("source_lang")
+        return [source] * len(texts)
+    possible = [code for code in directory.languages if directory.way(code, target) is not None]
+    # A text without letters has no language. Any source will do, and rather not the target.
+    unknown = next((code for code in possible if code != target), target)
+    sources = []
+    for text in texts:
+        found = [each.language for each in service.detector.detect(text)]
+        sources.append(next((code for code in found if code in possible), unknown))
+    return sources
