@@ -1,7 +1,8 @@
 """The verb `serve`."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -9,6 +10,10 @@ from crosshead.cli.app import app
 from crosshead.cli.options import DeviceOption
 from crosshead.cli.terminal import note
 from crosshead.errors import UserError
+
+if TYPE_CHECKING:
+    from crosshead.pipelines.translator import Translator
+    from crosshead.serving.directory import Engines
 
 BundlesArgument = Annotated[
     list[str],
@@ -142,6 +147,24 @@ KeysOption = Annotated[
         "minute (default: no key is needed).",
     ),
 ]
+EngineOption = Annotated[
+    Literal["crosshead", "ctranslate2"],
+    typer.Option(
+        show_default=False,
+        help="Program that decodes (default: crosshead). Sentences join a running batch of crosshead "
+        "at every step. ctranslate2 translates whole batches and needs `pip install "
+        "'crosshead[export]'`.",
+    ),
+]
+TypeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--type",
+        metavar="T",
+        help="Number format of the weights for --engine ctranslate2, as for `crosshead export` "
+        "(default: float32).",
+    ),
+]
 SuggestionsOption = Annotated[
     Path | None,
     typer.Option(
@@ -156,6 +179,7 @@ SuggestionsOption = Annotated[
     epilog="\b\nExamples:\n"
     "  crosshead serve runs/en-de\n"
     "  crosshead serve runs/en-de runs/de-fr --port 8080\n"
+    "  crosshead serve runs/en-de --engine ctranslate2 --type int8\n"
     "  crosshead serve en-de=models/first --keys keys.txt --characters 5000"
 )
 def serve(
@@ -174,6 +198,8 @@ def serve(
     rate: RateOption = 0,
     keys: KeysOption = None,
     suggestions: SuggestionsOption = None,
+    engine: EngineOption = "crosshead",
+    kind: TypeOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Serve translations over HTTP: a web page, and the interfaces of LibreTranslate and DeepL.
@@ -206,6 +232,7 @@ def serve(
         port=port,
         workers=workers,
         device=device,
+        engines=_engines(engine, kind, workers),
         limits=Limits(batch, memory * 2**20, waiting, max(1, waiting // 2)),
         settings=Settings(characters, texts, alternatives, body * 2**20, timeout),
         per_minute=rate,
@@ -213,3 +240,16 @@ def serve(
         suggestions=suggestions,
     )
     run_server(config, note)
+
+
+def _engines(name: str, kind: str | None, workers: int) -> "Callable[[Translator], Engines]":
+    """Return what makes the engines of a translator."""
+    from crosshead.serving.model_engine import model_engines
+
+    if name == "ctranslate2":
+        from crosshead.serving.ctranslate2_engine import ctranslate2_engines
+
+        return ctranslate2_engines(kind, workers)
+    if kind is not None:
+        raise UserError("--type is for --engine ctranslate2; leave it out, or give that engine")
+    return model_engines

@@ -86,7 +86,7 @@ def export(
         raise ConfigError(f"unknown format {to!r}; {nearest(to, list(FORMATS))}")
     form = FORMATS[to]
     text = check_expressible(bundle, form)
-    chosen = _kind(form, kind)
+    chosen = number_format(form, kind)
     check_place(out, force=force, suffix=form.suffix)
     check_libraries(form, verify=verify)
     real = real_path(out)
@@ -129,7 +129,16 @@ def check_libraries(form: Format, *, verify: bool) -> None:
     )
 
 
-def _kind(form: Format, kind: str | None) -> str:
+def number_format(form: Format, kind: str | None) -> str:
+    """Return the number format of the weights of an export.
+
+    Args:
+        form: The format.
+        kind: The wanted number format; by default the first of the format.
+
+    Raises:
+        ConfigError: If the format does not have it.
+    """
     if kind is None:
         return next(iter(form.types))
     if kind not in form.types:

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crosshead.decoding.beam import BeamRules
 from crosshead.errors import UserError
 from crosshead.pipelines.translator import Translator
 from crosshead.serving.engine import Engine
-from crosshead.serving.model_engine import ModelEngine
+from crosshead.serving.model_engine import model_engines
 from crosshead.tasks.loading import load_as
+
+Engines = Callable[[int], Engine]
+"""A function that makes an engine for a beam."""
 
 _NAMED = re.compile(r"([A-Za-z]{2,3}(?:-[A-Za-z]{2,8})?)-([A-Za-z]{2,3}(?:-[A-Za-z]{2,8})?)=(.+)")
 
@@ -28,13 +30,15 @@ class Route:
         target: The code of the target language.
         translator: The translator.
         place: The bundle, for messages.
-        engines: Engines by the beam.
+        make: Makes an engine for a beam.
+        engines: The engines that have been made, by the beam.
     """
 
     source: str
     target: str
     translator: Translator
     place: str
+    make: Engines
     engines: dict[int, Engine] = field(default_factory=dict)
 
     def engine(self, wanted: int) -> Engine:
@@ -43,14 +47,9 @@ class Route:
         Args:
             wanted: The number of hypotheses; the beam is at least as large.
         """
-        decode = self.translator.bundle.config.decode
-        beam = max(decode.beam, wanted)
+        beam = max(self.translator.bundle.config.decode.beam, wanted)
         if beam not in self.engines:
-            # A beam of one is greedy search, whatever the rule.
-            stop = decode.stop if beam > 1 else "full"
-            rules = BeamRules(beam, decode.length_penalty, stop, decode.length_offset)
-            model, specials = self.translator.model, self.translator.bundle.specials
-            self.engines[beam] = ModelEngine(model, specials, rules, self.translator.device)
+            self.engines[beam] = self.make(beam)
         return self.engines[beam]
 
     def limit(self, ids: Sequence[int]) -> int:
@@ -105,7 +104,10 @@ class Directory:
 
 
 def load_directory(
-    places: Sequence[str], say: Callable[[str], None], device: str = "auto"
+    places: Sequence[str],
+    say: Callable[[str], None],
+    device: str = "auto",
+    engines: Callable[[Translator], Engines] = model_engines,
 ) -> Directory:
     """Load bundles.
 
@@ -113,8 +115,10 @@ def load_directory(
         places: Bundles, each as a path, or as `en-de=PATH` to name its languages.
         say: Called with a line before a bundle is loaded.
         device: The device, as `crosshead.load` takes it.
+        engines: Returns what makes the engines of a translator.
 
     Raises:
+        ConfigError: If the engine cannot express a model.
         ServeError: If two bundles translate the same pair, or a bundle does not name its languages.
         BundleError: If there is no bundle at a place, or it does not translate text.
     """
@@ -125,7 +129,7 @@ def load_directory(
         say(f"loading {path} ({number} of {len(places)})")
         translator = load_as(Translator, path, device, instead="serve translates text only")
         pair = (named[1], named[2]) if named and path != place else None
-        for route in _routes(translator, path, pair):
+        for route in _routes(translator, path, pair, engines):
             other = routes.setdefault((route.source, route.target), route)
             if other is not route:
                 raise ServeError(
@@ -137,7 +141,12 @@ def load_directory(
     return Directory(routes)
 
 
-def _routes(translator: Translator, place: str, pair: tuple[str, str] | None) -> list[Route]:
+def _routes(
+    translator: Translator,
+    place: str,
+    pair: tuple[str, str] | None,
+    engines: Callable[[Translator], Engines],
+) -> list[Route]:
     """Return the routes of one bundle."""
     config = translator.bundle.config
     if config.decode.sample:
@@ -154,9 +163,8 @@ def _routes(translator: Translator, place: str, pair: tuple[str, str] | None) ->
             f"{place} does not say which languages it translates; name them, such as "
             f"`crosshead serve en-de={place}`"
         )
-    if not config.target_languages:
-        return [Route(source, str(targets[0]), translator, place)]
-    engines: dict[int, Engine] = {}
-    return [
-        Route(source, str(code), translator.into(str(code)), place, engines) for code in targets
-    ]
+    into = {str(code): translator for code in targets}
+    if config.target_languages:
+        into = {code: translator.into(code) for code in into}
+    make, made = engines(translator), dict[int, Engine]()
+    return [Route(source, code, each, place, make, made) for code, each in into.items()]

@@ -1,6 +1,6 @@
 """The engine of crosshead's own models, and the memory that its batches take."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +10,7 @@ from crosshead.decoding.beam import BeamRules, RunningBatch
 from crosshead.decoding.beams import Finished
 from crosshead.decoding.candidates import Specials
 from crosshead.decoding.protocol import Decodable, JoinableState
+from crosshead.pipelines.translator import Translator
 from crosshead.serving.engine import Query
 from crosshead.vocabulary import BOS
 
@@ -17,6 +18,23 @@ _SHORT, _LONG = 8, 24
 """Lengths of the sources, in tokens, by which a state is measured."""
 _ROOM = 16
 """The positions for which a new key-value cache has room."""
+
+
+def model_engines(translator: Translator) -> Callable[[int], "ModelEngine"]:
+    """Return a function that makes the engines of a translator, by their beams.
+
+    Args:
+        translator: The translator.
+    """
+    decode = translator.bundle.config.decode
+
+    def engine(beam: int) -> ModelEngine:
+        # A beam of one is greedy search, whatever the rule.
+        stop = decode.stop if beam > 1 else "full"
+        rules = BeamRules(beam, decode.length_penalty, stop, decode.length_offset)
+        return ModelEngine(translator.model, translator.bundle.specials, rules, translator.device)
+
+    return engine
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,12 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from crosshead.errors import UserError
+from crosshead.pipelines.translator import Translator
 from crosshead.serving.app import make_app
-from crosshead.serving.directory import ServeError, load_directory
+from crosshead.serving.directory import Engines, ServeError, load_directory
 from crosshead.serving.keys import Keys, Rates
 from crosshead.serving.metrics import Metrics
+from crosshead.serving.model_engine import model_engines
 from crosshead.serving.requests import Settings, State
 from crosshead.serving.scheduler import Limits, Scheduler
 from crosshead.serving.service import Service
@@ -38,6 +40,7 @@ class ServerConfig:
         port: The port; 0 takes a free one.
         workers: The number of threads that decode.
         device: The device of the models.
+        engines: Returns what makes the engines of a translator.
         limits: The limits of the scheduler.
         settings: The limits of requests.
         per_minute: The largest number of requests a minute of a client; 0 is no limit.
@@ -51,6 +54,7 @@ class ServerConfig:
     port: int = 5000
     workers: int = 1
     device: str = "auto"
+    engines: Callable[[Translator], Engines] = model_engines
     limits: Limits = field(default_factory=Limits)
     settings: Settings = field(default_factory=Settings)
     per_minute: int = 0
@@ -179,7 +183,9 @@ class _Process:
         await serving
 
     def _load(self) -> Service:
-        directory = load_directory(self.config.places, self.say, self.config.device)
+        directory = load_directory(
+            self.config.places, self.say, self.config.device, self.config.engines
+        )
         return Service(self.scheduler, directory)
 
     def _end(self) -> None:

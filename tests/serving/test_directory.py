@@ -1,3 +1,4 @@
+import asyncio
 import dataclasses
 import shutil
 from pathlib import Path
@@ -5,10 +6,15 @@ from pathlib import Path
 import pytest
 
 from crosshead.bundle.io import save_bundle
+from crosshead.data.documents.parts import plain_parts
 from crosshead.errors import BundleError
+from crosshead.pipelines.translator import Translator
 from crosshead.serving.directory import Directory, ServeError, load_directory
+from crosshead.serving.scheduler import Scheduler
+from crosshead.serving.service import Job, Service
 from tests.bundle.text_bundles import bundle_of
 from tests.conftest import ROOT
+from tests.interop.small_bundles import small_bundle
 
 BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
 
@@ -69,3 +75,22 @@ def test_a_bundle_that_samples_is_refused(tmp_path: Path) -> None:
 def test_no_bundle_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="no such directory"):
         load(str(tmp_path / "missing"))
+
+
+def test_a_bundle_of_several_targets_has_a_route_for_each(tmp_path: Path) -> None:
+    save_bundle(tmp_path / "b", small_bundle(languages=True, seed=3), "card")
+    directory = load(str(tmp_path / "b"))
+    assert list(directory.routes) == [("en", "de"), ("en", "fr")]
+    german, french = directory.routes.values()
+    assert german.engine(1) is french.engine(1)  # both languages share batches
+    lines = ["a dog runs", "two men sit on a bench"]
+    scheduler, pieces = Scheduler(), []
+    service = Service(scheduler, directory)
+    for route in (german, french):
+        job = Job(lines, [route], plain_parts, "client")
+        found = asyncio.run(service.translate(job))
+        expected = Translator(route.translator.bundle).into(route.target).translate(lines)
+        pieces.append([text.sentences[0].translations[0].pieces for text in found])
+        assert pieces[-1] == [best[0].pieces for best in expected]
+    assert pieces[0] != pieces[1]
+    scheduler.stop(10)

@@ -1,0 +1,204 @@
+"""The engine that translates with CTranslate2: whole batches of the sentences of all requests."""
+
+import logging
+import math
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.decoding.beams import Finished
+from crosshead.decoding.candidates import Hypothesis, length_penalty
+from crosshead.interop.ctranslate2 import CTRANSLATE2, pieces_of, write_model
+from crosshead.interop.export import check_libraries, number_format
+from crosshead.interop.formats import check_expressible
+from crosshead.interop.search_settings import usual_search
+from crosshead.pipelines.translator import Translator
+from crosshead.serving.engine import Engine, Query
+from crosshead.serving.model_engine import ModelEngine, model_engines
+from crosshead.vocabulary import EOS
+
+_BATCH_TOKENS = 1024
+"""The largest number of tokens that CTranslate2 computes at once, padding counted."""
+
+
+def ctranslate2_engines(
+    kind: str | None, workers: int
+) -> Callable[[Translator], Callable[[int], Engine]]:
+    """Return a function that makes the engines of a translator, by their beams.
+
+    Args:
+        kind: The number format of the weights, such as `int8` (by default float32).
+        workers: The number of threads that translate at the same time.
+
+    Raises:
+        ConfigError: If CTranslate2 has no such number format.
+        UserError: If CTranslate2 is not installed.
+    """
+    check_libraries(CTRANSLATE2, verify=True)
+    chosen = number_format(CTRANSLATE2, kind)
+
+    def engines(translator: Translator) -> Callable[[int], Engine]:
+        model = CTranslate2Model(translator.bundle, chosen, workers)
+        own = model_engines(translator)
+        return lambda beam: CTranslate2Engine(model, own(beam))
+
+    return engines
+
+
+class CTranslate2Model:
+    """A bundle's model in CTranslate2.
+
+    Args:
+        bundle: The bundle.
+        kind: The number format of the weights.
+        workers: The number of threads that translate at the same time.
+
+    Raises:
+        ConfigError: If CTranslate2 cannot express the model.
+    """
+
+    def __init__(self, bundle: TextBundle, kind: str, workers: int) -> None:
+        import ctranslate2
+
+        ctranslate2.set_log_level(logging.ERROR)
+        self.bundle = check_expressible(bundle, CTRANSLATE2)
+        self._penalty = usual_search(bundle).length_penalty
+        target = bundle.target_tokenizer
+        self._ids = {piece: n for n, piece in enumerate(target.pieces(range(target.vocab_size)))}
+        with tempfile.TemporaryDirectory() as scratch:
+            write_model(bundle, kind, Path(scratch))
+            self._translator: Any = ctranslate2.Translator(
+                scratch, device="cpu", inter_threads=workers, intra_threads=1
+            )
+
+    def search(self, sources: list[list[str]], beam: int, limit: int, wanted: int) -> Any:
+        """Return the hypotheses of each source as lists of ids, eos included where it was found.
+
+        Args:
+            sources: The pieces of each source.
+            beam: The beam.
+            limit: The longest output in tokens, eos counted.
+            wanted: The number of hypotheses.
+        """
+        found = self._translator.translate_batch(
+            sources,
+            beam_size=beam,
+            num_hypotheses=wanted,
+            length_penalty=self._penalty,
+            max_decoding_length=limit,
+            min_decoding_length=0,
+            max_input_length=0,
+            return_end_token=True,
+            max_batch_size=_BATCH_TOKENS,
+            batch_type="tokens",
+        )
+        return [[[self._ids[piece] for piece in each] for each in one.hypotheses] for one in found]
+
+    def log_probs(self, sources: list[list[str]], outputs: list[list[int]]) -> list[list[float]]:
+        """Return the log-probability of each token of outputs, and of eos.
+
+        Args:
+            sources: The pieces of each source.
+            outputs: The ids of each output, without eos.
+        """
+        targets = [pieces_of(self.bundle.target_tokenizer, each) for each in outputs]
+        scored = self._translator.score_batch(
+            sources, targets, max_input_length=0, max_batch_size=_BATCH_TOKENS, batch_type="tokens"
+        )
+        return [each.log_probs for each in scored]
+
+
+class CTranslate2Engine:
+    """A model in CTranslate2 with the beam of one search.
+
+    Args:
+        model: The model.
+        own: The engine of crosshead's own model, which knows the search and the memory it takes.
+    """
+
+    def __init__(self, model: CTranslate2Model, own: ModelEngine) -> None:
+        self.model, self.own = model, own
+
+    @property
+    def beam(self) -> int:
+        """The number of hypotheses of the search."""
+        return self.own.beam
+
+    def batch(self) -> "CTranslate2Batch":
+        """Return a batch without sentences."""
+        return CTranslate2Batch(self)
+
+    def bytes(self, sentences: int, source: int, target: int) -> float:
+        """Return the memory of a batch, estimated by that of crosshead's own engine.
+
+        Args:
+            sentences: Number of sentences.
+            source: Length of the longest source.
+            target: Length of the longest target.
+        """
+        return self.own.bytes(sentences, source, target)
+
+
+class CTranslate2Batch:
+    """Sentences that CTranslate2 translates at once: they are done when they have joined.
+
+    Args:
+        engine: The engine.
+    """
+
+    def __init__(self, engine: CTranslate2Engine) -> None:
+        self.engine = engine
+
+    def __len__(self) -> int:
+        return 0
+
+    def add(self, queries: Sequence[Query]) -> Finished:
+        """Translate sentences.
+
+        Args:
+            queries: The sentences.
+        """
+        # With one hypothesis CTranslate2 stops sooner, so sentences that want as many go together.
+        results: Finished = {}
+        for wanted in {each.wanted for each in queries}:
+            results |= self._translated([each for each in queries if each.wanted == wanted])
+        return results
+
+    def step(self) -> Finished:
+        """Do nothing: every sentence is done."""
+        return {}
+
+    def drop(self, numbers: Sequence[int]) -> None:
+        """Do nothing: every sentence is done.
+
+        Args:
+            numbers: The numbers of the sentences.
+        """
+
+    def _translated(self, queries: Sequence[Query]) -> Finished:
+        """Return the hypotheses of sentences that want as many."""
+        model, beam, wanted = self.engine.model, self.engine.beam, queries[0].wanted
+        sources = [pieces_of(model.bundle.source_tokenizer, each.ids) for each in queries]
+        limit = max(each.limit for each in queries)
+        found = model.search(sources, beam, limit, wanted)
+        for number, query in enumerate(queries):
+            # All have the largest limit. Who used more than its own is searched again by itself.
+            if limit > query.limit <= max(map(len, found[number])):
+                [found[number]] = model.search([sources[number]], beam, query.limit, wanted)
+        chosen = [(number, ids) for number, each in enumerate(found) for ids in each]
+        outputs = [ids[:-1] if ids[-1:] == [EOS] else ids for _, ids in chosen]
+        scores = model.log_probs([sources[number] for number, _ in chosen], outputs)
+        results: Finished = {query.number: [] for query in queries}
+        for (number, ids), output, log_probs in zip(chosen, outputs, scores, strict=True):
+            hypothesis = self._hypothesis(output, log_probs, finished=ids[-1:] == [EOS])
+            results[queries[number].number].append(hypothesis)
+        return results
+
+    def _hypothesis(self, ids: list[int], log_probs: list[float], *, finished: bool) -> Hypothesis:
+        rules = self.engine.own.rules
+        kept = log_probs[: len(ids) + finished]
+        total = math.fsum(kept)
+        penalty = length_penalty(max(1, len(kept)), rules.alpha, rules.offset)
+        return Hypothesis(ids, kept, total, total / penalty, finished)

@@ -1,0 +1,99 @@
+"""The engine of CTranslate2 beside crosshead's own, on the stored bundle."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ctranslate2", reason="needs the extra `export`")
+
+from crosshead.bundle.io import save_bundle
+from crosshead.errors import ConfigError
+from crosshead.pipelines.translator import Translator
+from crosshead.serving.ctranslate2_engine import CTranslate2Engine, ctranslate2_engines
+from crosshead.serving.directory import Directory, load_directory
+from crosshead.serving.engine import Query
+from crosshead.serving.model_engine import ModelEngine, model_engines
+from crosshead.tasks.loading import load_as
+from tests.conftest import ROOT
+from tests.interop.small_bundles import small_bundle
+from tests.serving.loopback import running
+
+BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
+LINES = ["One two three.", "Ten nine.", "A dog runs.", "Seven", "Four five six seven eight nine."]
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return load_as(Translator, BUNDLE, "cpu")
+
+
+def engines_of(translator: Translator, beam: int) -> tuple[CTranslate2Engine, ModelEngine]:
+    theirs = ctranslate2_engines(None, 1)(translator)(beam)
+    assert isinstance(theirs, CTranslate2Engine)
+    return theirs, model_engines(translator)(beam)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_hypotheses_and_scores_are_those_of_crosshead(translator: Translator, beam: int) -> None:
+    theirs, own = engines_of(translator, beam)
+    ids = translator.planned(LINES, 0).ids
+    queries = [Query(number, each, 30, 1) for number, each in enumerate(ids)]
+    found = theirs.batch().add(queries)
+    assert sorted(found) == list(range(len(LINES)))
+    batch = own.batch()
+    expected = batch.add(queries)
+    while len(batch):
+        expected |= batch.step()
+    for number, [hypothesis] in found.items():
+        [other] = expected[number]
+        assert (hypothesis.tokens, hypothesis.finished) == (other.tokens, other.finished)
+        # Theirs leave out the tokens that search never produces, and are a little larger.
+        assert hypothesis.score == pytest.approx(other.score, abs=2e-3)
+        assert hypothesis.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-2)
+    assert theirs.bytes(2, 8, 8) == own.bytes(2, 8, 8) > 0
+
+
+def test_every_sentence_has_its_own_limit_and_number_of_hypotheses(translator: Translator) -> None:
+    engine, _ = engines_of(translator, 4)
+    ids = translator.planned(LINES, 0).ids
+    queries = [Query(n, each, 2 + 9 * n, 1 + n % 3) for n, each in enumerate(ids)]
+    together = engine.batch().add(queries)
+    for query in queries:
+        hypotheses = together[query.number]
+        assert len(hypotheses) == query.wanted
+        assert all(len(each.token_log_probs) <= query.limit for each in hypotheses)
+        [alone] = engine.batch().add([query]).values()
+        assert [each.tokens for each in hypotheses] == [each.tokens for each in alone]
+    assert not all(each.finished for each in together[0])  # two tokens are not enough
+
+
+def test_int8_is_another_model_and_other_formats_are_refused(translator: Translator) -> None:
+    engine = ctranslate2_engines("int8", 1)(translator)(1)
+    [ids] = translator.planned(LINES[:1], 0).ids
+    [[hypothesis]] = engine.batch().add([Query(0, ids, 30, 1)]).values()
+    [[other]] = engines_of(translator, 1)[0].batch().add([Query(0, ids, 30, 1)]).values()
+    assert hypothesis.log_prob != other.log_prob
+    with pytest.raises(ConfigError, match="no number format 'int4'"):
+        ctranslate2_engines("int4", 1)
+
+
+def test_a_model_that_it_cannot_express_is_refused(tmp_path: Path) -> None:
+    save_bundle(tmp_path / "b", small_bundle({"score": "cosine"}), "card")
+    with pytest.raises(ConfigError, match=r"cannot express model\.score = cosine"):
+        load_directory(
+            [f"en-de={tmp_path / 'b'}"], lambda line: None, "cpu", ctranslate2_engines(None, 1)
+        )
+
+
+def test_a_server_translates_with_it(directory: Directory) -> None:
+    places = [f"en-de={BUNDLE}", f"de-fr={BUNDLE}"]
+    theirs = load_directory(places, lambda line: None, "cpu", ctranslate2_engines(None, 2))
+    values = {"q": LINES, "source": "en", "target": "fr", "alternatives": 2}
+    with running(directory) as own, running(theirs) as other:
+        expected, found = (each.post("/translate", values).json for each in (own, other))
+        v1 = other.post("/v1/translate", {"text": LINES[0], "target": "de", "source": "en"}).json
+    assert found["translatedText"] == expected["translatedText"]
+    [sentence] = v1["translations"][0]["sentences"]
+    assert len(sentence["translations"][0]["pieces"]) == len(
+        sentence["translations"][0]["piece_log_probs"]
+    )
