@@ -151,7 +151,7 @@ EngineOption = Annotated[
     Literal["crosshead", "ctranslate2"],
     typer.Option(
         show_default=False,
-        help="Program that decodes (default: crosshead). Sentences join a running batch of crosshead "
+        help="Program that decodes (default: crosshead). Sentences join a batch of crosshead "
         "at every step. ctranslate2 translates whole batches and needs `pip install "
         "'crosshead[export]'`.",
     ),
