@@ -9,6 +9,7 @@ from crosshead.errors import BundleError
 from crosshead.serving.directory import Directory, ServeError, load_directory
 from tests.bundle.text_bundles import bundle_of
 from tests.conftest import ROOT
+from tests.hub_server import Hub, contents
 
 BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
 
@@ -64,6 +65,12 @@ def test_a_bundle_that_samples_is_refused(tmp_path: Path) -> None:
     save_bundle(tmp_path / "b", dataclasses.replace(bundle, config=config), "card")
     with pytest.raises(ServeError, match="draws samples"):
         load(f"en-de={tmp_path / 'b'}")
+
+
+def test_a_model_on_a_hub_is_served(hub: Hub) -> None:
+    hub.repository("anna/en-de", contents(BUNDLE))
+    directory = load_directory(["xx-yy=hf://anna/en-de"], lambda line: None)
+    assert directory.routes["xx", "yy"].place == "hf://anna/en-de"
 
 
 def test_no_bundle_is_refused(tmp_path: Path) -> None:
