@@ -91,6 +91,9 @@ def hub_errors(name: HubName, again: str = "try again later") -> Iterator[None]:
         name: The model.
         again: The advice if the connection fails.
 
+    Yields:
+        Nothing.
+
     Raises:
         HubError: If the client fails.
     """

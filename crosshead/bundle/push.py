@@ -69,6 +69,9 @@ def plan_upload(directory: Path, name: HubName) -> Upload:
         directory: The bundle.
         name: The repository, and the branch as its revision.
 
+    Returns:
+        The files, by name, with their sizes.
+
     Raises:
         BundleError: If `directory` is not a bundle, or a file was changed after it was written. The
             card may have been edited.
@@ -90,6 +93,9 @@ def push(upload: Upload, *, private: bool = False, bars: bool = False) -> Pushed
         upload: The files, from `plan_upload`.
         private: True to make a new repository private.
         bars: True to show the progress of large files on standard error.
+
+    Returns:
+        The commit that holds the files, and the address of the model.
 
     Raises:
         HubError: If there is no token, the hub refuses the upload or cannot be reached, or the
