@@ -74,6 +74,8 @@ class Hub(ThreadingHTTPServer):
         """Bytes of a large file after which the server closes the connection, once."""
         self.refuse_uploads_after: int | None = None
         """Number of large files after which an upload is not answered."""
+        self.refuses_commits = False
+        """True to answer 500 to a commit, after its large files have arrived."""
         self.down = False
         """True to answer 503 to everything."""
         self.warning = ""
@@ -304,6 +306,8 @@ class _Handler(BaseHTTPRequestHandler):
         return self._json(200, {})
 
     def _commit(self, name: str, branch: str) -> None:
+        if self.server.refuses_commits:
+            return self._json(500, {"error": "try later"})
         repository, files = self.server.repositories[name], {}
         for line in self.body.splitlines():
             entry = json.loads(line)
@@ -314,7 +318,7 @@ class _Handler(BaseHTTPRequestHandler):
                 files[value["path"]] = self.server.large[value["oid"]]
         commit = repository.add(branch, files)
         address = f"{self.server.address}/{name}/commit/{commit}"
-        self._json(200, {"commitUrl": address, "commitOid": commit, "pullRequestUrl": None})
+        return self._json(200, {"commitUrl": address, "commitOid": commit, "pullRequestUrl": None})
 
     def _paths(self, name: str, revision: str) -> None:
         if not (found := self._found(name, revision)):
