@@ -11,6 +11,7 @@ import shape_checker
 import torch
 
 from tests.cores import on_all_cores, take_one
+from tests.hub_server import Hub, connect, running_hub
 
 LONGEST = {"test_distributed.py", "test_huggingface.py", "test_identities.py"}
 """The files that take longest."""
@@ -92,3 +93,11 @@ def data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the data sets: {folder} is not there (CROSSHEAD_DATA names another)")
     return folder
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A stand-in for a model hub, which the client of this process uses with a token to write."""
+    with running_hub() as server:
+        connect(server, tmp_path / "hf", monkeypatch)
+        yield server

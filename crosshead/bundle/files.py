@@ -12,7 +12,7 @@ from crosshead.bundle.places import (
     WEIGHTS,
 )
 from crosshead.data.text.tokenizers import TOKENIZER_FILES
-from crosshead.errors import DamagedBundle
+from crosshead.errors import BundleError, DamagedBundle
 from crosshead.system.stored import (
     packed_names,
 )
@@ -50,6 +50,21 @@ def card_was_changed(path: Path) -> bool:
     """
     _, manifest = read_settings(path)
     return CARD in manifest.files and _difference(manifest, CARD) is not None
+
+
+def check_as_written(path: Path, outcome: str) -> None:
+    """Check that the files of a bundle are as they were written. The card may have been edited.
+
+    Args:
+        path: The directory of the bundle.
+        outcome: The end of the message, such as "nothing was packed".
+
+    Raises:
+        BundleError: If there is no valid `config.json`, or a file was changed.
+    """
+    for name, differs in verify_bundle(path):
+        if differs and name not in (CARD, CONFIG):
+            raise BundleError(f"{path / name}: {differs}; {outcome}")
 
 
 def _difference(manifest: Manifest, name: str) -> str | None:

@@ -1,9 +1,15 @@
 """The origin of an imported model, which its bundle and those tuned from it name."""
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from crosshead.bundle.card import inline_code
+from crosshead.bundle.hub_names import HubPlace
 from crosshead.config import Config
+
+BUNDLE = "crosshead"
+"""The kind of a bundle that was downloaded from a hub."""
 
 
 class ImportOrigin(Config):
@@ -15,10 +21,20 @@ class ImportOrigin(Config):
     name: str
     # The SHA-256 of the file of its weights.
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    # The repository and the commit, if the model was downloaded from a hub.
+    hub: HubPlace | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_missing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        if values["hub"] is None:  # so that other origins are stored as ever
+            del values["hub"]
+        return values
 
     def __str__(self) -> str:
         """Return the origin as a clause of a model card."""
+        hub = f", downloaded as {inline_code(str(self.hub))}" if self.hub else ""
         return (
             f"{inline_code(self.name)}, a model of kind {self.kind} (SHA-256 of its weights: "
-            f"`{self.sha256}`)"
+            f"`{self.sha256}`){hub}"
         )

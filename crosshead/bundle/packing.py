@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from crosshead.bundle.files import bundle_files, verify_bundle
-from crosshead.bundle.places import CARD, CONFIG
+from crosshead.bundle.files import bundle_files, check_as_written
+from crosshead.bundle.hub_names import hub_place
 from crosshead.errors import BundleError, UserError
 from crosshead.system.archive import add, new_archive
 from crosshead.system.files import atomic_file, real_path
@@ -20,8 +20,8 @@ def pack(directory: Path, out: Path | None = None) -> Path:
 
     Args:
         directory: The bundle.
-        out: The file to write; by default the directory's name and `SUFFIX`, in the current
-            directory.
+        out: The file to write; by default the directory's name, or the model's name on a hub,
+            and `SUFFIX`, in the current directory.
 
     Returns:
         The path of the archive.
@@ -34,12 +34,12 @@ def pack(directory: Path, out: Path | None = None) -> Path:
     if directory.is_file():
         raise BundleError(f"{directory}: a file; expected the directory of a bundle")
     names = bundle_files(directory)
-    out = out or Path(real_path(directory).name + SUFFIX)
+    place = hub_place(directory)
+    own_name = place.name.partition("/")[2] if place else real_path(directory).name
+    out = out or Path(own_name + SUFFIX)
     if real_path(out) in {real_path(directory / name) for name in names}:
         raise UserError(f"{out} is a file of the bundle itself; give another --out")
-    for name, differs in verify_bundle(directory):
-        if differs and name not in (CARD, CONFIG):
-            raise BundleError(f"{directory / name}: {differs}; nothing was packed")
+    check_as_written(directory, "nothing was packed")
     with atomic_file(out) as write, new_archive(write) as archive:
         for name in names:
             with open_stored(directory / name) as (file, size):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.bundle.files import files_in_use
+from crosshead.cli.options import bundle_place
 from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import validate
 from crosshead.data.text.profile import FLAGS
@@ -168,7 +169,7 @@ def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str
     The last one of `more` is the file, unless it is a directory or a packed bundle. Without a file,
     the lines come from `-`, standard input.
     """
-    bundles = [bundle, *map(Path, more)]
+    bundles = [bundle, *map(bundle_place, more)]
     last = bundles[-1]
     if not more or last.is_dir() or (last.is_file() and zipfile.is_zipfile(last)):
         return bundles, "-"

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from crosshead.cli.app import app
+from crosshead.cli.options import bundle_place
 from crosshead.cli.terminal import put
 
 
@@ -16,7 +17,9 @@ def average(
     bundles: Annotated[
         list[Path],
         typer.Argument(
-            metavar="BUNDLE", help="Two or more bundles of the same model and tokenizer."
+            metavar="BUNDLE",
+            parser=bundle_place,
+            help="Two or more bundles of the same model and tokenizer.",
         ),
     ],
     out: Annotated[

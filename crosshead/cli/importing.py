@@ -13,13 +13,15 @@ from crosshead.cli.terminal import note, put, table
     "import",
     epilog="\b\nExamples:\n  crosshead import opus-mt-en-de --out models/en-de\n"
     "  crosshead translate models/en-de input.txt\n"
+    "  crosshead import hf://Helsinki-NLP/opus-mt-en-de --out models/opus-en-de\n"
     "  crosshead train --from models/en-de --source train.en --target train.de --out runs/tuned",
 )
 def import_command(
     path: Annotated[
         Path,
         typer.Argument(
-            metavar="PATH", help="Model of another toolkit: a directory, or a zip archive of one."
+            metavar="PATH",
+            help="Model of another toolkit: a directory, a zip archive of one, or hf://ORG/NAME.",
         ),
     ],
     out: Annotated[

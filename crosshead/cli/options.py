@@ -5,18 +5,32 @@ from typing import Annotated
 
 import typer
 
+
+def bundle_place(text: str) -> Path:
+    """Return the path of a bundle, after downloading it if it is named on a hub."""
+    if not text.startswith("hf:"):
+        return Path(text)
+    from crosshead.tasks.places import local_bundle
+
+    return local_bundle(text)
+
+
 BundleArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="BUNDLE", help="Trained model: a directory, or a file made by `crosshead pack`."
+        metavar="BUNDLE",
+        parser=bundle_place,
+        help="Trained model: a directory, a file made by `crosshead pack`, or hf://ORG/NAME.",
     ),
 ]
 BundlesArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="BUNDLE",
-        help="Trained model: a directory, or a file made by `crosshead pack`. Several models that "
-        "translate are an ensemble: each token has the mean of their probabilities.",
+        parser=bundle_place,
+        help="Trained model: a directory, a file made by `crosshead pack`, or hf://ORG/NAME. "
+        "Several models that translate are an ensemble: each token has the mean of their "
+        "probabilities.",
     ),
 ]
 SourceOption = Annotated[

@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 
 from crosshead.cli.app import app, data_app
-from crosshead.cli.options import BundleArgument
+from crosshead.cli.options import BundleArgument, bundle_place
 from crosshead.cli.terminal import note, put, table
 
 
 @app.command(
-    epilog="\b\nExamples:\n  crosshead info runs/en-de\n  crosshead info --verify runs/en-de"
+    epilog="\b\nExamples:\n  crosshead info runs/en-de\n  crosshead info --verify runs/en-de\n"
+    "  crosshead info hf://anna/en-de"
 )
 def info(
     bundle: BundleArgument,
@@ -52,7 +53,12 @@ def info(
 )
 def pack(
     bundle: Annotated[
-        Path, typer.Argument(metavar="BUNDLE", help="Directory of a bundle or of a run.")
+        Path,
+        typer.Argument(
+            metavar="BUNDLE",
+            parser=bundle_place,
+            help="Directory of a bundle or of a run, or hf://ORG/NAME.",
+        ),
     ],
     out: Annotated[
         Path | None,

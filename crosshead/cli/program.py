@@ -12,7 +12,7 @@ import typer
 
 from crosshead.cli import training, average, translation, scoring, text, forecast  # noqa: F401
 from crosshead.cli import classify, synthetic, captions, inspection, studies, recipes  # noqa: F401
-from crosshead.cli import serving, exporting, importing, others, data_check  # noqa: F401
+from crosshead.cli import serving, exporting, importing, others, sharing, data_check  # noqa: F401
 from crosshead.cli.app import app
 from crosshead.cli.terminal import INTERRUPTED, end_on, guarded
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleScore
 from crosshead.bundle.files import bundle_files, card_was_changed, verify_bundle
+from crosshead.bundle.hub_names import hub_place
 from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, is_run
 from crosshead.bundle.weights import build_without_memory
 from crosshead.caller import CommandLine
@@ -45,6 +46,7 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
     size = sum(stored_size(directory / name) for name in names)
     rows = [
         ["bundle", f"{directory}, format {config.format}, written by crosshead {config.crosshead}"],
+        *([["downloaded as", str(place)]] if (place := hub_place(directory)) else []),
         ["size", f"{size / 1e6:.1f} MB: {', '.join(names)}"],
         ["model", f"{model.architecture}, {model.shape()}"],
         ["parameters", f"{parameters:,}"],

@@ -19,6 +19,7 @@ from crosshead.cli.options import (
     ThreadsOption,
     TokenizeOption,
     ToOption,
+    bundle_place,
 )
 from crosshead.cli.terminal import put
 from crosshead.errors import UserError
@@ -270,7 +271,11 @@ def _check_kind(given: Mapping[str, Any]) -> None:
 def compare(
     bundles: Annotated[
         list[Path],
-        typer.Argument(metavar="BUNDLE", help="Two or more bundles; the first is the baseline."),
+        typer.Argument(
+            metavar="BUNDLE",
+            parser=bundle_place,
+            help="Two or more bundles; the first is the baseline.",
+        ),
     ],
     source: SourceOption,
     reference: ReferenceOption,
@@ -288,6 +293,7 @@ def compare(
     p is the probability that chance alone gives a difference from the first bundle at least as
     large as the measured one.
     """
+    from crosshead.bundle.hub_names import bundle_shown
     from crosshead.cli import answers, evaluation
     from crosshead.data.parallel.corpora import read_aligned
     from crosshead.evaluation.comparison import compare as compare_systems
@@ -299,7 +305,7 @@ def compare(
     sources, references = read_aligned(source, reference)
     flags = {"beam": beam, "length_penalty": length_penalty}
     systems: dict[str, Sequence[str]] = {
-        str(bundle): evaluation.translated(
+        bundle_shown(bundle): evaluation.translated(
             answers.into(load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), to),
             sources,
             flags,

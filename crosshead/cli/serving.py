@@ -20,7 +20,8 @@ BundlesArgument = Annotated[
     typer.Argument(
         metavar="BUNDLE...",
         show_default=False,
-        help="Bundles that translate text, each as a path, or as en-de=PATH to name its languages.",
+        help="Bundles that translate text, each as a path or hf://ORG/NAME, or as en-de=PATH to "
+        "name its languages.",
     ),
 ]
 HostOption = Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crosshead.cli.app import app
-from crosshead.cli.options import Files
+from crosshead.cli.options import Files, bundle_place
 from crosshead.cli.terminal import note, put, stop_on_signals
 from crosshead.errors import ConfigError, UserError
 
@@ -225,7 +225,9 @@ def train(
         typer.Option(
             "--from",
             metavar="BUNDLE",
-            help="Fine-tune this bundle: start from its weights and keep its tokenizer.",
+            parser=bundle_place,
+            help="Fine-tune this bundle, or the bundle hf://ORG/NAME: start from its weights and "
+            "keep its tokenizer.",
         ),
     ] = None,
     mix: Annotated[

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
+from crosshead.bundle.origin import BUNDLE
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.streams import pieces_of
 from crosshead.data.text.tokenizers import Tokenizer
@@ -141,7 +142,10 @@ class TextPipeline(Pipeline):
             rows.append(["languages", " to ".join(code or "unknown" for code in known)])
         if origin := config.origin:
             weights = f"weights SHA-256 {origin.sha256}"
-            rows.append(["imported from", f"{origin.name} ({origin.kind}), {weights}"])
+            made = "tuned" if origin.kind == BUNDLE else "imported"
+            rows.append([f"{made} from", f"{origin.name} ({origin.kind}), {weights}"])
+            if origin.hub:
+                rows.append(["parent on a hub", str(origin.hub)])
         return rows
 
     def _read_alone(self, ids: list[int], target: str | None) -> AttentionInputs:

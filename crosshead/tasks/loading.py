@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 
 from crosshead.bundle.base import Bundle
+from crosshead.bundle.hub_names import bundle_shown
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import nearest
 from crosshead.errors import BundleError, ConfigError
@@ -16,6 +17,7 @@ from crosshead.pipelines.ensemble import EnsembleTranslator
 from crosshead.pipelines.translator import Translator
 from crosshead.system.devices import choose_device, choose_threads, hold_kernels
 from crosshead.system.files import StrPath, real_path
+from crosshead.tasks.places import local_bundle
 from crosshead.tasks.registry import TASKS, load_bundle
 
 T = TypeVar("T", bound=Pipeline)
@@ -33,8 +35,9 @@ def load(
     """Load the bundle at `path` as the pipeline of its task, such as a `Translator`.
 
     Args:
-        path: The directory of a bundle, or a packed bundle. A list of several bundles that
-            translate is an ensemble: see `EnsembleTranslator`.
+        path: The directory of a bundle, a packed bundle, or a model on a hub,
+            `hf://ORG/NAME@revision`. A list of several bundles that translate is an ensemble: see
+            `EnsembleTranslator`.
         device: The device, as `choose_device` takes it.
         threads: The number of CPU threads, as `choose_threads` takes it; None keeps PyTorch's.
         precision: One of `PRECISIONS`. On a processor with hardware support, `bfloat16` is about
@@ -55,29 +58,30 @@ def load(
         choose_threads(threads)
     hold_kernels()
     bundles = {}
-    for place in places:
+    for name, place in places.items():
         bundle = load_bundle(place, chosen)
         bundle.model.to(getattr(torch, precision))
-        bundles[os.fspath(place)] = bundle
+        bundles[name] = bundle
     if len(bundles) > 1:
         return _ensemble(bundles)
     return TASKS[bundle.config.task].pipeline(bundle)
 
 
-def _places(path: StrPath | Sequence[StrPath]) -> Sequence[StrPath]:
-    """Return the paths of one or several bundles.
+def _places(path: StrPath | Sequence[StrPath]) -> dict[str, Path]:
+    """Return the local paths of one or several bundles, by their names.
 
     Raises:
-        BundleError: If there is none, or one is given twice.
+        BundleError: If there is none, or one is given twice, or one cannot be downloaded.
     """
-    places = [path] if isinstance(path, str | os.PathLike) else list(path)
-    if not places:
+    names = [path] if isinstance(path, str | os.PathLike) else list(path)
+    if not names:
         raise BundleError("expected a bundle, or several bundles of an ensemble, found none")
-    real = [real_path(Path(place)) for place in places]
-    for place, found in zip(places, real, strict=True):
+    local = [local_bundle(name) for name in names]
+    real = [real_path(place) for place in local]
+    for name, found in zip(names, real, strict=True):
         if real.count(found) > 1:
-            raise BundleError(f"{place} is given twice; name each bundle of an ensemble once")
-    return places
+            raise BundleError(f"{name} is given twice; name each bundle of an ensemble once")
+    return {bundle_shown(name): place for name, place in zip(names, local, strict=True)}
 
 
 def _ensemble(bundles: Mapping[str, Bundle]) -> EnsembleTranslator:
@@ -128,7 +132,8 @@ def load_as(
     """
     found = load(path, device, threads, precision)
     if not isinstance(found, kind):
-        places = [os.fspath(place) for place in _places(path)]
+        named = [path] if isinstance(path, str | os.PathLike) else path
+        places = [*map(bundle_shown, named)]
         name = " and ".join(places)
         if instead is None or type(found.bundle) is not TextBundle:
             usage = found.usage_of(found.bundle.config)

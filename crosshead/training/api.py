@@ -13,6 +13,7 @@ from crosshead.recipe.presets import AUTO, PRESETS
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, real_path
 from crosshead.system.progress import Display, choose_display
+from crosshead.tasks.places import local_bundle
 from crosshead.tasks.recipes import compose, known_keys
 from crosshead.training import run
 from crosshead.training.context import Callback, ignore
@@ -69,7 +70,7 @@ def train(
         valid_target: Their translations.
         valid_pairs: Pairs for validation, in a form of `pairs`.
         valid_text: Text for validation. By default the end of `text` is held out.
-        start: A bundle to fine-tune.
+        start: A bundle to fine-tune, or a model on a hub, `hf://ORG/NAME@revision`.
         resume: Continue the run in `out`.
         force: Replace the run in `out`.
         display: Shows messages and progress. By default they go to standard error; `Silent()`
@@ -96,6 +97,7 @@ def train(
     """
     out = _directory(out)
     _check_sections(sections)
+    start = None if start is None else local_bundle(start, display)
     data = GivenData(out)
     with data.kept(), calling_from(PYTHON):
         given: dict[str, Any] = dict(sections.pop("data", {}))  # type: ignore[arg-type]

@@ -17,10 +17,12 @@ from crosshead.bundle.card import (
     without_place,
 )
 from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.hub_names import bundle_shown
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.weights import set_weights, weights_of
 from crosshead.errors import BundleError, UserError
 from crosshead.system.files import StrPath, real_path
+from crosshead.tasks.places import local_bundle
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.training.checkpoint import average_weights
 from crosshead.training.directory import check_utf8, is_unused, remove_unfinished
@@ -31,7 +33,7 @@ def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "")
     """Average the weights of several bundles, and write the new bundle to `out`.
 
     Args:
-        bundles: Directories of two or more bundles.
+        bundles: Two or more bundles, as `crosshead.load` takes each.
         out: Directory of the new bundle; it must be new or empty.
         command: The typed command, for the model card.
 
@@ -45,7 +47,7 @@ def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "")
     Reference:
         Vaswani et al. 2017, section 6.1.
     """
-    directories, out = [Path(bundle) for bundle in bundles], Path(out)
+    directories, out = [local_bundle(bundle) for bundle in bundles], Path(out)
     if len(directories) < 2:
         raise UserError(f"expected two bundles or more to average, found {len(directories)}")
     if out.exists() and (not out.is_dir() or not is_unused(out)):
@@ -87,7 +89,9 @@ def _check_alike(first: Path, expected: Bundle, directory: Path, found: Bundle) 
 
 def _card(name: str, config: BundleConfig, directories: Sequence[Path], command: str) -> str:
     words = TASKS[config.task].pipeline.words(config)
-    sources = "\n".join(f"- `{without_place(str(directory))}`" for directory in directories)
+    sources = "\n".join(
+        f"- `{without_place(bundle_shown(directory))}`" for directory in directories
+    )
     sections = [
         front_matter(name, words, licence=getattr(config, "license", None)),
         f"# {name}\n\nA model ({config.model.architecture}) that {words.does}. Its weights are the "

@@ -1,5 +1,6 @@
 """Preparation of a new run, and of a worker process beside the main process."""
 
+import hashlib
 import json
 import time
 from dataclasses import dataclass
@@ -7,13 +8,16 @@ from pathlib import Path
 
 import torch
 
-from crosshead.bundle.origin import ImportOrigin
-from crosshead.bundle.places import CHECKPOINTS
+from crosshead.bundle.base import Bundle
+from crosshead.bundle.hub_names import hub_place
+from crosshead.bundle.origin import BUNDLE, ImportOrigin
+from crosshead.bundle.places import CHECKPOINTS, WEIGHTS
 from crosshead.bundle.weights import check_storable, weights_of
 from crosshead.errors import UserError
 from crosshead.models.base import Model
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.progress import Silent, counted
+from crosshead.system.stored import open_stored
 from crosshead.tasks.base import Speed, Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.registry import load_bundle, task_of
@@ -105,10 +109,10 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     stated = _stated(recipe)
     recipe = _settled(corpus.completed(on_machine(recipe, machine)), corpus, machine, context)
     setup = set_up(recipe, machine, corpus, context)
-    if base is not None:
+    if base is not None and start is not None:
         setup.optimizer.set_weights(weights_of(base.model))
         setup.progress.validated, setup.progress.tuned = -1, True
-        set_origin(setup, base.origin)
+        set_origin(setup, _origin(base, start))
     progress = setup.progress
     progress.stated = stated
     progress.longest_input = max(
@@ -205,6 +209,19 @@ def set_origin(setup: Setup, origin: ImportOrigin | None) -> None:
     """
     setup.progress.origin = origin
     setup.corpus = setup.corpus.with_origin(origin)
+
+
+def _origin(base: Bundle, start: Path) -> ImportOrigin | None:
+    """Return the origin of a bundle, with its place on a hub if it was downloaded from one."""
+    place = hub_place(start)
+    if place is None:
+        return base.origin
+    origin = base.origin
+    if origin is None:
+        with open_stored(start / WEIGHTS) as (file, _):
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        origin = ImportOrigin(kind=BUNDLE, name=place.name, sha256=sha256)
+    return origin.model_copy(update={"hub": place})
 
 
 def machine_of(recipe: Recipe, context: Context) -> Machine:

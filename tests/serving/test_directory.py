@@ -14,6 +14,7 @@ from crosshead.serving.scheduler import Scheduler
 from crosshead.serving.service import Job, Service
 from tests.bundle.text_bundles import bundle_of
 from tests.conftest import ROOT
+from tests.hub_server import Hub, contents
 from tests.interop.small_bundles import small_bundle
 
 BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
@@ -70,6 +71,12 @@ def test_a_bundle_that_samples_is_refused(tmp_path: Path) -> None:
     save_bundle(tmp_path / "b", dataclasses.replace(bundle, config=config), "card")
     with pytest.raises(ServeError, match="draws samples"):
         load(f"en-de={tmp_path / 'b'}")
+
+
+def test_a_model_on_a_hub_is_served(hub: Hub) -> None:
+    hub.repository("anna/en-de", contents(BUNDLE))
+    directory = load_directory(["xx-yy=hf://anna/en-de"], lambda line: None)
+    assert directory.routes["xx", "yy"].place == "hf://anna/en-de"
 
 
 def test_no_bundle_is_refused(tmp_path: Path) -> None:

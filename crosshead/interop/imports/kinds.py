@@ -1,7 +1,8 @@
 """The kinds of models that can be imported, their recognition, and the bundle of one."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +42,28 @@ KINDS: dict[str, ForeignKind] = {
     ),
 }
 """The kinds by name."""
+
+
+_PATTERNS = (
+    *("config.json", "generation_config.json", "tokenizer_config.json", "vocab.json"),
+    *("target_vocab.json", "*vocabulary.json", "*.spm", "*.model", "model.safetensors"),
+    *("*.yml", "*.yaml", "*.npz", "model.bin"),
+)
+
+
+def foreign_files(names: Sequence[str]) -> list[str]:
+    """Return the files of a repository that an import may read, among all its files.
+
+    A pickled file of weights is among them only if there is no other file of weights. Files in
+    folders are not.
+
+    Args:
+        names: The names of all files of the repository.
+    """
+    found = [name for name in names if any(fnmatchcase(name, each) for each in _PATTERNS)]
+    if huggingface.PICKLED in names and huggingface.SAFE not in names:
+        found.append(huggingface.PICKLED)
+    return [name for name in found if "/" not in name]
 
 
 def import_model(path: Path, kind: str | None = None) -> Imported:

@@ -2,17 +2,20 @@
 
 import contextlib
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from crosshead import __version__
 from crosshead.bundle.card import ORIGINAL_CARD, command_shown, fenced, front_matter, use
+from crosshead.bundle.hub import download_files
+from crosshead.bundle.hub_names import hub_name, hub_place
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import UserError
 from crosshead.interop.imports.building import Imported
-from crosshead.interop.imports.kinds import import_model
+from crosshead.interop.imports.kinds import foreign_files, import_model
 from crosshead.pipelines.translator import Translator
 from crosshead.system.files import StrPath, real_path
 
@@ -21,7 +24,7 @@ def import_to(path: StrPath, out: StrPath, kind: str | None = None, command: str
     """Import a model of another toolkit, and write its bundle.
 
     Args:
-        path: The directory of the model, or a zip archive of it.
+        path: The directory of the model, a zip archive of it, or `hf://ORG/NAME@revision`.
         out: Directory of the new bundle; it must be new or empty.
         kind: The kind of model; by default it is recognised by its files.
         command: The typed command, for the model card.
@@ -35,7 +38,9 @@ def import_to(path: StrPath, out: StrPath, kind: str | None = None, command: str
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out}: already exists; give a new directory with --out")
-    imported = import_model(Path(path), kind)
+    name = hub_name(path)
+    place = Path(path) if name is None else download_files(name, foreign_files)
+    imported = _with_place(import_model(place, kind), place)
     is_new = not out.exists()
     try:
         save_bundle(out, imported.bundle, card(real_path(out).name, imported.bundle, command))
@@ -45,6 +50,16 @@ def import_to(path: StrPath, out: StrPath, kind: str | None = None, command: str
                 out.rmdir()
         raise
     return imported
+
+
+def _with_place(imported: Imported, directory: Path) -> Imported:
+    """Name the model's place on a hub in its origin, if it was downloaded from one."""
+    place, config = hub_place(directory), imported.bundle.config
+    if place is None or config.origin is None:
+        return imported
+    origin = config.origin.model_copy(update={"name": place.name, "hub": place})
+    changed = config.model_copy(update={"origin": origin})
+    return replace(imported, bundle=replace(imported.bundle, config=changed))
 
 
 def card(name: str, bundle: TextBundle, command: str) -> str:

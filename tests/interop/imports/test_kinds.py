@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from crosshead.errors import ConfigError
-from crosshead.interop.imports.kinds import KINDS, import_model, recognised
+from crosshead.interop.imports.kinds import (
+    KINDS,
+    foreign_files,
+    import_model,
+    recognised,
+)
 from crosshead.interop.imports.reading import ForeignModelError
 
 
@@ -26,3 +31,12 @@ def test_what_is_not_recognised_is_refused(shared: Path, tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="did you mean 'huggingface'"):
         import_model(shared, "huggingfac")
     assert recognised(shared, shared) == "huggingface"
+
+
+def test_of_a_repository_only_files_of_a_model_are_read_and_a_pickle_last() -> None:
+    names = ["config.json", "source.spm", "opus.vocab.yml", "shared_vocabulary.json", "model.bin"]
+    others = ["run.py", "tf_model.h5", "x/config.json", "x/pytorch_model.bin", "training.pkl"]
+    assert sorted(foreign_files([*names, *others])) == sorted(names)
+    pickled, safe = "pytorch_model.bin", "model.safetensors"
+    assert foreign_files([pickled, "config.json"]) == ["config.json", pickled]
+    assert foreign_files([pickled, safe]) == [safe]

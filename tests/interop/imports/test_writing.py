@@ -9,6 +9,7 @@ from crosshead.errors import UserError
 from crosshead.interop.imports.reading import ForeignModelError
 from crosshead.interop.imports.writing import import_to
 from crosshead.pipelines.translator import Translator
+from tests.hub_server import Hub, contents
 
 
 def test_the_bundle_translates_as_the_imported_model(shared: Path, tmp_path: Path) -> None:
@@ -21,6 +22,21 @@ def test_the_bundle_translates_as_the_imported_model(shared: Path, tmp_path: Pat
     assert "imported, not trained" in card and "/secret" not in card
     assert imported.bundle.config.origin is not None
     assert imported.bundle.config.origin.sha256 in card
+
+
+def test_a_model_on_a_hub_is_imported_and_its_place_named(
+    shared: Path, tmp_path: Path, hub: Hub
+) -> None:
+    files = contents(shared)
+    repository = hub.repository("anna/opus", {**files, "run.py": b"", "x/config.json": b"{}"})
+    imported = import_to("hf://anna/opus", tmp_path / "out")
+    origin, commit = imported.bundle.config.origin, repository.branches["main"]
+    assert origin is not None and origin.name == "anna/opus" and origin.hub is not None
+    assert str(origin.hub) == f"hf://anna/opus@{commit}"
+    assert str(origin.hub) in (tmp_path / "out" / "README.md").read_text()
+    assert not [each for each in hub.asked if "run.py" in each or "/x/" in each]
+    theirs = import_to(shared, tmp_path / "local").bundle.config.origin
+    assert theirs is not None and theirs.hub is None and theirs.sha256 == origin.sha256
 
 
 def test_a_place_in_use_and_a_bad_model_leave_nothing(shared: Path, tmp_path: Path) -> None:

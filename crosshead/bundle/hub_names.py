@@ -1,0 +1,130 @@
+"""Names of models on a hub, such as `hf://ORG/NAME@revision`, and places of downloaded copies."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field
+
+from crosshead.config import Config
+from crosshead.errors import BundleError
+from crosshead.system.files import StrPath
+
+PREFIX = "hf://"
+"""The beginning of the name of a model on a hub."""
+
+_HUB = re.compile("hf:/+")  # pathlib turns `hf://` into `hf:/`
+_PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
+_REPOSITORY = re.compile(f"{_PART}/{_PART}")
+_REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_LONGEST = 96
+
+_SNAPSHOT = re.compile(r"models--(.+)--(.+)/snapshots/([0-9a-f]{40})")
+
+
+class HubError(BundleError):
+    """A model on a hub that cannot be downloaded or uploaded."""
+
+
+@dataclass(frozen=True)
+class HubName:
+    """The name of a model on a hub.
+
+    Attributes:
+        repository: The repository, as `ORG/NAME`.
+        revision: A branch, a tag or a commit; None for the newest commit of the main branch.
+    """
+
+    repository: str
+    revision: str | None = None
+
+    def __str__(self) -> str:
+        """Return the name as it is typed."""
+        revision = f"@{self.revision}" if self.revision else ""
+        return f"{PREFIX}{self.repository}{revision}"
+
+    @property
+    def is_fixed(self) -> bool:
+        """True if the revision is a whole commit hash, whose files never change."""
+        return self.revision is not None and _COMMIT.fullmatch(self.revision) is not None
+
+
+class HubPlace(Config):
+    """The repository and the commit of a model that was downloaded from a hub."""
+
+    # The repository, as `ORG/NAME`.
+    name: str
+    # The commit, as 40 hexadecimal digits.
+    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
+
+    def __str__(self) -> str:
+        """Return the name with the commit, as it can be typed."""
+        return f"{PREFIX}{self.name}@{self.commit}"
+
+
+def hub_name(path: StrPath) -> HubName | None:
+    """Return the name of a model on a hub, or None for a path.
+
+    Args:
+        path: A path, or a name such as `hf://ORG/NAME@revision`.
+
+    Raises:
+        HubError: If the text begins like a name of a hub but is none.
+    """
+    text = os.fspath(path)
+    found = _HUB.match(text)
+    if found is None:
+        return None
+    repository, at, revision = text[found.end() :].partition("@")
+    if not at:
+        return checked_name(repository)
+    return checked_name(repository, revision)
+
+
+def checked_name(repository: str, revision: str | None = None) -> HubName:
+    """Return the name of a repository and a revision.
+
+    Args:
+        repository: The repository, as `ORG/NAME`.
+        revision: A branch, a tag or a commit; None for the newest commit of the main branch.
+
+    Raises:
+        HubError: If one of them cannot be a name.
+    """
+    name = HubName(repository, revision)
+    wrong = len(repository) > _LONGEST or not _REPOSITORY.fullmatch(repository)
+    if wrong or "--" in repository or ".." in repository:
+        raise HubError(
+            f"{str(name)[:200]}: {repository[:100]!r} is no repository; expected ORG/NAME of "
+            "letters, digits, `-`, `_` and `.`, such as hf://anna/en-de"
+        )
+    if revision is not None and (not _REVISION.fullmatch(revision) or ".." in revision):
+        raise HubError(
+            f"{str(name)[:200]}: {revision[:100]!r} is no revision; expected a branch, a tag or a "
+            "commit, such as hf://anna/en-de@main"
+        )
+    return name
+
+
+def hub_place(path: StrPath) -> HubPlace | None:
+    """Return the repository and the commit of a directory in the hub's cache, or None.
+
+    The cache holds each model as `models--ORG--NAME/snapshots/COMMIT`.
+
+    Args:
+        path: The directory.
+    """
+    parts = Path(os.path.abspath(path)).parts[-3:]
+    found = _SNAPSHOT.fullmatch("/".join(parts))
+    return HubPlace(name=f"{found[1]}/{found[2]}", commit=found[3]) if found else None
+
+
+def bundle_shown(path: StrPath) -> str:
+    """Return the displayed name of a bundle: a path, or the name and the commit on a hub.
+
+    Args:
+        path: The directory of the bundle.
+    """
+    return str(hub_place(path) or os.fspath(path))

@@ -1,0 +1,305 @@
+"""Downloads from a stand-in for a hub, by the real client."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import crosshead
+from crosshead.bundle.checksums import config_bytes, file_checksum
+from crosshead.bundle.files import verify_bundle
+from crosshead.bundle.hub import download_bundle, download_files
+from crosshead.bundle.hub_names import HubError, HubName, hub_place
+from crosshead.errors import UserError
+from crosshead.system.progress import Silent
+from tests.hub_server import READER, Hub, connect, contents
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+OLDER, SEALED = FIXTURES / "bundle-format-1", FIXTURES / "bundle-format-1-sealed"
+ALLOWED = {
+    "config.json", "model.safetensors", "README.md", "tokenizer.json", "tokenizer.model",
+}  # fmt: skip
+NAME = HubName("anna/en-de")
+ENDS = "0" * 40
+
+Download = Callable[..., Path]
+
+
+def download(name: HubName = NAME, display: object = None) -> Path:
+    return download_bundle(name, ALLOWED, display or Silent())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def bundle(hub: Hub) -> Hub:
+    """The hub with a bundle, beside which files lie that belong to no bundle."""
+    others = {
+        "pytorch_model.bin": b"\x80\x04N.",
+        "run.py": b"raise SystemExit",
+        ".gitattributes": b"",
+    }
+    hub.repository(NAME.repository, {**contents(SEALED), **others})
+    return hub
+
+
+def of_files(hub: Hub, kind: str = "GET") -> list[str]:
+    """The files of which the content was sent."""
+    return [each for each in hub.asked if each.startswith(kind) and "/api/" not in each]
+
+
+def test_a_bundle_is_downloaded_checked_and_used(bundle: Hub) -> None:
+    place = download()
+    assert contents(place) == contents(SEALED)
+    assert all(differs is None for _, differs in verify_bundle(place))
+    assert crosshead.load(place)("One two three.") == "Eins zwei drei."
+    found = hub_place(place)
+    assert found is not None and found.name == "anna/en-de"
+    assert found.commit == bundle.repositories["anna/en-de"].branches["main"]
+
+
+def test_only_files_of_a_bundle_are_asked_for(bundle: Hub) -> None:
+    download()
+    assert not [each for each in bundle.asked if "pytorch" in each or "run.py" in each]
+
+
+def test_a_bundle_in_the_cache_is_not_sent_again(bundle: Hub) -> None:
+    first = download()
+    del bundle.asked[:]
+    assert download() == first
+    assert of_files(bundle) == []
+    assert download(HubName("anna/en-de", first.name)) == first
+    assert len(bundle.asked) == 2  # a whole commit hash asks nothing
+
+
+def test_revisions_are_kept_apart(bundle: Hub) -> None:
+    repository = bundle.repositories["anna/en-de"]
+    card = b"a new card"
+    first, second = repository.branches["main"], repository.add("main", {"README.md": card})
+    assert download().name == second
+    assert download(HubName("anna/en-de", first)).name == first
+    assert (download() / "README.md").read_bytes() == card
+
+
+def test_an_older_bundle_without_checksums_is_downloaded(hub: Hub) -> None:
+    hub.repository(NAME.repository, {**contents(OLDER), "run.py": b""})
+    assert contents(download()) == contents(OLDER)
+
+
+def test_a_card_may_be_missing(hub: Hub) -> None:
+    files = contents(SEALED)
+    del files["README.md"]
+    hub.repository(NAME.repository, files)
+    assert crosshead.load(download())("One two three.") == "Eins zwei drei."
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.model", "config.json"])
+def test_a_damaged_file_is_refused_and_forgotten(bundle: Hub, file: str) -> None:
+    whole = contents(SEALED)[file]
+    damaged = whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]
+    repository = bundle.repositories["anna/en-de"]
+    repository.add("main", {file: damaged})
+    with pytest.raises(HubError, match=f"hf://anna/en-de: {file}: .*removed") as error:
+        download()
+    assert "\n" not in str(error.value)
+    commit = repository.branches["main"]
+    repository.commits[commit][file] = whole  # as if the transfer had damaged it
+    assert contents(download()) == contents(SEALED)
+
+
+def test_weights_of_another_size_are_refused_before_they_are_sent(bundle: Hub) -> None:
+    bundle.repositories["anna/en-de"].add("main", {"model.safetensors": b"x" * 99})
+    with pytest.raises(HubError, match=r"99 bytes.*belongs to another bundle"):
+        download()
+    sha256 = hashlib.sha256(b"x" * 99).hexdigest()
+    assert not [each for each in bundle.asked if sha256 in each]
+
+
+def test_a_file_that_belongs_to_no_bundle_is_refused_by_name(hub: Hub) -> None:
+    files = contents(SEALED)
+    settings = {
+        key: value
+        for key, value in json.loads(files["config.json"]).items()
+        if key not in ("files", "config_sha256")
+    }
+    del files["config.json"]
+    files["run.py"] = b"import os"
+    sums = {name: file_checksum(data) for name, data in files.items()}
+    hub.repository(NAME.repository, {**files, "config.json": config_bytes(settings, sums)})
+    with pytest.raises(HubError, match=r"names 'run\.py', which is no file of a bundle"):
+        download()
+    assert not [each for each in hub.asked if "run.py" in each]
+
+
+def test_a_missing_file_is_named(bundle: Hub) -> None:
+    repository = bundle.repositories["anna/en-de"]
+    del repository.commits[repository.branches["main"]]["tokenizer.model"]
+    with pytest.raises(HubError, match=r"names tokenizer\.model, which the repository does not"):
+        download()
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (HubName("anna/nothing"), "has no such model, or you have no right"),
+        (HubName("anna/en-de", "v9"), "there is no revision 'v9'"),
+        (HubName("anna/en-de", ENDS), f"there is no revision '{ENDS}'"),
+        (HubName("anna/other"), "not a bundle: the repository has no config.json"),
+    ],
+)
+def test_what_the_hub_does_not_have_is_one_line(bundle: Hub, name: HubName, why: str) -> None:
+    bundle.repository("anna/other", {"README.md": b"hello"})
+    with pytest.raises(HubError, match=why) as error:
+        download(name)
+    assert str(error.value).startswith(f"{name}: ") and "\n" not in str(error.value)
+
+
+def test_a_private_model_needs_a_token(
+    bundle: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle.repositories["anna/en-de"].private = True
+    connect(bundle, tmp_path / "hf", monkeypatch, token=None)
+    with pytest.raises(HubError, match=r"no right to read it.*hf auth login"):
+        download()
+    connect(bundle, tmp_path / "hf", monkeypatch, token="hf_unknown")
+    with pytest.raises(HubError, match="does not accept the token"):
+        download()
+    connect(bundle, tmp_path / "hf", monkeypatch, token=READER)
+    assert contents(download()) == contents(SEALED)
+
+
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+
+def test_offline_the_earlier_download_is_used_and_another_is_refused(
+    bundle: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = download()
+    del bundle.asked[:]
+    offline(monkeypatch)
+    assert download() == place
+    with pytest.raises(HubError, match=r"is not in the cache .*HF_HUB_OFFLINE is set"):
+        download(HubName("anna/other"))
+    with pytest.raises(HubError, match="is not in the cache"):
+        download(HubName("anna/en-de", "v9"))
+    assert bundle.asked == []
+
+
+def test_without_a_network_the_earlier_download_is_used_with_a_note(
+    bundle: Hub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = download()
+    bundle.down = True
+    with caplog.at_level("INFO", "crosshead"):
+        assert download() == place
+    assert "HTTP 503" in caplog.text and "using the earlier download" in caplog.text
+    nowhere = "http://127.0.0.1:9"
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", nowhere)
+    assert download() == place
+    with pytest.raises(HubError, match=f"{nowhere} cannot be reached .*connect to the network"):
+        download(HubName("anna/other"))
+
+
+def test_a_part_of_a_bundle_is_no_earlier_download(
+    bundle: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = download()
+    (place / "model.safetensors").unlink()
+    offline(monkeypatch)
+    with pytest.raises(HubError, match=r"model\.safetensors was not downloaded before"):
+        download()
+
+
+class Killed(BaseException):
+    """The end of a process in the middle of a download."""
+
+
+class Watched(Silent):
+    """A display that keeps what it is shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[float, str]] = []
+
+    def due(self) -> bool:
+        return True
+
+    def advance(self, fraction: float, line: str) -> None:
+        self.shown.append((fraction, line))
+
+
+def partials(place: Path) -> list[Path]:
+    return list(place.glob("hf/hub/*/blobs/*.incomplete"))
+
+
+def test_a_killed_download_continues_where_it_ended(
+    bundle: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
+    monkeypatch.setattr("crosshead.bundle.hub._SHOWN_AFTER", -1.0)
+
+    class Killing(Watched):
+        def advance(self, fraction: float, line: str) -> None:
+            if fraction > 0.5:
+                raise Killed
+
+    with pytest.raises(Killed):
+        download(display=Killing())
+    (partial,) = partials(tmp_path)
+    arrived, whole = partial.stat().st_size, len(contents(SEALED)["model.safetensors"])
+    assert 0.5 * whole < arrived < 0.5 * whole + 1001
+    del bundle.asked[:]
+    watched = Watched()
+    assert contents(download(display=watched)) == contents(SEALED)
+    sent = [each.partition(" bytes=")[2] for each in bundle.asked if "GET /cdn/" in each]
+    assert sent == [f"{arrived}-"]
+    assert watched.shown[0][0] > 0.5 and watched.shown[-1][0] == 1.0
+    assert "hf://anna/en-de: model.safetensors" in watched.shown[-1][1]
+    assert partials(tmp_path) == []
+
+
+def test_what_arrived_damaged_is_not_continued(bundle: Hub, tmp_path: Path) -> None:
+    place = download()
+    blob = (place / "model.safetensors").resolve()
+    (place / "model.safetensors").unlink()
+    partial = blob.with_name(f"{blob.name}.crosshead.incomplete")
+    partial.write_bytes(b"x" * 500)
+    blob.unlink()
+    with pytest.raises(HubError, match=r"model\.safetensors: its SHA-256"):
+        download()
+    assert contents(download()) == contents(SEALED)
+
+
+def test_a_broken_connection_is_taken_up_at_once(
+    bundle: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
+    bundle.break_after = 5000
+    assert contents(download()) == contents(SEALED)
+    assert any(each.endswith("bytes=5000-") for each in bundle.asked)
+
+
+def test_files_of_another_toolkit_are_chosen_by_name(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.repository("anna/opus", {"config.json": b"{}", "run.py": b"", "source.spm": b"1"})
+
+    def choose(names: object) -> list[str]:
+        assert set(names) == {"config.json", "run.py", "source.spm"}  # type: ignore[call-overload]
+        return ["config.json", "source.spm"]
+
+    place = download_files(HubName("anna/opus"), choose)
+    assert contents(place) == {"config.json": b"{}", "source.spm": b"1"}
+    offline(monkeypatch)
+    assert download_files(HubName("anna/opus"), choose) == place
+    with pytest.raises(HubError, match="is not in the cache"):
+        download_files(HubName("anna/lost"), choose)
+
+
+def test_without_the_client_the_message_names_the_extra(
+    bundle: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
+    with pytest.raises(UserError, match=r"pip install 'crosshead\[hub\]'"):
+        download()
