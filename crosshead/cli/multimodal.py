@@ -3,14 +3,14 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, table
-from crosshead.data.caption_sets import NOT_DESCRIBED, image_places, read_caption_set
+from crosshead.data.caption_sets import NOT_DESCRIBED, ImageNames, read_caption_set
 from crosshead.data.image_pairs import PAIRS, other_images
 from crosshead.data.images import ImageFolder, decode_image
 from crosshead.errors import DataError
@@ -46,7 +46,7 @@ class BesideImages:
         self, bundle: Path, images: Sequence[str], device: str, threads: int | None, precision: str
     ) -> None:
         self._folders = [ImageFolder(Path(name)) for name in images]
-        self._places = image_places(self._folders)
+        self._places = ImageNames(self._folders)
         self._translator = load_as(MultimodalTranslator, bundle, device, threads, precision)
         self.bundle = self._translator.bundle
         self._broken = 0
@@ -101,7 +101,7 @@ class BesideImages:
 
     def _pixels(self, name: str) -> np.ndarray:
         """Return the image of this name in the model's size."""
-        place = self._places.get(name) or self._places.get(PurePosixPath(name).name)
+        place = self._places.find(name)
         if place is None:
             folders = ", ".join(str(each.path) for each in self._folders)
             raise DataError(f"{name!r}: no such image in {folders}")

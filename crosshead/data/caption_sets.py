@@ -143,11 +143,11 @@ def read_caption_set(
         UserError: If Pillow is not installed.
     """
     folders = [ImageFolder(Path(name)) for name in images]
-    places = image_places(folders)
+    places = ImageNames(folders)
     left, rows = LeftOutCaptions(), []
     for file in captions:
         for row in kind.read(Path(file)):
-            place = places.get(row.image) or places.get(PurePosixPath(row.image).name)
+            place = places.find(row.image)
             if kind.is_empty(row):
                 left.add(f"empty {kind.unit}s", f"{file}:{row.line}")
             elif place is None:
@@ -200,8 +200,8 @@ def hold_out(
     return found.chosen(sorted(order[cut:].tolist())), found.chosen(sorted(order[:cut].tolist()))
 
 
-def image_places(folders: Sequence[ImageFolder]) -> dict[str, Place]:
-    """Return the place of each image by its name, and by its name without folders if one has it.
+class ImageNames:
+    """The images of some folders, found by the names that files of captions use.
 
     Args:
         folders: The folders.
@@ -209,18 +209,45 @@ def image_places(folders: Sequence[ImageFolder]) -> dict[str, Place]:
     Raises:
         DataError: If two folders have an image of one name.
     """
-    whole: dict[str, Place] = {}
-    short: dict[str, list[Place]] = {}
-    for number, folder in enumerate(folders):
-        for name in folder.names:
-            if name in whole:
-                raise DataError(
-                    f"{folder.path}: {name} is also in {folders[whole[name][0]].path}; give each "
-                    "image once"
-                )
-            whole[name] = number, name
-            short.setdefault(PurePosixPath(name).name, []).append((number, name))
-    return {name: each[0] for name, each in short.items() if len(each) == 1} | whole
+
+    def __init__(self, folders: Sequence[ImageFolder]) -> None:
+        self._folders = folders
+        self._whole: dict[str, Place] = {}
+        self._ends: dict[int, dict[tuple[str, ...], list[Place]]] = {}
+        for number, folder in enumerate(folders):
+            for name in folder.names:
+                if name in self._whole:
+                    other = folders[self._whole[name][0]]
+                    raise DataError(
+                        f"{folder.path}: {name} is also in {other.path}; give each image once"
+                    )
+                self._whole[name] = number, name
+
+    def find(self, name: str) -> Place | None:
+        """Return the place of an image, or None if no image or several images have this name.
+
+        The name is the one in the folder, or the end of the path of exactly one image: the file
+        alone, or the file with some of the folders above it.
+
+        Args:
+            name: The name of the image.
+        """
+        if name in self._whole:
+            return self._whole[name]
+        parts = PurePosixPath(name).parts
+        found = self._by_end(len(parts)).get(parts, [])
+        return found[0] if len(found) == 1 else None
+
+    def _by_end(self, depth: int) -> dict[tuple[str, ...], list[Place]]:
+        """Return the places of the images by the last parts of their paths."""
+        if depth not in self._ends:
+            ends: dict[tuple[str, ...], list[Place]] = {}
+            for number, name in self._whole.values():
+                above = self._folders[number].path.absolute().parts
+                parts = (*above, *PurePosixPath(name).parts)
+                ends.setdefault(parts[-depth:], []).append((number, name))
+            self._ends[depth] = ends
+        return self._ends[depth]
 
 
 def shown_counts(found: CaptionSet, unit: str = "caption") -> str:

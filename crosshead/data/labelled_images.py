@@ -207,21 +207,28 @@ def listed(path: Path) -> list[Listed]:
         path: The folder or the archive.
 
     Raises:
-        DataError: If there are no images, or an image lies in no folder.
+        DataError: If there are no images, or an image lies in no folder of a class. If an image
+            lies in a split, every image must.
     """
     folder = ImageFolder(path)
     if not folder.names:
         raise DataError(f"{path}: there are no images in it; give a folder of folders of images")
     parts = [PurePosixPath(name).parts for name in folder.names]
-    while min(map(len, parts)) > 2 and len({each[0] for each in parts} | set(SPLITS)) == 5:
-        parts = [each[1:] for each in parts]
-    has_splits = all(len(each) > 2 and each[0] in SPLITS for each in parts)
+    inside = _below_common(parts, 1)
+    has_splits = any(len(each) > 2 and each[0] in SPLITS for each in inside)
+    parts = inside if has_splits else _below_common(parts, 2)
     found = []
     for name, each in zip(folder.names, parts, strict=True):
-        if len(each) < 2:
+        if has_splits and each[0] not in SPLITS:
+            raise DataError(
+                f"{path}: {name} lies in no split, and other images lie in the folders "
+                f"{', '.join(sorted({each[0] for each in parts} & set(SPLITS)))}; move it into "
+                "one of them, or remove it"
+            )
+        if len(each) < 2 + has_splits:
             raise DataError(
                 f"{path}: {name} lies in no folder of a class; put the images of each class into a "
-                "folder with its name"
+                "folder with its name, or remove it"
             )
         found.append(Listed(folder, name, SPLITS[each[0]] if has_splits else "", each[-2]))
     return found
@@ -313,6 +320,15 @@ def read_labelled(
     return LabelledImages(
         stacked, labels, [str(each.folder.path / each.name) for each in kept]
     ), broken
+
+
+def _below_common(parts: list[tuple[str, ...]], least: int) -> list[tuple[str, ...]]:
+    """Return names without the folders that hold all images, down to `least` parts or a split."""
+    while min(map(len, parts)) > least and len(firsts := {each[0] for each in parts}) == 1:
+        if firsts <= set(SPLITS):
+            break
+        parts = [each[1:] for each in parts]
+    return parts
 
 
 def _spread_by_class(labels: Sequence[str]) -> list[int]:

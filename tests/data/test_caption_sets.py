@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.data.caption_sets import USUAL_SIZE, hold_out, read_caption_set
-from crosshead.data.images import encode_png
+from crosshead.data.caption_sets import USUAL_SIZE, ImageNames, hold_out, read_caption_set
+from crosshead.data.images import ImageFolder, encode_png
 from tests.data.written import refusal, write, write_captions
 
 
@@ -75,6 +75,25 @@ def test_a_missing_folder_and_a_name_in_two_folders_are_refused(folder: Path) ->
     )
     twice = refusal(read_caption_set, ["images", "images"], ["captions.jsonl"], None)
     assert "000.png is also in images" in twice
+
+
+def test_a_caption_never_gets_an_image_of_another_folder(folder: Path) -> None:
+    data = Path("images/000.png").read_bytes()
+    for name in ("cats/1.png", "cats/2.png", "birds/small/2.png", "birds/9.png"):
+        (folder / "animals" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "animals" / name).write_bytes(data)
+    names = ImageNames([ImageFolder(Path("animals"))])
+    whole = 0, "cats/1.png"
+    for name in ("cats/1.png", "1.png", "./cats/1.png", "animals/cats/1.png"):
+        assert names.find(name) == whole
+    assert names.find(str(folder / "animals" / "cats" / "1.png")) == whole
+    assert names.find("small/2.png") == (0, "birds/small/2.png")
+    for name in ("dogs/1.png", "dogs/cats/1.png", "2.png", "birds/2.png", "ats/1.png", "", "/"):
+        assert names.find(name) is None
+    write(folder / "some.tsv", "dogs/1.png\ta dog\ncats/1.png\ta cat\n")
+    found = read_caption_set(["animals"], ["some.tsv"], None)
+    assert (found.names, found.texts) == (["cats/1.png"], ["a cat"])
+    assert "some.tsv:1 dogs/1.png" in found.left_out.reasons["captions without an image"]
 
 
 def test_whole_images_are_held_out(folder: Path) -> None:

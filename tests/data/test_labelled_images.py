@@ -51,6 +51,26 @@ def test_splits_are_folders_above_the_classes(tmp_path: Path) -> None:
     assert len(scored_images(own)[0]) == 3 and scored_images(own)[1] == "all"
 
 
+@pytest.mark.parametrize(
+    ("stray", "message"),
+    [
+        ("sample/overview.png", "lies in no split, and other images lie in the folders test, train"),
+        ("overview.png", "lies in no split"),
+        ("test/preview.png", "lies in no folder of a class"),
+    ],
+)
+@pytest.mark.parametrize("above", ["", "pets"])
+def test_with_splits_no_image_may_lie_elsewhere(
+    tmp_path: Path, above: str, stray: str, message: str
+) -> None:
+    """Or test images would be trained on."""
+    folder = write_images(tmp_path / "set" / above, each=1, splits=("train", "test"))
+    (folder / stray).parent.mkdir(exist_ok=True)
+    Image.fromarray(PIXELS[0]).save(folder / stray)
+    with pytest.raises(DataError, match=f"{stray} {message}"):
+        listed(tmp_path / "set")
+
+
 def test_a_class_that_is_called_like_a_split_is_a_class(tmp_path: Path) -> None:
     for label in ("train", "bus"):
         (tmp_path / label).mkdir()
