@@ -105,9 +105,9 @@ class BesideImages:
         if place is None:
             folders = ", ".join(str(each.path) for each in self._folders)
             raise DataError(f"{name!r}: no such image in {folders}")
-        number, found = place
-        data = self._folders[number].read(found)
-        return decode_image(data, self.bundle.config.image_size, found)
+        return decode_image(
+            place.folder.read(place.name), self.bundle.config.image_size, place.path
+        )
 
 
 class PairScores(NamedTuple):

@@ -1,7 +1,6 @@
 """Sets of decoded images with captions: reading, reports of what is left out, held-out images."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -9,22 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from crosshead.data.caption_files import CAPTIONS, CaptionFormat
-from crosshead.data.images import ImageFolder, decode_image
+from crosshead.data.image_decoding import ORDER_SEED, ImagePlace, common_size, decode_images
+from crosshead.data.images import ImageFolder
 from crosshead.errors import DataError
 from crosshead.system.devices import available_cores
 from crosshead.system.progress import counted
 
-USUAL_SIZE, LARGEST_SIZE = 64, 96
-"""The size of images in pixels if none is set, and the largest size of square images that is then
-kept."""
-
 NOT_DESCRIBED = "images without a "
 """The beginning of the reason for images that no caption, or no pair, names."""
 
-Place = tuple[int, str]
-"""The number of a folder, and a name in it."""
-
-_CHUNK = 256
 _NAMED = 3
 """The number of files and lines that a message names."""
 
@@ -122,6 +114,7 @@ def read_caption_set(
     size: int | None,
     check: Callable[[], None] = lambda: None,
     kind: CaptionFormat = CAPTIONS,
+    say: Callable[[str], None] = lambda line: None,
 ) -> CaptionSet:
     """Read captions and decode their images.
 
@@ -134,12 +127,14 @@ def read_caption_set(
         size: Height and width of the images, or None for the usual one (see `CaptionData`).
         check: Called several times a second; an exception from it ends the call.
         kind: The kind of the files.
+        say: A callback that gets messages about the progress.
 
     Returns:
         The images that have captions, and the captions.
 
     Raises:
-        DataError: If a file cannot be read, or no image with a caption is left.
+        DataError: If a file cannot be read, no image with a caption is left, or the images need too
+            much memory.
         UserError: If Pillow is not installed.
     """
     folders = [ImageFolder(Path(name)) for name in images]
@@ -155,10 +150,15 @@ def read_caption_set(
             else:
                 rows.append((place, file, row))
     wanted = list(dict.fromkeys(place for place, *_ in rows))
-    for number, folder in enumerate(folders):
-        for name in sorted(set(folder.names) - {name for which, name in wanted if which == number}):
+    for folder in folders:
+        for name in sorted(
+            set(folder.names) - {each.name for each in wanted if each.folder is folder}
+        ):
             left.add(f"{NOT_DESCRIBED}{kind.unit}", name)
-    pixels, kept = _decoded(folders, wanted, size, left, check)
+    made = decode_images(wanted, size or common_size(wanted), available_cores(), say, check)
+    for message in made.broken:
+        left.add("broken images", message)
+    kept = [wanted[number] for number in made.places]
     numbers = {place: row for row, place in enumerate(kept)}
     found = [
         Caption(numbers[place], row.text, file, row.line, row.source)
@@ -172,18 +172,19 @@ def read_caption_set(
             f"{', '.join(captions)}: no {kind.unit} has a readable image in "
             f"{', '.join(images)}: {why}"
         )
-    return CaptionSet(pixels, [name for _, name in kept], found, left)
+    return CaptionSet(made.pixels, [each.name for each in kept], found, left)
 
 
 def hold_out(
-    found: CaptionSet, count: int, seed: int, kind: CaptionFormat = CAPTIONS
+    found: CaptionSet, count: int, kind: CaptionFormat = CAPTIONS
 ) -> tuple[CaptionSet, CaptionSet]:
     """Return the training set and the validation set, which share no image.
+
+    The validation set is the same for every seed of a run.
 
     Args:
         found: All images and captions.
         count: The number of images to hold out; at most a tenth of all, at least one.
-        seed: The random seed.
         kind: The kind of the files, for messages.
 
     Raises:
@@ -195,7 +196,7 @@ def hold_out(
             f"{found.captions[0].file}: one image with {kind.unit}s is not enough to train and to "
             f"validate; give more images, or {kind.valid_flag}"
         )
-    order = np.random.default_rng(seed).permutation(total)
+    order = np.random.default_rng(ORDER_SEED).permutation(total)
     cut = max(1, min(count, total // 10))
     return found.chosen(sorted(order[cut:].tolist())), found.chosen(sorted(order[:cut].tolist()))
 
@@ -211,19 +212,18 @@ class ImageNames:
     """
 
     def __init__(self, folders: Sequence[ImageFolder]) -> None:
-        self._folders = folders
-        self._whole: dict[str, Place] = {}
-        self._ends: dict[int, dict[tuple[str, ...], list[Place]]] = {}
-        for number, folder in enumerate(folders):
+        self._whole: dict[str, ImagePlace] = {}
+        self._ends: dict[int, dict[tuple[str, ...], list[ImagePlace]]] = {}
+        for folder in folders:
             for name in folder.names:
                 if name in self._whole:
-                    other = folders[self._whole[name][0]]
+                    other = self._whole[name].folder
                     raise DataError(
                         f"{folder.path}: {name} is also in {other.path}; give each image once"
                     )
-                self._whole[name] = number, name
+                self._whole[name] = ImagePlace(folder, name)
 
-    def find(self, name: str) -> Place | None:
+    def find(self, name: str) -> ImagePlace | None:
         """Return the place of an image, or None if no image or several images have this name.
 
         The name is the one in the folder, or the end of the path of exactly one image: the file
@@ -238,14 +238,13 @@ class ImageNames:
         found = self._by_end(len(parts)).get(parts, [])
         return found[0] if len(found) == 1 else None
 
-    def _by_end(self, depth: int) -> dict[tuple[str, ...], list[Place]]:
+    def _by_end(self, depth: int) -> dict[tuple[str, ...], list[ImagePlace]]:
         """Return the places of the images by the last parts of their paths."""
         if depth not in self._ends:
-            ends: dict[tuple[str, ...], list[Place]] = {}
-            for number, name in self._whole.values():
-                above = self._folders[number].path.absolute().parts
-                parts = (*above, *PurePosixPath(name).parts)
-                ends.setdefault(parts[-depth:], []).append((number, name))
+            ends: dict[tuple[str, ...], list[ImagePlace]] = {}
+            for place in self._whole.values():
+                parts = Path(place.path).absolute().parts
+                ends.setdefault(parts[-depth:], []).append(place)
             self._ends[depth] = ends
         return self._ends[depth]
 
@@ -258,38 +257,3 @@ def shown_counts(found: CaptionSet, unit: str = "caption") -> str:
         unit: The noun for a caption.
     """
     return f"{counted(len(found.names), 'image')} with {counted(len(found.captions), unit)}"
-
-
-def _decoded(
-    folders: Sequence[ImageFolder],
-    wanted: Sequence[Place],
-    size: int | None,
-    left: LeftOutCaptions,
-    check: Callable[[], None],
-) -> tuple[np.ndarray, list[Place]]:
-    """Return the pixels of images and the places of those that are whole, decoded in threads."""
-
-    def decoded(place: Place) -> np.ndarray | DataError:
-        number, name = place
-        try:
-            return decode_image(folders[number].read(name), size, name)
-        except DataError as error:
-            return error
-
-    if size is None and wanted:
-        first = decoded(wanted[0])
-        shape = (0, 0) if isinstance(first, DataError) else first.shape[:2]
-        size = shape[0] if 0 < shape[0] == shape[1] <= LARGEST_SIZE else USUAL_SIZE
-    found: list[np.ndarray] = []
-    kept: list[Place] = []
-    with ThreadPoolExecutor(available_cores()) as pool:
-        for begin in range(0, len(wanted), _CHUNK):
-            check()
-            some = wanted[begin : begin + _CHUNK]
-            for place, pixels in zip(some, pool.map(decoded, some), strict=True):
-                if isinstance(pixels, DataError):
-                    left.add("broken images", str(pixels))
-                else:
-                    found.append(pixels)
-                    kept.append(place)
-    return np.stack(found) if found else np.empty((0, 0, 0, 3), np.uint8), kept

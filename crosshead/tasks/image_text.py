@@ -28,6 +28,7 @@ from crosshead.data.caption_sets import (
     shown_counts,
 )
 from crosshead.data.captions import CaptionRows, ImageTextData
+from crosshead.data.image_decoding import kept_size
 from crosshead.data.text.tokenizers import MOST_PIECES
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.errors import DataError
@@ -40,6 +41,8 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.text_recipe import TokenRecipe
 from crosshead.system.lines import file_sha256, iter_lines
 from crosshead.system.progress import counted
+from crosshead.tasks.base import Say
+from crosshead.tasks.corpus import stop_check
 from crosshead.tasks.token_corpus import TokenCorpus
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.usability import Findings, exactness, translation_findings
@@ -194,7 +197,8 @@ def read_sets(
     base: ImageTextBundle | None,
     kind: CaptionFormat,
     flag: str,
-    check: Callable[[], None],
+    say: Say,
+    should_stop: Callable[[], bool],
 ) -> tuple[CaptionSet, CaptionSet, int]:
     """Read the images of a recipe and their texts.
 
@@ -203,35 +207,35 @@ def read_sets(
         base: The bundle that training starts from, whose image size is kept, or None.
         kind: The kind of the files of texts.
         flag: The name of the option for these files, without dashes.
-        check: Called several times a second; an exception from it ends the call.
+        say: A callback that gets messages.
+        should_stop: Returns whether the run should stop.
 
     Returns:
         The training set, the validation set, and the number of patches of an image.
 
     Raises:
+        Stopped: Soon after `should_stop` returns true.
         DataError: If the images or the texts cannot be used.
     """
-    data = recipe.data
+    data, check = recipe.data, stop_check(should_stop)
     if not data.images or not data.text_files:
         raise DataError(
             f"no training data: give a folder of images (--images) and a file of {flag} (--{flag})"
         )
-    if base is not None and data.image_size not in (None, base.config.image_size):
-        raise DataError(
-            f"data.image_size is {data.image_size}, and the bundle has {base.config.image_size}; "
-            "fine-tuning keeps it: leave it out"
-        )
-    size = data.image_size if base is None else base.config.image_size
-    train = read_caption_set(data.images, data.text_files, size, check, kind)
+    size = data.image_size
+    if base is not None:
+        size = kept_size(size, base.config.image_size)
+    train = read_caption_set(data.images, data.text_files, size, check, kind, say)
     assert isinstance(recipe.model, ImageStackConfig)
     try:
         patches = ImageShape(int(train.pixels.shape[1])).patches(recipe.model.patch_size)
     except ValueError as error:
         raise DataError(str(error)) from None
     if not data.valid_files:
-        return *hold_out(train, data.valid_size, recipe.train.seed, kind), patches
+        return *hold_out(train, data.valid_size, kind), patches
     size = int(train.pixels.shape[1])
-    return train, read_caption_set(data.images, data.valid_files, size, check, kind), patches
+    valid = read_caption_set(data.images, data.valid_files, size, check, kind, say)
+    return train, valid, patches
 
 
 def card_files(data: ImageTextData) -> list[CardFile]:

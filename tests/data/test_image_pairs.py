@@ -73,9 +73,9 @@ def test_bad_files_are_refused(folder: Path, name: str, text: str, message: str)
 def test_one_image_cannot_be_held_out(folder: Path) -> None:
     found = read_caption_set(["images"], ["pairs.jsonl"], None, kind=PAIRS)
     assert "one image with pairs is not enough" in refusal(
-        lambda: hold_out(found.chosen([0]), 1, 1, PAIRS)
+        lambda: hold_out(found.chosen([0]), 1, PAIRS)
     )
-    train, valid = hold_out(found, 1, 1, PAIRS)
+    train, valid = hold_out(found, 1, PAIRS)
     assert len(valid.sources) == 1 and valid.sources[0] in found.sources
     assert len(train.sources) == 5
 
