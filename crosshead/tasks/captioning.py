@@ -29,6 +29,7 @@ from crosshead.tasks.image_text import (
     card_files,
     read_sets,
 )
+from crosshead.tasks.usability import Nouns
 from crosshead.tasks.validation import Validator
 
 
@@ -132,6 +133,7 @@ class CaptioningValidator(ImageTextValidator):
     """Validates by the loss of the references, and by BLEU and exact match of greedy captions."""
 
     labels = "image", "output", "reference"
+    nouns = Nouns("image", "caption")
 
     def inputs(self) -> list[str]:
         """Return the name of each image."""

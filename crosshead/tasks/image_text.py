@@ -45,7 +45,7 @@ from crosshead.tasks.base import Say
 from crosshead.tasks.corpus import stop_check
 from crosshead.tasks.token_corpus import TokenCorpus
 from crosshead.tasks.token_task import TokenTask
-from crosshead.tasks.usability import Findings, exactness, translation_findings
+from crosshead.tasks.usability import TRANSLATIONS, Findings, Nouns, exactness, translation_findings
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 
 BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy")
@@ -197,8 +197,8 @@ def read_sets(
     base: ImageTextBundle | None,
     kind: CaptionFormat,
     flag: str,
-    say: Say,
-    should_stop: Callable[[], bool],
+    say: Say = lambda line: None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[CaptionSet, CaptionSet, int]:
     """Read the images of a recipe and their texts.
 
@@ -255,6 +255,8 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
 
     labels: ClassVar[tuple[str, str, str]]
     """The names of the parts of a sample."""
+    nouns: ClassVar[Nouns] = TRANSLATIONS
+    """The nouns for inputs and outputs in messages."""
 
     @abstractmethod
     def inputs(self) -> list[str]:
@@ -296,7 +298,7 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
         found = self.outputs(self.recipe.decode)
         scores = caption_scores(found, references)
         firsts = [each[0] for each in references]
-        findings = translation_findings(scores, inputs, found, firsts, self.labels)
+        findings = translation_findings(scores, inputs, found, firsts, self.labels, self.nouns)
         remarks = exactness(scores[0], counted(len(found), "image"))
         enough = not findings.faults
         return dataclasses.replace(findings, remarks=remarks, scores_enough=enough)
