@@ -14,8 +14,8 @@ from crosshead.errors import DataError
 from crosshead.system.devices import available_cores
 from crosshead.system.progress import counted
 
-NOT_DESCRIBED = "images without a "
-"""The beginning of the reason for images that no caption, or no pair, names."""
+NOT_DESCRIBED = " without a "
+"""The part of a reason that only images have which no caption, or no pair, names."""
 
 _NAMED = 3
 """The number of files and lines that a message names."""
@@ -37,27 +37,35 @@ class Caption(NamedTuple):
 class LeftOutCaptions:
     """The captions and images that a set leaves out: counts by reason, and some names."""
 
-    reasons: dict[str, list[str]] = field(default_factory=dict)
+    names: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    """The files, or files and lines, by reason: a noun, and the words after it."""
 
-    def add(self, reason: str, name: str) -> None:
+    def add(self, name: str, noun: str, rest: str = "") -> None:
         """Count one more.
 
         Args:
-            reason: The reason.
             name: The file, or the file and the line.
+            noun: The noun of the reason, such as `broken image`.
+            rest: The words after the noun, such as ` without a caption`.
         """
-        self.reasons.setdefault(reason, []).append(name)
+        self.names.setdefault((noun, rest), []).append(name)
 
     def counts(self) -> dict[str, int]:
         """Return the number by reason."""
-        return {reason: len(names) for reason, names in self.reasons.items()}
+        return {f"{noun}s{rest}": len(names) for (noun, rest), names in self.names.items()}
+
+    def described(self) -> "LeftOutCaptions":
+        """Return the same without the images that no caption, or no pair, names."""
+        return LeftOutCaptions(
+            {reason: each for reason, each in self.names.items() if NOT_DESCRIBED not in reason[1]}
+        )
 
     def lines(self) -> list[str]:
         """Return a message for each reason, with the first names."""
         return [
-            f"left out: {len(names):,} {reason} ({', '.join(names[:_NAMED])}"
+            f"left out: {counted(len(names), noun)}{rest} ({', '.join(names[:_NAMED])}"
             + (", ...)" if len(names) > _NAMED else ")")
-            for reason, names in self.reasons.items()
+            for (noun, rest), names in self.names.items()
         ]
 
 
@@ -144,9 +152,9 @@ def read_caption_set(
         for row in kind.read(Path(file)):
             place = places.find(row.image)
             if kind.is_empty(row):
-                left.add(f"empty {kind.unit}s", f"{file}:{row.line}")
+                left.add(f"{file}:{row.line}", f"empty {kind.unit}")
             elif place is None:
-                left.add(f"{kind.unit}s without an image", f"{file}:{row.line} {row.image}")
+                left.add(f"{file}:{row.line} {row.image}", kind.unit, " without an image")
             else:
                 rows.append((place, file, row))
     wanted = list(dict.fromkeys(place for place, *_ in rows))
@@ -154,10 +162,10 @@ def read_caption_set(
         for name in sorted(
             set(folder.names) - {each.name for each in wanted if each.folder is folder}
         ):
-            left.add(f"{NOT_DESCRIBED}{kind.unit}", name)
+            left.add(name, "image", f"{NOT_DESCRIBED}{kind.unit}")
     made = decode_images(wanted, size or common_size(wanted), available_cores(), say, check)
     for message in made.broken:
-        left.add("broken images", message)
+        left.add(message, "broken image")
     kept = [wanted[number] for number in made.places]
     numbers = {place: row for row, place in enumerate(kept)}
     found = [
@@ -166,8 +174,7 @@ def read_caption_set(
         if place in numbers
     ]
     if not found:
-        lines = [line for line in left.lines() if NOT_DESCRIBED not in line]
-        why = "; ".join(lines) or f"the files have no {kind.unit}s"
+        why = "; ".join(left.described().lines()) or f"the files have no {kind.unit}s"
         raise DataError(
             f"{', '.join(captions)}: no {kind.unit} has a readable image in "
             f"{', '.join(images)}: {why}"

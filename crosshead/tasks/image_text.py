@@ -21,7 +21,6 @@ from crosshead.config import called
 from crosshead.data.batching import plan_in_order
 from crosshead.data.caption_files import CaptionFormat
 from crosshead.data.caption_sets import (
-    NOT_DESCRIBED,
     CaptionSet,
     hold_out,
     read_caption_set,
@@ -139,11 +138,11 @@ class ImageTextCorpus(TokenCorpus):
             f"{shown_counts(self.train, self.unit)} to train on, {size} x {size} pixels in "
             f"{self.train_rows.patches} patches; validation: {self.validation(data)}"
         )
-        lines = self.train.left_out.lines()
-        if not self.held_out:  # images of one part have no caption in the files of the other
-            lines = [
-                line for line in [*lines, *self.valid.left_out.lines()] if NOT_DESCRIBED not in line
-            ]
+        if self.held_out:
+            lines = self.train.left_out.lines()
+        else:  # images of one part have no caption in the files of the other
+            parts = self.train.left_out, self.valid.left_out
+            lines = [line for part in parts for line in part.described().lines()]
         longer = len(self.train.captions) - self.size
         if longer:
             lines.append(
@@ -161,9 +160,8 @@ class ImageTextCorpus(TokenCorpus):
 
     def left_out(self) -> dict[str, int]:
         """Return the number of captions and images left out of training, by reason."""
-        counts = self.train.left_out.counts()
-        if not self.held_out:
-            counts.pop(f"{NOT_DESCRIBED}{self.unit}", None)
+        left = self.train.left_out
+        counts = (left if self.held_out else left.described()).counts()
         longer = len(self.train.captions) - self.size
         return {**counts, **({"too long": longer} if longer else {})}
 

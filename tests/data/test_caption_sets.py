@@ -23,7 +23,7 @@ def test_a_set_has_each_image_once_and_all_its_captions(folder: Path) -> None:
     found = read_caption_set(["images"], ["captions.jsonl"], None)
     assert found.pixels.shape == (12, 24, 24, 3) and len(found.captions) == 24
     first, second = found.references()[3]
-    assert second == f"here is {first}" and not found.left_out.reasons
+    assert second == f"here is {first}" and not found.left_out.names
     with zipfile.ZipFile("all.zip", "w") as archive:
         for path in sorted(Path("images").iterdir()):
             archive.write(path, f"photos/{path.name}")  # found by its name without folders
@@ -52,8 +52,12 @@ def test_what_does_not_fit_is_left_out_and_counted(folder: Path) -> None:
     assert found.pixels.shape == (10, 24, 24, 3)
     assert len(found.captions) == 20 and "001.png" not in found.names
     lines = found.left_out.lines()
-    assert "left out: 1 captions without an image (captions.jsonl:25 gone.png)" in lines
+    assert "left out: 1 caption without an image (captions.jsonl:25 gone.png)" in lines
+    assert "left out: 1 empty caption (captions.jsonl:26)" in lines
     assert any("001.png: not a whole image" in line for line in lines)
+    assert "left out: 1 image without a caption (extra.png)" in lines
+    assert "image without a caption" not in "".join(found.left_out.described().lines())
+    assert len(found.left_out.described().lines()) == 3
     assert found.texts[-1] in found.references()[found.captions[-1].image]
 
 
@@ -96,7 +100,7 @@ def test_a_caption_never_gets_an_image_of_another_folder(folder: Path) -> None:
     write(folder / "some.tsv", "dogs/1.png\ta dog\ncats/1.png\ta cat\n")
     found = read_caption_set(["animals"], ["some.tsv"], None)
     assert (found.names, found.texts) == (["cats/1.png"], ["a cat"])
-    assert "some.tsv:1 dogs/1.png" in found.left_out.reasons["captions without an image"]
+    assert "some.tsv:1 dogs/1.png" in found.left_out.names["caption", " without an image"]
 
 
 def test_whole_images_are_held_out(folder: Path) -> None:

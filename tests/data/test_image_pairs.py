@@ -50,7 +50,7 @@ def test_what_does_not_fit_is_left_out_and_counted(folder: Path) -> None:
         "broken images": 1,
     }  # fmt: skip
     assert len(found.captions) == 5
-    assert "left out: 1 pairs without an image (more.tsv:1 gone.png)" in found.left_out.lines()
+    assert "left out: 1 pair without an image (more.tsv:1 gone.png)" in found.left_out.lines()
 
 
 @pytest.mark.parametrize(
