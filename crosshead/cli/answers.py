@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import time
 import zipfile
 from collections import Counter
@@ -266,10 +267,11 @@ class FlaggedLines:
         """
         self._lines += len(lines)
         for number, (line, (best, *_)) in enumerate(zip(lines, found, strict=True), first):
-            self._counts.update(best.flags)
-            self._flagged += bool(best.flags)
-            if best.flags and not self._first:
-                self._first = f"line {number} ({_beginning(line)}): {FLAGS[best.flags[0]]}"
+            flags = [each for each in best.flags if each in FLAGS]
+            self._counts.update(flags)
+            self._flagged += bool(flags)
+            if flags and not self._first:
+                self._first = f"line {number} ({_beginning(line)}): {FLAGS[flags[0]]}"
 
     def warning(self) -> str:
         """Return the warning, or an empty string if no line is flagged."""
@@ -381,4 +383,6 @@ def _answer(
 
 def _translation_values(translation: Translation) -> dict[str, Any]:
     values = dataclasses.asdict(translation)
+    if not translation.pieces:  # a line that was not read has no score
+        values |= {key: None for key in ("log_prob", "score") if math.isnan(values[key])}
     return {"translation": values.pop("text"), **values}

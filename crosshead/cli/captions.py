@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from crosshead.cli.app import app
-from crosshead.cli.image_files import whole_images
+from crosshead.cli.image_files import in_order, whole_images
 from crosshead.cli.options import (
     BeamOption,
     BundleArgument,
@@ -61,13 +61,15 @@ def caption(
     """Write a caption of each image.
 
     The command prints one line per image, in order. With --jsonl a line also has the image and the
-    score. An image that cannot be read is named on standard error, has no line, and makes the exit
-    code 2 at the end.
+    score. An image that cannot be read is named on standard error and makes the exit code 2 at the
+    end. It has no line, or with --jsonl a line with the key `error`.
     """
     from crosshead.cli.answers import search_settings
     from crosshead.errors import DataError, UserError
     from crosshead.inspection.caption_maps import draw_word_maps, word_maps
     from crosshead.inspection.drawing import check_picture
+    from crosshead.inspection.record import check_numbered
+    from crosshead.models.captioner import CaptionerConfig
     from crosshead.pipelines.captioner import ImageCaptioner
     from crosshead.tasks.loading import load_as
 
@@ -78,16 +80,28 @@ def caption(
             "--layer and --head choose what --plot draws; give --plot, or leave them out"
         )
     captioner = load_as(ImageCaptioner, bundle, device, threads)
+    stack = captioner.bundle.config.model
+    assert isinstance(stack, CaptionerConfig)
+    if layer is not None:
+        check_numbered("layer", layer, stack.decoder_layers, "cross")
+    if head is not None:
+        check_numbered("head", head, stack.heads, "cross")
     flags = {"beam": beam, "length_penalty": length_penalty}
     decode = search_settings(captioner.bundle.config.decode, False, flags, None)
     read, broken = whole_images(images, captioner.pixels)
     found = captioner.caption([pixels for _, pixels in read], decode=decode)
-    lines = [
-        json_line({"image": str(image), "caption": best.text, "score": round(best.score, 4)})
-        if jsonl
-        else f"{best.text}\n"
-        for (image, _), [best] in zip(read, found, strict=True)
-    ]
+    lines = [f"{best.text}\n" for [best] in found]
+    if jsonl:
+        values = {
+            image: json_line(
+                {"image": str(image), "caption": best.text, "score": round(best.score, 4)}
+            )
+            for (image, _), [best] in zip(read, found, strict=True)
+        }
+        lines = in_order(images, values, broken)
+    if lines:
+        with open_output(output) as write:
+            write("".join(lines).encode())
     if plot is not None and read:
         maps = [
             word_maps(captioner, pixels, best.text)
@@ -98,8 +112,7 @@ def caption(
             draw_word_maps(maps, layer=layer, head=head, path=plot)
         else:
             note(f"{plot}: not drawn, because the captions have no words")
-    if lines:
-        with open_output(output) as write:
-            write("".join(lines).encode())
+    if broken and len(images) == 1:
+        raise typer.Exit(2)  # the message says it all
     if broken:
-        raise DataError(f"{broken:,} of {len(images):,} images could not be read")
+        raise DataError(f"{len(broken):,} of {len(images):,} images could not be read")

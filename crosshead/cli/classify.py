@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crosshead.cli.app import app
-from crosshead.cli.image_files import whole_images
+from crosshead.cli.image_files import in_order, whole_images
 from crosshead.cli.options import BundleArgument, DeviceOption, JsonlOption, ThreadsOption
 from crosshead.cli.terminal import json_line, note, put, table
 
@@ -45,21 +45,24 @@ def classify(
     """Print the most probable classes of images.
 
     The command prints a line for each image: its file, and the classes with their probabilities,
-    the best first. A file that is no whole image gets a message instead. The other files are still
-    classified, and the command then exits with 2.
+    the best first. A file that is no whole image gets a message instead, and with --jsonl a line
+    with the key `error`. The other files are still classified, and the command then exits with 2.
     """
     from crosshead.pipelines.image_classifier import BATCH, ImageClassifier
     from crosshead.tasks.loading import load_as
 
     classifier = load_as(ImageClassifier, bundle, device, threads)
-    broken = 0
+    any_broken = False
     for first in range(0, len(images), BATCH):
-        read, unread = whole_images(images[first : first + BATCH], classifier.pixels)
-        broken += unread
+        some = images[first : first + BATCH]
+        read, broken = whole_images(some, classifier.pixels)
+        any_broken |= bool(broken)
         answers = classifier([pixels for _, pixels in read], top)
-        for (path, _), best in zip(read, answers, strict=True):
-            put(_answer(path, best, jsonl))
-    if broken:
+        lines = {
+            path: _answer(path, best, jsonl) for (path, _), best in zip(read, answers, strict=True)
+        }
+        put("".join(in_order(some, lines, broken) if jsonl else [lines[path] for path, _ in read]))
+    if any_broken:
         raise typer.Exit(2)
 
 

@@ -1,10 +1,10 @@
 """Image files that the command line was given: some of them may be broken."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crosshead.cli.terminal import note
+from crosshead.cli.terminal import json_line, note
 from crosshead.errors import DataError
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def whole_images(
     files: Sequence[Path], pixels: "Callable[[Path], np.ndarray]"
-) -> "tuple[list[tuple[Path, np.ndarray]], int]":
+) -> "tuple[list[tuple[Path, np.ndarray]], dict[Path, str]]":
     """Read images. A file that cannot be read gets a message.
 
     Args:
@@ -21,12 +21,28 @@ def whole_images(
         pixels: Function from a file to its pixels, "H W C".
 
     Returns:
-        The files that were read, each with its pixels, and the number of the others.
+        The files that were read, each with its pixels, and a message for each other file.
     """
-    read = []
+    read, broken = [], {}
     for file in files:
         try:
             read.append((file, pixels(file)))
         except DataError as error:
             note(f"error: {error}")
-    return read, len(files) - len(read)
+            broken[file] = str(error)
+    return read, broken
+
+
+def in_order(
+    files: Sequence[Path], lines: Mapping[Path, str], broken: Mapping[Path, str]
+) -> list[str]:
+    """Return a line of JSON for each file: its own, or one with the error.
+
+    Args:
+        files: The files of the images.
+        lines: The lines of the files that were read.
+        broken: The messages of the others.
+    """
+    return [
+        lines.get(file) or json_line({"image": str(file), "error": broken[file]}) for file in files
+    ]

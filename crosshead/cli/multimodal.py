@@ -1,16 +1,17 @@
 """The parts of `translate` and `evaluate` for sentences beside images."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, table
-from crosshead.data.caption_sets import NOT_DESCRIBED, image_places, read_caption_set
+from crosshead.data.caption_sets import ImageNames, read_caption_set
 from crosshead.data.image_pairs import PAIRS, other_images
 from crosshead.data.images import ImageFolder, decode_image
 from crosshead.errors import DataError
@@ -21,14 +22,18 @@ from crosshead.pipelines.multimodal_translator import MultimodalTranslator
 from crosshead.system.progress import counted
 from crosshead.tasks.loading import load_as
 
-NOTHING = Translation("", 0.0, 0.0, [], [])
+BLANK = Translation("", 0.0, 0.0, [], [])
+"""The translation of a blank line."""
+
+UNREAD = Translation("", math.nan, math.nan, [], [], flags=("unread",))
 """The translation of a line whose image cannot be read."""
 
 
 class BesideImages:
     """A translator of lines `image<TAB>sentence`, with the images of some folders.
 
-    A line whose image cannot be read gets an empty translation, and its reason is printed.
+    A line whose image cannot be read gets an empty translation with the flag `unread` and without a
+    score, and its reason is printed.
 
     Args:
         bundle: The bundle of the model.
@@ -46,7 +51,7 @@ class BesideImages:
         self, bundle: Path, images: Sequence[str], device: str, threads: int | None, precision: str
     ) -> None:
         self._folders = [ImageFolder(Path(name)) for name in images]
-        self._places = image_places(self._folders)
+        self._places = ImageNames(self._folders)
         self._translator = load_as(MultimodalTranslator, bundle, device, threads, precision)
         self.bundle = self._translator.bundle
         self._broken = 0
@@ -70,6 +75,7 @@ class BesideImages:
             progress: A callback that gets the finished share, from 0 to 1.
         """
         rows, pixels, texts = [], [], []
+        found = [[BLANK] for _ in lines]
         for row, line in enumerate(lines):
             if not line.strip():
                 continue
@@ -79,10 +85,10 @@ class BesideImages:
             except DataError as error:
                 note(f"error: line {first + row + 1}: {error}")
                 self._broken += 1
+                found[row] = [UNREAD]
                 continue
             rows.append(row)
             texts.append(sentence)
-        found = [[NOTHING] for _ in lines]
         if rows:
             images = range(len(rows))
             best = self._translator.search(
@@ -101,13 +107,13 @@ class BesideImages:
 
     def _pixels(self, name: str) -> np.ndarray:
         """Return the image of this name in the model's size."""
-        place = self._places.get(name) or self._places.get(PurePosixPath(name).name)
+        place = self._places.find(name)
         if place is None:
             folders = ", ".join(str(each.path) for each in self._folders)
             raise DataError(f"{name!r}: no such image in {folders}")
-        number, found = place
-        data = self._folders[number].read(found)
-        return decode_image(data, self.bundle.config.image_size, found)
+        return decode_image(
+            place.folder.read(place.name), self.bundle.config.image_size, place.path
+        )
 
 
 class PairScores(NamedTuple):
@@ -147,9 +153,8 @@ def pair_evaluation(
     translator = load_as(MultimodalTranslator, bundle, device, threads)
     decode = search_settings(translator.bundle.config.decode, False, flags, None)
     found = read_caption_set(images, pairs, translator.bundle.config.image_size, kind=PAIRS)
-    for line in found.left_out.lines():
-        if NOT_DESCRIBED not in line:
-            note(line)
+    for line in found.left_out.described().lines():
+        note(line)
     right = [each.image for each in found.captions]
     chosen = {"right": right, "shuffled": other_images(right)}
     rows, total = [], len(chosen) * len(right)

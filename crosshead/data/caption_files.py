@@ -40,7 +40,7 @@ def read_captions(path: Path) -> Iterator[ReadCaption]:
         path: JSON Lines if the name ends in `.jsonl`, otherwise lines `image#n<TAB>caption`.
 
     Raises:
-        DataError: If a line holds no image and no caption; the message names file and line.
+        DataError: If a line lacks the image or the caption; the message names file and line.
     """
     of_line = _of_json if is_json_lines(path) else _of_table
     for number, line in numbered_lines(path):

@@ -1,7 +1,6 @@
 """Sets of decoded images with captions: reading, reports of what is left out, held-out images."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -9,22 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from crosshead.data.caption_files import CAPTIONS, CaptionFormat
-from crosshead.data.images import ImageFolder, decode_image
+from crosshead.data.image_decoding import ORDER_SEED, ImagePlace, common_size, decode_images
+from crosshead.data.images import ImageFolder
 from crosshead.errors import DataError
 from crosshead.system.devices import available_cores
 from crosshead.system.progress import counted
 
-USUAL_SIZE, LARGEST_SIZE = 64, 96
-"""The size of images in pixels if none is set, and the largest size of square images that is then
-kept."""
+NOT_DESCRIBED = " without a "
+"""The part of a reason that only images have which no caption, or no pair, names."""
 
-NOT_DESCRIBED = "images without a "
-"""The beginning of the reason for images that no caption, or no pair, names."""
-
-Place = tuple[int, str]
-"""The number of a folder, and a name in it."""
-
-_CHUNK = 256
 _NAMED = 3
 """The number of files and lines that a message names."""
 
@@ -45,27 +37,35 @@ class Caption(NamedTuple):
 class LeftOutCaptions:
     """The captions and images that a set leaves out: counts by reason, and some names."""
 
-    reasons: dict[str, list[str]] = field(default_factory=dict)
+    names: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    """The files, or files and lines, by reason: a noun, and the words after it."""
 
-    def add(self, reason: str, name: str) -> None:
+    def add(self, name: str, noun: str, rest: str = "") -> None:
         """Count one more.
 
         Args:
-            reason: The reason.
             name: The file, or the file and the line.
+            noun: The noun of the reason, such as `broken image`.
+            rest: The words after the noun, such as ` without a caption`.
         """
-        self.reasons.setdefault(reason, []).append(name)
+        self.names.setdefault((noun, rest), []).append(name)
 
     def counts(self) -> dict[str, int]:
         """Return the number by reason."""
-        return {reason: len(names) for reason, names in self.reasons.items()}
+        return {f"{noun}s{rest}": len(names) for (noun, rest), names in self.names.items()}
+
+    def described(self) -> "LeftOutCaptions":
+        """Return the same without the images that no caption, or no pair, names."""
+        return LeftOutCaptions(
+            {reason: each for reason, each in self.names.items() if NOT_DESCRIBED not in reason[1]}
+        )
 
     def lines(self) -> list[str]:
         """Return a message for each reason, with the first names."""
         return [
-            f"left out: {len(names):,} {reason} ({', '.join(names[:_NAMED])}"
+            f"left out: {counted(len(names), noun)}{rest} ({', '.join(names[:_NAMED])}"
             + (", ...)" if len(names) > _NAMED else ")")
-            for reason, names in self.reasons.items()
+            for (noun, rest), names in self.names.items()
         ]
 
 
@@ -122,6 +122,7 @@ def read_caption_set(
     size: int | None,
     check: Callable[[], None] = lambda: None,
     kind: CaptionFormat = CAPTIONS,
+    say: Callable[[str], None] = lambda line: None,
 ) -> CaptionSet:
     """Read captions and decode their images.
 
@@ -134,31 +135,38 @@ def read_caption_set(
         size: Height and width of the images, or None for the usual one (see `CaptionData`).
         check: Called several times a second; an exception from it ends the call.
         kind: The kind of the files.
+        say: A callback that gets messages about the progress.
 
     Returns:
         The images that have captions, and the captions.
 
     Raises:
-        DataError: If a file cannot be read, or no image with a caption is left.
+        DataError: If a file cannot be read, no image with a caption is left, or the images need too
+            much memory.
         UserError: If Pillow is not installed.
     """
     folders = [ImageFolder(Path(name)) for name in images]
-    places = image_places(folders)
+    places = ImageNames(folders)
     left, rows = LeftOutCaptions(), []
     for file in captions:
         for row in kind.read(Path(file)):
-            place = places.get(row.image) or places.get(PurePosixPath(row.image).name)
+            place = places.find(row.image)
             if kind.is_empty(row):
-                left.add(f"empty {kind.unit}s", f"{file}:{row.line}")
+                left.add(f"{file}:{row.line}", f"empty {kind.unit}")
             elif place is None:
-                left.add(f"{kind.unit}s without an image", f"{file}:{row.line} {row.image}")
+                left.add(f"{file}:{row.line} {row.image}", kind.unit, " without an image")
             else:
                 rows.append((place, file, row))
     wanted = list(dict.fromkeys(place for place, *_ in rows))
-    for number, folder in enumerate(folders):
-        for name in sorted(set(folder.names) - {name for which, name in wanted if which == number}):
-            left.add(f"{NOT_DESCRIBED}{kind.unit}", name)
-    pixels, kept = _decoded(folders, wanted, size, left, check)
+    for folder in folders:
+        for name in sorted(
+            set(folder.names) - {each.name for each in wanted if each.folder is folder}
+        ):
+            left.add(name, "image", f"{NOT_DESCRIBED}{kind.unit}")
+    made = decode_images(wanted, size or common_size(wanted), available_cores(), say, check)
+    for message in made.broken:
+        left.add(message, "broken image")
+    kept = [wanted[number] for number in made.places]
     numbers = {place: row for row, place in enumerate(kept)}
     found = [
         Caption(numbers[place], row.text, file, row.line, row.source)
@@ -166,24 +174,24 @@ def read_caption_set(
         if place in numbers
     ]
     if not found:
-        lines = [line for line in left.lines() if NOT_DESCRIBED not in line]
-        why = "; ".join(lines) or f"the files have no {kind.unit}s"
+        why = "; ".join(left.described().lines()) or f"the files have no {kind.unit}s"
         raise DataError(
             f"{', '.join(captions)}: no {kind.unit} has a readable image in "
             f"{', '.join(images)}: {why}"
         )
-    return CaptionSet(pixels, [name for _, name in kept], found, left)
+    return CaptionSet(made.pixels, [each.name for each in kept], found, left)
 
 
 def hold_out(
-    found: CaptionSet, count: int, seed: int, kind: CaptionFormat = CAPTIONS
+    found: CaptionSet, count: int, kind: CaptionFormat = CAPTIONS
 ) -> tuple[CaptionSet, CaptionSet]:
     """Return the training set and the validation set, which share no image.
+
+    The validation set is the same for every seed of a run.
 
     Args:
         found: All images and captions.
         count: The number of images to hold out; at most a tenth of all, at least one.
-        seed: The random seed.
         kind: The kind of the files, for messages.
 
     Raises:
@@ -195,13 +203,13 @@ def hold_out(
             f"{found.captions[0].file}: one image with {kind.unit}s is not enough to train and to "
             f"validate; give more images, or {kind.valid_flag}"
         )
-    order = np.random.default_rng(seed).permutation(total)
+    order = np.random.default_rng(ORDER_SEED).permutation(total)
     cut = max(1, min(count, total // 10))
     return found.chosen(sorted(order[cut:].tolist())), found.chosen(sorted(order[:cut].tolist()))
 
 
-def image_places(folders: Sequence[ImageFolder]) -> dict[str, Place]:
-    """Return the place of each image by its name, and by its name without folders if one has it.
+class ImageNames:
+    """The images of some folders, found by the names that files of captions use.
 
     Args:
         folders: The folders.
@@ -209,18 +217,43 @@ def image_places(folders: Sequence[ImageFolder]) -> dict[str, Place]:
     Raises:
         DataError: If two folders have an image of one name.
     """
-    whole: dict[str, Place] = {}
-    short: dict[str, list[Place]] = {}
-    for number, folder in enumerate(folders):
-        for name in folder.names:
-            if name in whole:
-                raise DataError(
-                    f"{folder.path}: {name} is also in {folders[whole[name][0]].path}; give each "
-                    "image once"
-                )
-            whole[name] = number, name
-            short.setdefault(PurePosixPath(name).name, []).append((number, name))
-    return {name: each[0] for name, each in short.items() if len(each) == 1} | whole
+
+    def __init__(self, folders: Sequence[ImageFolder]) -> None:
+        self._whole: dict[str, ImagePlace] = {}
+        self._ends: dict[int, dict[tuple[str, ...], list[ImagePlace]]] = {}
+        for folder in folders:
+            for name in folder.names:
+                if name in self._whole:
+                    other = self._whole[name].folder
+                    raise DataError(
+                        f"{folder.path}: {name} is also in {other.path}; give each image once"
+                    )
+                self._whole[name] = ImagePlace(folder, name)
+
+    def find(self, name: str) -> ImagePlace | None:
+        """Return the place of an image, or None if no image or several images have this name.
+
+        The name is the one in the folder, or the end of the path of exactly one image: the file
+        alone, or the file with some of the folders above it.
+
+        Args:
+            name: The name of the image.
+        """
+        if name in self._whole:
+            return self._whole[name]
+        parts = PurePosixPath(name).parts
+        found = self._by_end(len(parts)).get(parts, [])
+        return found[0] if len(found) == 1 else None
+
+    def _by_end(self, depth: int) -> dict[tuple[str, ...], list[ImagePlace]]:
+        """Return the places of the images by the last parts of their paths."""
+        if depth not in self._ends:
+            ends: dict[tuple[str, ...], list[ImagePlace]] = {}
+            for place in self._whole.values():
+                parts = Path(place.path).absolute().parts
+                ends.setdefault(parts[-depth:], []).append(place)
+            self._ends[depth] = ends
+        return self._ends[depth]
 
 
 def shown_counts(found: CaptionSet, unit: str = "caption") -> str:
@@ -231,38 +264,3 @@ def shown_counts(found: CaptionSet, unit: str = "caption") -> str:
         unit: The noun for a caption.
     """
     return f"{counted(len(found.names), 'image')} with {counted(len(found.captions), unit)}"
-
-
-def _decoded(
-    folders: Sequence[ImageFolder],
-    wanted: Sequence[Place],
-    size: int | None,
-    left: LeftOutCaptions,
-    check: Callable[[], None],
-) -> tuple[np.ndarray, list[Place]]:
-    """Return the pixels of images and the places of those that are whole, decoded in threads."""
-
-    def decoded(place: Place) -> np.ndarray | DataError:
-        number, name = place
-        try:
-            return decode_image(folders[number].read(name), size, name)
-        except DataError as error:
-            return error
-
-    if size is None and wanted:
-        first = decoded(wanted[0])
-        shape = (0, 0) if isinstance(first, DataError) else first.shape[:2]
-        size = shape[0] if 0 < shape[0] == shape[1] <= LARGEST_SIZE else USUAL_SIZE
-    found: list[np.ndarray] = []
-    kept: list[Place] = []
-    with ThreadPoolExecutor(available_cores()) as pool:
-        for begin in range(0, len(wanted), _CHUNK):
-            check()
-            some = wanted[begin : begin + _CHUNK]
-            for place, pixels in zip(some, pool.map(decoded, some), strict=True):
-                if isinstance(pixels, DataError):
-                    left.add("broken images", str(pixels))
-                else:
-                    found.append(pixels)
-                    kept.append(place)
-    return np.stack(found) if found else np.empty((0, 0, 0, 3), np.uint8), kept

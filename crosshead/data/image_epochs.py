@@ -155,7 +155,7 @@ def mixup(
         image: The pixels, "H W C".
         other: The pixels of the other image.
         share: The share of the first image.
-        rng: Not used: a blend has no place.
+        rng: Not used; `cutmix` needs it.
 
     Reference:
         Zhang et al. 2018, "mixup: Beyond Empirical Risk Minimization", Eq. 1.

@@ -4,29 +4,30 @@ Arrays of pixels are `uint8` with axes "N H W C"; models get floats "B C H W" fr
 """
 
 import io
-import multiprocessing
 import os
+import re
 import stat
-import time
 import warnings
 import zipfile
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from crosshead.config import shown
 from crosshead.errors import DataError, UserError, why_unreadable
+from crosshead.system.files import StrPath
 from crosshead.system.stored import NotRegularError, open_regular
-from crosshead.system.workers import become_worker, signals_left_to_this
 
 if TYPE_CHECKING:
     from PIL import Image
     from torch import Tensor
+
+ImageLike: TypeAlias = "StrPath | Image.Image | np.ndarray"
+"""The file of an image, an image of Pillow, or pixels `uint8` with axes "H W C" or "H W"."""
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 """The suffixes of files that are images."""
@@ -39,30 +40,6 @@ MOST_PIXELS = 50_000_000
 
 CHANNELS = 3
 """Red, green and blue."""
-
-ALONE = 4000
-"""The number of images from which on processes decode them. Fewer are decoded sooner than processes
-start."""
-
-_CHUNK = 256
-"""The number of images that a process decodes at a time."""
-
-_AHEAD = 4
-"""The number of chunks for each process that are decoded before the first is taken."""
-
-_PAUSE = 5.0
-"""Seconds between messages about the progress."""
-
-
-class Decoded(NamedTuple):
-    """Some images of a folder, decoded."""
-
-    pixels: np.ndarray
-    """The pixels, `uint8`, "N H W C"."""
-    places: np.ndarray
-    """The place of each image in the list of names; broken images are left out."""
-    broken: list[str]
-    """A message for each broken image."""
 
 
 class ImageFolder:
@@ -103,6 +80,10 @@ class ImageFolder:
         """The names of the images, with their folders, sorted."""
         self.others = len(found) - len(self.names)
         """The number of files that are not images."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what another process makes the folder from: it lists and opens it once."""
+        return _opened, (self.path,)
 
     def read(self, name: str) -> bytes:
         """Return the contents of a file.
@@ -164,7 +145,9 @@ def decode_image(data: bytes, size: int | None, name: str) -> np.ndarray:
     """Return the pixels of an image, "H W C".
 
     The image is turned as its camera says, transparent parts become white, and every mode becomes
-    red, green and blue.
+    red, green and blue. Grey values of 16 bits or more and floats are shares of the smallest white
+    of 1 (floats alone), 255 and 65,535 that is not below them; other values are spread from black
+    to white.
 
     Args:
         data: The contents of the file.
@@ -176,91 +159,48 @@ def decode_image(data: bytes, size: int | None, name: str) -> np.ndarray:
         The pixels, `uint8`.
 
     Raises:
-        DataError: If the data are no whole image, or it has more than `MOST_PIXELS`.
+        DataError: If the data are no whole image, it has more than `MOST_PIXELS`, or it has values
+            that are not finite.
         UserError: If Pillow is not installed.
     """
     image_module, ops = _pillow()
-    try:
-        # Pillow warns of much that it can read, and of large images, which are refused here.
-        with (
-            warnings.catch_warnings(action="ignore"),
-            image_module.open(io.BytesIO(data)) as opened,
-        ):
-            if opened.width * opened.height > MOST_PIXELS:
-                raise DataError(
-                    f"{name}: {opened.width} x {opened.height} pixels are more than "
-                    f"{MOST_PIXELS:,}; make the image smaller"
-                )
-            return fitted(ops.exif_transpose(opened), size)
-    except DataError:
-        raise
-    except image_module.DecompressionBombError:  # Pillow's own limit, which is higher
-        raise DataError(
-            f"{name}: more than {MOST_PIXELS:,} pixels; make the image smaller"
-        ) from None
-    except Exception as error:  # the decoders of many formats raise errors of many classes
-        why = " ".join(str(error).split()).replace(f"{io.BytesIO()!r}"[:11], "the file")
-        raise DataError(f"{name}: not a whole image ({type(error).__name__}: {why})") from None
+    with _refusals(name), image_module.open(io.BytesIO(data)) as opened:
+        if opened.width * opened.height > MOST_PIXELS:
+            raise DataError(
+                f"{opened.width} x {opened.height} pixels are more than {MOST_PIXELS:,}; make the "
+                "image smaller"
+            )
+        return _fitted(ops.exif_transpose(opened), size)
 
 
-def fitted(image: "Image.Image | np.ndarray", size: int | None) -> np.ndarray:
-    """Return an image in red, green and blue as pixels, "H W C", `uint8`.
+def pixels_of(image: ImageLike, size: int | None) -> np.ndarray:
+    """Return an image as pixels in red, green and blue, "H W C", `uint8`.
 
     Args:
-        image: The image, or an array of its pixels.
-        size: Height and width: the shorter side is scaled to it and the middle cut out. None keeps
-            the size.
-    """
-    image_module, ops = _pillow()
-    found = _as_rgb(image_module.fromarray(image) if isinstance(image, np.ndarray) else image)
-    if size is not None and found.size != (size, size):
-        found = ops.fit(found, (size, size), image_module.Resampling.BICUBIC)
-    return np.asarray(found)
-
-
-def decode_images(
-    folder: ImageFolder,
-    names: Sequence[str],
-    size: int,
-    workers: int = 1,
-    say: Callable[[str], None] = lambda line: None,
-    check: Callable[[], None] = lambda: None,
-) -> Decoded:
-    """Decode many images; processes share the work from `ALONE` images on.
-
-    Args:
-        folder: The folder of the images.
-        names: Their names in it.
+        image: The file of an image, an image of Pillow, or an array `uint8` of pixels: "H W" (grey)
+            or "H W C" with three colours; a further last channel is the opacity.
         size: Height and width, as for `decode_image`.
-        workers: The number of processes.
-        say: A callback that gets messages about the progress.
-        check: A callback that is called several times a second. An exception from it ends the call.
-
-    Returns:
-        The images that could be decoded, in the order of `names`.
 
     Raises:
-        UserError: If Pillow is not installed, or a process dies.
+        DataError: If the image cannot be read, or is none.
+        UserError: If Pillow is not installed.
     """
-    _pillow()
-    pixels = np.empty((len(names), size, size, CHANNELS), np.uint8)
-    places: list[int] = []
-    broken: list[str] = []
-    shown, done = time.monotonic(), 0
-    jobs = [
-        (folder.path, names[first : first + _CHUNK], size) for first in range(0, len(names), _CHUNK)
-    ]
-    alone = workers == 1 or len(names) < ALONE
-    for part in map(_decode_chunk, jobs) if alone else _in_processes(jobs, workers, check):
-        check()
-        pixels[len(places) : len(places) + len(part.pixels)] = part.pixels
-        places += (done + part.places).tolist()
-        broken += part.broken
-        done = min(len(names), done + _CHUNK)
-        if time.monotonic() - shown > _PAUSE:
-            say(f"decoded {done:,} of {len(names):,} images of {folder.path}")
-            shown = time.monotonic()
-    return Decoded(pixels[: len(places)], np.array(places, np.int64), broken)
+    if isinstance(image, str | os.PathLike):
+        return decode_image(read_image(Path(image)), size, str(image))
+    if isinstance(image, np.ndarray):
+        axes = image.ndim > 1 and image.shape[2:] in ((), (2,), (3,), (4,))
+        if image.dtype != np.uint8 or not axes or not image.size:
+            raise DataError(
+                "expected pixels from 0 to 255 in an array `uint8` of height, width and colours, "
+                f"found {image.dtype} of shape {image.shape}"
+            )
+        found = _pillow()[0].fromarray(image)
+    elif hasattr(image, "convert"):
+        found = image
+    else:
+        raise DataError(f"expected a file, an image or an array, found {shown(image)}")
+    with _refusals("the image"):
+        return _fitted(found, size)
 
 
 def image_extent(data: bytes) -> tuple[int, int] | None:
@@ -289,17 +229,19 @@ def as_floats(pixels: np.ndarray) -> "Tensor":
     return found.to(torch.float32) / 127.5 - 1
 
 
-def _decode_chunk(job: tuple[Path, Sequence[str], int]) -> Decoded:
-    """Decode some images of a folder, one after the other."""
-    path, names, size = job
-    folder, found, broken = _opened(path), {}, []
-    for place, name in enumerate(names):
-        try:
-            found[place] = decode_image(folder.read(name), size, name)
-        except DataError as error:
-            broken.append(str(error))
-    pixels = np.stack(list(found.values())) if found else np.empty((0, size, size, 3), np.uint8)
-    return Decoded(pixels, np.array(list(found), np.int64), broken)
+def encode_png(pixels: np.ndarray) -> bytes:
+    """Return pixels as the contents of a PNG file.
+
+    Args:
+        pixels: Pixels "H W C", `uint8`.
+
+    Raises:
+        UserError: If Pillow is not installed.
+    """
+    image_module, _ = _pillow()
+    found = io.BytesIO()
+    image_module.fromarray(pixels).save(found, "PNG")
+    return found.getvalue()
 
 
 @cache
@@ -308,47 +250,65 @@ def _opened(path: Path) -> ImageFolder:
     return ImageFolder(path)
 
 
-def _in_processes(
-    jobs: Sequence[tuple[Path, Sequence[str], int]], workers: int, check: Callable[[], None]
-) -> Iterator[Decoded]:
-    """Yield the results of `_decode_chunk` in the order of the jobs."""
-    # A process forked while threads run may wait forever for locks that those threads held.
-    context = multiprocessing.get_context("spawn")
-    waiting: deque[Future[Decoded]] = deque()
-    rest = iter(jobs)
-    with ProcessPoolExecutor(workers, context, initializer=become_worker) as pool:
-        try:
-            while True:
-                while len(waiting) < _AHEAD * workers and (job := next(rest, None)) is not None:
-                    with signals_left_to_this():
-                        waiting.append(pool.submit(_decode_chunk, job))
-                if not waiting:
-                    return
-                while not wait([waiting[0]], 0.2).done:
-                    check()
-                yield waiting.popleft().result()
-        except BrokenProcessPool:
-            raise UserError(
-                "a process that decodes images died, perhaps because memory ran out; lower "
-                "data.image_size, or give fewer images"
-            ) from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+@contextmanager
+def _refusals(name: str) -> Iterator[None]:
+    """Turn the errors of Pillow into a `DataError` that begins with a name."""
+    image_module, _ = _pillow()
+    try:
+        with warnings.catch_warnings(action="ignore"):  # Pillow warns of much that it can read
+            yield
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+    except image_module.UnidentifiedImageError:
+        raise DataError(f"{name}: not an image that Pillow can read") from None
+    except image_module.DecompressionBombError:  # Pillow's own limit, which is higher
+        raise DataError(
+            f"{name}: more than {MOST_PIXELS:,} pixels; make the image smaller"
+        ) from None
+    except Exception as error:  # the decoders of many formats raise errors of many classes
+        why = re.sub(r"<?\S+ object at 0x\w+>?", "the file", " ".join(str(error).split()))
+        raise DataError(f"{name}: not a whole image ({type(error).__name__}: {why})") from None
+
+
+def _fitted(image: "Image.Image", size: int | None) -> np.ndarray:
+    """Return an image of Pillow as pixels of this height and width, "H W C"."""
+    image_module, ops = _pillow()
+    found = _as_rgb(image)
+    if size is not None and found.size != (size, size):
+        found = ops.fit(found, (size, size), image_module.Resampling.BICUBIC)
+    return np.asarray(found)
 
 
 def _as_rgb(image: "Image.Image") -> "Image.Image":
     """Return an image in red, green and blue, with transparent parts on white."""
     image_module, _ = _pillow()
     if image.mode.startswith(("I", "F")):  # 16 bits or more: scaled, where Pillow would cut off
-        values = np.asarray(image, dtype=np.float64)
-        low, high = (0.0, 65535.0) if image.mode != "F" else (values.min(), values.max())
-        scaled = (values - low) * (255 / max(high - low, 1e-12))
-        image = image_module.fromarray(scaled.clip(0, 255).astype(np.uint8))
+        image = image_module.fromarray(_as_bytes(np.asarray(image, dtype=np.float64), image.mode))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         white = image_module.new("RGBA", image.size, "white")
         image = image_module.alpha_composite(white, image)
     return image.convert("RGB")
+
+
+def _as_bytes(values: np.ndarray, mode: str) -> np.ndarray:
+    """Return grey values of 16 bits or more, or floats, as values from 0 to 255.
+
+    The values are taken as shares of the smallest usual white that is not below them: 1 (floats
+    alone), 255 or 65,535. Values outside of that are spread from black to white; if all are equal,
+    they become a medium grey.
+    """
+    if not np.isfinite(values).all():
+        raise DataError("it has values that are not finite (NaN or infinity); repair the image")
+    low, high = values.min(), values.max()
+    whites = [white for white in (1.0, 255.0, 65535.0)[mode != "F" :] if high <= white]
+    if low >= 0 and whites:
+        values = values * (255 / whites[0])
+    elif low < high:
+        values = (values - low) * (255 / (high - low))
+    else:
+        values = np.full_like(values, 127.5)
+    return np.rint(values).astype(np.uint8)
 
 
 def _pillow() -> tuple[Any, Any]:
@@ -370,18 +330,3 @@ def _files_below(folder: Path) -> Iterator[str]:
             path = Path(place) / name
             if stat.S_ISREG(path.stat().st_mode):
                 yield path.relative_to(folder).as_posix()
-
-
-def encode_png(pixels: np.ndarray) -> bytes:
-    """Return pixels as the contents of a PNG file.
-
-    Args:
-        pixels: Pixels "H W C", `uint8`.
-
-    Raises:
-        UserError: If Pillow is not installed.
-    """
-    image_module, _ = _pillow()
-    found = io.BytesIO()
-    image_module.fromarray(pixels).save(found, "PNG")
-    return found.getvalue()

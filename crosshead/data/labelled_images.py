@@ -13,30 +13,19 @@ import numpy as np
 from pydantic import Field
 
 from crosshead.config import MOST, MOST_PATCH, nearest
-from crosshead.data.images import (
-    CHANNELS,
-    ImageFolder,
+from crosshead.data.image_decoding import (
+    ORDER_SEED,
+    ImagePlace,
+    check_memory,
+    common_size,
     decode_images,
-    image_extent,
 )
+from crosshead.data.images import ImageFolder
 from crosshead.data.section import DataSection, Names
 from crosshead.errors import DataError
 
 SPLITS = {"train": "train", "valid": "valid", "val": "valid", "test": "test"}
 """The splits by the names of their folders."""
-
-LARGEST_SIZE, USUAL_SIZE = 96, 64
-"""The largest common size of images that is kept, and the size of images without one."""
-
-MOST_MEMORY = 4 << 30
-"""The largest memory of the decoded images of a run in bytes: 1.4 million images of 32 pixels."""
-
-_LOOKED_AT = 100
-"""The number of images, spread over the set, whose sizes are compared."""
-
-_ORDER_SEED = 1
-"""The seed of the order of images in which some are held out. It is the same in all runs, so that
-runs of different seeds are validated on the same images."""
 
 
 class ImageData(DataSection):
@@ -118,10 +107,9 @@ class ImageSets(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """An image that was found: its folder, its name, its split (or "") and its class."""
+    """An image that was found: its place, its split (or "") and its class."""
 
-    folder: ImageFolder
-    name: str
+    place: ImagePlace
     split: str
     label: str
 
@@ -151,23 +139,21 @@ def read_image_sets(
     """
     of_files = {path: listed(Path(path)) for path in data.files()}
     train, valid, test, held_out = _split(data, of_files)
-    names = list(classes) or sorted({each.label for each in [*train, *valid * held_out]})
+    names = list(classes) or sorted({each.label for each in [*train, *(valid if held_out else [])]})
     if len(names) < 2:
         raise DataError(
             f"{data.images[0]}: all images to train on are of the class {names[0]!r}; a classifier "
             "needs two classes or more, each in a folder of its own"
         )
-    size = data.image_size or common_size(train)
-    need = (len(train) + len(valid) + len(test)) * size * size * CHANNELS
-    if need > MOST_MEMORY:
-        raise DataError(
-            f"{data.images[0]}: the images take {need / 2**30:.1f} GiB, more than "
-            f"{MOST_MEMORY >> 30} GiB; lower data.image_size or data.train_images"
-        )
+    size = data.image_size or common_size([each.place for each in train])
+    check_memory(len(train) + len(valid) + len(test), size)
     broken: list[str] = []
 
     def read(group: Sequence[Listed]) -> LabelledImages:
-        images, unread = read_labelled(group, names, size, workers, say, check)
+        unknown = "which the training images do not have"
+        if classes:
+            unknown = "which the model does not know, and fine-tuning keeps its classes"
+        images, unread = read_labelled(group, names, size, workers, say, check, unknown)
         broken.extend(unread)
         return images
 
@@ -207,23 +193,31 @@ def listed(path: Path) -> list[Listed]:
         path: The folder or the archive.
 
     Raises:
-        DataError: If there are no images, or an image lies in no folder.
+        DataError: If there are no images, or an image lies in no folder of a class. If an image
+            lies in a split, every image must.
     """
     folder = ImageFolder(path)
     if not folder.names:
         raise DataError(f"{path}: there are no images in it; give a folder of folders of images")
     parts = [PurePosixPath(name).parts for name in folder.names]
-    while min(map(len, parts)) > 2 and len({each[0] for each in parts} | set(SPLITS)) == 5:
-        parts = [each[1:] for each in parts]
-    has_splits = all(len(each) > 2 and each[0] in SPLITS for each in parts)
+    inside = _below_common(parts, 1)
+    has_splits = any(len(each) > 2 and each[0] in SPLITS for each in inside)
+    parts = inside if has_splits else _below_common(parts, 2)
     found = []
     for name, each in zip(folder.names, parts, strict=True):
-        if len(each) < 2:
+        if has_splits and each[0] not in SPLITS:
+            raise DataError(
+                f"{path}: {name} lies in no split, and other images lie in the folders "
+                f"{', '.join(sorted({each[0] for each in parts} & set(SPLITS)))}; move it into "
+                "one of them, or remove it"
+            )
+        if len(each) < 2 + has_splits:
             raise DataError(
                 f"{path}: {name} lies in no folder of a class; put the images of each class into a "
-                "folder with its name"
+                "folder with its name, or remove it"
             )
-        found.append(Listed(folder, name, SPLITS[each[0]] if has_splits else "", each[-2]))
+        split = SPLITS[each[0]] if has_splits else ""
+        found.append(Listed(ImagePlace(folder, name), split, each[-2]))
     return found
 
 
@@ -250,23 +244,6 @@ def scored_images(path: Path) -> tuple[list[Listed], str]:
     return test, "test"
 
 
-def common_size(found: Sequence[Listed]) -> int:
-    """Return the size of images that are squares of one size, up to `LARGEST_SIZE`, or 64.
-
-    Up to a hundred images are looked at, spread over the set.
-
-    Args:
-        found: The images.
-    """
-    places = np.linspace(0, len(found) - 1, min(_LOOKED_AT, len(found))).round().astype(int)
-    extents = {image_extent(found[at].folder.read(found[at].name)) for at in places} - {None}
-    if len(extents) == 1:
-        [(height, width)] = (each for each in extents if each)
-        if height == width <= LARGEST_SIZE:
-            return height
-    return USUAL_SIZE
-
-
 def read_labelled(
     found: Sequence[Listed],
     classes: Sequence[str],
@@ -274,6 +251,7 @@ def read_labelled(
     workers: int = 1,
     say: Callable[[str], None] = lambda line: None,
     check: Callable[[], None] = lambda: None,
+    unknown: str = "which the model does not know",
 ) -> tuple[LabelledImages, list[str]]:
     """Decode images, and number their classes.
 
@@ -284,6 +262,7 @@ def read_labelled(
         workers: The number of processes that decode large sets.
         say: A callback that gets messages about the progress.
         check: A callback that is called several times a second.
+        unknown: A clause about a class that is not in `classes`, for messages.
 
     Returns:
         The images that are whole, and a message for each broken one.
@@ -295,24 +274,25 @@ def read_labelled(
     for each in found:
         if each.label not in numbers:
             raise DataError(
-                f"{each.folder.path}: {each.name} is of the class {each.label!r}, which the "
-                f"training images do not have: {nearest(each.label, list(classes))}"
+                f"{each.place.folder.path}: {each.place.name} is of the class {each.label!r}, "
+                f"{unknown}; {nearest(each.label, list(classes))}"
             )
-    pixels, kept, broken = [], [], []
-    for path in dict.fromkeys(each.folder.path for each in found):
-        group = [each for each in found if each.folder.path == path]
-        names = [each.name for each in group]
-        made = decode_images(group[0].folder, names, size, workers, say, check)
-        pixels.append(made.pixels)
-        kept += [group[place] for place in made.places]
-        broken += [f"{path}: {each}" for each in made.broken]
-    if found and not kept:
-        raise DataError(f"none of {len(found):,} images is whole; the first: {broken[0]}")
+    made = decode_images([each.place for each in found], size, workers, say, check)
+    if found and not len(made.places):
+        raise DataError(f"none of {len(found):,} images is whole; the first: {made.broken[0]}")
+    kept = [found[number] for number in made.places]
     labels = np.array([numbers[each.label] for each in kept], np.int64)
-    stacked = np.concatenate(pixels) if pixels else np.empty((0, size, size, CHANNELS), np.uint8)
-    return LabelledImages(
-        stacked, labels, [str(each.folder.path / each.name) for each in kept]
-    ), broken
+    names = [each.place.path for each in kept]
+    return LabelledImages(made.pixels, labels, names), made.broken
+
+
+def _below_common(parts: list[tuple[str, ...]], least: int) -> list[tuple[str, ...]]:
+    """Return names without the folders that hold all images, down to `least` parts or a split."""
+    while min(map(len, parts)) > least and len(firsts := {each[0] for each in parts}) == 1:
+        if firsts <= set(SPLITS):
+            break
+        parts = [each[1:] for each in parts]
+    return parts
 
 
 def _spread_by_class(labels: Sequence[str]) -> list[int]:
@@ -320,7 +300,7 @@ def _spread_by_class(labels: Sequence[str]) -> list[int]:
 
     Within a class the order is random, but always the same.
     """
-    rng, found = np.random.default_rng(_ORDER_SEED), np.array(labels)
+    rng, found = np.random.default_rng(ORDER_SEED), np.array(labels)
     ranks = np.empty(len(found))
     for label in sorted(set(labels)):
         rows = np.flatnonzero(found == label)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crosshead.data.caption_files import numbered_lines
 from crosshead.data.images import encode_png
 from crosshead.errors import DataError
 from crosshead.system.files import atomic_write, make_directory
@@ -211,10 +212,10 @@ def read_regions(path: Path) -> list[list[Region]]:
         The regions of each caption, in the order of the lines.
 
     Raises:
-        DataError: If a line has no regions.
+        DataError: If the file cannot be read, or a line has no regions.
     """
     found = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for number, line in numbered_lines(path):
         try:
             rows = json.loads(line)["regions"]
             found.append([Region(int(row["word"]), tuple(map(int, row["box"]))) for row in rows])  # type: ignore[arg-type]

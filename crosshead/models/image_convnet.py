@@ -44,7 +44,7 @@ class ConvNetConfig(ClassifierConfig):
         return self
 
     def tokens(self, shape: ImageShape) -> int:
-        """Return the number of squares of 4 pixels, as many as a vision Transformer has patches."""
+        """Return the number of squares of 4 x 4 pixels, the patches of a vision Transformer."""
         if shape.size >> self.blocks < 1:
             raise ValueError(
                 f"{self.blocks} blocks halve images of {shape.size} pixels to nothing; lower "

@@ -58,7 +58,7 @@ class ImageStackConfig(StackConfig):
 
     patch_positions: PatchPositions = "learned"
     """The positions that are added to patches: `learned` vectors, two-dimensional sinusoids, in
-    which half of the numbers know the row and half the column, or none."""
+    which half of the numbers encode the row and half the column, or none."""
 
     @model_validator(mode="after")
     def _check_stem(self) -> Self:
@@ -73,7 +73,7 @@ class ImageStackConfig(StackConfig):
 class PatchPositionTable(nn.Module):
     """Fixed two-dimensional sinusoids.
 
-    The first half of a vector knows the row of a patch, the second half its column.
+    The first half of a vector encodes the row of a patch, the second half its column.
 
     Args:
         d_model: Width of the vectors; divisible by 4.

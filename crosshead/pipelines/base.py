@@ -156,3 +156,13 @@ class TextPipeline(Pipeline):
             )
         pieces = pieces_of(self.tokenizer, ids)
         return AttentionInputs((torch.tensor([ids], device=self.device),), pieces, pieces)
+
+
+def patch_names(rows: int) -> list[str]:
+    """Return the names of patches, row by row: their row and column, from 1.
+
+    Args:
+        rows: The number of rows of patches, and of columns.
+    """
+    numbers = range(1, rows + 1)
+    return [f"{row},{column}" for row in numbers for column in numbers]

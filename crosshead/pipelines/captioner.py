@@ -1,9 +1,7 @@
 """Captions of images with a bundle."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import overload
 
 import numpy as np
@@ -13,21 +11,17 @@ from torch import Tensor
 from crosshead.bundle.card import Words
 from crosshead.bundle.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
 from crosshead.data.batching import collate
-from crosshead.data.images import MOST_BYTES, as_floats, decode_image, encode_png
+from crosshead.data.images import ImageLike as ImageLike
+from crosshead.data.images import as_floats, pixels_of
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
-from crosshead.errors import ConfigError, DamagedBundle, DataError
+from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, SequenceModel, decodable
 from crosshead.models.captioner import CaptionerConfig
 from crosshead.models.image_encoder import ImageShape
-from crosshead.pipelines.base import AttentionInputs, Pipeline
+from crosshead.pipelines.base import AttentionInputs, Pipeline, patch_names
 from crosshead.pipelines.batched_search import search_all
-from crosshead.system.files import StrPath
-from crosshead.system.stored import read_stored
 from crosshead.vocabulary import EOS
-
-ImageLike = StrPath | np.ndarray
-"""The file of an image, or its pixels "H W C", `uint8`."""
 
 
 @dataclass(frozen=True)
@@ -101,17 +95,19 @@ class ImageCaptioner(Pipeline):
     @overload
     def __call__(self, images: Sequence[ImageLike]) -> list[str]: ...
 
-    def __call__(self, images: ImageLike | Sequence[ImageLike]) -> str | list[str]:
+    def __call__(self, images: "ImageLike | Sequence[ImageLike]") -> str | list[str]:
         """Return the best caption of an image, or of each image in a list.
 
         Args:
-            images: The file of an image, its pixels "H W C", or a list of them.
+            images: The file of an image, an image of Pillow, pixels "H W C" or "H W", or a list of
+                them.
 
         Raises:
             DataError: If a file is no whole image, or an array has other axes.
         """
-        if isinstance(images, str | os.PathLike | np.ndarray):
-            return self([images])[0]
+        if not isinstance(images, list | tuple):
+            [found] = self.caption([images])  # type: ignore[list-item]
+            return found[0].text
         return [found[0].text for found in self.caption(images)]
 
     def caption(
@@ -125,7 +121,7 @@ class ImageCaptioner(Pipeline):
         """Write captions of images.
 
         Args:
-            images: Files of images, or their pixels "H W C".
+            images: Files of images, images of Pillow, or pixels "H W C" or "H W".
             decode: The settings of the search, by default the bundle's.
             n_best: The number of captions per image.
             progress: A callback that gets the finished share, from 0 to 1.
@@ -173,12 +169,12 @@ class ImageCaptioner(Pipeline):
         """Return an image in the model's size, "H W C".
 
         Args:
-            image: The file of an image, or its pixels "H W C".
+            image: The file of an image, an image of Pillow, or pixels "H W C" or "H W".
 
         Raises:
             DataError: If the file is no whole image, or the array has other axes.
         """
-        return fitted_pixels(image, self.bundle.config.image_size)
+        return pixels_of(image, self.bundle.config.image_size)
 
     def attention_inputs(
         self, text: str, target: str | None, kind: AttentionKind
@@ -257,43 +253,3 @@ class ImageCaptioner(Pipeline):
         ids = [*found.tokens, EOS] if found.finished else found.tokens
         text = tokenizer.decode(found.tokens)
         return ImageCaption(text, found.log_prob, found.score, tokenizer.pieces(ids))
-
-
-def fitted_pixels(image: ImageLike, size: int) -> np.ndarray:
-    """Return an image in a size, "H W C".
-
-    Args:
-        image: The file of an image, or its pixels "H W C".
-        size: Height and width in pixels.
-
-    Raises:
-        DataError: If the file is no whole image, or the array has other axes.
-    """
-    if isinstance(image, str | os.PathLike):
-        return decode_image(_contents(Path(image)), size, str(image))
-    shape = getattr(image, "shape", None)
-    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape[2:] != (3,):
-        raise DataError(
-            "expected the file of an image, or pixels of type uint8 with axes H W C and 3 "
-            f"channels; found {type(image).__name__} {shape if shape is not None else ''}"
-        )
-    if image.shape[:2] == (size, size):
-        return image
-    return decode_image(encode_png(image), size, "pixels")
-
-
-def patch_names(rows: int) -> list[str]:
-    """Return the names of patches, row by row: their row and column, from 1.
-
-    Args:
-        rows: The number of rows of patches, and of columns.
-    """
-    return [f"{row + 1},{column + 1}" for row, column in np.ndindex(rows, rows)]
-
-
-def _contents(path: Path) -> bytes:
-    """Return the contents of an image file."""
-    try:
-        return read_stored(path, MOST_BYTES)
-    except DamagedBundle as error:
-        raise DataError(f"{path}: {error.found}; name an image file") from None

@@ -1,10 +1,8 @@
 """Classes of images with a trained classifier, and the bundle of one."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -13,9 +11,9 @@ from pydantic import Field, model_validator
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.config import BundleConfig
-from crosshead.config import MOST_PATCH, MOST_WIDTH, shown
-from crosshead.data.images import as_floats, decode_image, fitted, read_image
-from crosshead.errors import ConfigError, DataError
+from crosshead.config import MOST_PATCH, MOST_WIDTH
+from crosshead.data.images import ImageLike, as_floats, pixels_of
+from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, Model
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.registry import build_classifier
@@ -24,13 +22,7 @@ from crosshead.models.vision_transformer import (
     ClassifierConfig,
     VisionTransformerConfig,
 )
-from crosshead.pipelines.base import AttentionInputs, Pipeline
-from crosshead.system.files import StrPath
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    Picture = StrPath | Image | np.ndarray
+from crosshead.pipelines.base import AttentionInputs, Pipeline, patch_names
 
 BATCH = 64
 """The number of images that a model reads at a time."""
@@ -105,7 +97,7 @@ class ImageClassifier(Pipeline):
         """The names of the classes."""
         return self.bundle.config.classes
 
-    def __call__(self, images: "Picture | Sequence[Picture]", top: int = 5) -> Any:
+    def __call__(self, images: "ImageLike | Sequence[ImageLike]", top: int = 5) -> Any:
         """Return the most probable classes of an image, or of each of several images.
 
         Args:
@@ -128,7 +120,7 @@ class ImageClassifier(Pipeline):
         found = [self._best(row, top) for row in self.probabilities(np.array(pixels))]
         return found[0] if single else found
 
-    def pixels(self, image: "Picture") -> np.ndarray:
+    def pixels(self, image: ImageLike) -> np.ndarray:
         """Return an image in the size that the model reads, "H W C", `uint8`.
 
         Args:
@@ -137,18 +129,7 @@ class ImageClassifier(Pipeline):
         Raises:
             DataError: If the image cannot be read, or is none.
         """
-        size = self.bundle.config.image_size
-        if isinstance(image, str | os.PathLike):
-            return decode_image(read_image(Path(image)), size, str(image))
-        if isinstance(image, np.ndarray):
-            if image.dtype != np.uint8 or image.ndim not in (2, 3):
-                raise DataError(
-                    "expected pixels from 0 to 255 in an array `uint8` of height, width and "
-                    f"colours, found {image.dtype} of shape {image.shape}"
-                )
-        elif not hasattr(image, "convert"):
-            raise DataError(f"expected a file, an image or an array, found {shown(image)}")
-        return fitted(image, size)
+        return pixels_of(image, self.bundle.config.image_size)
 
     def probabilities(
         self, pixels: np.ndarray, check: Callable[[], None] = lambda: None
@@ -173,8 +154,7 @@ class ImageClassifier(Pipeline):
             raise ConfigError(f"this model {self.does}: it takes no target; leave it out")
         config = self.model.config
         assert isinstance(config, VisionTransformerConfig)  # a convnet has no attention
-        rows = range(1, self.bundle.config.image_size // config.patch_size + 1)
-        names = [f"{row},{column}" for row in rows for column in rows]
+        names = patch_names(self.bundle.config.image_size // config.patch_size)
         names = ["class"] * (config.pool == "class") + names
         inputs = as_floats(self.pixels(text)[None]).to(self.device)
         return AttentionInputs((inputs,), names, names)

@@ -52,7 +52,7 @@ class Translation:
             `LONGEST_STRETCH` characters without a space or punctuation. `text` is then the line
             itself.
         flags: Signs that the line is unlike the training data, or that the translation is bad:
-            names from `crosshead.data.text.profile.FLAGS`.
+            names from `crosshead.data.text.profile.FLAGS`. `unread`: its image could not be read.
     """
 
     text: str

@@ -11,16 +11,15 @@ import torch
 from crosshead.bundle.card import Words
 from crosshead.bundle.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
 from crosshead.data.batching import collate, example_lengths
-from crosshead.data.images import as_floats
+from crosshead.data.images import ImageLike, as_floats, pixels_of
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.multimodal import ImagesAndTokens, MultimodalConfig, MultimodalTransformer
-from crosshead.pipelines.base import AttentionInputs
+from crosshead.pipelines.base import AttentionInputs, patch_names
 from crosshead.pipelines.batched_search import search_all
-from crosshead.pipelines.captioner import ImageLike, fitted_pixels, patch_names
 from crosshead.pipelines.line_translator import LineTranslator, Translation
 from crosshead.pipelines.scoring import checked_lines
 from crosshead.vocabulary import EOS
@@ -184,18 +183,18 @@ class MultimodalTranslator(LineTranslator):
         """Return an image in the model's size, "H W C".
 
         Args:
-            image: The file of an image, or its pixels "H W C".
+            image: The file of an image, an image of Pillow, or pixels "H W C" or "H W".
 
         Raises:
             DataError: If the file is no whole image, or the array has other axes.
         """
-        return fitted_pixels(image, self.bundle.config.image_size)
+        return pixels_of(image, self.bundle.config.image_size)
 
     def gates(self, image: ImageLike, sentence: str) -> list[tuple[str, float]]:
         """Return the pieces of a sentence, and how far the model opens each to the image.
 
         Args:
-            image: The file of an image, or its pixels "H W C".
+            image: The file of an image, an image of Pillow, or pixels "H W C" or "H W".
             sentence: The sentence.
 
         Returns:

@@ -21,7 +21,6 @@ from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.captioner import ImageCaptioner
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.base import Say
-from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.image_text import (
     ImageTextCorpus,
     ImageTextRecipe,
@@ -30,6 +29,7 @@ from crosshead.tasks.image_text import (
     card_files,
     read_sets,
 )
+from crosshead.tasks.usability import Nouns
 from crosshead.tasks.validation import Validator
 
 
@@ -74,6 +74,7 @@ def read_corpus(
     recipe: CaptioningRecipe,
     base: ImageTextBundle | None,
     resumed: Path | None,
+    say: Say = lambda line: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> CaptionCorpus:
     """Read the captions of a recipe, decode their images, and learn the tokenizer.
@@ -82,6 +83,7 @@ def read_corpus(
         recipe: The settings of the run.
         base: The bundle that training starts from, whose tokenizer and image size are kept.
         resumed: The run directory that is resumed, whose tokenizer is kept.
+        say: A callback that gets messages.
         should_stop: Returns whether the run should stop.
 
     Returns:
@@ -91,13 +93,8 @@ def read_corpus(
         Stopped: Soon after `should_stop` returns true.
         DataError: If the images or the captions cannot be used.
     """
-
-    def check() -> None:
-        if should_stop():
-            raise Stopped
-
     data = recipe.data
-    train, valid, patches = read_sets(recipe, base, CAPTIONS, "captions", check)
+    train, valid, patches = read_sets(recipe, base, CAPTIONS, "captions", say, should_stop)
     config = recipe.tokenizer
     if resumed is not None:
         tokenizer = load_tokenizer(resumed, "tokenizer")
@@ -136,6 +133,7 @@ class CaptioningValidator(ImageTextValidator):
     """Validates by the loss of the references, and by BLEU and exact match of greedy captions."""
 
     labels = "image", "output", "reference"
+    nouns = Nouns("image", "caption")
 
     def inputs(self) -> list[str]:
         """Return the name of each image."""
@@ -177,4 +175,4 @@ class CaptioningTask(ImageTextTask):
     ) -> CaptionCorpus:
         """Read images and captions: see `read_corpus`."""
         assert base is None or isinstance(base, ImageTextBundle)
-        return read_corpus(recipe, base, resumed, should_stop)
+        return read_corpus(recipe, base, resumed, say, should_stop)

@@ -17,6 +17,7 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig, BundleScore
 from crosshead.config import called
+from crosshead.data.image_decoding import kept_size
 from crosshead.data.image_epochs import ImageBatch, ImageRows
 from crosshead.data.labelled_images import ImageData, ImageSets, read_image_sets
 from crosshead.errors import DataError
@@ -34,7 +35,7 @@ from crosshead.system.devices import available_cores
 from crosshead.system.lines import file_sha256
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Task
-from crosshead.tasks.corpus import Corpus, Stopped
+from crosshead.tasks.corpus import Corpus, stop_check
 from crosshead.tasks.usability import Findings, exactness
 from crosshead.tasks.validation import LOSS, Loss, Metric, Validation, Validator
 
@@ -181,21 +182,13 @@ def read_corpus(
         DataError: If the images cannot be used.
         Stopped: Soon after `should_stop` returns true.
     """
-
-    def check() -> None:
-        if should_stop():
-            raise Stopped
-
     data = recipe.data
     if not data.images:
         raise DataError("no training data: give a folder of images, or a zip of one (--images)")
-    if base and data.image_size != base.config.image_size:
-        raise DataError(
-            f"data.image_size is {data.image_size}, and the bundle has {base.config.image_size}; "
-            "fine-tuning keeps it: leave it out"
-        )
+    if base:
+        kept_size(data.image_size, base.config.image_size)
     classes = base.config.classes if base else ()
-    sets = read_image_sets(data, classes, available_cores(), say, check)
+    sets = read_image_sets(data, classes, available_cores(), say, stop_check(should_stop))
     config = recipe.model
     assert isinstance(config, ClassifierConfig)
     try:

@@ -21,6 +21,20 @@ class Stopped(Exception):
     """The run was asked to stop while it read data or validated weights."""
 
 
+def stop_check(should_stop: Callable[[], bool]) -> Callable[[], None]:
+    """Return a function that raises `Stopped` if the run should stop.
+
+    Args:
+        should_stop: Returns whether the run should stop.
+    """
+
+    def check() -> None:
+        if should_stop():
+            raise Stopped
+
+    return check
+
+
 class TaskBatch(Protocol):
     """A batch of any task. Only the task's loss knows its other contents."""
 

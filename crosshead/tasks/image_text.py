@@ -21,13 +21,13 @@ from crosshead.config import called
 from crosshead.data.batching import plan_in_order
 from crosshead.data.caption_files import CaptionFormat
 from crosshead.data.caption_sets import (
-    NOT_DESCRIBED,
     CaptionSet,
     hold_out,
     read_caption_set,
     shown_counts,
 )
 from crosshead.data.captions import CaptionRows, ImageTextData
+from crosshead.data.image_decoding import kept_size
 from crosshead.data.text.tokenizers import MOST_PIECES
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.errors import DataError
@@ -40,9 +40,11 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.text_recipe import TokenRecipe
 from crosshead.system.lines import file_sha256, iter_lines
 from crosshead.system.progress import counted
+from crosshead.tasks.base import Say
+from crosshead.tasks.corpus import stop_check
 from crosshead.tasks.token_corpus import TokenCorpus
 from crosshead.tasks.token_task import TokenTask
-from crosshead.tasks.usability import Findings, exactness, translation_findings
+from crosshead.tasks.usability import TRANSLATIONS, Findings, Nouns, exactness, translation_findings
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 
 BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy")
@@ -136,11 +138,11 @@ class ImageTextCorpus(TokenCorpus):
             f"{shown_counts(self.train, self.unit)} to train on, {size} x {size} pixels in "
             f"{self.train_rows.patches} patches; validation: {self.validation(data)}"
         )
-        lines = self.train.left_out.lines()
-        if not self.held_out:  # images of one part have no caption in the files of the other
-            lines = [
-                line for line in [*lines, *self.valid.left_out.lines()] if NOT_DESCRIBED not in line
-            ]
+        if self.held_out:
+            lines = self.train.left_out.lines()
+        else:  # images of one part have no caption in the files of the other
+            parts = self.train.left_out, self.valid.left_out
+            lines = [line for part in parts for line in part.described().lines()]
         longer = len(self.train.captions) - self.size
         if longer:
             lines.append(
@@ -158,9 +160,8 @@ class ImageTextCorpus(TokenCorpus):
 
     def left_out(self) -> dict[str, int]:
         """Return the number of captions and images left out of training, by reason."""
-        counts = self.train.left_out.counts()
-        if not self.held_out:
-            counts.pop(f"{NOT_DESCRIBED}{self.unit}", None)
+        left = self.train.left_out
+        counts = (left if self.held_out else left.described()).counts()
         longer = len(self.train.captions) - self.size
         return {**counts, **({"too long": longer} if longer else {})}
 
@@ -194,7 +195,8 @@ def read_sets(
     base: ImageTextBundle | None,
     kind: CaptionFormat,
     flag: str,
-    check: Callable[[], None],
+    say: Say = lambda line: None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[CaptionSet, CaptionSet, int]:
     """Read the images of a recipe and their texts.
 
@@ -203,35 +205,35 @@ def read_sets(
         base: The bundle that training starts from, whose image size is kept, or None.
         kind: The kind of the files of texts.
         flag: The name of the option for these files, without dashes.
-        check: Called several times a second; an exception from it ends the call.
+        say: A callback that gets messages.
+        should_stop: Returns whether the run should stop.
 
     Returns:
         The training set, the validation set, and the number of patches of an image.
 
     Raises:
+        Stopped: Soon after `should_stop` returns true.
         DataError: If the images or the texts cannot be used.
     """
-    data = recipe.data
+    data, check = recipe.data, stop_check(should_stop)
     if not data.images or not data.text_files:
         raise DataError(
             f"no training data: give a folder of images (--images) and a file of {flag} (--{flag})"
         )
-    if base is not None and data.image_size not in (None, base.config.image_size):
-        raise DataError(
-            f"data.image_size is {data.image_size}, and the bundle has {base.config.image_size}; "
-            "fine-tuning keeps it: leave it out"
-        )
-    size = data.image_size if base is None else base.config.image_size
-    train = read_caption_set(data.images, data.text_files, size, check, kind)
+    size = data.image_size
+    if base is not None:
+        size = kept_size(size, base.config.image_size)
+    train = read_caption_set(data.images, data.text_files, size, check, kind, say)
     assert isinstance(recipe.model, ImageStackConfig)
     try:
         patches = ImageShape(int(train.pixels.shape[1])).patches(recipe.model.patch_size)
     except ValueError as error:
         raise DataError(str(error)) from None
     if not data.valid_files:
-        return *hold_out(train, data.valid_size, recipe.train.seed, kind), patches
+        return *hold_out(train, data.valid_size, kind), patches
     size = int(train.pixels.shape[1])
-    return train, read_caption_set(data.images, data.valid_files, size, check, kind), patches
+    valid = read_caption_set(data.images, data.valid_files, size, check, kind, say)
+    return train, valid, patches
 
 
 def card_files(data: ImageTextData) -> list[CardFile]:
@@ -251,6 +253,8 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
 
     labels: ClassVar[tuple[str, str, str]]
     """The names of the parts of a sample."""
+    nouns: ClassVar[Nouns] = TRANSLATIONS
+    """The nouns for inputs and outputs in messages."""
 
     @abstractmethod
     def inputs(self) -> list[str]:
@@ -292,7 +296,7 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
         found = self.outputs(self.recipe.decode)
         scores = caption_scores(found, references)
         firsts = [each[0] for each in references]
-        findings = translation_findings(scores, inputs, found, firsts, self.labels)
+        findings = translation_findings(scores, inputs, found, firsts, self.labels, self.nouns)
         remarks = exactness(scores[0], counted(len(found), "image"))
         enough = not findings.faults
         return dataclasses.replace(findings, remarks=remarks, scores_enough=enough)

@@ -24,7 +24,6 @@ from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.multimodal_translator import MultimodalTranslator
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.base import Say
-from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.image_text import (
     ImageTextCorpus,
     ImageTextRecipe,
@@ -88,6 +87,7 @@ def read_corpus(
     recipe: MultimodalRecipe,
     base: ImageTextBundle | None,
     resumed: Path | None,
+    say: Say = lambda line: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> ImagePairCorpus:
     """Read the pairs of a recipe, decode their images, and learn the tokenizers.
@@ -96,6 +96,7 @@ def read_corpus(
         recipe: The settings of the run.
         base: The bundle that training starts from, whose tokenizers and image size are kept.
         resumed: The run directory that is resumed, whose tokenizers are kept.
+        say: A callback that gets messages.
         should_stop: Returns whether the run should stop.
 
     Returns:
@@ -105,13 +106,8 @@ def read_corpus(
         Stopped: Soon after `should_stop` returns true.
         DataError: If the images or the pairs cannot be used.
     """
-
-    def check() -> None:
-        if should_stop():
-            raise Stopped
-
     data, config = recipe.data, recipe.tokenizer
-    train, valid, patches = read_sets(recipe, base, PAIRS, "pairs", check)
+    train, valid, patches = read_sets(recipe, base, PAIRS, "pairs", say, should_stop)
     if resumed is not None:
         tokenizers = load_tokenizers(resumed, joint=config.joint)
     elif base is not None:
@@ -204,4 +200,4 @@ class MultimodalTask(ImageTextTask):
     ) -> ImagePairCorpus:
         """Read images and pairs: see `read_corpus`."""
         assert base is None or isinstance(base, ImageTextBundle)
-        return read_corpus(recipe, base, resumed, should_stop)
+        return read_corpus(recipe, base, resumed, say, should_stop)

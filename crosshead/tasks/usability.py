@@ -16,6 +16,10 @@ from crosshead.system.progress import counted
 LOW_BLEU = 5.0
 """Translations below this BLEU have hardly anything in common with the references."""
 
+LOW_EXACT = 5.0
+"""If this percentage of translations equal their reference, a low BLEU is no fault. BLEU is 0 if no
+translation has four tokens, however good they are."""
+
 _SHARE = 0.1
 """The share of translations that are empty, or that repeat themselves or copy their source more
 often than the references do, from which on the model is at fault."""
@@ -43,6 +47,17 @@ class Sample(NamedTuple):
     expected: str
     title: str = ""
     """The place of the sample among all, such as `worst of 1,014`, or an empty string."""
+
+
+class Nouns(NamedTuple):
+    """The nouns for input and output of a model in messages."""
+
+    input: str = "sentence"
+    output: str = "translation"
+
+
+TRANSLATIONS = Nouns()
+"""The nouns of translation."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +126,11 @@ def exactness(score: CorpusScore, parts: str) -> list[str]:
 
 
 def translation_faults(
-    bleu: float, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
+    bleu: float,
+    sources: Sequence[str],
+    outputs: Sequence[str],
+    references: Sequence[str],
+    nouns: Nouns = TRANSLATIONS,
 ) -> list[str]:
     """Return clauses that say why translations are unusable, or an empty list.
 
@@ -120,27 +139,30 @@ def translation_faults(
         sources: The source sentences.
         outputs: The translations.
         references: The reference translations.
+        nouns: The nouns for inputs and outputs.
     """
     faults = []
-    if bleu < LOW_BLEU:
+    if bleu < LOW_BLEU and _exact(outputs, references) < LOW_EXACT:
         faults.append(f"BLEU {bleu:.1f} is below {LOW_BLEU:g}")
     signs = _Signs.of(sources, outputs, references)
     least = max(1.0, _SHARE * len(outputs))
     if signs.looping - signs.looping_references >= least:
-        faults.append(_of_all(signs.looping, len(outputs), "repeats itself", "repeat themselves"))
+        looping = "repeats itself", "repeat themselves"
+        faults.append(_of_all(signs.looping, len(outputs), *looping, nouns))
     if signs.copies - signs.copied_references >= least:
-        faults.append(_of_all(signs.copies, len(outputs), "copies its source", "copy their source"))
+        copying = "copies its source", "copy their source"
+        faults.append(_of_all(signs.copies, len(outputs), *copying, nouns))
     empty = sum(not output.strip() for output in outputs)
     if empty >= least:
-        faults.append(_of_all(empty, len(outputs), "is empty", "are empty"))
+        faults.append(_of_all(empty, len(outputs), "is empty", "are empty", nouns))
     elif not 1 / _LENGTH_RATIO <= signs.length <= _LENGTH_RATIO:
-        faults.append(f"translations have {signs.length:.2f} times the length of the references")
+        faults.append(f"{nouns.output}s have {signs.length:.2f} times the length of the references")
     rows = zip(sources, outputs, references, strict=True)
     full = [(source, output.strip(), wanted) for source, output, wanted in rows if output.strip()]
     given, made, expected = (len({row[part] for row in full}) for part in range(3))
     if min(given, expected) >= 10 and made < min(given, expected) / 2:
-        alike = "one translation" if made == 1 else f"{made:,} different translations"
-        faults.append(f"{given:,} different sentences have only {alike}")
+        alike = f"one {nouns.output}" if made == 1 else f"{made:,} different {nouns.output}s"
+        faults.append(f"{given:,} different {nouns.input}s have only {alike}")
     return faults
 
 
@@ -156,6 +178,9 @@ def translation_remarks(
         references: The reference translations.
     """
     use = next(words for least, words in _USES if bleu.value >= least)
+    exact = _exact(outputs, references)
+    if bleu.value < LOW_BLEU and exact >= LOW_EXACT:
+        use = f"{exact:.0f} % of translations equal their reference; they are too short for BLEU"
     signs = _Signs.of(sources, outputs, references)
     count = len(outputs)
     return [
@@ -174,6 +199,7 @@ def translation_findings(
     outputs: Sequence[str],
     references: Sequence[str],
     labels: tuple[str, str, str] = ("source", "output", "reference"),
+    nouns: Nouns = TRANSLATIONS,
 ) -> Findings:
     """Return the findings about translations of a validation set.
 
@@ -183,9 +209,10 @@ def translation_findings(
         outputs: The translations.
         references: The reference translations.
         labels: The names of the parts of a sample.
+        nouns: The nouns for inputs and outputs.
     """
     bleu, texts = scores[0], (sources, outputs, references)
-    faults = translation_faults(bleu.value, *texts)
+    faults = translation_faults(bleu.value, *texts, nouns)
     remarks = [] if faults else translation_remarks(bleu, *texts)
     return Findings(
         [BundleScore.of(score, "validation") for score in scores],
@@ -193,7 +220,7 @@ def translation_findings(
         labels,
         translation_samples(*texts),
         [*remarks, *exactness(bleu, counted(len(outputs), "sentence"))],
-        scores_enough=bleu.value >= LOW_BLEU,
+        scores_enough=bleu.value >= LOW_BLEU or _exact(outputs, references) >= LOW_EXACT,
     )
 
 
@@ -220,11 +247,19 @@ class _Signs(NamedTuple):
         )
 
 
-def _of_all(count: int, total: int, one: str, several: str) -> str:
-    """Return a clause with the number of translations that share a property."""
+def _exact(outputs: Sequence[str], references: Sequence[str]) -> float:
+    """Return the percentage of outputs that equal their reference and are not empty."""
+    hits = sum(
+        bool(text) and text == wanted for text, wanted in zip(outputs, references, strict=True)
+    )
+    return 100 * hits / len(outputs)
+
+
+def _of_all(count: int, total: int, one: str, several: str, nouns: Nouns = TRANSLATIONS) -> str:
+    """Return a clause with the number of outputs that share a property."""
     if total == 1:
-        return f"the only translation {one}"
-    return f"{count:,} of {total:,} translations {one if count == 1 else several}"
+        return f"the only {nouns.output} {one}"
+    return f"{count:,} of {total:,} {nouns.output}s {one if count == 1 else several}"
 
 
 def frequency_faults(nll: float, training: np.ndarray, valid: np.ndarray, size: int) -> list[str]:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from crosshead.cli import run
+from crosshead.errors import ConfigError
+from crosshead.pipelines.captioner import ImageCaption, ImageCaptioner
 from tests.cli.tools import BUNDLE, Refused, output_of
 from tests.data.written import write_captions
 
@@ -61,6 +63,27 @@ def test_a_broken_image_is_named_and_the_others_have_captions(
     assert code == 2 and said.out.count("\n") == 1
     first, last = said.err.splitlines()
     assert "broken.png: not a whole image" in first and "1 of 2 images could not be read" in last
+    assert run(["caption", str(folder / "run"), str(broken), str(whole), "--jsonl"]) == 2
+    error, caption = map(json.loads, capfd.readouterr().out.splitlines())
+    assert error.keys() == {"image", "error"} and "not a whole image" in error["error"]
+    assert caption["image"] == str(whole)
+    assert run(["caption", str(folder / "run"), str(broken)]) == 2
+    assert capfd.readouterr().err.count("\n") == 1
+
+
+def test_captions_are_written_before_the_sheet_is_drawn(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: object, **more: object) -> None:
+        raise ConfigError("the sheet is too large")
+
+    dog = ImageCaption("a dog", -1.0, -1.0, ["a", "dog"])
+    monkeypatch.setattr(ImageCaptioner, "caption", lambda self, images, decode: [[dog]])
+    monkeypatch.setattr("crosshead.inspection.caption_maps.word_maps", refuse)
+    typed = ["caption", folder / "run", folder / "images" / "000.png", "--plot", "a.png"]
+    file = tmp_path / "captions.txt"
+    assert run(list(map(str, [*typed, "--output", file]))) == 2
+    assert file.read_text() == "a dog\n"
 
 
 def test_captions_are_scored_against_all_references(
@@ -85,4 +108,8 @@ def test_mistakes_are_refused_in_one_line(folder: Path, refused: Refused) -> Non
     assert "--text is not for captions" in refused("evaluate", model, *data, "--text", image)
     assert "give --images and --captions" in refused("evaluate", model, "--text", data[3])
     assert "give --plot" in refused("caption", model, image, "--layer", 1)
+    sheet = ["--plot", "a.png", "--output", folder / "no.txt"]
+    assert "layer" in refused("caption", model, image, *sheet, "--layer", 9)
+    assert "head" in refused("caption", model, image, *sheet, "--head", 99)
+    assert not (folder / "no.txt").exists()
     assert "to end in .png" in refused("caption", model, image, "--plot", "sheet.gif")

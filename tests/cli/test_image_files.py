@@ -1,9 +1,10 @@
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from crosshead.cli.image_files import whole_images
+from crosshead.cli.image_files import in_order, whole_images
 from crosshead.errors import ConfigError, DataError
 
 
@@ -18,7 +19,11 @@ def test_broken_images_are_named_and_counted_and_the_others_are_read(
     files = [Path("1.png"), Path("broken.png"), Path("2.png"), Path("broken.jpg")]
     read, broken = whole_images(files, pixels)
     assert [(file.name, found.max()) for file, found in read] == [("1.png", 1), ("2.png", 2)]
-    assert broken == 2
+    assert list(broken.values()) == [f"{each}: not a whole image" for each in (files[1], files[3])]
+    lines = {files[0]: "one\n", files[2]: "two\n"}
+    one, error, two, _ = in_order(files, lines, broken)
+    assert (one, two) == ("one\n", "two\n")
+    assert json.loads(error) == {"image": "broken.png", "error": "broken.png: not a whole image"}
     first, second = capsys.readouterr().err.splitlines()
     assert first == "crosshead: error: broken.png: not a whole image" and "broken.jpg" in second
 

@@ -35,6 +35,18 @@ def test_each_line_has_a_line(folder: Path, capfd: pytest.CaptureFixture[str]) -
     assert rows[0]["source"] == (folder / "input.tsv").read_text().splitlines()[0]
     best = output_of([*typed, "--n-best", 2], capfd).splitlines()
     assert [line.split(" ||| ")[0] for line in best] == list("112233")
+    gone = write(folder / "gone.tsv", "gone.png\ta red sign\n\n")
+    typed = ["translate", folder / "run", gone, "--images", folder / "images"]
+    assert run([*map(str, typed), "--n-best", "2"]) == 2
+    assert capfd.readouterr().out.splitlines()[0] == "1 |||  ||| nan"
+    assert run([*map(str, typed), "--jsonl"]) == 2
+    unread, blank = map(json.loads, capfd.readouterr().out.splitlines())
+    assert (unread["log_prob"], unread["score"], unread["flags"]) == (None, None, ["unread"])
+    assert (blank["score"], blank["flags"]) == (0.0, [])
+    best = output_of(
+        ["translate", folder / "run", folder / "input.tsv", *typed[3:], "--n-best", 2], capfd
+    )
+    best = best.splitlines()
     assert [line.split(" ||| ")[1] for line in best[::2]] == [line.strip() for line in lines]
 
 
@@ -90,7 +102,7 @@ def test_what_is_left_out_of_a_test_set_is_said(
     file = write(tmp_path / "some.jsonl", "\n".join(lines) + "\n")
     typed = ["evaluate", folder / "run", "--images", folder / "images", "--pairs", file]
     assert run(list(map(str, typed))) == 0
-    assert "left out: 1 pairs without an image" in capfd.readouterr().err
+    assert "left out: 1 pair without an image" in capfd.readouterr().err
 
 
 def test_attention_is_drawn(

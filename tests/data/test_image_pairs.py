@@ -50,7 +50,7 @@ def test_what_does_not_fit_is_left_out_and_counted(folder: Path) -> None:
         "broken images": 1,
     }  # fmt: skip
     assert len(found.captions) == 5
-    assert "left out: 1 pairs without an image (more.tsv:1 gone.png)" in found.left_out.lines()
+    assert "left out: 1 pair without an image (more.tsv:1 gone.png)" in found.left_out.lines()
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_bad_files_are_refused(folder: Path, name: str, text: str, message: str)
 def test_one_image_cannot_be_held_out(folder: Path) -> None:
     found = read_caption_set(["images"], ["pairs.jsonl"], None, kind=PAIRS)
     assert "one image with pairs is not enough" in refusal(
-        lambda: hold_out(found.chosen([0]), 1, 1, PAIRS)
+        lambda: hold_out(found.chosen([0]), 1, PAIRS)
     )
-    train, valid = hold_out(found, 1, 1, PAIRS)
+    train, valid = hold_out(found, 1, PAIRS)
     assert len(valid.sources) == 1 and valid.sources[0] in found.sources
     assert len(train.sources) == 5
 

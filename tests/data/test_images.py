@@ -1,7 +1,5 @@
 import io
 import os
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -16,12 +14,11 @@ from crosshead.data.images import (
     ImageFolder,
     as_floats,
     decode_image,
-    decode_images,
     image_extent,
+    pixels_of,
     read_image,
 )
 from crosshead.errors import DataError
-from tests.data.drawn_images import broken, packed, write_images
 
 
 def encoded(pixels: np.ndarray, form: str = "PNG", **options: object) -> bytes:
@@ -56,8 +53,60 @@ def test_every_mode_becomes_red_green_blue(mode: str) -> None:
     image.save(file, "JPEG" if mode == "YCbCr" else "TIFF")
     found = decode_image(file.getvalue(), None, "a.tif")
     assert (found.shape, found.dtype) == ((6, 8, 3), np.uint8)
-    if mode == "I;16":
+    if mode in ("I;16", "F"):
         assert np.array_equal(found[..., 0], PIXELS[..., 0])
+
+
+@pytest.mark.parametrize(
+    ("values", "levels"),
+    [
+        (np.array([[0, 100, 255]], np.uint16), [0, 100, 255]),
+        (np.array([[0, 257, 65535]], np.uint16), [0, 1, 255]),
+        (np.array([[0, 100, 200]], np.int32), [0, 100, 200]),
+        (np.array([[-51, 0, 204]], np.int32), [0, 51, 255]),
+        (np.array([[0, 100_000, 200_000]], np.int32), [0, 128, 255]),
+        (np.array([[1, 1, 1]], np.int32), [1, 1, 1]),
+        (np.array([[0, 0.2, 1]], np.float32), [0, 51, 255]),
+        (np.array([[0, 1, 200]], np.float32), [0, 1, 200]),
+        (np.array([[100, 100, 100]], np.float32), [100, 100, 100]),
+        (np.array([[-2, -2, -2]], np.float32), [128, 128, 128]),
+    ],
+)
+def test_grey_values_of_many_bits_are_scaled_by_their_white(
+    values: np.ndarray, levels: list[int]
+) -> None:
+    found = decode_image(encoded(values, "TIFF"), None, "a.tif")
+    assert found[0, :, 0].tolist() == levels
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_refused(value: float) -> None:
+    data = encoded(np.array([[0, value]], np.float32), "TIFF")
+    with pytest.raises(DataError, match=r"^a.tif: it has values that are not finite"):
+        decode_image(data, None, "a.tif")
+
+
+def test_pixels_are_those_of_a_file_an_image_or_an_array(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(encoded(PIXELS))
+    given = (tmp_path / "a.png", str(tmp_path / "a.png"), Image.fromarray(PIXELS), PIXELS)
+    for size in (None, 4, 12):
+        first, *others = (pixels_of(each, size) for each in given)
+        assert all(np.array_equal(first, each) for each in others)
+    grey = pixels_of(PIXELS[..., 0], None)
+    assert all(np.array_equal(grey[..., channel], PIXELS[..., 0]) for channel in range(3))
+    opaque = np.concatenate([PIXELS, np.full((6, 8, 1), 255, np.uint8)], axis=2)
+    assert np.array_equal(pixels_of(opaque, None), PIXELS)
+    for pixels in (PIXELS / 255, PIXELS[0, 0], PIXELS[..., :0], np.zeros((2, 2, 5), np.uint8)):
+        with pytest.raises(DataError, match="expected pixels from 0 to 255 in an array"):
+            pixels_of(pixels, 4)
+    with pytest.raises(DataError, match="expected a file, an image or an array, found 7"):
+        pixels_of(7, 4)  # type: ignore[arg-type]
+    (tmp_path / "a.png").write_bytes(encoded(PIXELS)[:60])
+    with (
+        Image.open(tmp_path / "a.png") as torn,
+        pytest.raises(DataError, match="the image: not a whole image"),
+    ):
+        pixels_of(torn, 4)
 
 
 def test_transparent_parts_are_white() -> None:
@@ -77,9 +126,21 @@ def test_an_image_is_turned_as_its_camera_says() -> None:
 
 def test_truncated_and_foreign_files_are_refused_by_name() -> None:
     whole = encoded(np.repeat(np.repeat(PIXELS, 20, 0), 20, 1))
-    for data in (whole[: len(whole) // 2], b"", b"no image", whole[10:]):
-        with pytest.raises(DataError, match=r"^b/a.png: not a whole image"):
+    with pytest.raises(DataError, match=r"^b/a.png: not a whole image"):
+        decode_image(whole[: len(whole) // 2], 8, "b/a.png")
+    for data in (b"", b"no image", whole[10:]):
+        with pytest.raises(DataError, match=r"^b/a.png: not an image that Pillow can read$"):
             decode_image(data, 8, "b/a.png")
+
+
+def test_no_message_names_an_address_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(image: object) -> None:
+        raise ValueError(f"cannot turn <{object()!r}> {io.BytesIO()!r}")
+
+    monkeypatch.setattr("PIL.ImageOps.exif_transpose", refuse)
+    with pytest.raises(DataError, match="ValueError: cannot turn") as caught:
+        decode_image(encoded(PIXELS), 8, "a.png")
+    assert "0x" not in str(caught.value)
 
 
 def test_a_decompression_bomb_is_refused_before_it_is_decoded() -> None:
@@ -116,36 +177,6 @@ def test_what_is_no_folder_of_images_is_refused(tmp_path: Path) -> None:
         ImageFolder(tmp_path / "a.zip")
     with pytest.raises(DataError, match="missing: no such file or folder; give a folder"):
         ImageFolder(tmp_path / "missing")
-
-
-def test_processes_decode_the_same_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write_images(tmp_path / "set", each=5)
-    broken(folder / "high" / "003.png")
-    found = ImageFolder(packed(folder))
-    lines: list[str] = []
-    monkeypatch.setattr("crosshead.data.images._PAUSE", 0.0)
-    alone = decode_images(found, found.names, 4, 2, lines.append)
-    assert lines == [f"decoded 15 of 15 images of {found.path}"]
-    monkeypatch.setattr("crosshead.data.images.ALONE", 1)
-    monkeypatch.setattr("crosshead.data.images._CHUNK", 4)
-    several = decode_images(found, found.names, 4, 2)
-    for part, other in zip(alone, several, strict=True):
-        assert np.array_equal(part, other)
-    assert alone.pixels.shape == (14, 4, 4, 3) and len(alone.broken) == 1
-    assert [found.names[place] for place in alone.places] == [
-        name for name in found.names if "high/003" not in name
-    ]
-
-    def stop() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        decode_images(found, found.names, 4, 2, check=stop)
-
-
-def test_processes_that_decode_images_do_not_import_torch() -> None:
-    code = "import sys, crosshead.data.images; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from crosshead.data.image_decoding import common_size
 from crosshead.data.images import ImageFolder
 from crosshead.data.labelled_images import (
     ImageData,
-    common_size,
     listed,
     read_image_sets,
     scored_images,
@@ -51,6 +51,29 @@ def test_splits_are_folders_above_the_classes(tmp_path: Path) -> None:
     assert len(scored_images(own)[0]) == 3 and scored_images(own)[1] == "all"
 
 
+@pytest.mark.parametrize(
+    ("stray", "message"),
+    [
+        (
+            "sample/overview.png",
+            "lies in no split, and other images lie in .* test, train",
+        ),
+        ("overview.png", "lies in no split"),
+        ("test/preview.png", "lies in no folder of a class"),
+    ],
+)
+@pytest.mark.parametrize("above", ["", "pets"])
+def test_with_splits_no_image_may_lie_elsewhere(
+    tmp_path: Path, above: str, stray: str, message: str
+) -> None:
+    """Or test images would be trained on."""
+    folder = write_images(tmp_path / "set" / above, each=1, splits=("train", "test"))
+    (folder / stray).parent.mkdir(exist_ok=True)
+    Image.fromarray(PIXELS[0]).save(folder / stray)
+    with pytest.raises(DataError, match=f"{stray} {message}"):
+        listed(tmp_path / "set")
+
+
 def test_a_class_that_is_called_like_a_split_is_a_class(tmp_path: Path) -> None:
     for label in ("train", "bus"):
         (tmp_path / label).mkdir()
@@ -71,9 +94,9 @@ def test_the_held_out_images_have_all_classes_and_are_always_the_same(tmp_path: 
 
 def test_images_of_one_size_keep_it(tmp_path: Path) -> None:
     folder = write_images(tmp_path / "set", each=2)
-    assert common_size(listed(folder)) == SIZE
+    assert common_size([each.place for each in listed(folder)]) == SIZE
     Image.fromarray(PIXELS[0]).save(folder / "low" / "wide.png")
-    assert common_size(listed(folder)) == 64
+    assert common_size([each.place for each in listed(folder)]) == 64
     sets = read_image_sets(data(folder))
     assert sets.train.pixels.shape[1:] == (64, 64, 3)
     assert read_image_sets(data(folder, image_size=4)).size == 4
@@ -114,6 +137,8 @@ def test_sets_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     Image.fromarray(PIXELS[0]).save(folder / "test" / "lowe" / "1.png")
     with pytest.raises(DataError, match=r"class 'lowe', which .* did you mean 'low'"):
         read_image_sets(data(folder))
+    with pytest.raises(DataError, match=r"'lowe', which the model does not know, and fine-tuning"):
+        read_image_sets(data(folder), sorted(CLASSES))
     with pytest.raises(DataError, match=r"splits train, but no test"):
         scored_images(write_images(tmp_path / "only", each=1, splits=("train",)))
 
@@ -121,7 +146,7 @@ def test_sets_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
 def test_more_than_fits_into_memory_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crosshead.data.labelled_images.MOST_MEMORY", 1000)
+    monkeypatch.setattr("crosshead.data.image_decoding.MOST_MEMORY", 1000)
     monkeypatch.setattr(ImageFolder, "read", None)
-    with pytest.raises(DataError, match=r"lower data.image_size or data.train_images"):
+    with pytest.raises(DataError, match=r"36 images of 8 x 8 pixels take .* lower data.image_size"):
         read_image_sets(data(write_images(tmp_path / "set"), image_size=SIZE))

@@ -115,6 +115,7 @@ def test_wrong_sizes_and_files_are_refused(tmp_path: Path) -> None:
     assert "0 scenes" in refusal(lambda: write_scenes(tmp_path, 24, train=0))
     plain = write(tmp_path / "plain.jsonl", '{"image": "a.png", "caption": "a dog"}\n')
     assert "plain.jsonl:1: expected `regions`" in refusal(read_regions, plain)
+    assert "gone.jsonl: no such file" in refusal(read_regions, plain.with_name("gone.jsonl"))
 
 
 def test_large_objects_come_first_and_then_the_order_is_that_of_reading() -> None:

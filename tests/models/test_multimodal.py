@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 from crosshead.bundle.weights import assign_weights, build_without_memory
-from crosshead.decoding.search import DecodeConfig, Specials, greedy_search, search
+from crosshead.decoding.beam import beam_search
+from crosshead.decoding.search import Specials, greedy_search
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.multimodal import (
     ImagesAndTokens,
@@ -54,10 +55,8 @@ def test_a_beam_of_one_is_greedy_and_padding_and_batches_change_nothing() -> Non
     sources, lengths = ImagesAndTokens(images(), SOURCES), torch.tensor([6, 6, 6])
     assert len(sources) == 3 and sources.device == SOURCES.device
     greedy = greedy_search(model, sources, lengths, specials, 0.6)
-    beam = search(model, sources, lengths, specials, DecodeConfig(beam=3), n_best=3)
-    assert all(
-        best.score >= only.score - 1e-9 for [only], [best, *_] in zip(greedy, beam, strict=True)
-    )
+    beam = beam_search(model, sources, lengths, specials, 1, 0.6, 1)
+    assert [only.tokens for [only] in greedy] == [only.tokens for [only] in beam]
     short = ImagesAndTokens(images()[1:2], SOURCES[1:2, :3])
     [[alone]] = greedy_search(model, short, lengths[:1], specials, 0.6)
     assert alone.tokens == greedy[1][0].tokens

@@ -150,8 +150,8 @@ def test_what_is_left_out_is_said_counted_and_on_the_card(
         file.write('{"image": "gone.png", "caption": "a dog"}\n')
     trained("run", "--max-updates", 1)
     said = capfd.readouterr().err
-    assert "left out: 1 broken images (003.png: not a whole image" in said
-    assert "left out: 1 captions without an image (captions.jsonl:49 gone.png)" in said
+    assert "left out: 1 broken image (images/003.png: not a whole image" in said
+    assert "left out: 1 caption without an image (captions.jsonl:49 gone.png)" in said
     assert "captions without an image" in Path("run", "README.md").read_text()
 
 

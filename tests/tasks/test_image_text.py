@@ -24,7 +24,7 @@ def recipe(*assignments: str, **data: Any) -> Any:
 
 
 def sets(of: Any) -> Any:
-    return read_sets(of, None, CAPTIONS, "captions", lambda: None)
+    return read_sets(of, None, CAPTIONS, "captions")
 
 
 def test_images_are_held_out_unless_there_are_files_for_validation() -> None:

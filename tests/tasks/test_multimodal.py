@@ -167,8 +167,8 @@ def test_what_is_left_out_is_said_counted_and_on_the_card(
         file.write('{"image": "gone.png", "source": "a dog", "target": "ein Hund"}\n')
     trained("run", "--max-updates", 1)
     said = capfd.readouterr().err
-    assert "left out: 1 broken images (003.png: not a whole image" in said
-    assert "left out: 1 pairs without an image (pairs.jsonl:25 gone.png)" in said
+    assert "left out: 1 broken image (images/003.png: not a whole image" in said
+    assert "left out: 1 pair without an image (pairs.jsonl:25 gone.png)" in said
     assert "pairs without an image" in Path("run", "README.md").read_text()
 
 

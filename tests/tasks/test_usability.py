@@ -9,6 +9,7 @@ import pytest
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.evaluation.translations import corpus_scores
 from crosshead.tasks.usability import (
+    Nouns,
     exactness,
     frequency_faults,
     translation_faults,
@@ -41,7 +42,29 @@ def test_each_fault_is_named(outputs: list[str], words: str) -> None:
     [*_, last] = faults = translation_faults(41.9, LONG, outputs, REFERENCES)
     assert words in faults or last.endswith(words)
     low = translation_faults(1.23, LONG, outputs, REFERENCES)
-    assert low == ["BLEU 1.2 is below 5", *faults]
+    no_match = not set(outputs) & set(REFERENCES)
+    assert low == [*["BLEU 1.2 is below 5"] * no_match, *faults]
+
+
+def test_short_texts_that_equal_their_references_are_usable_without_bleu() -> None:
+    """BLEU is 0 if no output has four tokens."""
+    outputs = [*REFERENCES[:19], "Satz ohne Nummer"]
+    scores = corpus_scores(outputs, REFERENCES)
+    assert scores[0].value == 0
+    found = translation_findings(scores, SOURCES, outputs, REFERENCES)
+    assert not found.faults and found.scores_enough
+    assert "95 % of translations equal their reference; they are too short" in found.remarks[0]
+    assert translation_faults(0.0, SOURCES, outputs[::-1], REFERENCES) == ["BLEU 0.0 is below 5"]
+
+
+def test_the_faults_of_captions_name_images_and_captions() -> None:
+    nouns = Nouns("image", "caption")
+    faults = translation_faults(9.0, SOURCES, ["", *["ein Satz"] * 19], REFERENCES, nouns)
+    assert faults == ["19 different images have only one caption"]
+    short = translation_faults(9.0, SOURCES, [""] * 8 + [f"{n}" for n in range(12)], LONG, nouns)
+    assert short == ["8 of 20 captions are empty"]
+    [length] = translation_faults(9.0, SOURCES, [f"{n}" for n in range(20)], LONG, nouns)
+    assert length.startswith("captions have 0.")
 
 
 def test_text_that_repeats_itself_may_be_translated_so() -> None:
