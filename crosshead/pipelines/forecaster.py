@@ -12,7 +12,7 @@ from torch import Tensor
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.config import BundleConfig
-from crosshead.config import MOST_POSITIONS, MOST_WIDTH
+from crosshead.config import MOST_POSITIONS, MOST_WIDTH, nearest
 from crosshead.data.series.reading import Series, read_series
 from crosshead.data.series.steps import CALENDAR, Step, calendar
 from crosshead.data.series.windows import Scale, SeriesBatch, SeriesWindows, scaled_values, windows
@@ -198,7 +198,8 @@ class SeriesForecaster(Pipeline):
             series = read_series([str(series)], config.columns, config.time)
         missing = [name for name in config.columns if name not in series.names]
         if missing:
-            raise DataError(f"there is no column {missing[0]!r} in the series")
+            hint = nearest(missing[0], list(series.names))
+            raise DataError(f"there is no column {missing[0]!r} in the series; {hint}")
         series = series.selected([series.names.index(name) for name in config.columns])
         wanted = Step(*config.step)
         if series.step[:2] != wanted[:2]:

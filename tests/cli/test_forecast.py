@@ -87,7 +87,7 @@ def test_forecasts_are_scored_beside_baselines(
     [
         (["forecast", "RUN", "--series", "no.csv"], "no.csv: no such file"),
         (["forecast", "RUN", "--series", "WAVE", "--start", "soon"], "expected a time such as"),
-        (["forecast", "RUN", "--series", "WAVE", "--start", "1999-01-01"], "is not in the series"),
+        (["forecast", "RUN", "--series", "WAVE", "--start", "1999-01-01"], "no row at 1999"),
         (
             ["forecast", "RUN", "--series", "WAVE", "--plot", "f.txt"],
             "to end in .png, .svg or .pdf",

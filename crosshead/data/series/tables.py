@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -58,14 +59,14 @@ class Columns:
                 f"{self.path}: there is no {what} {name!r}; {nearest(name, list(self.columns))}"
             )
 
-    def times(self, name: str) -> np.ndarray:
-        """Return the times of a column.
+    def times(self, name: str) -> list[datetime]:
+        """Return the times of a column, with their offsets from UTC.
 
         Raises:
             DataError: If there is no such column, or a cell is no time.
         """
         self.check(name, "time column")
-        return np.array(self._parsed(name, parse_time, "a time such as 2024-01-31 12:00"), "M8[us]")
+        return self._parsed(name, parse_time, "a time such as 2024-01-31 12:00")
 
     def numbers(self, names: Sequence[str]) -> np.ndarray:
         """Return the numbers of columns, `rows C`; NaN for missing values.
@@ -177,7 +178,7 @@ def time_column(table: Columns, name: str | None) -> str:
         if not is_number(cells[0]):
             try:
                 parse_time(cells[0])
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, OverflowError):
                 continue
             return column
     raise DataError(

@@ -13,6 +13,7 @@ from tests.data.written import read, refusal, write, write_series
     ("text", "target", "words"),
     [
         ("date,load\n2024-01-01,1\n2024-01-02,2", ["lod"], "no column 'lod'; did you mean 'load'?"),
+        ("date,load\n2024-01-01,1\n2024-01-02,2", ["LOAD"], "'LOAD'; did you mean 'load'?"),
         ("date,a\n2024-01-01,1\n2024-01-02,two", [], ":3: column 'a': expected a number such as"),
         ("date,a\n2024-01-01,1\n2024-01-02,inf", [], ":3: column 'a': expected a number"),
         ("date,a\n2024-01-01,1\n2024-01-02,1e300", [], "(at most 1e100), found '1e300'"),
@@ -23,7 +24,11 @@ from tests.data.written import read, refusal, write, write_series
         ("date;a\n2024-01-01;1.000,5\n2024-01-02;2,5", [], "without separators of thousands"),
         ("date;a\n2024-01-01;1.5\n2024-01-02;2,5", [], ":3: column 'a': expected a number"),
         ("date,a\n2024-01-01,1\nyesterday,2", [], ":3: column 'date': expected a time such as"),
-        ("date,a\n2024-01-02,1\n2024-01-01,2", [], ":3: the time 2024-01-01 comes after"),
+        (
+            "date,a\n2024-01-02,1\n2024-01-01,2",
+            [],
+            ":3: the time 2024-01-01 stands below the later",
+        ),
         ("date,a\n2024-01-01,1\n2024-01-02,1,2", [], ":3: expected 2 cells as in the first line"),
         ("date,a,a\n2024-01-01,1,2", [], "two columns are called 'a'"),
         ("", [], "is empty; expected a line of column names"),
