@@ -226,6 +226,10 @@ def test_a_bundle_of_an_unfinished_run_forecasts() -> None:
             ["--series", "wave.csv", "--set", "data.split=12/4 months"],
             "data.split: expected three numbers such as 70/10/20 or 12/4/4 months, found '12/4 mo",
         ),
+        (
+            ["--series", "wave.csv", "--set", "data.season=280", "--max-updates", 1],
+            "data.season 280 is not shorter than the training period, which has 280 rows; lower",
+        ),
         (["--series", "wave.csv", "--set", "data.split=5/5/5"], "parts that add up to 100"),
         (["--series", "wave.csv", "--set", "tokenizer.kind=words"], "tokenizer"),
         (["--series", "wave.csv", "--set", "train.metric=bleu"], "'loss' or 'mae', found 'bleu'"),
