@@ -38,6 +38,9 @@ def forecast_scores(
     training period, averaged over columns (MASE). A model with quantiles also has its pinball loss
     and the coverage of each symmetric interval. Values that were missing are not scored.
 
+    This is the seasonal form of MASE. With a season of 1 step it is the form of Hyndman and Koehler
+    (2006).
+
     Args:
         forecaster: The model.
         test: The windows.
@@ -52,9 +55,7 @@ def forecast_scores(
         DataError: If there is no window.
 
     Reference:
-        Hyndman and Athanasopoulos 2021, "Forecasting: Principles and Practice", 3rd edition,
-        section 5.8 (MASE in its seasonal form). Hyndman and Koehler 2006 define the non-seasonal
-        form, which is the seasonal one with a season of 1 step.
+        Hyndman and Athanasopoulos 2021, "Forecasting: Principles and Practice", section 5.8 (MASE).
     """
     if not len(test.starts):
         raise DataError("there is no window to score")

@@ -134,6 +134,9 @@ class SeriesWindows:
             rows: The windows.
             steps: The number of values, which may be more than a context; the series must have
                 them before each horizon.
+
+        Returns:
+            The values, "B T C", scaled.
         """
         first = self.starts[list(rows), None] + self.context - steps
         places = torch.from_numpy(first + np.arange(self.horizon) % steps)

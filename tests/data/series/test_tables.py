@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from crosshead.data.series.reading import read_series
+from crosshead.data.series.tables import table_lines
 from crosshead.errors import DataError
 from tests.data.written import read, refusal, write, write_series
 
@@ -119,3 +120,13 @@ def test_a_column_without_a_name_is_no_series_but_may_hold_the_times(tmp_path: P
     assert found.names == ("a",) and found.notes == ("a column without a name is left out",)
     found = read(tmp_path, ",a\n2024-01-01,1\n2024-01-02,2")
     assert found.names == ("a",) and not found.notes
+
+
+def test_a_table_in_memory_is_read_as_its_lines(tmp_path: Path) -> None:
+    table = {"date": ["2024-01-01", "2024-01-02", "2024-01-03"], "a,b": [1.5, None, float("nan")]}
+    lines = list(table_lines(table))
+    assert lines == ['date,"a,b"', "2024-01-01,1.5", "2024-01-02,", "2024-01-03,"]
+    assert read(tmp_path, "\n".join(lines)).observed[:, 0].tolist() == [True, False, False]
+    assert "expected files or a table of columns, found int" in refusal(list, table_lines(3))
+    said = refusal(list, table_lines({"date": [1], "a": []}))
+    assert said.endswith("expected columns of one length, found date: 1, a: 0")
