@@ -227,9 +227,13 @@ def usual_names(word: str) -> list[str]:
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """Return a hint with the known word nearest to `word`, or with all known words."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return _did_you_mean(close) or f"known: {', '.join(sorted(known))}"
+    """Return a hint with the known word nearest to `word`, or with all known words.
+
+    Capital letters do not count.
+    """
+    spelled = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(word.lower(), spelled, n=1, cutoff=0.5)
+    return _did_you_mean([spelled[each] for each in close]) or f"known: {', '.join(sorted(known))}"
 
 
 def nearest_key(key: str, known: Sequence[str], elsewhere: Sequence[str], section: str = "") -> str:

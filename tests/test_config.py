@@ -121,6 +121,8 @@ def test_a_configuration_cannot_be_changed() -> None:
 
 def test_nearest() -> None:
     assert nearest("dorpout", ["dropout", "heads"]) == "did you mean 'dropout'?"
+    assert nearest("LOAD", ["price", "load", "Loads"]) == "did you mean 'load'?"
+    assert nearest("load", ["price", "Load"]) == "did you mean 'Load'?"
     assert nearest("qqq", ["heads", "dropout"]) == "known: dropout, heads"
 
 

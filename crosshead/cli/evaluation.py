@@ -11,11 +11,12 @@ from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.config import nearest
 from crosshead.data.caption_sets import NOT_DESCRIBED, read_caption_set
 from crosshead.data.parallel.corpora import read_aligned
+from crosshead.data.series.steps import shown_time
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.evaluation.captions import caption_scores
 from crosshead.evaluation.comparison import ComparedScore
-from crosshead.evaluation.forecasts import ForecastScore, forecast_scores
+from crosshead.evaluation.forecasts import ForecastScore, forecast_scores, why_without_season
 from crosshead.evaluation.likelihood import masked_scores, text_scores
 from crosshead.evaluation.sacrebleu_metrics import METRICS
 from crosshead.evaluation.translations import corpus_scores, evaluate
@@ -173,7 +174,12 @@ def series_evaluation(
     for line in whole.notes:
         note(f"{series}: {line}")
     first = 0 if start is None else whole.row(start)
-    return forecast_scores(forecaster, forecaster.windows(whole, first), original=original)
+    given, season = forecaster.windows(whole, first), forecaster.bundle.config.season
+    if why := why_without_season(given, season):
+        if len(whole) > season:
+            why += f"; use --start '{shown_time(whole.times[season])}' or later"
+        note(f"{series}: {why}")
+    return forecast_scores(forecaster, given, original=original)
 
 
 def caption_evaluation(

@@ -71,7 +71,7 @@ def forecast(
         check_picture(plot)
     forecaster = load_as(SeriesForecaster, bundle, device, threads)
     found = forecaster(series, start)
-    for line in found.series.notes:
+    for line in found.notes:
         note(f"{series}: {line}")
     rows = [
         {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()}
@@ -115,7 +115,7 @@ def _picture(found: "Forecast") -> Any:
             low, high = (found.quantiles[level][:, column] for level in (levels[0], levels[-1]))
             style = {
                 "color": "C0", "alpha": 0.25,
-                "label": f"{100 * (levels[-1] - levels[0]):.0f} % interval",
+                "label": f"{100 * (levels[-1] - levels[0]):.6g} % interval",
             }  # fmt: skip
             if steps == 1:
                 panel.vlines(found.times, low, high, lw=4, **style)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, BeforeValidator
 
 from crosshead.config import Config
+from crosshead.errors import ConfigError
 
 
 def _listed(value: Any) -> Any:
@@ -56,3 +57,25 @@ class DataSection(Config):
         return self.model_copy(
             update={key: [next(rest) for _ in getattr(self, key)] for key in self.file_keys}
         )
+
+
+def file_names(given: Any) -> list[str] | None:
+    """Return the file names, or None for data in memory and for missing data.
+
+    Args:
+        given: A name, several `Path`s, or data.
+
+    Raises:
+        ConfigError: If a list of str has the names of files.
+    """
+    if isinstance(given, str | os.PathLike):
+        return [os.fspath(given)]
+    if not isinstance(given, Sequence) or not given:
+        return None
+    if all(isinstance(each, os.PathLike) for each in given):
+        return [os.fspath(each) for each in given]
+    if all(isinstance(each, str) and len(each) < 1000 and os.path.isfile(each) for each in given):
+        raise ConfigError(
+            f"a list of str is data, but {given[0]!r} is a file: give one name, or a list of Path"
+        )
+    return None

@@ -1,6 +1,6 @@
 """Errors of forecasts, beside those of untrained baselines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,11 +32,14 @@ def forecast_scores(
 ) -> list[ForecastScore]:
     """Score the forecasts of all windows, beside those of two untrained baselines.
 
-    The baselines repeat the last value, or the last season (seasonal naive). Each method has the
-    mean squared error (MSE), the mean absolute error (MAE), and the MAE divided by that of the
-    seasonal naive forecast, one season ahead, in the training period, averaged over columns (MASE).
-    A model with quantiles also has its pinball loss and the coverage of its widest symmetric
-    interval. Values that were missing are not scored.
+    The baselines repeat the last value, or the last season (seasonal naive; see
+    `why_without_season`). Each method has the mean squared error (MSE), the mean absolute error
+    (MAE), and the MAE divided by that of the seasonal naive forecast, one season ahead, in the
+    training period, averaged over columns (MASE). A model with quantiles also has its pinball loss
+    and the coverage of each symmetric interval. Values that were missing are not scored.
+
+    This is the seasonal form of MASE. With a season of 1 step it is the form of Hyndman and Koehler
+    (2006).
 
     Args:
         forecaster: The model.
@@ -52,28 +55,29 @@ def forecast_scores(
         DataError: If there is no window.
 
     Reference:
-        Hyndman and Koehler 2006, Eq. 4 (MASE).
+        Hyndman and Athanasopoulos 2021, "Forecasting: Principles and Practice", section 5.8 (MASE).
     """
     if not len(test.starts):
-        raise DataError("there is no window to score: the series is too short")
+        raise DataError("there is no window to score")
     config = forecaster.bundle.config
     targets = len(config.target)
     unit = np.array(config.deviations[:targets]) if original else np.ones(targets)
     methods: dict[str, _Errors] = {}
-    quantiles = _QuantileErrors(np.array(forecaster.quantiles), forecaster.interval)
-    for batch, found in forecaster.predictions(test, check):
-        context, target = (
-            each.numpy().astype(np.float64) for each in (batch.context[..., :targets], batch.target)
-        )
-        counted = batch.observed.numpy()
+    quantiles = _QuantileErrors(forecaster.quantiles, forecaster.intervals)
+    baselines = {"last value": 1}
+    if config.season > 1 and not why_without_season(test, config.season):
+        baselines[f"seasonal naive ({config.season})"] = config.season
+    for rows, batch, found in forecaster.predictions(test, check):
+        target, counted = batch.target.numpy().astype(np.float64), batch.observed.numpy()
         made = {"model": found[..., forecaster.median]}
-        made |= _untrained(context, test.horizon, config.season)
+        made |= {name: test.repeated(rows, steps).numpy() for name, steps in baselines.items()}
         for name, values in made.items():
             methods.setdefault(name, _Errors()).add((values - target) * unit, counted)
         quantiles.add(found, target, unit, counted)
     signature = (
         f"windows:{len(test.starts)}|steps:{test.horizon}|columns:{len(unit)}|"
-        f"units:{'original' if original else 'deviations'}|version:crosshead-{__version__}"
+        f"units:{'original' if original else 'deviations'}|season:{config.season}|"
+        f"version:crosshead-{__version__}"
     )
     naive = np.array(config.naive_errors) * unit
     scored = [(name, errors.scores(naive)) for name, errors in methods.items()]
@@ -84,15 +88,22 @@ def forecast_scores(
     ]
 
 
-def _untrained(context: np.ndarray, horizon: int, season: int) -> dict[str, np.ndarray]:
-    """Return the forecasts of the baselines for a batch of contexts, "B T C".
+def why_without_season(test: SeriesWindows, season: int) -> str:
+    """Return why the seasonal naive forecast has no scores, or an empty text if it has.
 
-    There is a seasonal one if the contexts hold a season of more than one step.
+    The first forecast must have a season of rows before it.
+
+    Args:
+        test: The windows.
+        season: The steps of a season.
     """
-    made = {"last value": context[:, -1:]}
-    if 1 < season <= context.shape[1]:
-        made[f"seasonal naive ({season})"] = context[:, np.arange(horizon) % season - season]
-    return made
+    before = int(test.starts.min()) + test.context
+    if before >= season:
+        return ""
+    return (
+        f"the seasonal naive forecast has no scores: it repeats the {season:,} rows before a "
+        f"forecast, and the first forecast has {before:,} rows before it"
+    )
 
 
 class _Errors:
@@ -125,16 +136,16 @@ class _Errors:
 
 
 class _QuantileErrors:
-    """Sums of the errors of quantiles, and of the hits of the widest symmetric interval.
+    """Sums of the errors of quantiles, and of the hits of symmetric intervals.
 
     Attributes:
         quantiles: The quantiles of the model; without any, there is no score.
-        low: The place of the interval's lower end in `quantiles`, or None if there is no interval.
+        intervals: The places of both ends of each interval in `quantiles`.
     """
 
-    def __init__(self, quantiles: np.ndarray, low: int | None) -> None:
-        self.quantiles, self.low = quantiles, low
-        self._pinball, self._inside = _Errors(), _Errors()
+    def __init__(self, quantiles: Sequence[float], intervals: Sequence[tuple[int, int]]) -> None:
+        self.quantiles, self.intervals = np.array(quantiles), intervals
+        self._pinball, self._inside = _Errors(), [_Errors() for _ in intervals]
 
     def add(
         self, found: np.ndarray, target: np.ndarray, unit: np.ndarray, counted: np.ndarray
@@ -144,14 +155,14 @@ class _QuantileErrors:
             error = (target[..., None] - found) * unit[:, None]
             loss = np.maximum(self.quantiles * error, (self.quantiles - 1) * error).mean(axis=-1)
             self._pinball.add(loss, counted)
-        if self.low is not None:
-            within = (found[..., self.low] <= target) & (target <= found[..., -1 - self.low])
-            self._inside.add(within.astype(np.float64), counted)
+        for (low, high), hits in zip(self.intervals, self._inside, strict=True):
+            within = (found[..., low] <= target) & (target <= found[..., high])
+            hits.add(within.astype(np.float64), counted)
 
     def scores(self) -> dict[str, float]:
-        """Return the pinball loss, and the coverage of the interval in per cent."""
+        """Return the pinball loss, and the coverage of each interval in per cent."""
         found = {"pinball loss": self._pinball.mean()} if len(self.quantiles) else {}
-        if self.low is not None:
-            share = round(100 * (self.quantiles[-1 - self.low] - self.quantiles[self.low]))
-            found[f"coverage of the {share} % interval, %"] = 100 * self._inside.mean()
+        for (low, high), hits in zip(self.intervals, self._inside, strict=True):
+            share = 100 * (self.quantiles[high] - self.quantiles[low])
+            found[f"coverage of the {share:.6g} % interval, %"] = 100 * hits.mean()
         return found

@@ -94,8 +94,8 @@ class PatchForecaster(Forecaster):
     one linear layer maps all vectors of a column to its horizon.
 
     The layers have layer norm, where the paper has batch norm. The authors' code also adds the
-    scores of the layer below to the scores of attention, drops numbers of the output of attention
-    twice, and leaves the initial weights to PyTorch; this model does not.
+    scores of the layer below to the scores of attention, applies dropout twice to the output of
+    attention, and leaves the initial weights to PyTorch; this model does not.
 
     Args:
         config: The settings.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import ClassVar, Self
 
 import numpy as np
@@ -12,9 +13,9 @@ from torch import Tensor
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.config import BundleConfig
-from crosshead.config import MOST_POSITIONS, MOST_WIDTH
+from crosshead.config import MOST_POSITIONS, MOST_WIDTH, nearest
 from crosshead.data.series.reading import Series, read_series
-from crosshead.data.series.steps import CALENDAR, Step, calendar
+from crosshead.data.series.steps import CALENDAR, Step, calendar, shown_time
 from crosshead.data.series.windows import Scale, SeriesBatch, SeriesWindows, scaled_values, windows
 from crosshead.errors import DataError
 from crosshead.models.base import Model
@@ -22,6 +23,7 @@ from crosshead.models.forecaster import Forecaster, ForecasterShape
 from crosshead.models.registry import build_forecaster
 from crosshead.pipelines.base import Pipeline
 from crosshead.system.files import StrPath
+from crosshead.system.progress import counted
 
 BATCH = 1 << 18
 """The largest number of values that the windows of a batch read."""
@@ -124,6 +126,9 @@ class Forecast:
     """The forecast, "T C": the median, or the mean of a model without quantiles."""
     quantiles: dict[float, np.ndarray]
     """The forecast of each quantile, "T C"; empty for a model without quantiles."""
+    notes: tuple[str, ...] = ()
+    """Messages about the changes that rules made to the series, and about filled values that the
+    model read."""
 
     def rows(self) -> Iterator[dict[str, str | float]]:
         """Yield the forecast as rows of a table: time, columns, and columns of quantiles."""
@@ -160,8 +165,8 @@ class SeriesForecaster(Pipeline):
                 Later rows are not read.
 
         Raises:
-            DataError: If the series lacks a column, has another time between rows, or has fewer
-                rows than a context.
+            DataError: If the series lacks a column, has another time between rows, has fewer rows
+                than a context, or a column has no value in the context.
         """
         series = self.checked(series)
         config, scale, step = self.bundle.config, self.bundle.scale, series.step
@@ -173,6 +178,7 @@ class SeriesForecaster(Pipeline):
                 f"{config.context:,}; give more rows"
             )
         past = slice(first - config.context, first)
+        notes = (*series.notes, *_filled_notes(series, past))
         ahead = step.after(series.times[first - 1], config.horizon)
         times = np.concatenate([series.times[past], ahead])
         inputs = scaled_values(series, scale, past), calendar(times)
@@ -182,7 +188,7 @@ class SeriesForecaster(Pipeline):
         units = [scale.first(targets).unscaled(each) for each in levels_first]
         levels = dict(zip(self.quantiles, units, strict=True)) if self.quantiles else {}
         forecast = series.selected(range(targets))
-        return Forecast(forecast, first, ahead, units[self.median], levels)
+        return Forecast(forecast, first, ahead, units[self.median], levels, notes)
 
     def checked(self, series: StrPath | Series) -> Series:
         """Return a series with the columns that the model reads; a file is read first.
@@ -198,7 +204,8 @@ class SeriesForecaster(Pipeline):
             series = read_series([str(series)], config.columns, config.time)
         missing = [name for name in config.columns if name not in series.names]
         if missing:
-            raise DataError(f"there is no column {missing[0]!r} in the series")
+            hint = nearest(missing[0], list(series.names))
+            raise DataError(f"there is no column {missing[0]!r} in the series; {hint}")
         series = series.selected([series.names.index(name) for name in config.columns])
         wanted = Step(*config.step)
         if series.step[:2] != wanted[:2]:
@@ -214,18 +221,38 @@ class SeriesForecaster(Pipeline):
         Args:
             series: The series.
             first: The first row to forecast.
+
+        Raises:
+            DataError: If there is no window with a value to score.
         """
         config = self.bundle.config
-        sizes = (config.context, config.horizon, len(config.target))
-        every = windows(series, self.bundle.scale, *sizes)
-        return every.between(first, len(series))
+        context, horizon = config.context, config.horizon
+        every = windows(series, self.bundle.scale, context, horizon, len(config.target))
+        found = every.between(first, len(series))
+        if len(found.starts):
+            return found
+        if len(every.starts):
+            raise DataError(
+                f"no forecast of {counted(horizon, 'step')} with a value to score begins at this "
+                "start or later; the latest start is "
+                f"{shown_time(series.times[every.starts[-1] + context])}"
+            )
+        if len(series) < context + horizon:
+            raise DataError(
+                f"the series is too short: it has {counted(len(series), 'row')}, and a forecast "
+                f"with its context needs {context + horizon:,}; give more rows"
+            )
+        raise DataError(
+            f"there is no value after the first {counted(context, 'row')}, which the model reads; "
+            "give more values"
+        )
 
     def predictions(
         self, given: SeriesWindows, check: Callable[[], None] = lambda: None
-    ) -> Iterator[tuple[SeriesBatch, np.ndarray]]:
-        """Yield windows in batches, with their forecasts, "B T C Q"; both are scaled.
+    ) -> Iterator[tuple[list[int], SeriesBatch, np.ndarray]]:
+        """Yield the numbers of windows in batches, the batches, and forecasts, "B T C Q".
 
-        Quantiles that cross are sorted.
+        Batches and forecasts are scaled. Quantiles that cross are sorted.
 
         Args:
             given: The windows.
@@ -236,10 +263,10 @@ class SeriesForecaster(Pipeline):
         """
         for rows in given.in_order(max(BATCH, int(given.lengths[0, 0]))):
             check()
-            batch = given.collate(rows.tolist())
+            batch = given.collate(places := rows.tolist())
             with torch.inference_mode():
                 found = self.model(batch.context.to(self.device), batch.known.to(self.device))
-            yield batch, _sorted(found)
+            yield places, batch, _sorted(found)
 
     @property
     def quantiles(self) -> list[float]:
@@ -252,11 +279,14 @@ class SeriesForecaster(Pipeline):
         return self.model.config.median
 
     @property
-    def interval(self) -> int | None:
-        """The index of the lower end of the widest symmetric interval, or None without one."""
-        low = self.quantiles[:1]
-        has_one = len(self.quantiles) > 1 and abs(low[0] + self.quantiles[-1] - 1) < 1e-9
-        return 0 if has_one else None
+    def intervals(self) -> list[tuple[int, int]]:
+        """The indices of both ends of each symmetric interval, such as 0.1 and 0.9."""
+        levels = enumerate(self.quantiles)
+        return [
+            (low, high)
+            for (low, below), (high, above) in combinations(levels, 2)
+            if abs(below + above - 1) < 1e-9
+        ]
 
     def facts(self) -> list[list[str]]:
         """Return the columns, the step, the context, the horizon and the quantiles."""
@@ -281,6 +311,27 @@ class SeriesForecaster(Pipeline):
             call='forecast("series.csv").values',
             scored="Forecasts of",
         )
+
+
+def _filled_notes(series: Series, past: slice) -> list[str]:
+    """Return a message if values in the context were filled; refuse a column without values."""
+    seen, times = series.observed[past], series.times[past]
+    if seen.all():
+        return []
+    for column, name in enumerate(series.names):
+        if not seen[:, column].any():
+            raise DataError(
+                f"column {name!r} has no value in the {counted(len(seen), 'row')} that the model "
+                f"reads, {shown_time(times[0])} to {shown_time(times[-1])}; give its values, or "
+                "forecast from another time"
+            )
+    last_seen = len(seen) - 1 - seen[::-1].argmax(axis=0)
+    oldest = int(last_seen.argmin())
+    return [
+        f"{(~seen).sum():,} of the {counted(seen.size, 'value')} that the model reads are filled; "
+        f"the last value of column {series.names[oldest]!r} in the file is at "
+        f"{shown_time(times[last_seen[oldest]])}"
+    ]
 
 
 def _sorted(found: Tensor) -> np.ndarray:

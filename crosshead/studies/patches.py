@@ -37,7 +37,7 @@ BANDS = (
     Band(
         TIME, 8, 64,
         "337 tokens against 42. Projections and feed-forward layers grow by 8, the scores of "
-        "attention by 64, \"quadratically\". Both take part at this width.",
+        "attention by 64, \"quadratically\". Both costs matter at this width.",
     ),
     Band(
         QUALITY, 1.02, math.inf,

@@ -1,7 +1,7 @@
 """A task: everything that differs between kinds of data."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +18,9 @@ from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.validation import Loss, Metric, Validator
 
 Say = Callable[[str], None]
+
+WriteLines = Callable[[str, Iterable[str]], str]
+"""Writes lines to a file of a name such as `train.csv`, and returns the path of the file."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,17 @@ class Task(ABC):
             recipe: The settings of the run.
         """
         return recipe, []
+
+    def stored(self, given: Mapping[str, Any], write: WriteLines) -> dict[str, Any]:
+        """Return the keys of `[data]` for data that `crosshead.train` was given.
+
+        By default they are names of files. A task that takes data in memory writes them to files.
+
+        Args:
+            given: Values of keys that name files, and `target` if there is one.
+            write: Writes lines to a file and returns its path.
+        """
+        return {key: given[key] for key in self.recipe.data_class().file_keys if key in given}
 
     @abstractmethod
     def read(

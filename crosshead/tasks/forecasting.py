@@ -10,9 +10,12 @@ from torch import Tensor
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleScore
+from crosshead.data.section import file_names
 from crosshead.data.series.section import SeriesData
 from crosshead.data.series.steps import CALENDAR
+from crosshead.data.series.tables import table_lines
 from crosshead.data.series.windows import SeriesBatch
+from crosshead.errors import ConfigError
 from crosshead.evaluation.forecasts import ForecastScore, forecast_scores
 from crosshead.models.base import Model
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
@@ -23,7 +26,7 @@ from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.series_recipe import ForecastingRecipe
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.base import Task
+from crosshead.tasks.base import Task, WriteLines
 from crosshead.tasks.series_corpus import SeriesCorpus, read_corpus
 from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import LOSS, Loss, Metric, Validation, Validator
@@ -131,6 +134,27 @@ class ForecastingTask(Task):
     def recognizes(self, data: Mapping[str, Any]) -> bool:
         """Return whether `[data]` names a time series."""
         return bool(data.get("series"))
+
+    def stored(self, given: Mapping[str, Any], write: WriteLines) -> dict[str, Any]:
+        """Return the files of a series and its target; a table in memory is written to a file.
+
+        Args:
+            given: `series`, and `target` if there is one.
+            write: Writes lines to a file and returns its path.
+
+        Raises:
+            ConfigError: If `target` has no names of columns.
+            DataError: If the series is neither files nor a table.
+        """
+        found = {"series": file_names(given["series"]) or [
+            write("train.csv", table_lines(given["series"]))
+        ]}  # fmt: skip
+        if given.get("target") is not None:
+            target = given["target"]
+            found["target"] = [target] if isinstance(target, str) else list(target)
+            if not all(isinstance(name, str) for name in found["target"]):
+                raise ConfigError(f"target: expected names of columns, found {target!r:.60}")
+        return found
 
     def read(
         self,

@@ -10,7 +10,7 @@ from crosshead.recipe import precedence
 from crosshead.recipe.precedence import KnownKeys
 from crosshead.recipe.presets import AUTO, DEFAULT, Sections
 from crosshead.recipe.recipe import Recipe
-from crosshead.tasks.base import Task
+from crosshead.tasks.base import Task, WriteLines
 from crosshead.tasks.registry import TASKS
 
 
@@ -115,6 +115,24 @@ def file_keys(tables: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(name, str) or name not in CONFIGS:
         name = _default_architecture(data if isinstance(data, dict) else {})
     return TASKS[CONFIGS[name].task].recipe.data_class().file_keys
+
+
+def file_arguments() -> set[str]:
+    """Return the keys of `[data]` that name files, of all tasks."""
+    return {key for task in TASKS.values() for key in task.recipe.data_class().file_keys}
+
+
+def stored(given: Mapping[str, Any], write: WriteLines) -> dict[str, Any]:
+    """Return the keys of `[data]` for given data, by the task that recognizes them.
+
+    Args:
+        given: Values of keys that name files: names, or data in memory. `target` may be among them.
+        write: Writes lines to a file and returns its path.
+    """
+    for task in TASKS.values():
+        if task.recognizes(dict.fromkeys(given, True)):
+            return task.stored(given, write)
+    return dict(given)
 
 
 def _recipe(

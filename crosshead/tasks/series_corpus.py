@@ -87,7 +87,7 @@ class SeriesCorpus(Corpus):
             f"{len(series):,} rows, one every {series.step.words()}, {self._time(0)} to "
             f"{self._time(-1)}; columns: {shown_names(self.target)}{self._inputs()}; "
             f"{self.size:,} windows to train on; validation: {self._periods()}; a season is "
-            f"{season:,} steps"
+            f"{counted(season, 'step')}"
         )
         return [first, *series.notes]
 
@@ -189,6 +189,17 @@ def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesC
     every = windows(series, scale, data.context, data.horizon, targets)
     training, validation, test = _by_period(every, periods, data)
     season = data.season or series.step.season()
+    if season >= train:
+        if data.season:
+            raise DataError(
+                f"{data.series[0]}: data.season {season} is not shorter than the training period, "
+                f"which has {counted(train, 'row')}; lower it, or give more rows"
+            )
+        note = (
+            f"no season: the usual {counted(season, 'step')} are not shorter than the training "
+            f"period of {counted(train, 'row')}"
+        )
+        series, season = replace(series, notes=(*series.notes, note)), 1
     return SeriesCorpus(
         [CardFile(each, _lines(Path(each)), file_sha256(Path(each))) for each in data.series],
         series,
@@ -256,7 +267,6 @@ def _lines(path: Path) -> int:
 
 def _naive_errors(series: Series, scale: Scale, rows: int, season: int) -> list[float]:
     """Return the mean absolute seasonal difference of each column in training, in deviations."""
-    season = season if season < rows else 1
     values = np.where(series.observed, scale.scaled(series.values), np.nan)[:rows]
     differences = abs(values[season:] - values[:-season])
     seen = ~np.isnan(differences)

@@ -14,10 +14,10 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, real_path
 from crosshead.system.progress import Display, choose_display
 from crosshead.tasks.places import local_bundle
-from crosshead.tasks.recipes import compose, known_keys
+from crosshead.tasks.recipes import compose, file_arguments, known_keys, stored
 from crosshead.training import run
 from crosshead.training.context import Callback, ignore
-from crosshead.training.given_data import GivenData, Pairs, Series, Texts
+from crosshead.training.given_data import GivenData, Pairs, Texts
 from crosshead.training.result import Summary
 from crosshead.training.settings import new_recipe, resumed_recipe, shipped_recipes
 
@@ -31,7 +31,6 @@ def train(
     pairs: Pairs | None = None,
     fields: Sequence[str] | None = None,
     text: Texts | None = None,
-    series: Series | None = None,
     valid_source: Texts | None = None,
     valid_target: Texts | None = None,
     valid_pairs: Pairs | None = None,
@@ -43,7 +42,7 @@ def train(
     should_stop: Callable[[], bool] = lambda: False,
     on_update: Callback = ignore,
     on_validation: Callback = ignore,
-    **sections: Mapping[str, Any] | str,
+    **sections: Any,
 ) -> Summary:
     """Train a model on files or on data in memory, and write a bundle.
 
@@ -58,14 +57,11 @@ def train(
             a translation model for the data, the budget and the machine.
         out: The run directory, which becomes a bundle.
         source: Source sentences.
-        target: Their translations, in the same order. With `series`: the column to forecast, or a
-            list of columns; by default all.
+        target: Their translations, in the same order; with data of another task, its `data.target`.
         pairs: Pairs in place of `source` and `target`: files; an iterable of tuples (source,
             target); an iterable of mappings, or a mapping or table of columns, with `fields`.
         fields: The source field and the target field of `pairs`.
         text: Monolingual text, for a language model.
-        series: A time series, for a forecaster: a file, several `Path`s that continue each other,
-            or a table with a column of times, such as a DataFrame.
         valid_source: Source sentences for validation. By default some pairs are held out.
         valid_target: Their translations.
         valid_pairs: Pairs for validation, in a form of `pairs`.
@@ -80,7 +76,8 @@ def train(
         on_validation: Receives a row after each validation: `update`, `epoch`, `loss`, `bleu`.
         **sections: Sections of the recipe, which replace single keys of it:
             `model={"heads": 8}`, `train={"max_updates": 1000}`. `model="recurrent"` chooses an
-            architecture.
+            architecture. A key of `[data]` that names files may also stand by itself, with names of
+            files, or with data in memory if its task takes them.
 
     Returns:
         The end of the run, with its scores.
@@ -96,14 +93,17 @@ def train(
         ...                 train={"max_updates": 100})  # doctest: +SKIP
     """
     out = _directory(out)
+    named = {key: sections.pop(key) for key in file_arguments() & sections.keys()}
+    named = {key: value for key, value in named.items() if value is not None}
     _check_sections(sections)
     start = None if start is None else local_bundle(start, display)
     data = GivenData(out)
     with data.kept(), calling_from(PYTHON):
-        given: dict[str, Any] = dict(sections.pop("data", {}))  # type: ignore[arg-type]
-        if series is not None:
-            given |= data.series(series, target)
-            target = None
+        given: dict[str, Any] = dict(sections.pop("data", {}))
+        if named:
+            found = stored(named if target is None else {**named, "target": target}, data.write)
+            given |= found
+            target = None if "target" in found else target
         given |= data.split("train", "", source, target, pairs, text, fields)
         given |= data.split(
             "valid", "valid_", valid_source, valid_target, valid_pairs, valid_text, fields
@@ -130,7 +130,7 @@ def _check_sections(sections: Mapping[str, object]) -> None:
         if name not in known:
             owners = [section for section, keys in known.items() if name in keys]
             advice = " or ".join(f"{section}={{{name!r}: {shown(value)}}}" for section in owners)
-            arguments = [*inspect.signature(train).parameters, *known]
+            arguments = [*inspect.signature(train).parameters, *known, *file_arguments()]
             hint = f"give {advice}" if owners else nearest(name, arguments)
             raise ConfigError(f"train has no argument or section {name!r}; {hint}")
         if not isinstance(value, Mapping | str) or (name == "data" and isinstance(value, str)):

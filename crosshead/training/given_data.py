@@ -1,9 +1,7 @@
 """Data of a run as Python gives it: names of files, or data in memory, which become files."""
 
 import contextlib
-import csv
 import hashlib
-import io
 import itertools
 import json
 import os
@@ -14,6 +12,7 @@ from typing import Any
 
 from crosshead.bundle.places import RECIPE, earlier_run_path
 from crosshead.data.parallel.tables import field_names, field_of
+from crosshead.data.section import file_names
 from crosshead.errors import ConfigError, DataError
 from crosshead.system.files import StrPath, atomic_file, make_directory, real_path
 
@@ -22,9 +21,6 @@ Texts = StrPath | Iterable[str] | Iterable[os.PathLike[str]]
 
 Pairs = StrPath | Iterable[Any] | Mapping[str, Sequence[str]]
 """Files, or pairs in memory: tuples, mappings by field, or columns by field."""
-
-Series = StrPath | Sequence[os.PathLike[str]] | Mapping[str, Sequence[Any]]
-"""Files, or a table in memory: columns by name, among them the times."""
 
 _NAME = re.compile(r"(train|valid)-[0-9a-f]{12}\.(csv|jsonl|txt)")
 """The name of a file of data that were given in memory."""
@@ -63,7 +59,7 @@ class GivenData:
             UserError: If a file cannot be written.
         """
         given = {"source": source, "target": target, "pairs": pairs, "text": text}
-        names = {key: _names(value) for key, value in given.items()}
+        names = {key: file_names(value) for key, value in given.items()}
         found = {f"{prefix}{key}": files for key, files in names.items() if files is not None}
         rows: Iterable[tuple[str, str]] | None = None
         keys = tuple(fields or ("source", "target"))
@@ -85,30 +81,14 @@ class GivenData:
             lines = (
                 json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) for row in rows
             )
-            found[f"{prefix}pairs"] = [self._write(f"{name}.jsonl", lines)]
+            found[f"{prefix}pairs"] = [self.write(f"{name}.jsonl", lines)]
             found["fields"] = list(keys)
         elif fields:
             found["fields"] = list(fields)
         if text is not None and names["text"] is None:
             lines = (line for each in _checked(text, f"{prefix}text") for line in each.splitlines())
-            found[f"{prefix}text"] = [self._write(f"{name}.txt", lines)]
+            found[f"{prefix}text"] = [self.write(f"{name}.txt", lines)]
         return found
-
-    def series(self, series: Series, target: Any) -> dict[str, list[str]]:
-        """Return the keys of `[data]` for a time series; write a table in memory to a file.
-
-        Raises:
-            ConfigError: If `target` names no columns.
-            DataError: If the series is neither files nor a table.
-            UserError: If a file cannot be written.
-        """
-        names = [target] if isinstance(target, str) else [] if target is None else list(target)
-        if not all(isinstance(name, str) for name in names):
-            raise ConfigError(f"target: expected names of columns, found {target!r:.60}")
-        files = _names(series)
-        if files is None:
-            files = [self._write("train.csv", _table_lines(series))]
-        return {"series": files, **({"target": names} if names else {})}
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
@@ -126,8 +106,17 @@ class GivenData:
             with contextlib.suppress(OSError):  # it holds other files, or does not exist
                 self._folder.rmdir()
 
-    def _write(self, name: str, lines: Iterable[str]) -> str:
-        """Write a file with its checksum in its name, if it does not exist; return its path."""
+    def write(self, name: str, lines: Iterable[str]) -> str:
+        """Write a file with its checksum in its name, if it does not exist; return its path.
+
+        Args:
+            name: `train` or `valid`, with a suffix of `_NAME`.
+            lines: The lines.
+
+        Raises:
+            DataError: If a line has half of a character.
+            UserError: If the file cannot be written.
+        """
         make_directory(self._folder)
         stem, suffix = name.split(".")
         checksum = hashlib.sha256()
@@ -156,46 +145,6 @@ def _encoded(line: str, name: str, number: int) -> bytes:
             f"{Path(name).stem}: text {number} has half of a character, {line[error.start]!a}, "
             "which UTF-8 cannot represent; remove it"
         ) from None
-
-
-def _names(given: Any) -> list[str] | None:
-    """Return the file names, or None for data in memory and for missing data."""
-    if isinstance(given, str | os.PathLike):
-        return [os.fspath(given)]
-    if not isinstance(given, Sequence) or not given:
-        return None
-    if all(isinstance(each, os.PathLike) for each in given):
-        return [os.fspath(each) for each in given]
-    if all(isinstance(each, str) and len(each) < 1000 and os.path.isfile(each) for each in given):
-        raise ConfigError(
-            f"a list of str is data, but {given[0]!r} is a file: give one name, or a list of Path"
-        )
-    return None
-
-
-def _table_lines(table: Any) -> Iterator[str]:
-    """Yield a table of columns as lines of CSV; None and NaN become empty cells."""
-    if hasattr(table, "reset_index") and getattr(table.index, "dtype", None) != "int64":
-        table = table.reset_index()  # the times of a DataFrame are often its index
-    if not hasattr(table, "keys"):
-        raise DataError(
-            f"series: expected files or a table of columns, found {type(table).__name__}"
-        )
-    columns = {str(name): list(table[name]) for name in table.keys()}  # noqa: SIM118
-    lengths = {len(column) for column in columns.values()}
-    if len(lengths) != 1:
-        raise DataError(
-            "series: expected columns of one length, found "
-            + ", ".join(f"{name}: {len(column):,}" for name, column in columns.items())
-        )
-    line = io.StringIO(newline="")
-    writer = csv.writer(line, lineterminator="")
-    for row in itertools.chain([list(columns)], zip(*columns.values(), strict=True)):
-        line.seek(0)
-        line.truncate()
-        # A cell that is not equal to itself is NaN or NaT.
-        writer.writerow(["" if cell is None or cell != cell else cell for cell in row])
-        yield line.getvalue()
 
 
 def _checked(given: Any, name: str) -> Iterator[str]:

@@ -65,6 +65,9 @@ def test_what_rules_changed_is_told(
     path = write(tmp_path / "gaps.csv", "\n".join([*lines[:100], *lines[103:]]))
     assert run(["forecast", str(folder / "run"), "--series", str(path)]) == 0
     assert "gaps.csv: 3 missing rows added and filled" in capfd.readouterr().err
+    write(path, "\n".join([*lines[:-20], *(f"{each.partition(',')[0]},," for each in lines[-20:])]))
+    assert run(["forecast", str(folder / "run"), "--series", str(path)]) == 0
+    assert "40 of the 96 values that the model reads are filled; the" in capfd.readouterr().err
 
 
 def test_forecasts_are_scored_beside_baselines(
@@ -82,12 +85,29 @@ def test_forecasts_are_scored_beside_baselines(
     assert "units:original" in scores[0]["signature"]
 
 
+def test_a_season_longer_than_the_context_is_scored_where_the_series_has_one(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["--context", "9", "--horizon", "2", "--threads", "1", "--max-updates", "1"]
+    wave, out = folder / "wave.csv", tmp_path / "run"
+    train = ["train", "--series", str(wave), "--model", "dlinear", "--out", str(out), *settings]
+    assert run(train) == 0
+    assert "of the untrained forecast seasonal naive (24)" in capfd.readouterr().out
+    assert run(["evaluate", str(out), "--series", str(wave)]) == 0
+    shown = capfd.readouterr()
+    assert "seasonal" not in shown.out and "the first forecast has 9 rows before" in shown.err
+    assert "use --start '2024-01-02' or later" in shown.err
+    assert run(["evaluate", str(out), "--series", str(wave), "--start", "2024-01-02"]) == 0
+    shown = capfd.readouterr()
+    assert "seasonal naive (24)" in shown.out and "seasonal" not in shown.err
+
+
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
         (["forecast", "RUN", "--series", "no.csv"], "no.csv: no such file"),
         (["forecast", "RUN", "--series", "WAVE", "--start", "soon"], "expected a time such as"),
-        (["forecast", "RUN", "--series", "WAVE", "--start", "1999-01-01"], "is not in the series"),
+        (["forecast", "RUN", "--series", "WAVE", "--start", "1999-01-01"], "no row at 1999"),
         (
             ["forecast", "RUN", "--series", "WAVE", "--plot", "f.txt"],
             "to end in .png, .svg or .pdf",

@@ -1,12 +1,13 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from crosshead.data.series.reading import read_series
-from crosshead.errors import DataError
-from crosshead.evaluation.forecasts import forecast_scores
-from tests.data.written import write, write_series
+from crosshead.evaluation.forecasts import forecast_scores, why_without_season
+from crosshead.pipelines.forecaster import SeriesForecaster
+from tests.data.written import refusal, write, write_series
 from tests.pipelines.forecasters import forecaster
 
 
@@ -68,7 +69,89 @@ def test_columns_that_are_only_read_are_not_scored(path: Path) -> None:
     assert last["MAE"] == pytest.approx(abs(np.array(errors)).mean() / scale.deviation[0], rel=1e-4)
 
 
-def test_without_a_window_there_is_no_score(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("quantiles", "pairs"),
+    [
+        ([0.05, 0.1, 0.5, 0.9], {"80": (1, 3)}),
+        ([0.025, 0.25, 0.5, 0.75, 0.975], {"95": (0, 4), "50": (1, 3)}),
+        ([0.0125, 0.5, 0.9875], {"97.5": (0, 2)}),
+        ([0.1, 0.5, 0.8], {}),
+    ],
+)
+def test_every_symmetric_interval_has_its_coverage(
+    quantiles: list[float], pairs: dict[str, tuple[int, int]], path: Path
+) -> None:
+    forecast = forecaster(path, quantiles=quantiles)
+    given = forecast.windows(forecast.checked(path), 60)
+    found = {each.metric: each.value for each in forecast_scores(forecast, given)}
+    assert [name for name in found if name.startswith("coverage")] == [
+        f"coverage of the {share} % interval, %" for share in pairs
+    ]
+    [(_, batch, made)] = forecast.predictions(given)
+    target = batch.target.numpy()
+    for share, (low, high) in pairs.items():
+        inside = (made[..., low] <= target) & (target <= made[..., high])
+        assert found[f"coverage of the {share} % interval, %"] == pytest.approx(100 * inside.mean())
+
+
+def with_season(path: Path, season: int) -> SeriesForecaster:
+    bundle = forecaster(path).bundle
+    config = bundle.config.model_copy(update={"season": season})
+    return SeriesForecaster(replace(bundle, config=config))
+
+
+def test_the_seasonal_forecast_reads_a_season_that_is_longer_than_the_context(path: Path) -> None:
+    forecast, season = with_season(path, 50), 50
+    series = forecast.checked(path)
+    scores = forecast_scores(forecast, forecast.windows(series, 50))
+    found = {(each.method, each.metric): each.value for each in scores}
+    errors = [
+        (series.values[start - season : start - season + 5] - series.values[start : start + 5])
+        / forecast.bundle.config.deviations
+        for start in range(50, 96)
+    ]
+    assert found["seasonal naive (50)", "MAE"] == pytest.approx(np.abs(errors).mean(), rel=1e-4)
+    assert "|season:50|" in scores[0].signature
+    short = with_season(path, 3)
+    scores = forecast_scores(short, short.windows(series, 60))
+    naive = {each.metric: each.value for each in scores if each.method == "seasonal naive (3)"}
+    errors = [
+        series.values[start - 3 + np.arange(5) % 3] - series.values[start : start + 5]
+        for start in range(60, 96)
+    ]
+    errors = [each / forecast.bundle.config.deviations for each in errors]
+    assert naive["MAE"] == pytest.approx(np.abs(errors).mean(), rel=1e-4)
+
+
+def test_a_season_that_the_first_forecast_has_not_before_it_is_named(path: Path) -> None:
+    forecast = with_season(path, 50)
+    series = forecast.checked(path)
+    every = forecast.windows(series)
+    assert [each.method for each in forecast_scores(forecast, every) if each.metric == "MAE"] == [
+        "model", "last value",
+    ]  # fmt: skip
+    assert why_without_season(every, 50).startswith(
+        "the seasonal naive forecast has no scores: it repeats the 50 rows before a forecast, and "
+        "the first forecast has 30 rows before it"
+    )
+    assert why_without_season(forecast.windows(series, 50), 50) == ""
+    assert why_without_season(every, 30) == ""
+
+
+def test_without_a_window_the_reason_is_named(path: Path, tmp_path: Path) -> None:
     forecast = forecaster(path)
-    with pytest.raises(DataError, match="there is no window to score"):
-        forecast_scores(forecast, forecast.windows(read_series([str(path)]), 97))
+    series = forecast.checked(path)
+    latest = "the latest start is 2024-01-04 23:00:00"
+    assert latest in refusal(forecast.windows, series, 97)
+    assert latest in refusal(forecast.windows, series, 100)
+    lines = path.read_text().splitlines()
+    ends = [*lines[:81], *(f"{line.partition(',')[0]},," for line in lines[81:])]
+    gap = forecast.checked(write(tmp_path / "gap.csv", "\n".join(ends)))
+    assert "the latest start is 2024-01-04 07:00:00" in refusal(forecast.windows, gap, 80)
+    assert len(forecast.windows(gap, 79).starts) == 1
+    short = forecast.checked(write(tmp_path / "short.csv", "\n".join(lines[:31])))
+    said = refusal(forecast.windows, short)
+    assert said.startswith("the series is too short: it has 30 rows, and a forecast with its")
+    gap = [*lines[:31], *(f"{line.partition(',')[0]},," for line in lines[31:])]
+    series = forecast.checked(write(tmp_path / "none.csv", "\n".join(gap)))
+    assert "there is no value after the first 30 rows" in refusal(forecast.windows, series)

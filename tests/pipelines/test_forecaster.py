@@ -104,7 +104,7 @@ def test_series_that_do_not_fit_are_refused(path: Path, tmp_path: Path) -> None:
         forecast(short)
     with pytest.raises(DataError, match=r"has 24 rows before the forecast"):
         forecast(path, start="2024-01-02")
-    with pytest.raises(DataError, match=r"the time 2025-01-02 is not in the series"):
+    with pytest.raises(DataError, match=r"no row at 2025-01-02"):
         forecast(path, start="2025-01-02")
     other = write(tmp_path / "two.csv", "\n".join([lines[0], *lines[1::2]]))
     with pytest.raises(DataError, match=r"every 2 hours, .* trained on one every 1 hour"):
@@ -114,6 +114,27 @@ def test_series_that_do_not_fit_are_refused(path: Path, tmp_path: Path) -> None:
         forecast(narrow)
     with pytest.raises(DataError, match=r"there is no column 'price' in the series"):
         forecast(read_series([str(narrow)]))
+
+
+def test_filled_values_in_the_context_are_counted(path: Path, tmp_path: Path) -> None:
+    forecast, lines = forecaster(path), path.read_text().splitlines()
+    times = [line.partition(",")[0] for line in lines]
+    gap = [*lines[:96], *(f"{time},,5" for time in times[96:])]
+    found = forecast(write(tmp_path / "gap.csv", "\n".join(gap)))
+    assert found.notes == (
+        "5 missing values filled with the value before",
+        "5 of the 60 values that the model reads are filled; the last value of column 'load' in "
+        "the file is at 2024-01-04 22:00:00",
+    )
+    assert forecast(path).notes == ()
+    assert len(forecast(tmp_path / "gap.csv", start="2024-01-04 00:00").notes) == 1
+    gap = [*lines[:71], *(f"{time},,5" for time in times[71:])]
+    with pytest.raises(
+        DataError,
+        match=r"^column 'load' has no value in the 30 rows that the model reads, 2024-01-03 "
+        r"22:00:00 to 2024-01-05 03:00:00; give its values, or forecast from another time",
+    ):
+        forecast(write(tmp_path / "gap.csv", "\n".join(gap)))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from crosshead.studies.linear import (
     PATCHED,
     PLAIN,
     PLAIN_PAST,
+    UNTRAINED,
     measured,
 )
 
@@ -17,20 +18,21 @@ def scores(error: float) -> dict[str, float]:
 
 
 FOUND = {
-    ("dlinear", 96, 1): scores(2.0),
-    ("dlinear", 336, 1): scores(1.0),
-    ("transformer", 96, 1): scores(4.0),
-    ("transformer", 336, 1): scores(6.0),
-    ("direct", 336, 1): scores(1.5),
-    ("patchtst", 336, 1): scores(0.9),
+    ("dlinear", 96, 1): scores(4.0),
+    ("dlinear", 336, 1): scores(2.0),
+    ("transformer", 96, 1): scores(8.0),
+    ("transformer", 336, 1): scores(12.0),
+    ("direct", 336, 1): scores(3.0),
+    ("patchtst", 336, 1): scores(1.8),
 }
 
 
 def test_ratios_compare_what_their_names_say() -> None:
     found = measured(FOUND, FULL)
     assert set(found) == {band.name for band in BANDS}
-    assert [found[name] for name in (PLAIN, DIRECT, PATCHED, LINEAR_PAST, PLAIN_PAST)] == [
-        pytest.approx(each) for each in (6.0, 1.5, 0.9, 0.5, 1.5)
+    names = (PLAIN, DIRECT, PATCHED, LINEAR_PAST, PLAIN_PAST, UNTRAINED)
+    assert [found[name] for name in names] == [
+        pytest.approx(each) for each in (6.0, 1.5, 0.9, 0.5, 1.5, 1.5)
     ]
 
 

@@ -1,11 +1,18 @@
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pytest
+
+from crosshead.studies import patches
 from crosshead.studies.effort import QUICK
 from crosshead.studies.forecasters import LONG, etth1
 from crosshead.studies.patches import update_times
+from crosshead.studies.turns import Timed, ratio
 
 
-def test_one_token_a_step_takes_longer_than_patches(tmp_path: Path) -> None:
+def test_an_update_of_each_kind_is_compared_with_patches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     series = etth1(QUICK, tmp_path, print)
     assert series is not None
     tokens = {
@@ -13,6 +20,18 @@ def test_one_token_a_step_takes_longer_than_patches(tmp_path: Path) -> None:
         for kind in ("patchtst", "points")
     }
     assert tokens == {"patchtst": 8, "points": 1}
+    seconds = {"patchtst": 2.0, "points": 6.0}
+
+    def timed(
+        calls: Mapping[str, Callable[[], None]], baseline: Callable[[str], str], *rest: object
+    ) -> dict[str, Timed]:
+        for call in calls.values():
+            call()
+        return {
+            kind: Timed(seconds[kind], ratio([seconds[kind]], [seconds[baseline(kind)]]))
+            for kind in calls
+        }
+
+    monkeypatch.setattr(patches, "timed", timed)
     found = update_times(series, QUICK, 1)
-    assert found["patchtst"].ratio.median == 1
-    assert found["points"].seconds > 0
+    assert [found[kind].ratio.median for kind in ("patchtst", "points")] == [1, 3]

@@ -157,7 +157,7 @@ def test_a_run_goes_on_without_broken_images(capfd: pytest.CaptureFixture[str]) 
         (["--images", "set", "--model", "convnet", "--set", "blocks=5"], "to nothing; lower"),
         (["--images", "set", "--set", "train.batch_tokens=3"], "an image has 4 patches, more than"),
         (["--images", "set", "--set", "data.valid_share=1.0"], "data.valid_share: expected"),
-        (["--images", "set", "--model", "transformer"], "data.images"),
+        (["--images", "set", "--model", "transformer"], "--images is for a model that classifies"),
         (["--images", "set", "--set", "train.metric=bleu"], "'loss' or 'accuracy', found"),
     ],
 )

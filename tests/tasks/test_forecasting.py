@@ -221,8 +221,15 @@ def test_a_bundle_of_an_unfinished_run_forecasts() -> None:
         (["--series", "flat.csv"], "column 'a' is constant"),
         (["--series", "wave.csv", "--context", 8], "--context 8 is shorter than a patch of model."),
         (["--model", "dlinear"], "give a file with a time series (--series)"),
-        (["--series", "wave.csv", "--source", "a"], "data.source"),
-        (["--series", "wave.csv", "--set", "data.split=half"], "data.split: expected text that"),
+        (["--series", "wave.csv", "--source", "a"], "--source is for a model that"),
+        (
+            ["--series", "wave.csv", "--set", "data.split=12/4 months"],
+            "data.split: expected three numbers such as 70/10/20 or 12/4/4 months, found '12/4 mo",
+        ),
+        (
+            ["--series", "wave.csv", "--set", "data.season=280", "--max-updates", 1],
+            "data.season 280 is not shorter than the training period, which has 280 rows; lower",
+        ),
         (["--series", "wave.csv", "--set", "data.split=5/5/5"], "parts that add up to 100"),
         (["--series", "wave.csv", "--set", "tokenizer.kind=words"], "tokenizer"),
         (["--series", "wave.csv", "--set", "train.metric=bleu"], "'loss' or 'mae', found 'bleu'"),
@@ -231,7 +238,7 @@ def test_a_bundle_of_an_unfinished_run_forecasts() -> None:
             "model.quantiles: expected",
         ),
         (["--series", "wave.csv", "--set", "train.batch_tokens=50"], "a window reads 48 steps of"),
-        (["--series", "wave.csv", "--model", "transformer"], "data.series"),
+        (["--series", "wave.csv", "--model", "transformer"], "--series is for a model that"),
     ],
 )
 def test_mistakes_are_named_in_one_line(

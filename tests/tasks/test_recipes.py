@@ -1,10 +1,19 @@
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS
-from crosshead.tasks.recipes import compose, file_keys, known_keys, stated
+from crosshead.tasks.recipes import (
+    compose,
+    file_arguments,
+    file_keys,
+    known_keys,
+    stated,
+    stored,
+)
 from crosshead.tasks.registry import TASKS
 from tests.recipe.refusing import DATA, IMAGES, TEXT, refusal
 
@@ -150,3 +159,20 @@ def test_data_of_another_task_than_the_bundle_are_refused() -> None:
     below = {"model": compose(recipe=IMAGES).model.model_dump()}
     with pytest.raises(ConfigError, match=r"--series is .* and the model to start from for one"):
         compose(flags={"data": {"series": ["s"]}}, below=below, typed={"data.series": "--series"})
+
+
+def test_given_data_are_stored_by_the_task_that_recognizes_them() -> None:
+    written: dict[str, list[str]] = {}
+
+    def write(name: str, lines: Iterable[str]) -> str:
+        written[name] = list(lines)
+        return f"kept/{name}"
+
+    table = {"time": ["2024-01-01"], "load": [1]}
+    found = stored({"series": table, "target": "load"}, write)
+    assert found == {"series": ["kept/train.csv"], "target": ["load"]}
+    assert written == {"train.csv": ["time,load", "2024-01-01,1"]}
+    given = {"images": "photos", "captions": [Path("a.jsonl")]}
+    assert stored({**given, "target": "b.de"}, write) == given
+    assert {"series", "images", "captions", "source"} <= file_arguments()
+    assert len(written) == 1

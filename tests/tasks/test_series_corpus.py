@@ -40,3 +40,15 @@ def test_periods_and_scale_are_those_of_the_recipe() -> None:
     text, how = corpus.records(corpus.train, [3])
     assert text.startswith("time,load,price\n2024-01-01T03") and text.count("\n") == 57
     assert "56 rows" in how and corpus.origin(3) == "wave.csv, window from 2024-01-01 03:00"
+
+
+def test_a_guessed_season_that_is_longer_than_training_is_none() -> None:
+    lines = [f"2024-01-01 {row // 60:02}:{row % 60:02},{row % 7}" for row in range(400)]
+    write(Path("wave.csv"), "\n".join(["date,load", *lines]))
+    corpus = read_corpus(recipe())
+    assert corpus.season == 1 and "; a season is 1 step" in corpus.opening(None)[0]
+    assert corpus.opening(None)[1:] == [
+        "no season: the usual 1,440 steps are not shorter than the training period of 280 rows"
+    ]
+    corpus = read_corpus(recipe(season=279))
+    assert corpus.season == 279 and corpus.opening(None)[1:] == []

@@ -129,3 +129,11 @@ def test_what_is_no_data_is_refused_and_leaves_nothing(case: str, tmp_path: Path
     with pytest.raises(error, match=message):
         train(tmp_path / "run", **data)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_any_task_are_given_by_their_key(given: list[Given], tmp_path: Path) -> None:
+    train(tmp_path / "run", images="photos", captions=Path("a.jsonl"))
+    data = given[0].recipe.data
+    assert (data.images, data.captions, given[0].files) == (["photos"], ["a.jsonl"], {})
+    with pytest.raises(ConfigError, match=r"section 'sereis'; did you mean 'series'\?"):
+        train(tmp_path / "run", sereis="a.csv")

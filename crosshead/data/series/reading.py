@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crosshead.data.series.steps import Step, parse_time, places_of, shown_time
+from crosshead.data.series.steps import Step, on_clock, parse_time, places_of, shown_time
 from crosshead.data.series.tables import Columns, is_number, read_table, time_column
 from crosshead.errors import DataError
 from crosshead.system.progress import counted
@@ -35,6 +35,8 @@ class Series:
     step: Step
     notes: tuple[str, ...] = ()
     """Messages about the changes that rules made."""
+    utc: bool = False
+    """True if times with an offset were converted to UTC."""
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -44,18 +46,21 @@ class Series:
         """Return the row of a time, which may be the step after the last row.
 
         Raises:
-            DataError: If `time` is no time, or lies outside of the series.
+            DataError: If `time` is no time, or no row has this time.
         """
         try:
-            wanted = parse_time(time)
-        except ValueError:
+            wanted = on_clock(parse_time(time), utc=self.utc)
+        except (ValueError, OverflowError):
             raise DataError(f"expected a time such as 2024-01-31 12:00, found {time!r}") from None
-        if not self.times[0] <= wanted <= self.step.after(self.times[-1], 1)[0]:
+        known = np.append(self.times, self.step.after(self.times[-1], 1))
+        place = int(np.searchsorted(known, wanted))
+        if place == len(known) or known[place] != wanted:
+            nearest = " or ".join(map(shown_time, known[max(0, place - 1) : place + 1]))
             raise DataError(
-                f"the time {time} is not in the series, which has rows from "
-                f"{shown_time(self.times[0])} to {shown_time(self.times[-1])}"
+                f"the series has no row at {time}: it has one every {self.step.words()} from "
+                f"{shown_time(self.times[0])} to {shown_time(self.times[-1])}; give {nearest}"
             )
-        return int(np.searchsorted(self.times, wanted))
+        return place
 
     def selected(self, columns: Sequence[int]) -> "Series":
         """Return the series with these columns only."""
@@ -74,6 +79,8 @@ def read_series(
     Rules, each counted in `Series.notes`:
 
     - Rows with the same time: the last one counts.
+    - Times with an offset from UTC are converted to UTC. If all of them show the same time of day,
+      as those of days do, they keep their clock.
     - A time between two steps of the grid moves to the nearest step. If more than a tenth of the
       rows would move, the series is refused.
     - A missing row or value is filled with the value before it, never with a later one. Only gaps
@@ -96,10 +103,11 @@ def read_series(
     time = time_column(tables[0], time)
     notes: list[str] = []
     names = _columns(tables, target, time, notes)
-    times = np.concatenate([table.times(time) for table in tables])
+    times, utc = _times(tables, time, notes)
     values = np.concatenate([table.numbers(names) for table in tables])
     _check_order(times, tables)
-    return _on_grid(names, times, values, notes, str(tables[0].path))
+    found = _on_grid(names, times, values, notes, str(tables[0].path))
+    return replace(found, utc=utc)
 
 
 def _columns(
@@ -131,18 +139,42 @@ def _columns(
     return names
 
 
+def _times(tables: Sequence[Columns], column: str, notes: list[str]) -> tuple[np.ndarray, bool]:
+    """Return the times of all rows, and whether they are of UTC; add a message to `notes`."""
+    times = [time for table in tables for time in table.times(column)]
+    zoned = [time.tzinfo is not None for time in times]
+    if any(zoned) and not all(zoned):
+        row = zoned.index(False)
+        raise DataError(
+            f"{_origin(tables, row)}: the time {times[row]} has no offset from UTC, and other "
+            "times have one; write all times with an offset, or none"
+        )
+    clocks = {time.time() for time in times}
+    utc = any(zoned) and len(clocks) > 1
+    if utc:
+        notes.append("times with an offset from UTC are converted to UTC")
+    elif any(zoned):
+        notes.append(f"offsets from UTC are left out: all times are {clocks.pop()} of the clock")
+    return np.array([on_clock(time, utc=utc) for time in times], "M8[us]"), utc
+
+
 def _check_order(times: np.ndarray, tables: Sequence[Columns]) -> None:
     back = np.flatnonzero(times[1:] < times[:-1])
     if len(back):
-        row = place = int(back[0]) + 1
-        for table in tables:
-            if place < len(table):
-                break
-            place -= len(table)
+        row = int(back[0]) + 1
         raise DataError(
-            f"{table.origin(place)}: the time {shown_time(times[row])} comes after "
-            f"{shown_time(times[row - 1])}; sort the rows by time"
+            f"{_origin(tables, row)}: the time {shown_time(times[row])} stands below the later "
+            f"time {shown_time(times[row - 1])}; sort the rows by time"
         )
+
+
+def _origin(tables: Sequence[Columns], row: int) -> str:
+    """Return the file and the line of a row, counted through all files."""
+    for table in tables:
+        if row < len(table):
+            break
+        row -= len(table)
+    return table.origin(row)
 
 
 def _on_grid(

@@ -1,10 +1,11 @@
 """The section `[data]` of a recipe for forecasting."""
 
+import re
 from typing import ClassVar, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from crosshead.config import MOST_POSITIONS, called
+from crosshead.config import MOST_POSITIONS, called, shown
 from crosshead.data.section import DataSection, Names
 
 _SPLIT = r"\d{1,9}/\d{1,9}/\d{1,9}( (months|days|rows))?"
@@ -38,7 +39,7 @@ class SeriesData(DataSection):
     context: int = Field(336, ge=1, le=MOST_POSITIONS)
     """Number of past steps that a forecast is made from."""
 
-    split: str = Field("70/10/20", pattern=f"^{_SPLIT}$")
+    split: str = "70/10/20"
     """Sizes of the training, validation and test periods, in the order of time: in per cent of the
     rows, or as `12/4/4 months` of 30 days, `days` or `rows`. The windows of a period predict only
     rows of this period; their context may reach back into the rows before it."""
@@ -55,6 +56,15 @@ class SeriesData(DataSection):
             if names.count(name) > 1:
                 raise ValueError(f"names {name!r} twice; name each column once")
         return names
+
+    @field_validator("split")
+    @classmethod
+    def _check_split(cls, given: str) -> str:
+        if not re.fullmatch(_SPLIT, given):
+            raise ValueError(
+                f"expected three numbers such as 70/10/20 or 12/4/4 months, found {shown(given)}"
+            )
+        return given
 
     @model_validator(mode="after")
     def _check_inputs(self, info: ValidationInfo) -> Self:

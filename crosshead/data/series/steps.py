@@ -56,16 +56,15 @@ class Step(NamedTuple):
         return f"{self.microseconds / 1e6:g} seconds"
 
 
-def parse_time(cell: Any) -> np.datetime64:
-    """Return the time of a cell.
-
-    The offset of a time zone is dropped, so that times are those of the clock.
+def parse_time(cell: Any) -> datetime.datetime:
+    """Return the time of a cell, with its offset from UTC if it has one.
 
     Args:
         cell: Text such as `2024-01-31 12:00`, `31.01.2024 12:00` or `2024-01`, or a date.
 
     Raises:
         ValueError: If the cell is no time.
+        OverflowError: If the time lies before or after all times of UTC.
     """
     if isinstance(cell, str):
         text = _DAY_FIRST.sub(r"\3-\2-\1", cell.strip())
@@ -73,10 +72,23 @@ def parse_time(cell: Any) -> np.datetime64:
             f"{text}-01" if re.fullmatch(r"\d{4}-\d\d", text) else text
         )
     if isinstance(cell, datetime.datetime):
-        return np.datetime64(cell.replace(tzinfo=None), "us")
+        on_clock(cell, utc=True)
+        return cell
     if isinstance(cell, datetime.date):
-        return np.datetime64(cell, "us")
+        return datetime.datetime(cell.year, cell.month, cell.day)
     raise ValueError
+
+
+def on_clock(time: datetime.datetime, *, utc: bool) -> np.datetime64:
+    """Return a time without its offset from UTC.
+
+    Args:
+        time: The time, with or without an offset.
+        utc: True to convert a time with an offset to UTC, and False to keep its clock.
+    """
+    if utc and time.tzinfo is not None:
+        time = time.astimezone(datetime.UTC)
+    return np.datetime64(time.replace(tzinfo=None), "us")
 
 
 def calendar(times: np.ndarray) -> np.ndarray:

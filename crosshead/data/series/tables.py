@@ -1,11 +1,14 @@
-"""Files of cells in named columns: CSV and Parquet."""
+"""Cells in named columns: files in CSV and Parquet, and tables in memory."""
 
+import csv
+import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +61,14 @@ class Columns:
                 f"{self.path}: there is no {what} {name!r}; {nearest(name, list(self.columns))}"
             )
 
-    def times(self, name: str) -> np.ndarray:
-        """Return the times of a column.
+    def times(self, name: str) -> list[datetime]:
+        """Return the times of a column, with their offsets from UTC.
 
         Raises:
             DataError: If there is no such column, or a cell is no time.
         """
         self.check(name, "time column")
-        return np.array(self._parsed(name, parse_time, "a time such as 2024-01-31 12:00"), "M8[us]")
+        return self._parsed(name, parse_time, "a time such as 2024-01-31 12:00")
 
     def numbers(self, names: Sequence[str]) -> np.ndarray:
         """Return the numbers of columns, `rows C`; NaN for missing values.
@@ -157,6 +160,38 @@ def _read_parquet(path: Path) -> dict[str, list[Any]]:
     return found
 
 
+def table_lines(table: Any) -> Iterator[str]:
+    """Yield a table in memory as lines of CSV; None and NaN become empty cells.
+
+    Args:
+        table: Columns by name, such as a dict or a DataFrame.
+
+    Raises:
+        DataError: If it is no table.
+    """
+    if hasattr(table, "reset_index") and getattr(table.index, "dtype", None) != "int64":
+        table = table.reset_index()  # the times of a DataFrame are often its index
+    if not hasattr(table, "keys"):
+        raise DataError(
+            f"series: expected files or a table of columns, found {type(table).__name__}"
+        )
+    columns = {str(name): list(table[name]) for name in table.keys()}  # noqa: SIM118
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) != 1:
+        raise DataError(
+            "series: expected columns of one length, found "
+            + ", ".join(f"{name}: {len(column):,}" for name, column in columns.items())
+        )
+    line = io.StringIO(newline="")
+    writer = csv.writer(line, lineterminator="")
+    for row in chain([list(columns)], zip(*columns.values(), strict=True)):
+        line.seek(0)
+        line.truncate()
+        # A cell that is not equal to itself is NaN or NaT.
+        writer.writerow(["" if cell is None or cell != cell else cell for cell in row])
+        yield line.getvalue()
+
+
 def time_column(table: Columns, name: str | None) -> str:
     """Return the time column: the given one, or one that is found by its name or its first cell.
 
@@ -177,7 +212,7 @@ def time_column(table: Columns, name: str | None) -> str:
         if not is_number(cells[0]):
             try:
                 parse_time(cells[0])
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, OverflowError):
                 continue
             return column
     raise DataError(

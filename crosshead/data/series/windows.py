@@ -127,6 +127,21 @@ class SeriesWindows:
             self.observed[places[:, self.context :], : self.targets],
         )
 
+    def repeated(self, rows: Sequence[int], steps: int) -> Float[Tensor, "B T C"]:
+        """Return the last values before each horizon, repeated over the horizon.
+
+        Args:
+            rows: The windows.
+            steps: The number of values, which may be more than a context; the series must have
+                them before each horizon.
+
+        Returns:
+            The values, "B T C", scaled.
+        """
+        first = self.starts[list(rows), None] + self.context - steps
+        places = torch.from_numpy(first + np.arange(self.horizon) % steps)
+        return self.values[places, : self.targets]
+
     def extent(self, row: int) -> str:
         """Return the size of a window, for messages."""
         return f"{self.context:,} steps of {counted(self.values.shape[1], 'column')}"

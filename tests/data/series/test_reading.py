@@ -28,7 +28,9 @@ def test_files_continue_one_another_and_may_be_packed(tmp_path: Path) -> None:
     assert np.array_equal(found.values, expected.values)
     assert np.array_equal(found.times, expected.times)
     said = refusal(read_series, [str(second), str(first)])
-    assert said.startswith(f"{first}:2: the time 2024-01-01 comes after 2024-01-03 01:00:00")
+    assert said.startswith(
+        f"{first}:2: the time 2024-01-01 stands below the later time 2024-01-03 01:00:00; sort"
+    )
 
 
 def test_gaps_are_filled_with_the_value_before_and_counted(tmp_path: Path) -> None:
@@ -69,7 +71,55 @@ def test_a_few_times_move_to_the_grid_and_many_are_refused(tmp_path: Path) -> No
 def test_a_time_of_the_series_is_found(tmp_path: Path) -> None:
     found = read_series([str(write_series(tmp_path / "s.csv", rows=48))])
     assert found.row("2024-01-02") == 24 and found.row("2024-01-03 00:00") == 48
-    assert "is not in the series, which has rows from 2024-01-01 to" in refusal(
-        found.row, "2024-01-03 01:00"
-    )
+    for time, nearest in {
+        "2024-01-02 00:30": "2024-01-02 or 2024-01-02 01:00:00",
+        "2024-01-02 23:59": "2024-01-02 23:00:00 or 2024-01-03",
+        "2024-01-03 01:00": "2024-01-03",
+        "1999-01-01": "2024-01-01",
+    }.items():
+        assert refusal(found.row, time) == (
+            f"the series has no row at {time}: it has one every 1 hour from 2024-01-01 to "
+            f"2024-01-02 23:00:00; give {nearest}"
+        )
     assert "expected a time such as" in refusal(found.row, "soon")
+
+
+AUTUMN = [
+    f"2024-10-27T{hour:02}:{minute:02}:00{offset}"
+    for offset, hours_of in (("+02:00", (0, 1, 2)), ("+01:00", (2, 3, 4)))
+    for hour in hours_of
+    for minute in (0, 30)
+]
+"""Half hours in Berlin on the day that has 02:00 to 03:00 twice."""
+
+
+def zoned(times: list[str]) -> str:
+    return "\n".join(["date,a", *(f"{time},{number}" for number, time in enumerate(times))])
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_times_with_offsets_are_times_of_utc(step: int, tmp_path: Path) -> None:
+    found = read(tmp_path, zoned(AUTUMN[::step]))
+    assert found.values[:, 0].tolist() == list(range(len(AUTUMN) // step))
+    assert found.notes == ("times with an offset from UTC are converted to UTC",)
+    assert str(found.times[0])[:16] == "2024-10-26T22:00"
+    assert str(found.times[-1])[:16] == ("2024-10-27T03:30" if step == 1 else "2024-10-27T03:00")
+    assert found.row("2024-10-27T02:00+01:00") == found.row("2024-10-27 01:00") == 6 // step
+
+
+def test_a_day_with_an_offset_stays_the_day(tmp_path: Path) -> None:
+    days = [f"2024-10-{day}T00:00:00+0{1 + (day < 28)}:00" for day in range(20, 31)]
+    found = read(tmp_path, zoned(days))
+    assert found.observed.all() and found.step.words() == "1 day"
+    assert str(found.times[-1])[:16] == "2024-10-30T00:00"
+    assert found.notes == ("offsets from UTC are left out: all times are 00:00:00 of the clock",)
+    assert found.row("2024-10-30T00:00:00+01:00") == found.row("2024-10-30") == 10
+
+
+def test_some_times_with_an_offset_are_refused(tmp_path: Path) -> None:
+    said = refusal(read, tmp_path, zoned([*AUTUMN[:2], "2024-10-27 01:00", AUTUMN[3]]))
+    assert ":4: the time 2024-10-27 01:00:00 has no offset from UTC, and other times have" in said
+    said = refusal(
+        read, tmp_path, zoned(["0001-01-01T00:00:00+02:00", "0001-01-01T01:00:00+02:00"])
+    )
+    assert ":2: column 'date': expected a time such as" in said

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from crosshead.data.series.reading import read_series
+from crosshead.data.series.tables import table_lines
 from crosshead.errors import DataError
 from tests.data.written import read, refusal, write, write_series
 
@@ -13,6 +14,7 @@ from tests.data.written import read, refusal, write, write_series
     ("text", "target", "words"),
     [
         ("date,load\n2024-01-01,1\n2024-01-02,2", ["lod"], "no column 'lod'; did you mean 'load'?"),
+        ("date,load\n2024-01-01,1\n2024-01-02,2", ["LOAD"], "'LOAD'; did you mean 'load'?"),
         ("date,a\n2024-01-01,1\n2024-01-02,two", [], ":3: column 'a': expected a number such as"),
         ("date,a\n2024-01-01,1\n2024-01-02,inf", [], ":3: column 'a': expected a number"),
         ("date,a\n2024-01-01,1\n2024-01-02,1e300", [], "(at most 1e100), found '1e300'"),
@@ -23,7 +25,11 @@ from tests.data.written import read, refusal, write, write_series
         ("date;a\n2024-01-01;1.000,5\n2024-01-02;2,5", [], "without separators of thousands"),
         ("date;a\n2024-01-01;1.5\n2024-01-02;2,5", [], ":3: column 'a': expected a number"),
         ("date,a\n2024-01-01,1\nyesterday,2", [], ":3: column 'date': expected a time such as"),
-        ("date,a\n2024-01-02,1\n2024-01-01,2", [], ":3: the time 2024-01-01 comes after"),
+        (
+            "date,a\n2024-01-02,1\n2024-01-01,2",
+            [],
+            ":3: the time 2024-01-01 stands below the later",
+        ),
         ("date,a\n2024-01-01,1\n2024-01-02,1,2", [], ":3: expected 2 cells as in the first line"),
         ("date,a,a\n2024-01-01,1,2", [], "two columns are called 'a'"),
         ("", [], "is empty; expected a line of column names"),
@@ -114,3 +120,13 @@ def test_a_column_without_a_name_is_no_series_but_may_hold_the_times(tmp_path: P
     assert found.names == ("a",) and found.notes == ("a column without a name is left out",)
     found = read(tmp_path, ",a\n2024-01-01,1\n2024-01-02,2")
     assert found.names == ("a",) and not found.notes
+
+
+def test_a_table_in_memory_is_read_as_its_lines(tmp_path: Path) -> None:
+    table = {"date": ["2024-01-01", "2024-01-02", "2024-01-03"], "a,b": [1.5, None, float("nan")]}
+    lines = list(table_lines(table))
+    assert lines == ['date,"a,b"', "2024-01-01,1.5", "2024-01-02,", "2024-01-03,"]
+    assert read(tmp_path, "\n".join(lines)).observed[:, 0].tolist() == [True, False, False]
+    assert "expected files or a table of columns, found int" in refusal(list, table_lines(3))
+    said = refusal(list, table_lines({"date": [1], "a": []}))
+    assert said.endswith("expected columns of one length, found date: 1, a: 0")
