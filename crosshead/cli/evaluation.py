@@ -9,7 +9,7 @@ from typing import Any
 from crosshead.cli.answers import answering, into, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.config import nearest
-from crosshead.data.caption_sets import NOT_DESCRIBED, read_caption_set
+from crosshead.data.caption_sets import read_caption_set
 from crosshead.data.parallel.corpora import read_aligned
 from crosshead.data.series.steps import shown_time
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
@@ -211,9 +211,8 @@ def caption_evaluation(
     captioner = load_as(ImageCaptioner, bundle, device, threads)
     decode = search_settings(captioner.bundle.config.decode, False, flags, None)
     found = read_caption_set(images, captions, captioner.bundle.config.image_size)
-    for line in found.left_out.lines():
-        if NOT_DESCRIBED not in line:
-            note(line)
+    for line in found.left_out.described().lines():
+        note(line)
     with answering(len(found.names) if at_terminal() else None, "images") as advance:
         best = captioner.search(
             found.pixels, decode, progress=partial(advance, 0, len(found.names))

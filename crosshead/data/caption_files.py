@@ -1,5 +1,6 @@
 """Files of captions: their formats, and the format of similar files."""
 
+import csv
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,6 +8,9 @@ from typing import NamedTuple
 
 from crosshead.errors import DataError
 from crosshead.system.lines import check_regular, iter_lines
+
+_CSV_HEADER = "image,caption"
+"""The first line of captions as CSV."""
 
 
 class ReadCaption(NamedTuple):
@@ -37,13 +41,17 @@ def read_captions(path: Path) -> Iterator[ReadCaption]:
     """Yield the captions of a file.
 
     Args:
-        path: JSON Lines if the name ends in `.jsonl`, otherwise lines `image#n<TAB>caption`.
+        path: JSON Lines if the name ends in `.jsonl`; CSV if the first line is `image,caption`;
+            otherwise lines `image#n<TAB>caption`.
 
     Raises:
         DataError: If a line lacks the image or the caption; the message names file and line.
     """
     of_line = _of_json if is_json_lines(path) else _of_table
     for number, line in numbered_lines(path):
+        if number == 1 and line.strip().lower() == _CSV_HEADER and of_line is _of_table:
+            of_line = _of_csv
+            continue
         name, text = of_line(line, f"{path}:{number}")
         yield ReadCaption(number, name, " ".join(text.split()))
 
@@ -92,13 +100,25 @@ def _of_json(line: str, where: str) -> tuple[str, str]:
     )
 
 
+def _of_csv(line: str, where: str) -> tuple[str, str]:
+    """Return image and caption of a line of CSV."""
+    try:
+        name, text = next(csv.reader([line], strict=True))
+    except (ValueError, csv.Error):
+        raise DataError(
+            f"{where}: expected an image, a comma and a caption, in quotation marks if it has "
+            f"commas, found {line[:60]!r}"
+        ) from None
+    return name, text
+
+
 def _of_table(line: str, where: str) -> tuple[str, str]:
     """Return image and caption of a line `image#n<TAB>caption`."""
     name, tab, text = line.partition("\t")
     if not tab or not name.strip():
         raise DataError(
             f"{where}: expected `image#n<TAB>caption`, found {line[:60]!r}; end the name of a file "
-            "of JSON Lines in .jsonl"
+            f"of JSON Lines in .jsonl, and begin CSV with the line {_CSV_HEADER}"
         )
     head, _, number = name.rpartition("#")
     return head if head and number.isdigit() else name, text

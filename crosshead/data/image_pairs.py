@@ -88,12 +88,11 @@ class ImagePairRows(CaptionRows):
         return f"{self.patches:,} patches, {source:,} and {target:,} tokens"
 
 
-def other_images(images: Sequence[int], seed: int = 1) -> list[int]:
+def other_images(images: Sequence[int]) -> list[int]:
     """Return another image for each sentence: images are shuffled, and none stays at its place.
 
     Args:
         images: The number of the image of each sentence.
-        seed: The random seed.
 
     Returns:
         The number of the image that each sentence gets. Sentences with one image get one image.
@@ -108,7 +107,7 @@ def other_images(images: Sequence[int], seed: int = 1) -> list[int]:
     known = sorted(set(images))
     if len(known) < 2:
         raise DataError("shuffling the images needs sentences with two different images or more")
-    order = np.random.default_rng(seed).permutation(known).tolist()
+    order = np.random.default_rng(1).permutation(known).tolist()
     # A circle through all images leaves none at its place.
     follower = dict(zip(order, [*order[1:], order[0]], strict=True))
     return [follower[image] for image in images]

@@ -4,11 +4,13 @@ Arrays of pixels are `uint8` with axes "N H W C"; models get floats "B C H W" fr
 """
 
 import io
+import lzma
 import os
 import re
 import stat
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -41,6 +43,9 @@ MOST_PIXELS = 50_000_000
 CHANNELS = 3
 """Red, green and blue."""
 
+_BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+"""What a damaged archive raises, by the way in which a file is packed."""
+
 
 class ImageFolder:
     """The images of a folder with subfolders, or of a zip archive of one.
@@ -64,11 +69,11 @@ class ImageFolder:
                         f"{path}: no such file or folder; give a folder of images or a zip of one"
                     )
                 self._archive = zipfile.ZipFile(path)
-                found = sorted(
-                    info.filename
+                found = sorted({
+                    info.filename  # of entries with one name the last counts, as in other programs
                     for info in self._archive.infolist()
                     if not info.is_dir() and not stat.S_ISLNK(info.external_attr >> 16)
-                )
+                })  # fmt: skip
         except zipfile.BadZipFile:
             raise DataError(
                 f"{path}: neither a folder nor a whole zip archive; give a folder of images or a "
@@ -102,7 +107,7 @@ class ImageFolder:
                 raise DataError(f"{self.path}: {name} is larger than {MOST_BYTES >> 20} MiB")
             with self._archive.open(info) as file:
                 data = file.read(MOST_BYTES + 1)
-        except (KeyError, OSError, RuntimeError, EOFError, zipfile.BadZipFile) as error:
+        except (KeyError, OSError, RuntimeError, EOFError, *_BROKEN) as error:
             raise DataError(f"{self.path}: {name} cannot be read: {error}") from None
         if len(data) > MOST_BYTES:
             raise DataError(f"{self.path}: {name} is larger than {MOST_BYTES >> 20} MiB")
@@ -328,5 +333,9 @@ def _files_below(folder: Path) -> Iterator[str]:
         folders.sort()
         for name in files:
             path = Path(place) / name
-            if stat.S_ISREG(path.stat().st_mode):
+            try:
+                is_file = stat.S_ISREG(path.stat().st_mode)
+            except FileNotFoundError:  # a link to nothing: reading it says so, and counts it
+                is_file = True
+            if is_file:
                 yield path.relative_to(folder).as_posix()

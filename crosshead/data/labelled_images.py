@@ -24,7 +24,9 @@ from crosshead.data.images import ImageFolder
 from crosshead.data.section import DataSection, Names
 from crosshead.errors import DataError
 
-SPLITS = {"train": "train", "valid": "valid", "val": "valid", "test": "test"}
+SPLITS = {
+    "train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test",
+}  # fmt: skip
 """The splits by the names of their folders."""
 
 
@@ -158,6 +160,12 @@ def read_image_sets(
         return images
 
     parts = (read(train), read(valid), read(test))
+    unseen = [name for number, name in enumerate(names) if number not in parts[0].labels]
+    if unseen and not classes:
+        say(
+            f"no image to train on shows {', '.join(map(repr, unseen))}: the model cannot learn "
+            f"{'this class' if len(unseen) == 1 else 'these classes'}"
+        )
     counts = {path: len(each) for path, each in of_files.items()}
     return ImageSets(*parts, names, size, held_out, broken, counts)
 

@@ -82,11 +82,10 @@ def test_one_image_cannot_be_held_out(folder: Path) -> None:
 
 def test_shuffled_images_are_all_others() -> None:
     images = [3, 0, 0, 1, 2, 3]
-    found = other_images(images, seed=5)
+    found = other_images(images)
     assert all(here != there for here, there in zip(images, found, strict=True))
     assert found[1] == found[2] and found[0] == found[5]  # one image stays one image
-    assert sorted(set(found)) == [0, 1, 2, 3] and found == other_images(images, seed=5)
-    assert len({tuple(other_images(range(9), seed)) for seed in range(5)}) > 1
+    assert sorted(set(found)) == [0, 1, 2, 3] and found == other_images(images)
     assert "two different images" in refusal(other_images, [4, 4])
 
 

@@ -193,3 +193,35 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_the_extent_is_read_from_the_head() -> None:
     assert image_extent(encoded(PIXELS)[:60]) == (6, 8)
     assert image_extent(b"no image") is None
+
+
+@pytest.mark.parametrize(
+    "packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_STORED]
+)
+def test_a_damaged_file_of_an_archive_is_one_broken_image(tmp_path: Path, packing: int) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        archive.writestr("a.bmp", encoded(np.zeros((40, 40, 3), np.uint8), "BMP"))
+    data = bytearray(path.read_bytes())
+    data[36:60] = bytes([7]) * 24
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"a\.zip: a\.bmp cannot be read"):
+        ImageFolder(path).read("a.bmp")
+
+
+def test_a_name_that_an_archive_holds_twice_is_one_image(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.png", b"first")
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("a.png", b"second")
+    folder = ImageFolder(tmp_path / "a.zip")
+    assert folder.names == ["a.png"] and folder.read("a.png") == b"second"
+
+
+def test_a_link_to_nothing_is_an_image_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(encoded(PIXELS))
+    (tmp_path / "b.png").symlink_to(tmp_path / "nowhere.png")
+    folder = ImageFolder(tmp_path)
+    assert folder.names == ["a.png", "b.png"]
+    with pytest.raises(DataError, match=r"b\.png"):
+        folder.read("b.png")

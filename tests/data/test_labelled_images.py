@@ -150,3 +150,17 @@ def test_more_than_fits_into_memory_is_refused_before_it_is_read(
     monkeypatch.setattr(ImageFolder, "read", None)
     with pytest.raises(DataError, match=r"36 images of 8 x 8 pixels take .* lower data.image_size"):
         read_image_sets(data(write_images(tmp_path / "set"), image_size=SIZE))
+
+
+def test_the_folder_of_validation_may_have_its_long_name(tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "set", each=2, splits=("train", "validation"))
+    assert {each.split for each in listed(folder)} == {"train", "valid"}
+
+
+def test_a_class_without_a_whole_image_is_named(tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "set", each=4)
+    for image in (folder / CLASSES[0]).iterdir():
+        image.write_bytes(b"no image")
+    said: list[str] = []
+    read_image_sets(data(folder), say=said.append)
+    assert f"no image to train on shows {CLASSES[0]!r}: the model cannot learn this class" in said

@@ -204,13 +204,22 @@ def _on_grid(
     whole = np.full((rows, len(names)), np.nan)
     whole[places] = values
     observed = ~np.isnan(whole)
-    gaps = int((~observed[places]).sum())
-    if gaps:
-        notes.append(f"{counted(gaps, 'missing value')} filled with the value before")
     empty = [name for name, seen in zip(names, observed.any(axis=0), strict=True) if not seen]
     if empty:
         raise DataError(f"{path}: column {empty[0]!r} has no value at all; leave it out")
     grid = np.concatenate([times[:1], step.after(times[0], rows - 1)])
+    # Before its first value a column has nothing to be filled with: a later value is the future.
+    first = int(observed.argmax(axis=0).max())
+    if first:
+        late = names[int(observed.argmax(axis=0).argmax())]
+        notes.append(
+            f"{counted(first, 'row')} left out at the beginning: column {late!r} has its first "
+            f"value at {shown_time(grid[first])}"
+        )
+    gaps = int((~observed[places[places >= first]]).sum())
+    if gaps:
+        notes.append(f"{counted(gaps, 'missing value')} filled with the value before")
+    whole, observed, grid = whole[first:], observed[first:], grid[first:]
     return Series(names, grid, _filled(whole, observed), observed, step, tuple(notes))
 
 
@@ -225,8 +234,6 @@ def _last_of_equal(
 
 
 def _filled(values: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """Return values with gaps filled by the value before, and at the beginning by the first."""
+    """Return values with gaps filled by the value before. The first row has no gap."""
     places = np.where(observed, np.arange(len(values))[:, None], -1)
-    places = np.maximum.accumulate(places, axis=0)
-    places = np.where(places < 0, observed.argmax(axis=0), places)
-    return np.take_along_axis(values, places, axis=0)
+    return np.take_along_axis(values, np.maximum.accumulate(places, axis=0), axis=0)

@@ -60,12 +60,18 @@ def parse_time(cell: Any) -> datetime.datetime:
     """Return the time of a cell, with its offset from UTC if it has one.
 
     Args:
-        cell: Text such as `2024-01-31 12:00`, `31.01.2024 12:00` or `2024-01`, or a date.
+        cell: Text such as `2024-01-31 12:00`, `31.01.2024 12:00` or `2024-01`, or a date. Ten
+            digits are `2024013112` if that is an hour between 1900 and 2099, otherwise seconds
+            since 1970 in UTC; thirteen digits are milliseconds.
 
     Raises:
         ValueError: If the cell is no time.
         OverflowError: If the time lies before or after all times of UTC.
     """
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        cell = str(cell)
+    if isinstance(cell, str) and re.fullmatch(r"\d{10}|\d{13}", cell.strip()):
+        return _of_digits(cell.strip())
     if isinstance(cell, str):
         text = _DAY_FIRST.sub(r"\3-\2-\1", cell.strip())
         cell = datetime.datetime.fromisoformat(
@@ -77,6 +83,14 @@ def parse_time(cell: Any) -> datetime.datetime:
     if isinstance(cell, datetime.date):
         return datetime.datetime(cell.year, cell.month, cell.day)
     raise ValueError
+
+
+def _of_digits(text: str) -> datetime.datetime:
+    """Return the time of ten or thirteen digits."""
+    if re.match(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])$", text):
+        return datetime.datetime.strptime(text, "%Y%m%d%H")
+    seconds = int(text) / (1000 if len(text) == 13 else 1)
+    return datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
 
 
 def on_clock(time: datetime.datetime, *, utc: bool) -> np.datetime64:

@@ -34,12 +34,25 @@ def test_files_continue_one_another_and_may_be_packed(tmp_path: Path) -> None:
 
 
 def test_gaps_are_filled_with_the_value_before_and_counted(tmp_path: Path) -> None:
-    found = read(tmp_path, hours(["", 2, "NA", 4, 5, 6], skip=(4,)))
-    assert found.values[:, 0].tolist() == [2, 2, 2, 4, 4, 6]
-    assert found.observed[:, 0].tolist() == [False, True, False, True, False, True]
+    found = read(tmp_path, hours([1, 2, "NA", 4, 5, 6], skip=(4,)))
+    assert found.values[:, 0].tolist() == [1, 2, 2, 4, 4, 6]
+    assert found.observed[:, 0].tolist() == [True, True, False, True, False, True]
     assert found.notes == (
         "1 missing row added and filled",
-        "2 missing values filled with the value before",
+        "1 missing value filled with the value before",
+    )
+
+
+def test_rows_before_the_first_value_of_a_column_are_left_out(tmp_path: Path) -> None:
+    """A later value in its place would be the future of the forecasts that read it."""
+    rows = ["date,a,b", *(f"2024-01-0{day},{day},{day if day > 3 else ''}" for day in range(1, 8))]
+    rows[6] = "2024-01-06,,6"
+    found = read_series([str(write(tmp_path / "s.csv", "\n".join(rows)))])
+    assert found.values.tolist() == [[4, 4], [5, 5], [5, 6], [7, 7]]
+    assert str(found.times[0]).startswith("2024-01-04")
+    assert found.notes == (
+        "3 rows left out at the beginning: column 'b' has its first value at 2024-01-04",
+        "1 missing value filled with the value before",
     )
 
 

@@ -1,9 +1,10 @@
+import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from crosshead.data.series.steps import CALENDAR, Step, calendar
+from crosshead.data.series.steps import CALENDAR, Step, calendar, parse_time
 from tests.data.written import HOUR, read
 
 
@@ -51,3 +52,11 @@ def test_calendar_features() -> None:
         np.array([[0, -0.5, -0.5, -0.5], [-0.5, 0.5, 0.5, 364 / 365 - 0.5]])
     )
     assert calendar(times).shape[-1] == CALENDAR
+
+
+def test_digits_are_hours_or_seconds_or_milliseconds() -> None:
+    noon = datetime.datetime(2024, 1, 31, 12)
+    for cell in ("2024013112", "1706702400", 1706702400, "1706702400000"):
+        assert parse_time(cell) == noon
+    with pytest.raises(ValueError, match="month must be"):
+        parse_time("17067024")
