@@ -326,9 +326,13 @@ class LoadedGraphs:
         return values
 
 
-USAGE = """import {{ pipeline }} from "@huggingface/transformers"; // JavaScript, in Node or a browser
+USAGE = """// JavaScript, in Node or in a browser
+import {{ env, pipeline }} from "@huggingface/transformers";
 
-const translate = await pipeline("translation", "./{path}");
+env.allowLocalModels = true;
+env.allowRemoteModels = false;
+env.localModelPath = "./"; // the folder, or the address, that holds the export
+const translate = await pipeline("translation", "{path}");
 const [found] = await translate("A dog runs.");
 console.log(found.translation_text);
 """

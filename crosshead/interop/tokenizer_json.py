@@ -10,6 +10,7 @@ the same for ordinary and for odd text. Three things differ:
 """
 
 import base64
+import importlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -211,6 +212,5 @@ def _merges(scores: Mapping[str, float]) -> list[list[str]]:
 
 def _proto(model: bytes) -> Any:
     """Return a SentencePiece model as a message of its own format."""
-    from sentencepiece import sentencepiece_model_pb2
-
-    return sentencepiece_model_pb2.ModelProto.FromString(model)
+    messages: Any = importlib.import_module("sentencepiece.sentencepiece_model_pb2")
+    return messages.ModelProto.FromString(model)

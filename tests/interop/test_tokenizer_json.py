@@ -20,24 +20,29 @@ ODD = [
     "", " ", "   ", " a dog", "a dog ", "a  dog   runs", "\ta\tdog", "a dog\u00a0runs", "a\u3000b",
     "▁", "a▁dog", "▁▁a ▁", "\x1a", "\x1a0", "\x1a1▁\x1a2", "▅", "a▅b", "\x1a\x1a0",
     "\x00", "\x01\x7f", "a\nb", "a\r\nb", "\u2028", "\ufeffdog", "\u200bdog", "\u00ad",
-    "Männer sitzen", "Ma\u0308nner", "ＦＵＬＬ width", "ﬁne", "日本語のテキスト", "中文", "שלום", "العربية",
-    "😀 dog 👩‍👩‍👧‍👦", "🇩🇪", "\U0010ffff", "\ufffd", "e\u0301\u0301", "<0x41>", "<0xE2><0x96><0x81>",
-    "<unk", "< /s>", "<2de", "2de>", "aaaaaaaaaa", "a" * 300, "dog" * 60, "'\"&<>;", "\\n\\t", "%s{}",
+    "Männer sitzen", "Ma\u0308nner", "ＦＵＬＬ width", "ﬁne", "日本語のテキスト", "中文", "שלום",
+    "العربية", "😀 dog 👩‍👩‍👧‍👦", "🇩🇪", "\U0010ffff",
+    "\ufffd", "e\u0301\u0301", "<0x41>", "<0xE2><0x96><0x81>",
+    "<unk", "< /s>", "<2de", "2de>", "aaaaaaaaaa", "a" * 300, "dog" * 60,
+    "'\"&<>;", "\\n\\t", "%s{}",
 ]  # fmt: skip
-LINES = ["a dog runs over the green grass <>0x41", "<0xE2><0x96><0x81> two men", *TEXT["source"][:3]]
+LINES = [
+    "a dog runs over the green grass <>0x41",
+    "<0xE2><0x96><0x81> two men",
+    *TEXT["source"][:3],
+]
 
 
 def odd_lines(count: int = 300) -> list[str]:
     """Odd lines, and lines of random characters, words and spaces."""
     rng = random.Random(0)
     words = [*" ".join(LINES + TEXT["target"]).split(), *(each for each in ODD if each)]
-    return ODD + [
-        "".join(
-            rng.choice([rng.choice(words), rng.choice(words), " ", " ", chr(rng.randrange(1, 0x3000))])
-            for _ in range(rng.randrange(1, 12))
-        )
-        for _ in range(count)
-    ]  # fmt: skip
+    made_up = []
+    for _ in range(count):
+        letter = chr(rng.randrange(1, 0x3000))
+        parts = [rng.choice([*rng.choices(words, k=2), " ", " ", letter]) for _ in range(6)]
+        made_up.append("".join(parts[: rng.randrange(1, 7)]))
+    return ODD + made_up
 
 
 def fast(tokenizer: SubwordTokenizer | ImportedTokenizer) -> Fast:
@@ -103,7 +108,7 @@ def test_a_vocabulary_without_pieces_of_its_model_is_refused() -> None:
 
 
 def test_a_control_piece_in_a_text_becomes_that_piece() -> None:
-    """This differs from crosshead, as it does in every tokenizer of Hugging Face."""
+    """A difference from crosshead that every tokenizer of Hugging Face has."""
     tokenizer = own("bpe")
     assert fast(tokenizer).encode("</s>").ids == [2, 2]
     assert 2 not in tokenizer.encode("</s>")
