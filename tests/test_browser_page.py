@@ -135,6 +135,7 @@ def test_a_browser_translates_offline(
     ONNX.write_search(bundle, search, model)
     lines = list(dict.fromkeys(TEXT["source"]))
     expected = LoadedGraphs(bundle, model).translate(lines, search)
+    assert any(expected)
     status, shown = drive(served, tmp_path / "home", "\n".join(lines))
     assert status == "The model is ready. No text leaves this computer."
     assert shown.split("\n") == expected
