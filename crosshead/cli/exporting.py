@@ -16,6 +16,7 @@ from crosshead.cli.terminal import put, table
     "  crosshead export runs/en-de --to ctranslate2 --type int8 --out en-de-int8 \\\n"
     "    --valid-source val.en --valid-target val.de\n"
     "  crosshead export runs/en-de --to argos --out en-de.argosmodel\n"
+    "  crosshead export runs/en-de --to onnx --out en-de-onnx\n"
     "  crosshead export runs/en-de --to all --out en-de-exports"
 )
 def export(
@@ -24,8 +25,8 @@ def export(
         str,
         typer.Option(
             metavar="FORMAT",
-            help="Format to write: ctranslate2, argos, huggingface, or all, which writes one "
-            "directory with every format that can express the model.",
+            help="Format to write: ctranslate2, argos, huggingface, onnx, or all, which writes "
+            "one directory with every format that can express the model.",
         ),
     ],
     out: Annotated[
@@ -38,7 +39,8 @@ def export(
             "--type",
             metavar="T",
             help="Number format of the weights: float32, int8, int8_float32, int16, float16 or "
-            "bfloat16 (default: float32). int8 is the smallest and fastest.",
+            "bfloat16 (default: float32). int8 is the smallest and fastest. huggingface and onnx "
+            "have float32 alone.",
         ),
     ] = None,
     valid_source: Annotated[

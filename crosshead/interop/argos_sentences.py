@@ -7,7 +7,8 @@ kinds of neighbouring characters. It knows no abbreviations.
 
 import json
 import sys
-from typing import Any
+
+from crosshead.interop.onnx_nodes import Nodes
 
 PAD, SPACE, ENDER, DOT, IDEOGRAPHIC, CLOSER, LOWER, UPPER, DIGIT = 0, *range(4, 12)
 """The kinds of characters, as ids of MiniSBD's vocabulary. Ids 1 to 3 have a meaning there."""
@@ -40,32 +41,14 @@ def sentence_splitter(language: str) -> bytes:
     Args:
         language: The code of the language.
     """
-    from onnx import TensorProto, helper
-
-    graph = _Graph(helper, TensorProto)
+    graph = _Graph(opset=13)
     end = _ends(graph)
-    graph.add("Cast", [end], to=TensorProto.FLOAT, out="is_end")
+    graph.add("Cast", [end], to=graph.types.FLOAT, out="is_end")
     zeros = graph.add("Sub", ["is_end", "is_end"])
     stay = graph.add("Sub", [graph.number("half", 0.5), "is_end"])
     columns = [graph.add("Unsqueeze", [each, graph.whole("last", [-1])]) for each in (stay, zeros)]
     columns.append(graph.add("Unsqueeze", ["is_end", "last"]))
     graph.add("Concat", columns, axis=-1, out="classes")
-    value = helper.make_tensor_value_info
-    model = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "sentences",
-            [
-                value("units", TensorProto.INT64, ["batch", "characters"]),
-                value("features", TensorProto.FLOAT, ["batch", "characters", 1]),
-            ],
-            [value("classes", TensorProto.FLOAT, ["batch", "characters", 3])],
-            graph.constants,
-        ),
-        opset_imports=[helper.make_opsetid("", 13)],
-        ir_version=8,
-        producer_name="crosshead",
-    )
     vocabulary = {"<PAD>": PAD, "<UNK>": 1, "<EMPTY>": 2, "<ROOT>": 3, **kinds()}
     names = [*list(vocabulary)[:4], *(f"kind {kind}" for kind in range(SPACE, DIGIT + 1))]
     metadata = {
@@ -75,9 +58,13 @@ def sentence_splitter(language: str) -> bytes:
             {"lang": language, "lower": False, "_unit2id": vocabulary, "_id2unit": names}
         ),
     }
-    helper.set_model_props(model, metadata)
-    serialized: bytes = model.SerializeToString()
-    return serialized
+    rows: list[int | str] = ["batch", "characters"]
+    return graph.serialized(
+        "sentences",
+        {"units": (graph.types.INT64, rows), "features": (graph.types.FLOAT, [*rows, 1])},
+        {"classes": (graph.types.FLOAT, [*rows, 3])},
+        metadata,
+    )
 
 
 def _ends(graph: "_Graph") -> str:
@@ -107,33 +94,8 @@ def _ends(graph: "_Graph") -> str:
     )
 
 
-class _Graph:
-    """An ONNX graph that grows by a node at a time; values are names.
-
-    Args:
-        helper: `onnx.helper`.
-        types: `onnx.TensorProto`.
-    """
-
-    def __init__(self, helper: Any, types: Any) -> None:
-        self.helper, self.types = helper, types
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-        self._known: dict[str, str] = {}
-
-    def add(self, op: str, inputs: list[str], out: str = "", **attributes: Any) -> str:
-        """Add a node and return the name of its output."""
-        out = out or f"{op.lower()}_{len(self.nodes)}"
-        self.nodes.append(self.helper.make_node(op, inputs, [out], **attributes))
-        return out
-
-    def whole(self, name: str, values: list[int]) -> str:
-        """Return a constant of whole numbers."""
-        return self._constant(name, self.types.INT64, [len(values)], values)
-
-    def number(self, name: str, value: float) -> str:
-        """Return a constant number."""
-        return self._constant(name, self.types.FLOAT, [], [value])
+class _Graph(Nodes):
+    """The graph of the splitter, with its operations on kinds of characters."""
 
     def shifted(self, offset: int) -> str:
         """Return the kinds of the characters `offset` places later, with a space before the text.
@@ -170,9 +132,3 @@ class _Graph:
         for each in rest:
             first = self.add(op, [first, each])
         return first
-
-    def _constant(self, name: str, kind: Any, shape: list[int], values: list[Any]) -> str:
-        if name not in self._known:
-            self.constants.append(self.helper.make_tensor(name, kind, shape, values))
-            self._known[name] = name
-        return name

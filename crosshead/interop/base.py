@@ -96,7 +96,8 @@ class Format:
         write_search: Adds the search settings to a written export. It receives the bundle, the
             settings and the directory.
         load: Loads what `write` has written with the foreign library.
-        usage: Lines of Python that load the export and translate. `{path}` stands for its path.
+        usage: A program that loads the export and translates. `{path}` stands for its path.
+        language: The language of this program, as Markdown names it.
         writes_alone: True if `write` does not need `modules`.
         writes_with: Further modules that both need.
         suffix: The suffix of an export that is one file, which is then the only file that `write`
@@ -120,3 +121,4 @@ class Format:
     suffix: str = ""
     fixed_search: ForeignSearch | None = None
     expected: Callable[[TextBundle, Path, Sequence[str]], list[str]] | None = None
+    language: str = "python"

@@ -134,19 +134,26 @@ def _fill_ends(
     embedding_spec.weight = numbers(embeddings.weight)
     spec.scale_embeddings = True
     if hasattr(spec, "position_encodings"):
-        spec.position_encodings.encodings = _positions(embeddings)
+        table = position_table(embeddings, POSITIONS_WRITTEN)
+        empty = np.zeros((POSITIONS_WRITTEN, embeddings.weight.shape[1]), np.float32)
+        spec.position_encodings.encodings = empty if table is None else table
     if isinstance(stack.norm, nn.LayerNorm):
         _fill_norm(spec.layer_norm, stack.norm)
 
 
-def _positions(embeddings: Embeddings) -> np.ndarray:
-    """Return the table of added positions, "N D"; zeros if there are none."""
-    positions, width = embeddings.positions, embeddings.weight.shape[1]
+def position_table(embeddings: Embeddings, rows: int) -> np.ndarray | None:
+    """Return the table of added positions, "N D"; None if there are none.
+
+    Args:
+        embeddings: The embeddings that add them.
+        rows: The number of positions, N, unless the model has learned another number of them.
+    """
+    positions = embeddings.positions
     if positions is None:
-        return np.zeros((POSITIONS_WRITTEN, width), np.float32)
+        return None
     if isinstance(positions, LearnedPositions):
         return numbers(positions.table)
-    return numbers(positions(0, POSITIONS_WRITTEN))
+    return numbers(positions(0, rows))
 
 
 def fill_self_attention(spec: Any, mine: MultiHeadAttention, shape: Shape, *, causal: bool) -> None:

@@ -85,7 +85,8 @@ def readme(bundle: Bundle, done: Sequence[Exported]) -> str:
     parts = [f"# A model of crosshead {__version__} for other libraries\n"]
     for each in done:
         form = FORMATS[each.form]
-        parts.append(f"## {each.path.name}\n\n```python\n{_usage(form.usage, bundle, each)}```\n")
+        program = f"```{form.language}\n{_usage(form.usage, bundle, each)}```"
+        parts.append(f"## {each.path.name}\n\n{program}\n")
         if each.comparison is not None:
             parts.append(f"Compared with crosshead ({each.kind}): {each.comparison}.\n")
     refused = {name: refusals(bundle, form) for name, form in FORMATS.items()}

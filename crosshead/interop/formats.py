@@ -10,12 +10,14 @@ from crosshead.interop.argos import ARGOS
 from crosshead.interop.base import Format
 from crosshead.interop.ctranslate2 import CTRANSLATE2
 from crosshead.interop.huggingface import HUGGINGFACE
+from crosshead.interop.onnx import ONNX
 from crosshead.interop.options import OPTIONS
 
 FORMATS: dict[str, Format] = {
     "ctranslate2": CTRANSLATE2,
     "argos": ARGOS,
     "huggingface": HUGGINGFACE,
+    "onnx": ONNX,
 }
 """The formats by the value of `--to`."""
 

@@ -5,7 +5,7 @@ compute sinusoids in halves, so the axes of a model with interleaved sinusoids a
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from crosshead.bundle.card import front_matter
 from crosshead.bundle.places import CARD
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.bundle.weights import serialized
-from crosshead.data.batching import Example, collate, example_lengths, plan_in_order
+from crosshead.data.batching import Example, collate
 from crosshead.data.parallel.directions import tag_of, with_tag
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.data.text.subwords import SubwordTokenizer
@@ -25,7 +25,7 @@ from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.interop.bart import all_parameters, to_family
 from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, Tolerance
 from crosshead.interop.options import OPTIONS
-from crosshead.interop.verify import longest_output
+from crosshead.interop.verify import in_batches, longest_output
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.pipelines.translator import Translator
 from crosshead.system.files import atomic_write
@@ -54,13 +54,13 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
     model = bundle.model
     assert isinstance(model, Transformer)
     files = {
-        "config.json": _json(_settings(bundle)),
-        GENERATION: _json(_generation(bundle)),
+        "config.json": json_bytes(settings(bundle)),
+        GENERATION: json_bytes(_generation(bundle)),
         "model.safetensors": serialized(
             _weights(model, [foreign_ids(each) for each in _sides(bundle)])
         ),
         **_tokenizer_files(bundle),
-        CARD: _card(bundle).encode(),
+        CARD: card(bundle).encode(),
     }
     for name, data in files.items():
         atomic_write(directory / name, data)
@@ -74,8 +74,8 @@ def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> 
         search: The settings.
         directory: The directory of the export.
     """
-    settings = {**_generation(bundle), **_arguments(search)}
-    atomic_write(directory / GENERATION, _json(settings))
+    values = {**_generation(bundle), **search_arguments(search)}
+    atomic_write(directory / GENERATION, json_bytes(values))
 
 
 class LoadedMarian:
@@ -107,18 +107,13 @@ class LoadedMarian:
         for first in range(0, len(tagged), _BATCH):
             some = [line.strip() for line in tagged[first : first + _BATCH]]
             batch = self._tokenizer(some, return_tensors="pt", padding=True)
-            ids = self._model.generate(**batch, **_arguments(search))
+            ids = self._model.generate(**batch, **search_arguments(search))
             found += [target.decode([own[token] for token in row]) for row in ids.tolist()]
         return found
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
         """Return the log-probability of each target token, as `Foreign` says."""
-        found: dict[int, list[float]] = {}
-        for planned in plan_in_order(example_lengths(examples), 4096):
-            rows = planned.tolist()
-            for row, values in zip(rows, self._of_batch(examples, rows), strict=True):
-                found[row] = values[: len(examples[row][1]) + 1]
-        return [found[row] for row in range(len(examples))]
+        return in_batches(examples, lambda rows: self._of_batch(examples, rows))
 
     def _of_batch(self, examples: Sequence[Example], rows: list[int]) -> list[list[float]]:
         batch = collate(examples, rows, self._bundle.specials.start)
@@ -154,11 +149,21 @@ def _sides(bundle: TextBundle) -> tuple[Tokenizer, Tokenizer]:
     return bundle.source_tokenizer, bundle.target_tokenizer
 
 
-def _json(values: dict[str, Any]) -> bytes:
+def json_bytes(values: Mapping[str, Any]) -> bytes:
+    """Return values as a JSON file.
+
+    Args:
+        values: The values by name.
+    """
     return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _arguments(search: ForeignSearch) -> dict[str, Any]:
+def search_arguments(search: ForeignSearch) -> dict[str, Any]:
+    """Return search settings as arguments of `generate`.
+
+    Args:
+        search: The settings.
+    """
     return {
         "num_beams": search.beam,
         "length_penalty": search.length_penalty,
@@ -166,8 +171,12 @@ def _arguments(search: ForeignSearch) -> dict[str, Any]:
     }
 
 
-def _control(bundle: TextBundle) -> dict[str, int | None]:
-    """Return the exported ids of padding, end and start."""
+def control(bundle: TextBundle) -> dict[str, int | None]:
+    """Return the exported ids of padding, end and start, by their keys in `config.json`.
+
+    Args:
+        bundle: The bundle.
+    """
     ids = foreign_ids(bundle.target_tokenizer)
     return {
         "pad_token_id": ids[PAD],
@@ -183,11 +192,15 @@ def _forbidden(bundle: TextBundle) -> list[list[int]]:
 
 
 def _generation(bundle: TextBundle) -> dict[str, Any]:
-    return {**_control(bundle), "forced_eos_token_id": None, "bad_words_ids": _forbidden(bundle)}
+    return {**control(bundle), "forced_eos_token_id": None, "bad_words_ids": _forbidden(bundle)}
 
 
-def _settings(bundle: TextBundle) -> dict[str, Any]:
-    """Return the content of `config.json`."""
+def settings(bundle: TextBundle) -> dict[str, Any]:
+    """Return the content of `config.json`.
+
+    Args:
+        bundle: The bundle.
+    """
     config = bundle.config.model
     assert isinstance(config, TransformerConfig)
     sizes = [sum(row is not None for row in foreign_ids(each)) for each in _sides(bundle)]
@@ -217,17 +230,22 @@ def _settings(bundle: TextBundle) -> dict[str, Any]:
         "tie_word_embeddings": config.tie != "none",
         "is_encoder_decoder": True,
         "torch_dtype": "float32",
-        **_control(bundle),
+        **control(bundle),
         "forced_eos_token_id": None,
     }
 
 
-def _card(bundle: TextBundle) -> str:
-    """Return the model card: languages, licence and task under the keys that the hub indexes."""
+def card(bundle: TextBundle, library: str = "transformers") -> str:
+    """Return the model card: languages, licence and task under the keys that the hub indexes.
+
+    Args:
+        bundle: The bundle.
+        library: The library that loads the model.
+    """
     config, words = bundle.config, Translator.words(bundle.config)
     origin = f" It was fine-tuned or imported from {config.origin}." if config.origin else ""
     return (
-        f"{front_matter('', words, licence=config.license, library='transformers')}\n\n"
+        f"{front_matter('', words, licence=config.license, library=library)}\n\n"
         f"A model that {words.does}, exported with crosshead {__version__}.{origin}\n"
     )
 
@@ -235,9 +253,9 @@ def _card(bundle: TextBundle) -> str:
 def _tokenizer_files(bundle: TextBundle) -> dict[str, bytes]:
     """Return the files of `MarianTokenizer`, by name."""
     config, (source, target) = bundle.config, _sides(bundle)
-    vocabularies = [_vocabulary(each) for each in (source, target)]
+    vocabularies = [vocabulary(each) for each in (source, target)]
     separate = vocabularies[0] != vocabularies[1]
-    settings = {
+    values = {
         "tokenizer_class": "MarianTokenizer",
         "source_lang": config.source_language,
         "target_lang": config.target_language,
@@ -245,17 +263,21 @@ def _tokenizer_files(bundle: TextBundle) -> dict[str, bytes]:
         "model_max_length": config.longest_source + 1,
         "clean_up_tokenization_spaces": False,
     }
-    files = {"vocab.json": _json(vocabularies[0]), "tokenizer_config.json": _json(settings)}
+    files = {"vocab.json": json_bytes(vocabularies[0]), "tokenizer_config.json": json_bytes(values)}
     if separate:
-        files["target_vocab.json"] = _json(vocabularies[1])
+        files["target_vocab.json"] = json_bytes(vocabularies[1])
     for name, tokenizer in (("source.spm", source), ("target.spm", target)):
         assert isinstance(tokenizer, ImportedTokenizer | SubwordTokenizer)
         files[name] = tokenizer.model
     return files
 
 
-def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
-    """Return the exported id of each piece, in the order of the ids."""
+def vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
+    """Return the exported id of each piece, in the order of the ids.
+
+    Args:
+        tokenizer: The tokenizer.
+    """
     rows = foreign_ids(tokenizer)
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     known = sorted((row, piece) for row, piece in zip(rows, pieces, strict=True) if row is not None)
@@ -265,7 +287,7 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
 def _weights(model: Transformer, rows: Sequence[Sequence[int | None]]) -> dict[str, Tensor]:
     """Return the weights by Hugging Face's names."""
     config = model.config
-    found = to_family(config, dict(_rewritten(model)), rows)
+    found = to_family(config, dict(rewritten(model)), rows)
     if config.positions != "sinusoidal":
         return found
     width = torch.arange(config.d_model)
@@ -273,8 +295,15 @@ def _weights(model: Transformer, rows: Sequence[Sequence[int | None]]) -> dict[s
     return {name: _reordered(name, each, halves) for name, each in found.items()}
 
 
-def _rewritten(model: Transformer) -> Iterator[tuple[str, Tensor]]:
-    """Yield the parameters with as many keys as queries, for products scaled by 1/sqrt(d_key)."""
+def rewritten(model: Transformer) -> Iterator[tuple[str, Tensor]]:
+    """Yield the parameters with as many keys as queries, for products scaled by 1/sqrt(d_key).
+
+    Args:
+        model: The model.
+
+    Yields:
+        The name and the values of each parameter.
+    """
     config = model.config
     kv_heads = config.kv_heads or config.heads
     for name, each in all_parameters(model).items():

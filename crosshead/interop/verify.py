@@ -219,15 +219,24 @@ def own_log_probs(bundle: TextBundle, examples: Sequence[Example]) -> list[list[
         examples: Source and target of each pair, as token ids.
     """
     model = decodable(bundle.model)
-    rows = plan_in_order(example_lengths(examples), 4096)
-    found: dict[int, list[float]] = {}
     with torch.inference_mode():
-        for batch in rows:
-            numbers = batch.tolist()
-            for row, values in zip(
-                numbers, _of_batch(model, bundle, examples, numbers), strict=True
-            ):
-                found[row] = values[: len(examples[row][1]) + 1]
+        return in_batches(examples, lambda rows: _of_batch(model, bundle, examples, rows))
+
+
+def in_batches(
+    examples: Sequence[Example], scored: Callable[[list[int]], list[list[float]]]
+) -> list[list[float]]:
+    """Return the log-probabilities of the tokens of each target and of its end.
+
+    Args:
+        examples: Source and target of each pair, as token ids.
+        scored: Returns the log-probabilities of some pairs, padding included, by their numbers.
+    """
+    found: dict[int, list[float]] = {}
+    for batch in plan_in_order(example_lengths(examples), 4096):
+        rows = batch.tolist()
+        for row, values in zip(rows, scored(rows), strict=True):
+            found[row] = values[: len(examples[row][1]) + 1]
     return [found[row] for row in range(len(examples))]
 
 

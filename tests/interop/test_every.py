@@ -35,10 +35,11 @@ def test_a_combination_that_a_format_cannot_express_leaves_that_format_out(
         every, "formats_for", lambda bundle: [n for n in formats_for(bundle) if n != "argos"]
     )
     bundle = small_bundle({"norm": "pre", "tie": "two-way"})
-    [done] = export_all(bundle, tmp_path / "all", verify=False)
-    assert done.form == "ctranslate2"
+    done = export_all(bundle, tmp_path / "all", verify=False)
+    assert [each.form for each in done] == ["ctranslate2", "onnx"]
     said = (tmp_path / "all" / "README.md").read_text()
     assert "- huggingface: model.norm = pre with model.tie other than three-way (" in said
+    assert "```js\n" in said and 'pipeline("translation", "onnx")' in said
 
 
 def test_an_error_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from crosshead.interop.formats import (
     notes_table,
     options_table,
 )
+from crosshead.interop.onnx import ONNX
 from crosshead.interop.options import OPTIONS
 from tests.interop.small_bundles import small_bundle
 
@@ -49,6 +50,7 @@ def test_the_tables_have_a_row_for_each_option_and_each_note() -> None:
         ("options", options_table()),
         ("notes", notes_table()),
         ("ctranslate2", f"```python\n{CTRANSLATE2.usage.format(path='en-de-ct2')}```\n"),
+        ("onnx", f"```js\n{ONNX.usage.format(path='en-de-onnx')}```\n"),
     ],
 )
 def test_the_page_shows_what_the_code_says(name: str, text: str) -> None:

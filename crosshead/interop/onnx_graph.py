@@ -1,0 +1,337 @@
+"""The encoder and the decoder of a Transformer as ONNX graphs.
+
+The weights come under the names of Hugging Face's BART family (`crosshead.interop.bart`). There is
+one graph for every step of the decoder, without subgraphs: it cuts the past to length zero where
+`use_cache_branch` is false, and projects the encoder's output only if no keys of it are given.
+
+Axes: `B` batch, `H` heads, `S` source positions, `T` given target positions, `P` cached target
+positions, `D` width, `E` width of a head, `V` vocabulary.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from crosshead.interop.bart import LOGITS_BIAS, embedding_names
+from crosshead.interop.ctranslate2_layers import numbers
+from crosshead.interop.onnx_nodes import Nodes
+from crosshead.models.transformer import TransformerConfig
+
+OPSET = 17
+"""The version of ONNX's operators: the first with layer normalisation."""
+
+_MASKED = 1e9
+"""The number that is subtracted from the scores of masked positions."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The numbers of a model.
+
+    Attributes:
+        config: Its shape.
+        family: Its weights by the names of the family.
+        positions: The tables of added positions of source and target, "N D"; None without.
+    """
+
+    config: TransformerConfig
+    family: Mapping[str, Tensor]
+    positions: tuple[np.ndarray | None, np.ndarray | None]
+
+
+def encoder_graph(weights: Weights) -> bytes:
+    """Return the encoder: token ids and padding mask to hidden states, "B S D".
+
+    Args:
+        weights: The numbers of the model.
+    """
+    graph = _Graph(weights)
+    shape = ["batch_size", "encoder_sequence_length"]
+    padding = graph.padding_bias("attention_mask")
+    length = graph.size("input_ids", 1)
+    name, _, _ = embedding_names(weights.config)
+    x = graph.embedded(name, "input_ids", weights.positions[0], graph.whole("zero", [0]), length)
+    for layer in range(weights.config.encoder_layers):
+        prefix = f"model.encoder.layers.{layer}"
+
+        def attention(x: str, prefix: str = f"{prefix}.self_attn") -> str:
+            query, key, value = (
+                graph.heads(graph.linear(x, f"{prefix}.{each}_proj")) for each in "qkv"
+            )
+            return graph.attended(query, key, value, padding, prefix)
+
+        x = graph.sublayer(x, f"{prefix}.self_attn_layer_norm", attention)
+        x = graph.feedforward(x, prefix)
+    x = graph.final_norm(x, "encoder")
+    graph.add("Identity", [x], "last_hidden_state")
+    whole, real = graph.types.INT64, graph.types.FLOAT
+    return graph.serialized(
+        "encoder",
+        {"input_ids": (whole, shape), "attention_mask": (whole, shape)},
+        {"last_hidden_state": (real, [*shape, weights.config.d_model])},
+    )
+
+
+def decoder_graph(weights: Weights) -> bytes:
+    """Return the decoder: given target tokens, encoder output and past to logits, "B T V".
+
+    Its inputs and outputs have the names that optimum and transformers.js give the merged decoder.
+
+    Args:
+        weights: The numbers of the model.
+    """
+    graph, config = _Graph(weights), weights.config
+    _, name, output = embedding_names(config)
+    past = _Past(graph)
+    length = graph.size("input_ids", 1)
+    end = graph.add("Add", [past.length, length])
+    x = graph.embedded(name, "input_ids", weights.positions[1], past.length, end)
+    causal = graph.causal_bias(past.length, length, end)
+    padding = graph.padding_bias("encoder_attention_mask")
+    for layer in range(config.decoder_layers):
+        prefix = f"model.decoder.layers.{layer}"
+
+        def self_attention(x: str, layer: int = layer, prefix: str = f"{prefix}.self_attn") -> str:
+            key, value = past.extended(layer, "decoder", x, prefix)
+            query = graph.heads(graph.linear(x, f"{prefix}.q_proj"))
+            return graph.attended(query, key, value, causal, prefix)
+
+        def cross_attention(
+            x: str, layer: int = layer, prefix: str = f"{prefix}.encoder_attn"
+        ) -> str:
+            key, value = past.extended(layer, "encoder", past.new_source, prefix)
+            query = graph.heads(graph.linear(x, f"{prefix}.q_proj"))
+            return graph.attended(query, key, value, padding, prefix)
+
+        x = graph.sublayer(x, f"{prefix}.self_attn_layer_norm", self_attention)
+        x = graph.sublayer(x, f"{prefix}.encoder_attn_layer_norm", cross_attention)
+        x = graph.feedforward(x, prefix)
+    vocabulary = graph.logits(graph.final_norm(x, "decoder"), output, length)
+    whole, real = graph.types.INT64, graph.types.FLOAT
+    states = ["batch_size", "encoder_sequence_length"]
+    tokens = ["batch_size", "decoder_sequence_length"]
+    return graph.serialized(
+        "decoder",
+        {
+            "encoder_attention_mask": (whole, states),
+            "input_ids": (whole, tokens),
+            "encoder_hidden_states": (real, [*states, config.d_model]),
+            **past.values("past_key_values", "past_{}_sequence_length"),
+            "use_cache_branch": (graph.types.BOOL, [1]),
+        },
+        {
+            "logits": (real, [*tokens, vocabulary]),
+            **past.values("present", "present_{}_sequence_length"),
+        },
+    )
+
+
+class _Graph(Nodes):
+    """A graph with the parts that encoder and decoder share.
+
+    Args:
+        weights: The numbers of the model.
+    """
+
+    def __init__(self, weights: Weights) -> None:
+        super().__init__(OPSET)
+        self.config, self._family = weights.config, weights.family
+
+    def weight(self, name: str, *, transposed: bool = False) -> str:
+        """Return a weight of the family as a constant."""
+        data = numbers(self._family[name])
+        return self.tensor(f"{name}.T" if transposed else name, data.T if transposed else data)
+
+    def size(self, x: str, axis: int) -> str:
+        """Return the size of an axis, as a tensor of one whole number."""
+        return self.add("Shape", [x], start=axis, end=axis + 1)
+
+    def embedded(
+        self, name: str, ids: str, positions: np.ndarray | None, start: str, end: str
+    ) -> str:
+        """Return the vectors of tokens at the positions from `start` to before `end`, "B T D"."""
+        scale = self.number("embedding_scale", math.sqrt(self.config.d_model))
+        x = self.add("Mul", [self.add("Gather", [self.weight(name), ids]), scale])
+        if positions is None:
+            return x
+        table = self.tensor("positions", positions)
+        rows = self.add("Slice", [table, start, end, self.whole("first_axis", [0])])
+        return self.add("Add", [x, rows])
+
+    def linear(self, x: str, name: str) -> str:
+        """Return x W^T + b."""
+        product = self.add("MatMul", [x, self.weight(f"{name}.weight", transposed=True)])
+        return self.add("Add", [product, self.weight(f"{name}.bias")])
+
+    def norm(self, x: str, name: str) -> str:
+        """Return the layer normalisation of x."""
+        inputs = [x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias")]
+        return self.add("LayerNormalization", inputs, axis=-1, epsilon=self.config.norm_eps)
+
+    def final_norm(self, x: str, side: str) -> str:
+        """Return x after the norm that ends a stack, which only pre-norm models have."""
+        return self.norm(x, f"model.{side}.layer_norm") if self.config.norm == "pre" else x
+
+    def sublayer(self, x: str, norm: str, part: Callable[[str], str]) -> str:
+        """Return x after a residual connection around a part, with the norm before or after it."""
+        if self.config.norm == "pre":
+            return self.add("Add", [x, part(self.norm(x, norm))])
+        return self.norm(self.add("Add", [x, part(x)]), norm)
+
+    def feedforward(self, x: str, prefix: str) -> str:
+        """Return x after the feed-forward sublayer."""
+
+        def part(x: str) -> str:
+            return self.linear(self._activated(self.linear(x, f"{prefix}.fc1")), f"{prefix}.fc2")
+
+        return self.sublayer(x, f"{prefix}.final_layer_norm", part)
+
+    def heads(self, x: str) -> str:
+        """Return "B T D" as "B H T E"."""
+        heads = self.config.heads
+        shape = self.whole("split", [0, 0, heads, self.config.d_model // heads])
+        return self.add("Transpose", [self.add("Reshape", [x, shape])], perm=[0, 2, 1, 3])
+
+    def attended(self, query: str, key: str, value: str, bias: str, prefix: str) -> str:
+        """Return the output of an attention, "B T D".
+
+        Args:
+            query: Queries, "B H T E".
+            key: Keys, "B H K E".
+            value: Values, "B H K E".
+            bias: The bias of the scores, which broadcasts to "B H T K".
+            prefix: The name of the module of the family.
+        """
+        width = self.config.d_model // self.config.heads
+        scale = self.number("attention_scale", width**-0.5)
+        scaled = self.add("Mul", [query, scale])
+        scores = self.add("MatMul", [scaled, self.add("Transpose", [key], perm=[0, 1, 3, 2])])
+        weights = self.add("Softmax", [self.add("Add", [scores, bias])], axis=-1)
+        both = self.add("Transpose", [self.add("MatMul", [weights, value])], perm=[0, 2, 1, 3])
+        joined = self.add("Reshape", [both, self.whole("join", [0, 0, self.config.d_model])])
+        return self.linear(joined, f"{prefix}.out_proj")
+
+    def padding_bias(self, mask: str) -> str:
+        """Return the bias of a padding mask, "B 1 1 S", in which 1 means may attend."""
+        real = self.add("Cast", [mask], to=self.types.FLOAT)
+        axes = self.whole("heads_and_queries", [1, 2])
+        return self._bias(self.add("Unsqueeze", [real, axes]))
+
+    def causal_bias(self, past: str, length: str, end: str) -> str:
+        """Return the bias by which a position sees itself and earlier ones, "T K"."""
+        scalars = [self.add("Squeeze", [each]) for each in (past, end)]
+        zero, one = (self._scalar(each) for each in (0, 1))
+        keys = self.add("Range", [zero, scalars[1], one])
+        queries = self.add("Range", [*scalars, one])
+        column = self.add("Unsqueeze", [queries, self.whole("second_axis", [1])])
+        allowed = self.add("LessOrEqual", [keys, column])
+        return self._bias(self.add("Cast", [allowed], to=self.types.FLOAT))
+
+    def logits(self, x: str, name: str, length: str) -> int:
+        """Add the output `logits`, "B T V", and return V."""
+        size = len(self._family[name])
+        rows = self.add("Reshape", [x, self.whole("rows", [-1, self.config.d_model])])
+        bias = self.tensor(LOGITS_BIAS, numbers(self._family[LOGITS_BIAS][0]))
+        # The matrix is not transposed on disk, so that it is the target embedding if both are tied.
+        flat = self.add("Gemm", [rows, self.weight(name), bias], transB=1)
+        parts = [self.whole("all", [-1]), length, self.whole("vocabulary", [size])]
+        self.add("Reshape", [flat, self.add("Concat", parts, axis=0)], "logits")
+        return size
+
+    def _bias(self, allowed: str) -> str:
+        """Return 0 for 1, and a large negative number for 0."""
+        missing = self.add("Sub", [allowed, self.number("one", 1.0)])
+        return self.add("Mul", [missing, self.number("masked", _MASKED)])
+
+    def _scalar(self, value: int) -> str:
+        return self.add("Squeeze", [self.whole(f"scalar_{value}", [value])])
+
+    def _activated(self, x: str) -> str:
+        """Return the activation of x."""
+        kind = self.config.activation
+        if kind == "relu":
+            return self.add("Relu", [x])
+        if kind == "swish":
+            return self.add("Mul", [x, self.add("Sigmoid", [x])])
+        if kind == "gelu":
+            inner = self.add("Erf", [self.add("Mul", [x, self.number("sqrt_half", 0.5**0.5)])])
+        else:
+            assert kind == "gelu-tanh"
+            cube = self.add("Mul", [x, self.add("Mul", [x, x])])
+            part = self.add("Mul", [cube, self.number("cubic", 0.044715)])
+            scale = self.number("tanh_scale", math.sqrt(2 / math.pi))
+            inner = self.add("Tanh", [self.add("Mul", [self.add("Add", [x, part]), scale])])
+        one = self.add("Add", [inner, self.number("one", 1.0)])
+        return self.add("Mul", [x, self.add("Mul", [one, self.number("half", 0.5)])])
+
+
+class _Past:
+    """The keys and values of earlier calls of the decoder: inputs, and outputs for the next call.
+
+    Args:
+        graph: The graph of the decoder.
+    """
+
+    def __init__(self, graph: _Graph) -> None:
+        self._graph = graph
+        use = graph.add("Cast", ["use_cache_branch"], to=graph.types.INT64)
+        self._kept = graph.add("Mul", [use, graph.whole("most", [sys.maxsize])])
+        self._time = graph.whole("time", [2])
+        self._zero = graph.whole("zero", [0])
+        self._cut: dict[str, str] = {}
+        self.length = graph.size(self._past(0, "decoder", "key"), 2)
+        """The number of cached target positions, P."""
+        known = graph.size(self._past(0, "encoder", "key"), 2)
+        missing = graph.add("Sub", [graph.size("encoder_hidden_states", 1), known])
+        self.new_source = graph.add(
+            "Slice",
+            ["encoder_hidden_states", self._zero, missing, graph.whole("second_axis", [1])],
+        )
+        """The part of the encoder's output that has no keys yet: all of it, or nothing."""
+
+    def extended(self, layer: int, side: str, x: str, prefix: str) -> list[str]:
+        """Return keys and values of the past with those of x, which are also outputs, "B H K E"."""
+        graph = self._graph
+        return [
+            graph.add(
+                "Concat",
+                [
+                    self._past(layer, side, name),
+                    graph.heads(graph.linear(x, f"{prefix}.{name[0]}_proj")),
+                ],
+                f"present.{layer}.{side}.{name}",
+                axis=2,
+            )
+            for name in ("key", "value")
+        ]
+
+    def values(self, name: str, length: str) -> dict[str, tuple[int, list[int | str]]]:
+        """Return type and shape of all keys and values.
+
+        Args:
+            name: The beginning of their names.
+            length: The name of the axis of positions, with a place for the side.
+        """
+        config = self._graph.config
+        width = config.d_model // config.heads
+        return {
+            f"{name}.{layer}.{side}.{each}": (
+                self._graph.types.FLOAT,
+                ["batch_size", config.heads, length.format(side), width],
+            )
+            for layer in range(config.decoder_layers)
+            for side in ("decoder", "encoder")
+            for each in ("key", "value")
+        }
+
+    def _past(self, layer: int, side: str, name: str) -> str:
+        """Return keys or values of earlier calls, without positions if the cache is not used."""
+        given = f"past_key_values.{layer}.{side}.{name}"
+        if given not in self._cut:
+            inputs = [given, self._zero, self._kept, self._time]
+            self._cut[given] = self._graph.add("Slice", inputs)
+        return self._cut[given]

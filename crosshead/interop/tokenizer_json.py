@@ -1,0 +1,216 @@
+"""A SentencePiece tokenizer of crosshead as `tokenizer.json`, the format of Hugging Face.
+
+The library `tokenizers` and transformers.js read this file. The escapes of reserved characters, the
+space before a line and the spelling in bytes become normalisers and decoders, so that the ids are
+the same for ordinary and for odd text. Three things differ:
+
+- The name of a control piece in a text, such as `</s>`, becomes that control piece.
+- In unigram models, transformers.js knows no bytes: a character without a piece becomes unknown.
+- `tokenizers` shows bytes that are no text as one U+FFFD each.
+"""
+
+import base64
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sentencepiece
+
+from crosshead.data.text.imported import ImportedTokenizer
+from crosshead.data.text.pieces import CONTROL
+from crosshead.data.text.subwords import ESCAPE, RESERVED, SPACE, SubwordTokenizer
+from crosshead.errors import ConfigError
+from crosshead.interop.huggingface import foreign_ids, vocabulary
+from crosshead.vocabulary import EOS, UNK
+
+_BYTE_NAME = "<(?=0x[0-9A-F]{2}>)"
+"""A pattern of the beginning of a byte's name. `tokenizers` would read the name in a text as the
+byte, so the text is split there."""
+
+_MOST_SPACES = 1000
+"""The most spaces that are left out at each end of a translation of an imported model."""
+
+
+def tokenizer_json(tokenizer: SubwordTokenizer | ImportedTokenizer) -> dict[str, Any]:
+    """Return the content of `tokenizer.json`.
+
+    Args:
+        tokenizer: The tokenizer.
+
+    Raises:
+        ConfigError: If the vocabulary of an imported tokenizer lacks pieces of its SentencePiece
+            model.
+    """
+    pieces = vocabulary(tokenizer)
+    names = {index: piece for piece, index in pieces.items()}
+    rows = foreign_ids(tokenizer)
+    control = [row for row in rows[: len(CONTROL)] if row is not None]
+    end = rows[EOS]
+    assert end is not None
+    is_own = isinstance(tokenizer, SubwordTokenizer)
+    tags = [] if is_own else [pieces[each] for each in tokenizer.special]
+    model = _model(tokenizer, pieces)
+    splitters = []
+    if is_own and tokenizer.special:
+        splitters.append(_splitter(_any_of(tokenizer.special), "Isolated"))
+    if model["type"] == "Unigram" and model["byte_fallback"]:
+        splitters.append(_splitter(_BYTE_NAME, "MergedWithPrevious"))
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            _added(index, names[index], special=index in control)
+            for index in sorted([*control, *tags])
+        ],
+        "normalizer": {"type": "Sequence", "normalizers": _normalizers(tokenizer)},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": splitters} if splitters else None,
+        "model": model,
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [{"Sequence": {"id": "A", "type_id": 0}}, _special(names[end])],
+            "pair": [
+                {"Sequence": {"id": "A", "type_id": 0}},
+                {"Sequence": {"id": "B", "type_id": 0}},
+                _special(names[end]),
+            ],
+            "special_tokens": {
+                names[end]: {"id": names[end], "ids": [end], "tokens": [names[end]]}
+            },
+        },
+        "decoder": {"type": "Sequence", "decoders": _decoders(is_own)},
+    }
+
+
+def _added(index: int, piece: str, *, special: bool) -> dict[str, Any]:
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    return {"id": index, "content": piece, **flags, "special": special}
+
+
+def _special(piece: str) -> dict[str, Any]:
+    return {"SpecialToken": {"id": piece, "type_id": 0}}
+
+
+def _replace(old: str, new: str, kind: str = "String") -> dict[str, Any]:
+    return {"type": "Replace", "pattern": {kind: old}, "content": new}
+
+
+def _normalizers(tokenizer: SubwordTokenizer | ImportedTokenizer) -> list[dict[str, Any]]:
+    """Return the changes of a text before it is split: escapes, or those of SentencePiece."""
+    before: list[dict[str, Any]]
+    if isinstance(tokenizer, SubwordTokenizer):
+        # The escape itself is the first reserved character, so no escape is escaped again.
+        before = [_replace(each, f"{ESCAPE}{n}") for n, each in enumerate(RESERVED)]
+        prepended = True
+    else:
+        rules = _proto(tokenizer.model).normalizer_spec
+        prepended = rules.add_dummy_prefix
+        before = []
+        if rules.precompiled_charsmap:
+            charsmap = base64.b64encode(rules.precompiled_charsmap).decode()
+            before.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
+        if rules.remove_extra_whitespaces:
+            before.append({"type": "Strip", "strip_left": True, "strip_right": True})
+            before.append(_replace(" {2,}", " ", "Regex"))
+    space = [{"type": "Prepend", "prepend": SPACE}] if prepended else []
+    return [*before, *space, _replace(" ", SPACE)]
+
+
+def _decoders(is_own: bool) -> list[dict[str, Any]]:
+    """Return the steps from pieces to a text."""
+    outer = (1, 0) if is_own else (_MOST_SPACES, _MOST_SPACES)
+    # The escape itself comes last, so that no escaped text is restored twice.
+    escapes = [_replace(f"{ESCAPE}{n}", each) for n, each in enumerate(RESERVED)][::-1]
+    return [
+        _replace(SPACE, " "),
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": outer[0], "stop": outer[1]},
+        *(escapes if is_own else []),
+    ]
+
+
+def _splitter(pattern: str, behaviour: str) -> dict[str, Any]:
+    return {
+        "type": "Split",
+        "pattern": {"Regex": pattern},
+        "behavior": behaviour,
+        "invert": False,
+    }
+
+
+def _any_of(special: Sequence[str]) -> str:
+    """Return a pattern of special pieces, the longest first."""
+    longest_first = sorted(special, key=len, reverse=True)
+    # `re.escape` also escapes characters such as `-`, which JavaScript refuses.
+    return "|".join(re.sub(r"[\\^$.|?*+()\[\]{}/]", r"\\\g<0>", each) for each in longest_first)
+
+
+def _model(
+    tokenizer: SubwordTokenizer | ImportedTokenizer, pieces: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the pieces with their scores, or with the merges that build them."""
+    processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    scores: dict[str, float] = {}
+    byte_names = set()
+    for index in range(processor.vocab_size()):
+        piece = processor.id_to_piece(index)
+        if processor.is_byte(index):
+            byte_names.add(piece)
+        elif not processor.is_control(index) and not processor.is_unknown(index):
+            scores[piece] = processor.get_score(index)
+    learned = {piece: score for piece, score in scores.items() if piece not in tokenizer.special}
+    if missing := (learned.keys() | byte_names) - pieces.keys():
+        raise ConfigError(
+            f"onnx cannot express the tokenizer: its vocabulary lacks {len(missing):,} pieces of "
+            f"its SentencePiece model, such as {min(missing)!r}; export to ctranslate2"
+        )
+    unknown = foreign_ids(tokenizer)[UNK]
+    names = list(pieces)
+    if _is_bpe(tokenizer):
+        return {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None if unknown is None else names[unknown],
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": not byte_names,
+            "byte_fallback": bool(byte_names),
+            # A special piece, which the pre-tokenizer has split off, is built by no merges.
+            "ignore_merges": bool(tokenizer.special),
+            "vocab": dict(pieces),
+            "merges": _merges(learned),
+        }
+    return {
+        "type": "Unigram",
+        "unk_id": unknown,
+        "byte_fallback": bool(byte_names),
+        # The names of control pieces, of special ones and of bytes are never in a split text.
+        "vocab": [[piece, learned.get(piece, 0.0)] for piece in names],
+    }
+
+
+def _is_bpe(tokenizer: SubwordTokenizer | ImportedTokenizer) -> bool:
+    if isinstance(tokenizer, SubwordTokenizer):
+        return tokenizer.kind == "bpe"
+    trainer = _proto(tokenizer.model).trainer_spec
+    return bool(trainer.model_type == trainer.BPE)
+
+
+def _merges(scores: Mapping[str, float]) -> list[list[str]]:
+    """Return the merges of a BPE model: each way to build a piece from two, best pieces first.
+
+    SentencePiece merges two neighbours if their text is a piece, whatever the pieces are.
+    """
+    found = []
+    for piece in sorted(scores, key=lambda each: -scores[each]):
+        halves = [(piece[:cut], piece[cut:]) for cut in range(1, len(piece))]
+        found += [list(each) for each in halves if scores.keys() >= set(each)]
+    return found
+
+
+def _proto(model: bytes) -> Any:
+    """Return a SentencePiece model as a message of its own format."""
+    messages: Any = importlib.import_module("sentencepiece.sentencepiece_model_pb2")
+    return messages.ModelProto.FromString(model)

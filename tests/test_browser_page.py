@@ -1,0 +1,149 @@
+"""A real browser translates with the page of the documentation, an export and no other server.
+
+transformers.js comes from npm, or from the folder that the variable TRANSFORMERS_JS names: the
+folder `dist` of the package @huggingface/transformers.
+"""
+
+import functools
+import http.server
+import json
+import os
+import queue
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crosshead.interop.base import ForeignSearch
+from crosshead.interop.onnx import ONNX, LoadedGraphs
+from tests.interop.small_bundles import TEXT, small_bundle
+
+PAGE = Path(__file__).parent.parent / "docs" / "examples" / "translate.html"
+PACKAGE = "@huggingface/transformers@3.8.1"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SECONDS = 240
+
+DRIVER = """<!doctype html><iframe src="translate.html"></iframe><script>
+const wait = async (ready) => {
+  while (!ready()) await new Promise((done) => setTimeout(done, 100));
+};
+const frame = document.querySelector("iframe");
+frame.addEventListener("load", async () => {
+  const find = (name) => frame.contentDocument.querySelector(name);
+  await wait(() => find("[role=status]").textContent !== "The model is being loaded.");
+  if (!find("button").disabled) {
+    find("textarea").value = LINES;
+    find("button").click();
+    await wait(() => !find("button").disabled);
+  }
+  const said = [find("[role=status]").textContent, find("output").textContent];
+  await fetch("/said", { method: "POST", body: JSON.stringify(said) });
+});
+</script>"""
+"""The page that loads the real one in a frame, types into it, presses its button and reports."""
+
+
+def browser() -> str:
+    for name in BROWSERS:
+        if found := shutil.which(name):
+            return found
+    pytest.skip(f"needs a browser: one of {', '.join(BROWSERS)}")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder `dist` of transformers.js."""
+    browser()  # nothing is fetched without a browser
+    if given := os.environ.get("TRANSFORMERS_JS"):
+        return Path(given)
+    if not shutil.which("npm"):
+        pytest.skip("needs npm, or the folder of transformers.js in TRANSFORMERS_JS")
+    folder = tmp_path_factory.mktemp("npm")
+    command = ["npm", "install", PACKAGE, "--ignore-scripts", "--no-audit", "--no-fund"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"npm cannot install {PACKAGE}: {done.stderr.strip()[-200:]}")
+    return folder / "node_modules" / "@huggingface" / "transformers" / "dist"
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder, and keeps what the driver reports."""
+
+    said: "queue.Queue[list[str]]"
+
+    def do_POST(self) -> None:
+        self.said.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Path, str, "queue.Queue[list[str]]"]]:
+    """A folder, the address where it is served, and what the driver reports."""
+    folder, said = tmp_path / "site", queue.Queue[list[str]]()
+    folder.mkdir()
+    handler = type("Here", (Handler,), {"said": said})
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(handler, directory=str(folder))
+    )
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield folder, f"http://127.0.0.1:{server.server_port}/", said
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def drive(served: tuple[Path, str, "queue.Queue[list[str]]"], home: Path, lines: str) -> list[str]:
+    """What the page says and shows after the lines were typed in, without any other network."""
+    folder, address, said = served
+    shutil.copy(PAGE, folder)
+    (folder / "driver.html").write_text(DRIVER.replace("LINES", json.dumps(lines)))
+    process = subprocess.Popen(
+        [
+            browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            "--no-first-run", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+            f"--user-data-dir={home}", "--remote-debugging-port=0", f"{address}driver.html",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        return said.get(timeout=SECONDS)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.slow
+def test_a_browser_translates_offline(
+    served: tuple[Path, str, "queue.Queue[list[str]]"], library: Path, tmp_path: Path
+) -> None:
+    folder, _, _ = served
+    (folder / "transformers").symlink_to(library)
+    bundle = small_bundle()
+    model = folder / "model"
+    model.mkdir()
+    ONNX.write(bundle, "float32", model)
+    search = ForeignSearch(1, 0.0, 41)
+    ONNX.write_search(bundle, search, model)
+    lines = list(dict.fromkeys(TEXT["source"]))
+    expected = LoadedGraphs(bundle, model).translate(lines, search)
+    assert any(expected)
+    status, shown = drive(served, tmp_path / "home", "\n".join(lines))
+    assert status == "The model is ready. No text leaves this computer."
+    assert shown.split("\n") == expected
+
+
+@pytest.mark.slow
+def test_a_missing_library_is_said(
+    served: tuple[Path, str, "queue.Queue[list[str]]"], tmp_path: Path
+) -> None:
+    status, shown = drive(served, tmp_path / "home", "a dog")
+    assert status.startswith("The model cannot be loaded: ") and not shown
