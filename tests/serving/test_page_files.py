@@ -167,6 +167,7 @@ def test_a_request_is_aborted_by_the_next_one(page: "Page", client: Client) -> N
     until(page, lambda: client.scheduler.running + client.scheduler.waiting == 0)
 
 
+@pytest.mark.slow
 def test_detection_a_third_language_and_swap(page: "Page") -> None:
     assert page.input_value("#source") == "auto"
     page.select_option("#target", "fr")
@@ -220,6 +221,7 @@ def test_a_click_on_a_sentence_offers_others(page: "Page", client: Client) -> No
     assert page.locator("#translation").inner_text().endswith(other)
 
 
+@pytest.mark.slow
 def test_it_works_without_a_mouse(page: "Page") -> None:
     reached = []
     for _ in range(9):
@@ -248,6 +250,7 @@ def test_it_works_without_a_mouse(page: "Page") -> None:
     assert page.evaluate("document.activeElement.textContent") == chosen
 
 
+@pytest.mark.slow
 def test_a_file_is_sent_and_comes_back(page: "Page", translator: Translator) -> None:
     page.select_option("#source", "en")
     file = {"name": "my notes.txt", "mimeType": "text/plain", "buffer": b"A dog runs.\n"}
@@ -392,6 +395,7 @@ def test_no_width_needs_sideways_scrolling(browser: "Browser", client: Client, w
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.slow
 def test_every_control_has_a_name(page: "Page") -> None:
     page.fill("#text", "A dog runs.")
     translated(page)
