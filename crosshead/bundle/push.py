@@ -24,7 +24,7 @@ AGAIN = "run the command again, which sends only what is missing"
 
 
 @dataclass(frozen=True)
-class Upload:
+class BundleUpload:
     """The files that go to a repository.
 
     Attributes:
@@ -60,7 +60,7 @@ class Pushed:
     warnings: list[str]
 
 
-def plan_upload(directory: Path, name: HubName) -> Upload:
+def plan_upload(directory: Path, name: HubName) -> BundleUpload:
     """Check a bundle and return the files that go to a hub. Nothing is sent.
 
     Other files of a run stay at home: checkpoints, the log, lines that were left out.
@@ -80,10 +80,10 @@ def plan_upload(directory: Path, name: HubName) -> Upload:
         raise BundleError(f"{directory}: a file; expected the directory of a bundle: unzip it")
     files = bundle_files(directory)
     check_as_written(directory, "nothing was uploaded")
-    return Upload(directory, name, {file: stored_size(directory / file) for file in files})
+    return BundleUpload(directory, name, {file: stored_size(directory / file) for file in files})
 
 
-def push(upload: Upload, *, private: bool = False, bars: bool = False) -> Pushed:
+def push(upload: BundleUpload, *, private: bool = False, bars: bool = False) -> Pushed:
     """Upload the files of a bundle in one commit, and compare them with what the hub then holds.
 
     The repository and the branch are made if they do not exist. The files of an interrupted upload
@@ -129,7 +129,7 @@ def push(upload: Upload, *, private: bool = False, bars: bool = False) -> Pushed
     return Pushed(address, done.oid, done.oid != before.sha, warnings)
 
 
-def _compare(upload: Upload, commit: str) -> None:
+def _compare(upload: BundleUpload, commit: str) -> None:
     """Compare the checksums of the files on the hub with the files here.
 
     Raises:

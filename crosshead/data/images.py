@@ -44,7 +44,7 @@ CHANNELS = 3
 """Red, green and blue."""
 
 _BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
-"""What a damaged archive raises, by the way in which a file is packed."""
+"""The errors of a damaged archive; each way of packing a file has its own."""
 
 
 class ImageFolder:

@@ -41,7 +41,7 @@ class SeriesTransformerConfig(SeriesStackConfig):
     """Layers of the decoder."""
 
     forecast: Literal["autoregressive", "direct"] = "autoregressive"
-    """How the steps of the horizon follow: each from the one before it (`autoregressive`), or all
+    """The order of the forecasts: each step from the one before it (`autoregressive`), or all steps
     at once (`direct`). In the direct form every step of the decoder reads the last value of the
     context and its own calendar, and attends to all steps of the horizon (Zhou et al. 2021,
     Informer, section 3.3)."""

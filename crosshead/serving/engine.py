@@ -22,7 +22,7 @@ class Query(NamedTuple):
     wanted: int
 
 
-class Batch(Protocol):
+class DecodingBatch(Protocol):
     """Sentences that are decoded together."""
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class Engine(Protocol):
         """The number of hypotheses of the search."""
         ...
 
-    def batch(self) -> Batch:
+    def batch(self) -> DecodingBatch:
         """Return a batch without sentences."""
         ...
 

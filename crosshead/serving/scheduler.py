@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from crosshead.decoding.candidates import Hypothesis
-from crosshead.serving.engine import Batch, Engine, Query
+from crosshead.serving.engine import DecodingBatch, Engine, Query
 from crosshead.serving.fair_queue import FairQueue
 
 _logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class _Batch:
     """A running batch: the sentences in it by number, and those that join at its next step."""
 
     engine: Engine
-    running: Batch
+    running: DecodingBatch
     sentences: dict[int, Sentence] = field(default_factory=dict)
     joining: list[Sentence] = field(default_factory=list)
 

@@ -1,7 +1,7 @@
 """What every engine promises: results by number, whoever joins or leaves."""
 
 from crosshead.decoding.beams import Finished
-from crosshead.serving.engine import Batch, Engine, Query
+from crosshead.serving.engine import DecodingBatch, Engine, Query
 from tests.models.small_transformers import TINY, model_of, tokens
 from tests.serving.test_model_engine import engine_of
 
@@ -9,7 +9,7 @@ ENGINE: Engine = engine_of(model_of(TINY), beam=3)
 QUERIES = [Query(n, tokens(1 + n % 4, seed=n).tolist(), 3 + n % 5, 1 + n % 3) for n in range(12)]
 
 
-def rest_of(batch: Batch) -> Finished:
+def rest_of(batch: DecodingBatch) -> Finished:
     """The results of the sentences in a batch."""
     found: Finished = {}
     while len(batch):
