@@ -10,6 +10,7 @@ import pytest
 import shape_checker
 import torch
 
+from tests.blank_curve import blank_curve
 from tests.cores import on_all_cores, take_one
 from tests.hub_server import Hub, connect, running_hub
 
@@ -63,7 +64,7 @@ def _blank_pictures() -> Iterator[None]:
     `tests/training/test_curve.py` draws them, and so do programs that tests start.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("crosshead.training.curve.rendered", lambda figure: b"\x89PNG")
+        patch.setattr("crosshead.training.result.plot_curve", blank_curve)
         yield
 
 

@@ -110,9 +110,10 @@ def _follow(line: socket.socket) -> list[str]:
     os.environ.clear()
     os.environ.update(asked["environment"])
     if BLANK in os.environ:
-        import crosshead.training.curve
+        import crosshead.training.result
+        from tests.blank_curve import blank_curve
 
-        crosshead.training.curve.rendered = lambda figure: b"\x89PNG"
+        crosshead.training.result.plot_curve = blank_curve
     os.chdir(asked["folder"])
     os.sched_setaffinity(0, asked["cores"])
     return list(asked["arguments"])

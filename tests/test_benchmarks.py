@@ -81,6 +81,7 @@ def test_a_model_that_marian_cannot_be_is_refused() -> None:
         marian_of(random_model(norm="pre"), "sdpa")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["generate", "CTranslate2"])
 def test_the_peers_find_the_same_translations(library: str, tmp_path: Path) -> None:
     from ctranslate2_model import write_ctranslate2

@@ -176,6 +176,7 @@ def test_links_between_files_become_links_between_pages(
     assert docs_pages.relinked(link, page) == (expected or link)
 
 
+@pytest.mark.slow
 def test_every_module_of_a_documented_package_has_a_page_in_the_reference() -> None:
     pages = docs_pages.reference()
     for path in (ROOT / "crosshead" / "attention").glob("[!_]*.py"):

@@ -20,6 +20,7 @@ from crosshead.tasks.loading import load
 from crosshead.training.run import train
 from crosshead.training.settings import new_recipe
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
+from tests.parameters import mostly_slow
 
 SPECIALS = Specials(BOS, EOS, (PAD, BOS, UNK))
 GREEDY, BEAM = DecodeConfig(beam=1), DecodeConfig(beam=4)
@@ -135,7 +136,7 @@ def test_a_beam_of_one_is_greedy_search(translator: Translator, written: Batch) 
     torch.testing.assert_close(*scores)
 
 
-@pytest.mark.parametrize("decode", [GREEDY, BEAM], ids=["greedy", "beam of 4"])
+@pytest.mark.parametrize("decode", mostly_slow([GREEDY, BEAM], [BEAM]))
 def test_a_sentence_alone_is_a_sentence_among_64(
     translator: Translator, lines: list[str], decode: DecodeConfig
 ) -> None:
@@ -161,7 +162,7 @@ def test_the_order_of_lines_does_not_matter(
     assert found == [expected[n] for n in order]
 
 
-@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("beam", mostly_slow([1, 4], [4]))
 @torch.inference_mode()
 def test_a_sentence_alone_is_a_sentence_among_others_that_come_and_go(
     translator: Translator, lines: list[str], beam: int

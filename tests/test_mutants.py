@@ -54,6 +54,7 @@ def test_equal_changes_of_a_function_have_keys_of_their_own() -> None:
     assert "x.py::f: a < 1 -> (a <= 1) (2)" in keys
 
 
+@pytest.mark.slow
 def test_a_seed_draws_the_same_mutants_from_all_modules() -> None:
     sample = tool.draw(100, seed=1)
     assert [m.key for m in sample] == [m.key for m in tool.draw(100, seed=1)]

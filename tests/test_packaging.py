@@ -80,6 +80,7 @@ def test_the_wheel_works_outside_the_repository(environment: Path, tmp_path: Pat
     assert "Usage" in output_of(environment / "python", "-m", "crosshead", "--help", cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_every_module_of_the_wheel_can_be_imported(environment: Path, tmp_path: Path) -> None:
     """No package of an extra is imported at the top of a module, but for those of the server."""
     code = """

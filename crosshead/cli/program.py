@@ -2,6 +2,7 @@
 
 import atexit  # noqa: I001 - the verbs below are in the order of the help
 import contextlib
+import functools
 import os
 import signal
 import sys
@@ -43,13 +44,16 @@ def run_and_end() -> None:
     sys.exit(code)
 
 
+command = functools.cache(functools.partial(typer.main.get_command, app))
+"""Return the command of all verbs, built once: that takes longer than to run a short one."""
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run the command line on these arguments (none: show the help), and return the exit code."""
 
     def work() -> None:
-        command = typer.main.get_command(app)
-        with command.make_context("crosshead", list(arguments) or ["--help"]) as context:
-            command.invoke(context)
+        with command().make_context("crosshead", list(arguments) or ["--help"]) as context:
+            context.command.invoke(context)
 
     return guarded(work)
 

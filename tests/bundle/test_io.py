@@ -406,6 +406,7 @@ for config in found:
 """
 
 
+@pytest.mark.slow
 def test_a_model_without_memory_is_there_at_once() -> None:
     """PyTorch's compiler alone would take longer than all else that a command waits for."""
     command, root = [sys.executable, "-c", SHAPES], Path(__file__).parent.parent.parent

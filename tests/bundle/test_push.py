@@ -54,6 +54,7 @@ def test_nothing_new_is_no_commit(hub: Hub, run: Path) -> None:
     assert len(hub.received) == len({*hub.received}) == 2
 
 
+@pytest.mark.slow
 def test_an_interrupted_upload_sends_only_what_is_missing(hub: Hub, run: Path) -> None:
     hub.refuses_commits = True
     with pytest.raises(HubError, match=r"HTTP 500.*sends only what is missing"):

@@ -105,6 +105,7 @@ def test_what_is_left_out_of_a_test_set_is_said(
     assert "left out: 1 pair without an image" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_attention_is_drawn(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_model_is_pushed_and_used_by_its_name(
     assert "unchanged" in output_of(["info", "--verify", NAME], capfd)
 
 
+@pytest.mark.slow
 def test_every_command_that_takes_a_bundle_takes_a_name(
     shared: Hub, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +80,7 @@ def test_every_command_that_takes_a_bundle_takes_a_name(
     output_of(["distill", NAME, "--source", "a", "--out", "taught"], capfd)
 
 
+@pytest.mark.slow
 def test_a_tuned_model_names_the_model_it_began_with(
     shared: Hub, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,7 @@ def test_the_printed_command_trains_a_student(
     assert "languages: en to de" in said and "20 pairs to train on" in said
 
 
+@pytest.mark.slow
 def test_the_printed_command_trains_on_tagged_back_translations(
     tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,6 +86,7 @@ def test_wrong_input_is_one_line(tmp_path: Path, text: Path, refused: Refused) -
     assert f"{text}: is a file" in refused("distill", BUNDLE, "--source", text, "--out", text)
 
 
+@pytest.mark.slow
 def test_one_model_translates_in_both_directions(
     tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str], refused: Refused
 ) -> None:

@@ -146,6 +146,7 @@ def test_what_info_says(trained: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert "language, 1 layers" in said and "16 tokens" in said and "for both sides" not in said
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_to_the_same_weights(
     book: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

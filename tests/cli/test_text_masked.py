@@ -89,6 +89,7 @@ def test_evaluate_a_text(trained: Path, book: Path, capfd: pytest.CaptureFixture
     assert "hidden:0.15" in accuracy["signature"]
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_to_the_same_weights(
     book: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

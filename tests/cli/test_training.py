@@ -139,6 +139,7 @@ def test_pairs_of_named_fields_and_a_recipe_train_too(
     assert "seed = 4" in resolved and "max_updates = 5" in resolved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"),
     mostly_slow(
@@ -222,6 +223,7 @@ def test_the_precision_of_a_run_is_a_flag(
     assert "--precision: expected" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_fine_tuning_mixes_in_an_earlier_run_and_reports_both_domains(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], refused: Refused
 ) -> None:

@@ -139,6 +139,7 @@ def test_a_vocabulary_larger_than_the_text_allows(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_megabyte_in_a_line_is_too_long_for_training(
     tmp_path: Path, corpus: list[object]
 ) -> None:

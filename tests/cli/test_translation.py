@@ -163,6 +163,7 @@ def test_a_line_that_is_no_text_is_passed_through_with_a_warning(
     assert "warning: 1 line kept unchanged" in said and said.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_pipe_is_answered_while_it_is_open_and_ends_quietly() -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([*COMMAND, "translate", BUNDLE], env=environment(), **pipes) as process:
@@ -190,6 +191,7 @@ def test_a_closed_input_and_a_closed_output_are_mistakes(redirection: str, words
     assert done.stderr.count(b"\n") == 1
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_ends_it_quietly() -> None:
     script = 'yes one | head -n 3000 | "$@" | head -n 1; echo ${PIPESTATUS[2]}'
     done = subprocess.run(

@@ -108,6 +108,7 @@ def test_a_batch_moves_as_a_whole() -> None:
     assert batch.target_output.device.type == "meta"
 
 
+@pytest.mark.slow
 def test_padding_on_real_text_is_at_most_a_tenth(data: Path) -> None:
     sides = [read_lines(data / f"multi30k/raw/train.{language}") for language in ("en", "de")]
     tokenizer = WordTokenizer.train([*sides[0], *sides[1]], 8000, [])

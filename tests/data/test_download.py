@@ -151,6 +151,7 @@ def test_sizes_and_checksums_are_those_of_the_real_files(
         assert (len(content), sha256(content)) == (file.size, file.sha256)
 
 
+@pytest.mark.slow
 def test_dates_do_not_replace_other_files(tmp_path: Path) -> None:
     said: list[str] = []
     download("dates", tmp_path, said.append)

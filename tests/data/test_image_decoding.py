@@ -45,6 +45,7 @@ def test_processes_decode_the_same_images(tmp_path: Path, monkeypatch: pytest.Mo
         decode_images(found, 4, 2, check=stop)
 
 
+@pytest.mark.slow
 def test_processes_that_decode_images_do_not_import_torch() -> None:
     code = "import sys, crosshead.data.image_decoding; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -16,6 +16,7 @@ from crosshead.inspection import (
     draw_image_attention,
 )
 from crosshead.models.base import AttentionKind
+from tests.parameters import mostly_slow
 
 
 def weights(
@@ -45,7 +46,10 @@ def texts(tmp_path: Path, found: AttentionWeights, **chosen: int) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "magic"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF")]
+    ("name", "magic"),
+    mostly_slow(
+        [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF")], [("a.png", b"\x89PNG")]
+    ),
 )
 def test_a_picture_of_any_pieces_is_drawn(tmp_path: Path, name: str, magic: bytes) -> None:
     draw_attention(PICTURE, path=str(tmp_path / name))
@@ -69,7 +73,7 @@ def test_a_grid_has_a_map_of_every_head_and_the_pieces_at_its_edges(tmp_path: Pa
     assert any("target" in text for text in said) and any("source" in text for text in said)
 
 
-@pytest.mark.parametrize(("layers", "heads"), [(2, 4), (3, 1)])
+@pytest.mark.parametrize(("layers", "heads"), mostly_slow([(2, 4), (3, 1)], [(3, 1)]))
 def test_a_grid_has_no_empty_band_above_its_title_and_its_axis_title(
     layers: int, heads: int
 ) -> None:
@@ -114,6 +118,7 @@ def test_values_are_written_only_where_they_fit(tmp_path: Path) -> None:
     assert set(pieces) < set(said)
 
 
+@pytest.mark.slow
 def test_a_grid_too_large_to_name_its_pieces_counts_them_and_says_so(tmp_path: Path) -> None:
     pieces = [f"p{number}" for number in range(150)]
     said = texts(tmp_path, weights(2, 2, pieces, kind="decoder"))

@@ -64,6 +64,7 @@ def test_the_model_in_a_package_computes_the_same(kind: str, tmp_path: Path) -> 
         assert theirs == pytest.approx(ours, abs=1e-5)
 
 
+@pytest.mark.slow
 @needs("onnx")
 def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("first", "second"):

@@ -12,11 +12,11 @@ from crosshead.interop.base import ForeignSearch
 from crosshead.interop.ctranslate2 import CTRANSLATE2, NEVER, Loaded, output_bias
 from crosshead.interop.verify import check_comparison, compare_export
 from crosshead.vocabulary import PAD
-from tests.interop.cells import NAMES, check_cell
+from tests.interop.cells import cells_of, check_cell
 from tests.interop.small_bundles import TEXT, small_bundle
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", cells_of(CTRANSLATE2))
 def test_an_option_is_exported_or_refused(name: str, tmp_path: Path) -> None:
     check_cell(CTRANSLATE2, name, tmp_path)
 

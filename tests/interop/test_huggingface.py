@@ -15,7 +15,7 @@ from crosshead.interop.export import export
 from crosshead.interop.huggingface import HUGGINGFACE, LoadedMarian, foreign_ids
 from crosshead.interop.imports.huggingface import read
 from crosshead.interop.verify import compare_export
-from tests.interop.cells import NAMES, check_cell
+from tests.interop.cells import cells_of, check_cell
 from tests.interop.imports import marian_directories as marian
 from tests.interop.small_bundles import TEXT, small_bundle
 from tests.parameters import mostly_slow
@@ -23,7 +23,7 @@ from tests.parameters import mostly_slow
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", cells_of(HUGGINGFACE))
 def test_an_option_is_exported_or_refused(name: str, tmp_path: Path) -> None:
     check_cell(HUGGINGFACE, name, tmp_path)
 

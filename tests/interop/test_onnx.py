@@ -12,11 +12,11 @@ from crosshead.interop.base import ForeignSearch
 from crosshead.interop.export import export
 from crosshead.interop.onnx import DECODER, ENCODER, FOLDER, ONNX, LoadedGraphs
 from crosshead.interop.verify import ExportError, compare_export
-from tests.interop.cells import NAMES, check_cell
+from tests.interop.cells import cells_of, check_cell
 from tests.interop.small_bundles import TEXT, small_bundle
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", cells_of(ONNX))
 def test_an_option_is_exported_or_refused(name: str, tmp_path: Path) -> None:
     check_cell(ONNX, name, tmp_path)
 

@@ -315,6 +315,7 @@ def test_the_attention_of_every_layer_can_be_recorded() -> None:
 # Learning
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     ("task", "score"),

@@ -177,5 +177,6 @@ def test_every_position_and_score_learns_it(changes: dict[str, object]) -> None:
     assert share_found(changes, MOST_UPDATES) == 1
 
 
+@pytest.mark.slow
 def test_without_positions_it_cannot_tell_which_are_its_neighbours() -> None:
     assert share_found({"positions": "none"}, most=100) < 0.7

@@ -220,7 +220,7 @@ def test_decoding_with_a_cache_sees_what_training_sees(name: str) -> None:
         torch.testing.assert_close(found, expected[:, t], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["window", "dilated"])
+@pytest.mark.parametrize("name", mostly_slow(["window", "dilated"], ["dilated"]))
 @pytest.mark.parametrize(
     "positions", ["sinusoidal", "learned", "rotary", "shaw", "t5", "alibi", "none"]
 )

@@ -83,6 +83,7 @@ ATTENTIVE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("attention", mostly_slow(ATTENTIVE, ["luong-dot"]))
 def test_every_attention_learns(attention: str, seed: int) -> None:

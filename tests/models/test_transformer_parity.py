@@ -13,6 +13,7 @@ from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.vocabulary import EOS, PAD
 from tests.attention.torch_weights import check_gradients, copy_decoder, copy_encoder, randomise
 from tests.models.marian_weights import copy_marian, marian_config
+from tests.parameters import mostly_slow
 
 VOCABULARY = 31
 
@@ -132,7 +133,7 @@ def marian_pair(activation: str) -> tuple[MarianMTModel, Transformer]:
     return beside(theirs)
 
 
-@pytest.fixture(scope="module", params=["relu", "swish"])
+@pytest.fixture(scope="module", params=mostly_slow(["relu", "swish"], ["relu"]))
 def half_trained(request: pytest.FixtureRequest) -> tuple[MarianMTModel, Transformer]:
     """Both, after theirs has learned to copy a little: its outputs end, at various lengths."""
     theirs = marian(request.param)

@@ -209,9 +209,10 @@ def reverses(model: Transformer, source: Tensor, wanted: Tensor) -> bool:
     return torch.equal(outputs, wanted)
 
 
-LEARNED = mostly_slow(ALONE, [{"score": "scaled-dot"}, {"positions": "rotary"}])
+LEARNED = mostly_slow(ALONE, [{"score": "scaled-dot"}])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("changes", LEARNED, ids=named)
 def test_it_learns_to_reverse(changes: dict[str, str], seed: int) -> None:

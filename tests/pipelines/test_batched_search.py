@@ -13,6 +13,7 @@ from crosshead.errors import BundleError
 from crosshead.pipelines import batched_search
 from crosshead.pipelines.batched_search import TokenInputs, search_all
 from crosshead.tasks.registry import load_bundle
+from tests.parameters import mostly_slow
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 WORDS = ["One", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -41,7 +42,9 @@ def found_with(bundle: Bundle, decode: DecodeConfig = BEAM, **options: object) -
 
 
 @pytest.mark.usefixtures("_threads")
-@pytest.mark.parametrize("decode", [BEAM, DecodeConfig(beam=1, sample=True, seed=3)])
+@pytest.mark.parametrize(
+    "decode", mostly_slow([BEAM, DecodeConfig(beam=1, sample=True, seed=3)], [BEAM])
+)
 def test_batches_side_by_side_find_what_they_find_one_after_the_other(
     decode: DecodeConfig, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +102,7 @@ def test_an_output_has_a_limit(bundle: Bundle) -> None:
     assert len(best.tokens) + best.finished <= 2
 
 
+@pytest.mark.slow
 def test_the_samples_of_a_source_share_the_budget_of_a_batch(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:

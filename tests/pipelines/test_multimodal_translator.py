@@ -14,6 +14,7 @@ from tests.models.small_captioners import pixels
 from tests.models.small_multimodal import ROWS, SOURCES, translator
 
 
+@pytest.mark.slow
 def test_a_file_is_its_pixels_and_a_list_is_each_of_its_pairs(tmp_path: Path) -> None:
     translate, images = translator(), [pixels(number) for number in range(4)]
     files = [tmp_path / f"{number}.png" for number in range(4)]

@@ -132,6 +132,7 @@ def sealed(place: Path, name: str, data: bytes) -> None:
     (place / STATE).write_bytes(state_bytes(state["progress"], sums))
 
 
+@pytest.mark.slow
 def test_hostile_safetensors_files(tmp_path: Path, record: Record) -> None:
     """In every place where such a file is read, with checksums that fit."""
     _, place = save_two(tmp_path)

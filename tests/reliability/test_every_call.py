@@ -148,7 +148,7 @@ def prepared(phase: str, text: Path, folder: Path) -> tuple[Recipe, Callable[[Pa
     return recipe, lambda place: begun(recipe, place / "run", way)()
 
 
-@pytest.mark.parametrize("phase", mostly_slow(PHASES, ["fresh", "resumed"]))
+@pytest.mark.parametrize("phase", mostly_slow(PHASES, ["resumed"]))
 @pytest.mark.parametrize("count", mostly_slow([1, None], [1]))
 def test_whatever_a_kill_leaves_one_named_command_goes_on(
     count: int | None, phase: str, text: Path, folder: Path, record: Record

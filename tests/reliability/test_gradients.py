@@ -41,6 +41,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, bad: set[int], value: str) -> None:
     monkeypatch.setattr(TokenTask, "loss", staticmethod(spoiled))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("percent", "value"),
     mostly_slow([(1, "nan"), (10, "nan"), (1, "inf"), (10, "inf")], [(10, "inf")]),

@@ -94,6 +94,7 @@ def test_what_ends_by_itself_is_interrupted_at_any_moment(
     record(f"{count} interrupts of --help: {found[130]} end with 130, {found[0]} were done")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "start", mostly_slow([["-m", "crosshead"], ["-c", SCRIPT]], [["-c", SCRIPT]])
 )

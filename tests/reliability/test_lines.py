@@ -123,7 +123,7 @@ def test_lines_that_are_trained_on(
     )
 
 
-@counts(quick=500, full=10_000)
+@counts(quick=100, full=10_000)
 def test_lines_that_are_translated_and_evaluated(
     count: int, tmp_path: Path, capfd: pytest.CaptureFixture[str], record: Record
 ) -> None:

@@ -108,7 +108,7 @@ def text_bundles(folder: Path) -> None:
         assert run(["train", *flags, "--out", str(folder / architecture), *changed]) == 0
 
 
-@counts(quick=24, full=10**6)
+@counts(quick=8, full=10**6)
 def test_flags(
     count: int, tmp_path: Path, capfd: pytest.CaptureFixture[str], record: Callable[[str], None]
 ) -> None:

@@ -187,7 +187,7 @@ def test_a_valid_recipe_is_refused_for_its_files_alone(
         assert "absent/en: no such file" in refused(tables, tmp_path, capfd)[0]
 
 
-@counts(quick=50, full=500)
+@counts(quick=20, full=500)
 def test_mutated_recipes(
     count: int, tmp_path: Path, capfd: pytest.CaptureFixture[str], record: Callable[[str], None]
 ) -> None:

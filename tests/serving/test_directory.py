@@ -84,6 +84,7 @@ def test_no_bundle_is_refused(tmp_path: Path) -> None:
         load(str(tmp_path / "missing"))
 
 
+@pytest.mark.slow
 def test_a_bundle_of_several_targets_has_a_route_for_each(tmp_path: Path) -> None:
     save_bundle(tmp_path / "b", small_bundle(languages=True, seed=3), "card")
     directory = load(str(tmp_path / "b"))

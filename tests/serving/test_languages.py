@@ -50,6 +50,7 @@ def test_a_text_without_letters_has_no_language(text: str) -> None:
     assert Detector(["en", "de"]).detect(text) == []
 
 
+@pytest.mark.slow
 def test_a_language_that_nobody_can_detect_is_left_out() -> None:
     assert Detector(["xx"]).detect("some text") == []
     assert Detector(["xx", "en"]).detect("some text")[0].language == "en"

@@ -22,6 +22,7 @@ def test_the_state_of_the_scheduler_is_read_when_asked() -> None:
     scheduler.stop(10)
 
 
+@pytest.mark.slow
 def test_the_counts_are_those_of_the_client_and_hold_no_texts(directory: Directory) -> None:
     with running(directory) as client:
         for _ in range(3):

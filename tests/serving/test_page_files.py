@@ -199,6 +199,7 @@ def test_swap_takes_the_translation_along(browser: "Browser", directory: Directo
         until(page, lambda: page.input_value("#source") == "de")
 
 
+@pytest.mark.slow
 def test_a_click_on_a_sentence_offers_others(page: "Page", client: Client) -> None:
     page.select_option("#source", "en")
     page.fill("#text", "A dog runs. Two men sit.")
@@ -385,6 +386,7 @@ def test_light_dark_and_the_switch(browser: "Browser", client: Client) -> None:
         assert page.evaluate(colour) == light
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", mostly_slow([320, 390, 1280], [320]))
 def test_no_width_needs_sideways_scrolling(browser: "Browser", client: Client, width: int) -> None:
     with opened(browser, client, viewport={"width": width, "height": 800}) as page:

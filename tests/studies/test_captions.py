@@ -24,6 +24,7 @@ from crosshead.studies.effort import FULL, Effort
 SHAPE = transformer(quick=True)
 
 
+@pytest.mark.slow
 def test_a_run_is_trained_once_and_gone_on_with_where_it_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

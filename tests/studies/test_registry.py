@@ -28,7 +28,7 @@ RESTS_ON_SIZE = {
 """Studies all of whose quantities rest on training, or on layers that are not small."""
 
 
-DEFAULT = ["masks", "sinusoids", "heads", "grounding"]
+DEFAULT = ["masks", "sinusoids", "grounding"]
 """Studies of every kind: what is proven, what is timed, what is trained."""
 
 

@@ -73,6 +73,7 @@ def test_a_run_that_is_resumed_is_one_that_was_not_interrupted() -> None:
     assert weights("whole") == weights("parts")
 
 
+@pytest.mark.slow
 def test_parts_and_recomputed_layers_make_the_same_updates() -> None:
     first = trained("whole", "--max-updates", 4, "--set", "log_every=1")
     second = trained("parts", "--max-updates", 4, "--set", "log_every=1", "--set", "accumulate=3")
@@ -107,6 +108,7 @@ def test_bundles_are_averaged_packed_described_and_tuned(capfd: pytest.CaptureFi
     assert "data.image_size is 16, and the bundle has 24" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_bundle_of_an_unfinished_run_writes_captions() -> None:
     trained("run", "--max-updates", 3)
     for name in ("config.json", "model.safetensors", "README.md"):

@@ -23,6 +23,7 @@ from crosshead.tasks.recipes import compose
 from crosshead.training.distributed import shard
 from tests.data.drawn_images import CLASSES, SIZE, broken, packed, picture, write_images
 from tests.models.small_classifiers import SIZES
+from tests.parameters import mostly_slow
 from tests.tasks.reading import read_corpus
 
 TRAIN = ["--threads", 1, "--set", "train.batch_tokens=256", "--set", "learning_rate=0.01"]
@@ -69,7 +70,7 @@ def test_bright_halves_are_told_apart(model: str, capfd: pytest.CaptureFixture[s
     assert not any(wrong for _, wrong in verify_bundle(Path("run")))
 
 
-@pytest.mark.parametrize("model", SIZES)
+@pytest.mark.parametrize("model", mostly_slow(SIZES, ["vit"]))
 def test_a_run_that_is_resumed_is_one_that_was_not_interrupted(model: str) -> None:
     settings = ["--set", "schedule=inverse-sqrt", "--set", "warmup=2", "--set", "dropout=0.2"]
     settings += ["--set", "data.mixup=0.8", "--set", "data.cutmix=1.0", "--set", "data.flip=true"]

@@ -82,6 +82,7 @@ def test_a_trend_with_a_season_is_forecast_better_than_by_the_season_alone(
     assert not any(wrong for _, wrong in verify_bundle(Path("run")))
 
 
+@pytest.mark.slow
 def test_a_column_that_is_only_read_tells_what_comes(capfd: pytest.CaptureFixture[str]) -> None:
     """`load` is noise that `sign` shows two steps ahead, so only `sign` makes a forecast better."""
     noise = np.random.default_rng(1).normal(size=502)
@@ -130,7 +131,7 @@ def test_quantiles_cover_their_interval(capfd: pytest.CaptureFixture[str]) -> No
     assert "coverage of the 80 % interval, %" in Path("run", "README.md").read_text()
 
 
-@pytest.mark.parametrize("model", SIZES)
+@pytest.mark.parametrize("model", mostly_slow(SIZES, ["dlinear", "patchtst"]))
 def test_a_run_that_is_resumed_is_one_that_was_not_interrupted(model: str) -> None:
     settings = ["--set", "schedule=inverse-sqrt", "--set", "warmup=3"]
     settings += [] if model == "dlinear" else ["--set", "model.dropout=0.2"]
@@ -140,7 +141,7 @@ def test_a_run_that_is_resumed_is_one_that_was_not_interrupted(model: str) -> No
     assert weights("whole") == weights("parts")
 
 
-@pytest.mark.parametrize("model", SIZES)
+@pytest.mark.parametrize("model", mostly_slow(SIZES, ["patchtst"]))
 def test_parts_of_a_batch_make_the_same_update(model: str) -> None:
     logs = [
         trained(out, "--max-updates", 6, "--set", "log_every=1", *more, model=model)
@@ -150,7 +151,7 @@ def test_parts_of_a_batch_make_the_same_update(model: str) -> None:
     assert len(losses[0]) == 6 and losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
-@pytest.mark.parametrize("model", SIZES)
+@pytest.mark.parametrize("model", mostly_slow(SIZES, ["patchtst"]))
 def test_it_is_trained_in_16_bits(model: str) -> None:
     logs = [
         trained(precision, "--max-updates", 8, "--precision", precision, model=model)

@@ -50,6 +50,7 @@ def recipe(**data: Any) -> Any:
     return compose(flags={"data": data})
 
 
+@pytest.mark.slow
 def test_pairs_are_learned_scored_and_written(capfd: pytest.CaptureFixture[str]) -> None:
     """Pairs are learned by heart, and of one sentence the image alone tells the translations."""
     pairs = write_image_pairs(Path(), 4)
@@ -73,6 +74,7 @@ def test_pairs_are_learned_scored_and_written(capfd: pytest.CaptureFixture[str])
     assert "translates sentences beside images" in Path("run", "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_that_is_resumed_is_one_that_was_not_interrupted() -> None:
     settings = ["--set", "schedule=inverse-sqrt", "--set", "warmup=3", "--set", "model.dropout=0.2"]
     separate = ["--set", "tokenizer.joint=false", "--set", "model.tie=two-way"]

@@ -44,6 +44,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+FEW = ["transformer", "recurrent", "convolutional", "transformer-xl"]
+"""One variant of each kind; the others run with the slow tests."""
+
+
 def model_of(name: str, **changes: Any) -> Model:
     architecture = name.partition(",")[0]
     settings = {"architecture": architecture, "d_model": 64, "dropout": 0.1, **VARIANTS[name]}
@@ -94,7 +98,7 @@ def allocated(model: Model, epoch: Epoch, rows: int) -> int:
     return max(accumulate(sizes))
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", mostly_slow(VARIANTS, FEW))
 def test_what_is_measured_is_what_autograd_keeps(name: str) -> None:
     """Of up to 3 rows exactly, and of 12, which are extrapolated, within 4 %."""
     measurement = measurement_of(model_of(name))
@@ -116,7 +120,7 @@ def test_both_views_of_a_batch_are_measured(consistency: str) -> None:
     assert 1.5 < expected / one < 2.5
 
 
-MEASURED = mostly_slow(VARIANTS, VARIANTS.keys() - {"recurrent, luong-local"})
+MEASURED = mostly_slow(VARIANTS, FEW)
 
 
 @pytest.mark.parametrize("name", MEASURED)
@@ -136,6 +140,7 @@ def test_the_peak_is_that_of_an_update_that_recomputes(name: str) -> None:
     assert 0.6 < peak / allocated(measurement.model, measurement.epoch, 12) < 1.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_measuring_changes_nothing(name: str) -> None:
     measured, other = (measurement_of(model_of(name), recompute=True) for _ in range(2))

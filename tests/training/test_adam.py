@@ -40,6 +40,7 @@ def test_it_is_adamw_of_pytorch(dtype: torch.dtype, decay: float) -> None:
                 assert torch.equal(adam.state[each][key], value), key
 
 
+@pytest.mark.slow
 def test_the_compiler_is_not_imported() -> None:
     """Its import would take most of the time before the first update."""
     code = (

@@ -10,6 +10,7 @@ import crosshead
 from crosshead.caller import option
 from crosshead.errors import ConfigError, UserError
 from crosshead.system.progress import Silent
+from tests.parameters import mostly_slow
 from tests.training.given import Given
 
 SOURCES = [f"{a} {b}" for a in "abcdef" for b in "ghijkl"]
@@ -134,6 +135,7 @@ def test_an_unknown_recipe_is_answered_with_presets_too(tmp_path: Path) -> None:
         crosshead.train("medium", source=SOURCES, target=TARGETS, out=tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_stopped_run_is_resumed_with_or_without_its_data(tmp_path: Path) -> None:
     seen: list[Mapping[str, Any]] = []
     stopped = train(
@@ -167,6 +169,7 @@ def test_a_stopped_run_is_resumed_with_or_without_its_data(tmp_path: Path) -> No
     assert (tmp_path / "run" / weights).read_bytes() == (tmp_path / "whole" / weights).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_data_of_a_run_stay_until_another_has_taken_its_place(tmp_path: Path) -> None:
     train(tmp_path / "run", source=SOURCES, target=TARGETS)
     first = in_memory(tmp_path)
@@ -206,7 +209,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return (out / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["on_update", "on_validation", "should_stop"])
+@pytest.mark.parametrize(
+    "kind", mostly_slow(["on_update", "on_validation", "should_stop"], ["on_validation"])
+)
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt()])
 def test_an_exception_of_a_callback_keeps_the_run(
     kind: str, error: BaseException, whole: bytes, tmp_path: Path

@@ -461,6 +461,7 @@ except MemoryError:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="address space is Linux's limit")
 def test_memory_that_ends_in_a_save_is_an_error_and_aborts_nothing(tmp_path: Path) -> None:
     for room, said in ((150_000_000, "not enough\n"), (600_000_000, "")):

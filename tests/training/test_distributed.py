@@ -451,6 +451,7 @@ def test_a_process_that_is_killed_ends_the_other_with_one_line(
     assert f"process {1 - victim} of the run: another process died" in said.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_of_a_run_that_diverges_the_first_process_alone_speaks(text: Path, tmp_path: Path) -> None:
     settings = ["learning_rate=1e30", "clip_norm=0", "max_updates=60", "valid_every=50"]
     arguments = command(tmp_path / "run", text, *settings)
@@ -496,6 +497,7 @@ def reading(text: Path, folder: Path, **more: Any) -> list[tuple[int, str]]:
     return ended(together([str(folder / "script.py"), json.dumps(given)], folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_a_stop_while_one_reads_the_text_ends_all_alike(
     stopped: int, text: Path, tmp_path: Path

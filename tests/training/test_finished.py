@@ -19,6 +19,7 @@ from crosshead.tasks.translation import TranslationValidator
 from crosshead.tasks.validation import Validation
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train
+from tests.parameters import mostly_slow
 from tests.training.runs import Remembering, digest, logged, recipe_for, stop_after, tree
 from tests.training.states import state_bytes
 
@@ -98,6 +99,7 @@ def test_an_earlier_run_beside_a_finished_one_is_removed(
         assert not earlier_run_path(out).exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_its_minutes_have_ended_has_nothing_to_train(text: Path, tmp_path: Path) -> None:
     """The time that it keeps for its end is not trained in; a larger budget is."""
     out, minutes = tmp_path / "run", ["max_updates=100000", "valid_every=5", "decode.beam=1"]
@@ -128,7 +130,11 @@ def test_a_run_that_patience_has_ended_has_nothing_to_train(
 
 
 @pytest.mark.parametrize(
-    ("average", "weights"), [(0.5, "average of 3 checkpoints, updates 6 to 18"), (9.0, "update 12")]
+    ("average", "weights"),
+    mostly_slow(
+        [(0.5, "average of 3 checkpoints, updates 6 to 18"), (9.0, "update 12")],
+        [(0.5, "average of 3 checkpoints, updates 6 to 18")],
+    ),
 )
 def test_a_damaged_bundle_is_written_again_without_training(
     average: float, weights: str, losses: Script, text: Path, tmp_path: Path
@@ -151,6 +157,7 @@ def test_a_damaged_bundle_is_written_again_without_training(
     assert [line["kind"] for line in logged(out)][-2:] == ["average", "end"]
 
 
+@pytest.mark.slow
 def test_an_average_stays_the_best_of_a_run_that_is_prolonged(
     losses: Script, text: Path, tmp_path: Path
 ) -> None:
@@ -169,6 +176,7 @@ def test_an_average_stays_the_best_of_a_run_that_is_prolonged(
     assert saved(out)["best_average"] == [] and digest(out / "model.safetensors") != weights
 
 
+@pytest.mark.slow
 def test_patience_compares_single_weights(losses: Script, text: Path, tmp_path: Path) -> None:
     """A run that is prolonged trains on while they improve, though an average was better."""
     out = tmp_path / "run"
@@ -212,6 +220,7 @@ def test_a_moving_average_that_is_lost_is_read_from_its_checkpoint_again(
     assert (digest(best), digest(out / "model.safetensors")) == (before, weights)
 
 
+@pytest.mark.slow
 def test_a_bundle_of_an_earlier_update_is_written_again(text: Path, tmp_path: Path) -> None:
     """A run that was prolonged and stopped at its end has the bundle of its first end."""
     out, recipe = tmp_path / "run", recipe_for(text, "max_updates=24", "average=0")
@@ -224,6 +233,7 @@ def test_a_bundle_of_an_earlier_update_is_written_again(text: Path, tmp_path: Pa
     assert summary.scores and "updates | 24 |" in (out / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_finished_run_of_an_older_crosshead_gets_the_same_bundle(
     text: Path, tmp_path: Path
 ) -> None:

@@ -622,6 +622,7 @@ def break_gradients(training: Training, updates: set[int], monkeypatch: pytest.M
     monkeypatch.setattr(TokenTask, "loss", staticmethod(broken))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("every", "skipped"), mostly_slow([(100, 1), (10, 10)], [(10, 10)]))
 def test_a_share_of_updates_without_finite_gradients_is_left_out(
     every: int, skipped: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -183,6 +183,7 @@ def measurement_of(recipe: Recipe, corpus: Corpus) -> Measurement:
     return Measurement(task_of(recipe), model, corpus.epochs(recipe)(0), recipe.train)
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_what_does_not_fit(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
     measurement = measurement_of(recipe, corpus)

@@ -10,6 +10,7 @@ import pytest
 from crosshead.errors import UserError
 from crosshead.training.run import train
 from crosshead.training.settings import resumed_recipe
+from tests.parameters import mostly_slow
 from tests.training.runs import digest, logged, recipe_for
 
 
@@ -37,7 +38,7 @@ def place_in(error: UserError) -> Path:
     return Path(found[1])
 
 
-@pytest.mark.parametrize("update", [3, 11])
+@pytest.mark.parametrize("update", mostly_slow([3, 11], [3]))
 def test_a_run_whose_directory_is_renamed_is_saved_there_at_once(
     update: int, text: Path, finished: Path, tmp_path: Path
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_run_whose_directory_is_renamed_is_saved_there_at_once(
     assert rows == [*range(1, update + 1), *range(update + 2, 19)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_taken", [False, True])
 def test_a_run_whose_directory_is_removed_is_saved_anew(
     is_taken: bool, text: Path, tmp_path: Path

@@ -33,7 +33,7 @@ from tests.training.runs import (
 from tests.training.states import state_bytes
 
 
-@pytest.mark.parametrize("stop", [4, 12, 18])
+@pytest.mark.parametrize("stop", mostly_slow([4, 12, 18], [12]))
 def test_a_run_that_was_stopped_and_resumed_gives_the_same_bundle(
     finished: Path, text: Path, tmp_path: Path, stop: int
 ) -> None:
@@ -89,6 +89,7 @@ def test_a_damaged_checkpoint_is_refused_by_name(text: Path, tmp_path: Path) -> 
         train(recipe_for(text), out, resume=True)
 
 
+@pytest.mark.slow
 def test_subwords_are_sampled_anew_and_the_run_can_still_be_resumed(
     text: Path, tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_there_must_be_something_to_resume(text: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "absent").exists()
 
 
+@pytest.mark.slow
 def test_other_threads_are_warned_of_and_what_was_left_open_stays_so(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +124,7 @@ def test_other_threads_are_warned_of_and_what_was_left_open_stays_so(
         assert [line[: len(expected[0])] for line in warnings] == expected
 
 
+@pytest.mark.slow
 def test_another_end_of_a_cosine_is_told_with_the_rates_before_and_after(
     text: Path, tmp_path: Path
 ) -> None:
@@ -159,6 +162,7 @@ def test_another_end_of_a_cooldown_is_told_whatever_the_budget(text: Path, tmp_p
     assert rates[8] == pytest.approx(0.00125)
 
 
+@pytest.mark.slow
 def test_parts_may_be_others_when_a_run_goes_on(text: Path, tmp_path: Path) -> None:
     out, said = tmp_path / "run", []
     for number, updates in ((1, 2), (3, 3), (3, 4), (1, 5)):
@@ -171,6 +175,7 @@ def test_parts_may_be_others_when_a_run_goes_on(text: Path, tmp_path: Path) -> N
     assert said[1][0].startswith("with batches in 3 microbatches, where the run had them in 1: ")
 
 
+@pytest.mark.slow
 def test_parts_that_memory_called_for_are_kept_when_a_run_goes_on(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +191,7 @@ def test_parts_that_memory_called_for_are_kept_when_a_run_goes_on(
     assert train(recipe_for(text, "max_updates=3"), out, resume=True).progress.microbatches == 4
 
 
+@pytest.mark.slow
 def test_parts_are_side_by_side_again_where_others_are_asked_for(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +254,7 @@ def test_a_run_goes_on_with_another_learning_rate_and_says_so(text: Path, tmp_pa
     assert rates == pytest.approx([0.001, 0.002, 0.0006, 0.0008, 0.001, 0.0012])
 
 
+@pytest.mark.slow
 def test_a_resumed_run_says_its_first_line_again(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,6 +321,7 @@ def test_best_weights_that_are_lost_are_taken_from_their_checkpoint(
     assert digest(out / "model.safetensors") == digest(finished / "model.safetensors")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", mostly_slow(DAMAGES, DAMAGES[1:2]))
 @pytest.mark.parametrize(
     ("end", "validated"), [(8, [12, 18]), pytest.param(6, [6, 12, 18], marks=pytest.mark.slow)]
@@ -363,6 +371,7 @@ def test_best_weights_that_are_lost_at_the_end_are_missed(
     assert not (out / "config.json").exists()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_another_working_directory_and_keeps_the_names_that_were_typed(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

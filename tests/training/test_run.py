@@ -153,6 +153,7 @@ def test_languages_are_taken_from_suffixes_and_said(text: Path, tmp_path: Path) 
     assert stored.data.source_language == "en"
 
 
+@pytest.mark.slow
 def test_white_space_around_lines_is_seen_neither_in_training_nor_afterwards(
     text: Path, tmp_path: Path
 ) -> None:
@@ -210,6 +211,7 @@ def test_a_run_that_diverges_leaves_its_last_batch_for_replay(text: Path, tmp_pa
     assert train(again, tmp_path / "again").progress.update == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", mostly_slow(["accumulate=3", "recompute=true"], ["recompute=true"])
 )

@@ -119,6 +119,7 @@ def test_a_name_that_is_not_utf8_is_refused_before_anything_is_written(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_run_that_is_replaced_is_there_until_the_new_one_has_a_bundle(
     text: Path, tmp_path: Path
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_run_that_is_replaced_is_there_until_the_new_one_has_a_bundle(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
 
 
+@pytest.mark.slow
 def test_a_bundle_is_kept_however_often_its_replacement_is_cut_off(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

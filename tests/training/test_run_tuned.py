@@ -79,6 +79,7 @@ def test_fine_tuning_does_not_shorten_the_reach(finished: Path, text: Path, tmp_
     assert load_bundle(finished).config.longest_source == longest
 
 
+@pytest.mark.slow
 def test_fine_tuning_samples_subwords_as_strongly_as_the_recipe_says(
     text: Path, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def test_memory_that_does_not_suffice_gives_no_speed(
     assert measured(text) is None
 
 
+@pytest.mark.slow
 def test_a_measured_run_draws_what_a_stated_one_draws(text: Path, tmp_path: Path) -> None:
     """The warm-up follows the minutes; the weights are those of a run with that warm-up."""
     recipe = recipe_for(text, "max_minutes=5", "max_updates=6", "valid_every=3")

@@ -66,6 +66,7 @@ def test_what_is_finished_is_not_repeated(trained: tuple[Runs, Path, list[Outcom
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_other_settings_are_refused_and_replace_the_runs_with_force(
     trained: tuple[Runs, Path, list[Outcome]], text: Path, tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ def test_parallel_microbatches_equal_sequential_ones(
     assert_alike(many.optimizer.weights(), one.optimizer.weights(), 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("consistency", mostly_slow(["none", "simcut"], ["simcut"]))
 def test_parallel_microbatches_give_the_same_weights_every_time(consistency: str) -> None:
     def weights() -> dict[str, Tensor]:

@@ -92,6 +92,7 @@ def test_markup_of_any_kind_is_kept_to_the_letter(document: str) -> None:
         position = document.index(text, position) + len(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ['<a "', "<", "<!--", "<a <b", "&lt;", "<script>"])
 def test_a_megabyte_of_broken_markup_takes_no_longer_than_a_megabyte(piece: str) -> None:
     """A quadratic parser would need minutes; the limit is far above what a linear one needs."""

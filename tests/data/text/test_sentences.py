@@ -72,6 +72,7 @@ def test_a_stretch_ends_where_a_line_can_be_cut(text: str, length: int) -> None:
     assert longest_stretch(text) == length
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -86,6 +86,7 @@ def test_the_strength_of_sampling_can_be_another(small: BpeTokenizer) -> None:
     assert lengths[0] < lengths[1] < lengths[2]
 
 
+@pytest.mark.slow
 def test_sampling_has_the_distribution_of_bpe_dropout(small: BpeTokenizer) -> None:
     """Both samples agree with each other within what chance allows, for every segmentation."""
     rng, draws = np.random.default_rng(1), 8000
@@ -130,6 +131,7 @@ def test_special_pieces_survive_sampling_the_longest_first(small: BpeTokenizer) 
         assert found == ["<x>y", "<x>"]
 
 
+@pytest.mark.slow
 def test_long_words_take_no_time_squared(small: BpeTokenizer) -> None:
     text = "ab" * 100_000
     assert small.decode(small.encode(text)) == text
