@@ -49,6 +49,10 @@ class ClassificationRecipe(Recipe):
     """A run on images with classes."""
 
     data: SerializeAsAny[ImageData]
+    left_open: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "data": {"image_size": None},
+        **Recipe.left_open,
+    }
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -58,6 +58,10 @@ class ImageTextRecipe(TokenRecipe):
     """A run on images with text."""
 
     data: SerializeAsAny[ImageTextData]
+    left_open: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "data": {"image_size": None},
+        **TokenRecipe.left_open,
+    }
 
     @model_validator(mode="after")
     def _check_images(self, info: ValidationInfo) -> Self:

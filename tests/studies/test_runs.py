@@ -1,11 +1,17 @@
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from crosshead.studies import runs
 from crosshead.studies.captions import made_up, transformer
+from crosshead.studies.effort import QUICK
+from crosshead.studies.registry import STUDIES
 from crosshead.studies.runs import place_of, side_by_side
+from tests.parameters import mostly_slow
 
 
 def test_a_place_depends_on_everything_that_a_study_names(tmp_path: Path) -> None:
@@ -13,6 +19,20 @@ def test_a_place_depends_on_everything_that_a_study_names(tmp_path: Path) -> Non
     places = {place_of(tmp_path, recipe, *more) for more in ((), (96,), (336,), (96, 1))}
     assert len(places) == 4
     assert place_of(tmp_path, recipe, 96) == place_of(tmp_path, recipe, 96)
+
+
+@pytest.mark.parametrize(
+    "name", mostly_slow(["grounding", "multimodal", "vision", "linear", "patches"], ["grounding"])
+)
+def test_a_study_that_is_repeated_trains_nothing_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its recipes leave open what each run has chosen, such as the size of its images."""
+    scratch = SimpleNamespace(TemporaryDirectory=lambda: nullcontext(str(tmp_path)))
+    monkeypatch.setattr(f"crosshead.studies.{name}.tempfile", scratch)
+    kept = STUDIES[name].run(QUICK, 1, print).kept
+    monkeypatch.setattr(runs, "train", None)
+    assert STUDIES[name].run(QUICK, 1, print).kept == kept != []
 
 
 @pytest.mark.slow
