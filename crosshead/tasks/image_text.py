@@ -42,7 +42,7 @@ from crosshead.system.lines import file_sha256, iter_lines
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Say
 from crosshead.tasks.corpus import stop_check
-from crosshead.tasks.token_corpus import TokenCorpus
+from crosshead.tasks.token_corpus import TokenCorpus, unknown_words
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.usability import TRANSLATIONS, Findings, Nouns, exactness, translation_findings
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
@@ -153,6 +153,7 @@ class ImageTextCorpus(TokenCorpus):
                 f"left out: {counted(longer, self.unit)} of more than data.max_length "
                 f"{data.max_length} tokens"
             )
+        lines += unknown_words(self.target_tokenizer, self.train.texts, self.unit)
         return [first, *lines]
 
     def validation(self, data: ImageTextData) -> str:

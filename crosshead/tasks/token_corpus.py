@@ -1,6 +1,7 @@
 """The base of corpora of tokens: tokenizers and bundle configuration."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Self
@@ -13,6 +14,7 @@ from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, save_tokenizers
 from crosshead.models.base import Model
 from crosshead.recipe.text_recipe import TextRecipe
+from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Corpus
 
 
@@ -80,3 +82,28 @@ class TokenCorpus(Corpus):
         """Write the tokenizers."""
         tokenizers = self.source_tokenizer, self.target_tokenizer
         save_tokenizers(out, *tokenizers, joint=self.tokenizer.joint)
+
+
+def unknown_words(tokenizer: Tokenizer, texts: Iterable[str], name: str) -> list[str]:
+    """Return a warning about texts with words that a vocabulary lacks, or nothing.
+
+    A vocabulary is learned before a model, so fine-tuning does not change it.
+
+    Args:
+        tokenizer: The tokenizer with the vocabulary.
+        texts: The texts to train on.
+        name: The name of such a text, for the warning.
+    """
+    missing: Counter[str] = Counter()
+    found = total = 0
+    for text in texts:
+        unknown = tokenizer.unknown(text)
+        missing.update(unknown)
+        found, total = found + bool(unknown), total + 1
+    if not found:
+        return []
+    shown = ", ".join(repr(word) for word, _ in missing.most_common(5))
+    return [
+        f"warning: {found:,} of {counted(total, name)} have words that the vocabulary lacks, which "
+        f"the model cannot learn: {shown}{', ...' if len(missing) > 5 else ''}"
+    ]

@@ -1,6 +1,7 @@
 """The task of captioning: its data, and whole runs by the ordinary commands."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,22 @@ def test_bundles_are_averaged_packed_described_and_tuned(capfd: pytest.CaptureFi
     tune = ["train", *DATA, "--from", "a", "--max-updates", 2, *TRAIN, "--out", "other"]
     assert command(*tune, "--set", "data.image_size=16") == 2
     assert "data.image_size is 16, and the bundle has 24" in capfd.readouterr().err
+
+
+def test_words_that_the_vocabulary_lacks_are_named_when_a_model_is_tuned(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    trained("a", "--max-updates", 2)
+    assert "warning" not in capfd.readouterr().err
+    captions = Path("captions.jsonl").read_text().replace("circle", "zebra")
+    Path("zebras.jsonl").write_text(captions)
+    files = ["--images", "images", "--captions", "zebras.jsonl"]
+    tune = ["train", *files, "--from", "a", "--max-updates", 1, *TRAIN, "--out", "b"]
+    assert command(*tune) == 0
+    said = capfd.readouterr().err
+    assert re.search(
+        r"warning: \d+ of 44 captions have words that the vocabulary lacks, .*: '\S*zebra'\n", said
+    )
 
 
 @pytest.mark.slow
