@@ -27,6 +27,9 @@ from crosshead.attention.scores import RelativeOffset, ScaledDot, Score
 FEW_KEYS = 16
 """The vector width of a CPU in float32 numbers; shorter rows of scores have their own softmax."""
 
+LONG_KEYS, LONG_MASKED_KEYS = 32, 64
+"""The numbers of keys, without and with a mask, from which `sdpa` is the faster one on a CPU."""
+
 Combine = Callable[[Tensor, Tensor, RelativeOffset], Tensor]
 """A function of weights `B H Q K`, values `B H K E` and their distances that returns the outputs `B
 H Q E`."""
@@ -130,9 +133,9 @@ def attend(
             that depend on distances.
         dropout: Share of the weights to drop; 0 outside training.
         observe: Function that receives the weights as a matrix "B H Q K", before dropout.
-        backend: The function that computes attention. The default is `sdpa` on a GPU if it can
-            compute this attention, and otherwise `explicit`, which on CPUs is no slower at the
-            lengths of most sentences.
+        backend: The function that computes attention. The default is `sdpa` if it can compute this
+            attention and is the faster one: on a GPU always, on a CPU for long sequences
+            (`is_faster_fused`). Otherwise it is `explicit`.
 
     Returns:
         Outputs, "B H Q Ev". A query without any allowed key gets zeros and passes no gradient; a
@@ -150,8 +153,8 @@ def attend(
         (batch, heads, queries, _), keys = query.shape, key.shape[2]
         mask = evaluate(queries, keys, batch=batch, heads=heads, offset=offset, device=query.device)
     if backend is None:
-        fused = query.device.type != "cpu" and _is_fusable(score, combine, observe)
-        backend = sdpa if fused and not isinstance(mask, BlockSparseMask) else explicit
+        fused = _is_fusable(score, combine, observe) and not isinstance(mask, BlockSparseMask)
+        backend = sdpa if fused and is_faster_fused(query, key, mask, dropout) else explicit
     reachable = None
     if isinstance(mask, BlockSparseMask):
         _check_length(mask, query, key, offset)
@@ -384,6 +387,29 @@ def _check_length(mask: BlockSparseMask, query: Tensor, key: Tensor, offset: int
 def _is_fusable(score: Score, combine: Combine, observe: Observe | None) -> bool:
     """Return whether `sdpa` can compute this attention."""
     return isinstance(score, ScaledDot) and combine is weighted_sum and observe is None
+
+
+def is_faster_fused(
+    query: Float[Tensor, "B H Q E"],
+    key: Float[Tensor, "#B #H K E"],
+    mask: Bool[Tensor, "#B #H #Q #K"] | None,
+    dropout: float,
+) -> bool:
+    """Return whether `sdpa` is expected to be faster than `explicit`.
+
+    On a CPU it is for long sequences in float32 (benchmarks/attention_speed.py). Dropout of the
+    weights is slower in `sdpa` there. Other types were not compared.
+
+    Args:
+        query: Queries, "B H Q E".
+        key: Keys, "B H K E"; B and H may be 1 to broadcast.
+        mask: True means may attend, broadcastable to "B H Q K".
+        dropout: Share of the weights to drop.
+    """
+    if query.device.type != "cpu":
+        return True
+    enough = LONG_KEYS if mask is None else LONG_MASKED_KEYS
+    return key.shape[2] >= enough and query.dtype == torch.float32 and not dropout
 
 
 def _without_unreachable(observe: Observe, reachable: Tensor) -> Observe:

@@ -12,9 +12,11 @@ from torch import Tensor, nn
 from crosshead.attention import attend as attend_module
 from crosshead.attention.attend import (
     FEW_KEYS,
+    LONG_KEYS,
     Backend,
     attend,
     explicit,
+    is_faster_fused,
     sdpa,
     softmax,
     softmax_of_few_keys,
@@ -98,6 +100,31 @@ def test_backends_are_equal_in_outputs_and_gradients(case: tuple[Inputs, Tensor 
         assert torch.isfinite(first).all()
         assert torch.isfinite(second).all()
         torch.testing.assert_close(first, second, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_long_sequences_take_the_fused_form_and_are_equal_to_the_equation(masked: bool) -> None:
+    drawn = inputs(3, keys=70, queries=66)
+    mask = random_mask(3, 2, 1, 66, 70, 0.4) if masked else None
+    assert is_faster_fused(drawn.query, drawn.key, mask, 0.0)
+    expected = attend(drawn.query, drawn.key, drawn.value, mask=mask, backend=explicit)
+    found = attend(drawn.query, drawn.key, drawn.value, mask=mask)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(found, sdpa_of(drawn, mask), rtol=0, atol=0)
+
+
+def sdpa_of(drawn: Inputs, mask: Tensor | None) -> Tensor:
+    return attend(drawn.query, drawn.key, drawn.value, mask=mask, backend=sdpa)
+
+
+def test_the_fused_form_is_for_long_sequences_without_dropout_in_float32() -> None:
+    short, long = inputs(3, keys=LONG_KEYS - 1), inputs(3, keys=LONG_KEYS)
+    mask = torch.ones(1, 1, 1, LONG_KEYS, dtype=torch.bool)
+    assert not is_faster_fused(short.query, short.key, None, 0.0)
+    assert is_faster_fused(long.query, long.key, None, 0.0)
+    assert not is_faster_fused(long.query, long.key, mask, 0.0)
+    assert not is_faster_fused(long.query, long.key, None, 0.1)
+    assert not is_faster_fused(long.query.bfloat16(), long.key.bfloat16(), None, 0.0)
 
 
 @settings(max_examples=25, deadline=None)
