@@ -18,7 +18,8 @@ from typing import Any
 import torch
 
 from crosshead.system.devices import available_cores
-from crosshead.training.hardware import instruction_sets, matrix_rates
+from crosshead.system.processor import instruction_sets
+from crosshead.training.hardware import matrix_rates
 
 ROOT = Path(__file__).parent.parent
 CORES = available_cores()

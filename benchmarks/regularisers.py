@@ -21,10 +21,10 @@ from crosshead.data.parallel.examples import Example
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.models.registry import build_model
 from crosshead.recipe.train import TrainConfig
+from crosshead.system.processor import instruction_sets
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.training.distributed import ALONE
-from crosshead.training.hardware import instruction_sets
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
 from crosshead.training.updater import Updater

@@ -19,6 +19,7 @@ from crosshead.data.batching import Example
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, Tolerance
 from crosshead.interop.ctranslate2_layers import Shape, fill_decoder, fill_encoder, numbers, specs
+from crosshead.interop.ctranslate2_library import library
 from crosshead.interop.options import OPTIONS
 from crosshead.interop.verify import source_ids
 from crosshead.models.transformer import Transformer
@@ -82,12 +83,9 @@ class Loaded:
     """
 
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
-        import ctranslate2
-
-        ctranslate2.set_log_level(logging.ERROR)
         self._bundle = bundle
         self._source, self._target = bundle.source_tokenizer, bundle.target_tokenizer
-        self._translator: Any = ctranslate2.Translator(
+        self._translator: Any = library().Translator(
             str(directory), device="cpu", intra_threads=torch.get_num_threads()
         )
         logger.info("CTranslate2 computes in %s on this machine", self._translator.compute_type)
@@ -147,8 +145,6 @@ def _vocabulary(tokenizer: Tokenizer) -> list[str]:
 
 def _translation_spec(bundle: TextBundle) -> Any:
     """Return the specification of a translation model, filled with its weights."""
-    from ctranslate2.specs import transformer_spec
-
     model = bundle.model
     assert isinstance(model, Transformer)
     config = model.config
@@ -158,7 +154,7 @@ def _translation_spec(bundle: TextBundle) -> Any:
     fill_decoder(decoder, model.decoder, model.target_embeddings, shape)
     decoder.projection.weight = numbers(model.projection.weight)
     decoder.projection.bias = output_bias(model.projection.bias, bundle)
-    spec = transformer_spec.TransformerSpec(encoder, decoder)
+    spec = library().specs.transformer_spec.TransformerSpec(encoder, decoder)
     spec.register_source_vocabulary(_vocabulary(bundle.source_tokenizer))
     target = _vocabulary(bundle.target_tokenizer)
     spec.register_target_vocabulary(target)

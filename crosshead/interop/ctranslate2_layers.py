@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import ALiBi, Biased, ShawKeys, ShawValues, T5Buckets
 from crosshead.attention.scores import General
+from crosshead.interop.ctranslate2_library import library
 from crosshead.layers.embeddings import Embeddings, LearnedPositions
 from crosshead.layers.layer_stack import LayerStack
 from crosshead.models.stack import StackConfig
@@ -60,8 +61,7 @@ def specs(config: StackConfig, layers: tuple[int, int]) -> tuple[Any, Any]:
         config: The shape.
         layers: The number of layers of each.
     """
-    from ctranslate2.specs import transformer_spec
-
+    transformer_spec = library().specs.transformer_spec
     settings = _settings(config)
     encoder = transformer_spec.TransformerEncoderSpec(layers[0], config.heads, **settings)
     decoder = transformer_spec.TransformerDecoderSpec(
@@ -72,14 +72,13 @@ def specs(config: StackConfig, layers: tuple[int, int]) -> tuple[Any, Any]:
 
 def _settings(config: StackConfig) -> dict[str, Any]:
     """Return the settings that the specifications of encoder and decoder share."""
-    from ctranslate2.specs.common_spec import Activation
-
+    kinds = library().specs.common_spec.Activation
     shape = Shape.of(config)
     activations = {
-        "relu": Activation.RELU,
-        "gelu": Activation.GELU,
-        "gelu-tanh": Activation.GELUTanh,
-        "swish": Activation.SWISH,
+        "relu": kinds.RELU,
+        "gelu": kinds.GELU,
+        "gelu-tanh": kinds.GELUTanh,
+        "swish": kinds.SWISH,
     }
     return {
         "pre_norm": config.norm == "pre",

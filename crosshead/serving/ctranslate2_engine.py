@@ -1,6 +1,5 @@
 """The engine that translates with CTranslate2: whole batches of the sentences of all requests."""
 
-import logging
 import math
 import tempfile
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.beams import Finished
 from crosshead.decoding.candidates import Hypothesis, length_penalty
 from crosshead.interop.ctranslate2 import CTRANSLATE2, pieces_of, write_model
+from crosshead.interop.ctranslate2_library import library
 from crosshead.interop.export import check_libraries, number_format
 from crosshead.interop.formats import check_expressible
 from crosshead.interop.search_settings import usual_search
@@ -60,16 +60,13 @@ class CTranslate2Model:
     """
 
     def __init__(self, bundle: TextBundle, kind: str, workers: int) -> None:
-        import ctranslate2
-
-        ctranslate2.set_log_level(logging.ERROR)
         self.bundle = check_expressible(bundle, CTRANSLATE2)
         self._penalty = usual_search(bundle).length_penalty
         target = bundle.target_tokenizer
         self._ids = {piece: n for n, piece in enumerate(target.pieces(range(target.vocab_size)))}
         with tempfile.TemporaryDirectory() as scratch:
             write_model(bundle, kind, Path(scratch))
-            self._translator: Any = ctranslate2.Translator(
+            self._translator: Any = library().Translator(
                 scratch, device="cpu", inter_threads=workers, intra_threads=1
             )
 

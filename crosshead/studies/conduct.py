@@ -19,8 +19,8 @@ from crosshead.studies.study import Band, Result, Say, Study, Table, Verdict, ju
 from crosshead.system.devices import available_cores
 from crosshead.system.files import atomic_write_all, make_directory
 from crosshead.system.plotting import drawing, new_figure, rendered
+from crosshead.system.processor import instruction_sets
 from crosshead.system.progress import counted
-from crosshead.training.hardware import instruction_sets
 
 
 @dataclass(frozen=True)

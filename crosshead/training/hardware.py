@@ -3,7 +3,6 @@
 import time
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import torch
 
@@ -12,13 +11,6 @@ from crosshead.errors import ConfigError
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.devices import available_cores, choose_threads, hold_kernels
 from crosshead.system.progress import counted
-
-UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "asimd", "bf16", "sve")
-"""Instruction sets that decide how fast a CPU multiplies matrices."""
-
-CPUINFO = Path("/proc/cpuinfo")
-"""The file in which Linux describes its processors; other systems have no such file."""
-
 
 LEAST_MICROBATCH = 2048
 """Smallest number of tokens of a microbatch with a thread of its own; smaller products are slower.
@@ -86,20 +78,6 @@ def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1
     threads = choose_threads(config.threads or max(1, available_cores() // processes))
     dtype, why = choose_precision(config.precision, device)
     return Machine(device, threads, dtype, why)
-
-
-def instruction_sets() -> list[str]:
-    """Return the members of `UNITS` that this CPU has; none if the system does not list them."""
-    try:
-        text = CPUINFO.read_text()
-    except OSError:
-        return []
-    flags: set[str] = set()
-    for line in text.splitlines():
-        if line.startswith(("flags", "Features")):
-            flags.update(line.partition(":")[2].split())
-            break
-    return [unit for unit in UNITS if unit in flags]
 
 
 @cache

@@ -10,6 +10,7 @@ import torch
 
 from crosshead.interop.base import ForeignSearch
 from crosshead.interop.ctranslate2 import CTRANSLATE2, NEVER, Loaded, output_bias
+from crosshead.interop.ctranslate2_library import library
 from crosshead.interop.verify import check_comparison, compare_export
 from crosshead.vocabulary import PAD
 from tests.interop.cells import cells_of, check_cell
@@ -57,15 +58,13 @@ def test_beam_search_finds_the_same_translations(tmp_path: Path) -> None:
 
 
 def test_the_sentencepiece_model_beside_it_is_enough_to_translate(tmp_path: Path) -> None:
-    import ctranslate2
-
     bundle = small_bundle(beam=2)
     CTRANSLATE2.write(bundle, "float32", tmp_path)
     search = ForeignSearch(2, 0.4, 20)
     CTRANSLATE2.write_search(bundle, search, tmp_path)
     settings = json.loads((tmp_path / "search.json").read_text())
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "tokenizer.model"))
-    translator = ctranslate2.Translator(str(tmp_path))
+    translator = library().Translator(str(tmp_path))
     tokens = pieces.encode(TEXT["source"], out_type=str)
     texts = [
         pieces.decode(each.hypotheses[0]) for each in translator.translate_batch(tokens, **settings)

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -7,7 +5,6 @@ from crosshead.training import hardware
 from crosshead.training.hardware import (
     MatrixRates,
     choose_precision,
-    instruction_sets,
     matrix_rates,
 )
 
@@ -66,36 +63,3 @@ def test_a_machine_with_slow_products_is_measured_with_few_rows(
     found = matrix_rates(CPU, 3, seconds=0.1)
     assert set(rows) == {64} and now[0] < 1
     assert found.float32 == pytest.approx(2 * 512 * 512 / (0.05 / 64) / 1e9)
-
-
-X86 = """\
-processor\t: 0
-flags\t\t: fpu sse2 avx2 avx512f avx512_bf16 amx_tile
-
-processor\t: 1
-flags\t\t: fpu sse2 avx2 amx_bf16
-"""
-ARM = "processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd sve bf16 i8mm\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (X86, ["avx2", "avx512f", "avx512_bf16", "amx_tile"]),
-        (ARM, ["asimd", "bf16", "sve"]),
-        ("processor\t: 0\n", []),
-    ],
-)
-def test_instruction_sets_are_those_of_the_first_processor(
-    text: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "cpuinfo").write_text(text)
-    monkeypatch.setattr(hardware, "CPUINFO", tmp_path / "cpuinfo")
-    assert instruction_sets() == expected
-
-
-def test_a_system_that_does_not_tell_has_no_known_instruction_sets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hardware, "CPUINFO", tmp_path / "absent")
-    assert instruction_sets() == []
