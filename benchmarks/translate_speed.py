@@ -41,6 +41,7 @@ from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import UserError
 from crosshead.evaluation.sacrebleu_metrics import bleu
+from crosshead.interop.ctranslate2_library import library
 from crosshead.pipelines.batched_search import TokenInputs, search_all
 from crosshead.pipelines.translator import Translator
 from crosshead.tasks.registry import load_bundle
@@ -279,9 +280,7 @@ def _generate(bundle: Bundle, settings: Settings) -> Translate:
 
 
 def _ctranslate2(bundle: Bundle, settings: Settings) -> Translate:
-    import ctranslate2  # only this side's process needs it
-
-    translator = ctranslate2.Translator(
+    translator = library().Translator(
         str(Path(settings["files"]) / "ctranslate2"),
         compute_type=settings["precision"],
         inter_threads=settings["translators"],

@@ -84,6 +84,7 @@ def test_a_model_that_marian_cannot_be_is_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["generate", "CTranslate2"])
 def test_the_peers_find_the_same_translations(library: str, tmp_path: Path) -> None:
+    library()  # before anything else imports CTranslate2
     from ctranslate2_model import write_ctranslate2
     from translate_speed import LIBRARIES
 

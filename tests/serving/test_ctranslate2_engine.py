@@ -1,10 +1,9 @@
 """The engine of CTranslate2 beside crosshead's own, on the stored bundle."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("ctranslate2", reason="needs the extra `export`")
 
 from crosshead.bundle.io import save_bundle
 from crosshead.errors import ConfigError
@@ -17,6 +16,8 @@ from crosshead.tasks.loading import load_as
 from tests.conftest import ROOT
 from tests.interop.small_bundles import small_bundle
 from tests.serving.loopback import running
+
+pytestmark = pytest.mark.skipif(find_spec("ctranslate2") is None, reason="needs the extra `export`")
 
 BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
 LINES = ["One two three.", "Ten nine.", "A dog runs.", "Seven", "Four five six seven eight nine."]
