@@ -74,7 +74,7 @@ def forecast(
     for line in found.notes:
         note(f"{series}: {line}")
     rows = [
-        {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()}
+        {key: f"{value:.10g}" if isinstance(value, float) else value for key, value in row.items()}
         for row in found.rows()
     ]
     if jsonl:

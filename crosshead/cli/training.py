@@ -367,12 +367,13 @@ def train(
 
     given = without_unset({
         "data": {
-            "source": source, "target": target, "pairs": pairs,
+            "source": source, "target": _columns(target) if series else target, "pairs": pairs,
             "fields": fields.split(",") if fields else None,
             "source_language": source_language, "target_language": target_language,
             "license": licence,
             "valid_source": valid_source, "valid_target": valid_target, "valid_pairs": valid_pairs,
-            "text": text, "valid_text": valid_text, "series": series, "inputs": inputs,
+            "text": text, "valid_text": valid_text, "series": series,
+            "inputs": _columns(inputs),
             "images": images, "valid_images": valid_images,
             "captions": captions, "valid_captions": valid_captions,
             "horizon": horizon, "context": context,
@@ -425,6 +426,11 @@ def train(
         # The run names recipe keys; messages must name flags.
         raise error.named(typed) from None
     raise typer.Exit(0 if finished else request.exit_code)
+
+
+def _columns(given: list[str] | None) -> str | None:
+    """Return the columns of repeated flags as one text, with commas between the names."""
+    return ",".join(given) if given else None
 
 
 def _recipe(

@@ -1,5 +1,6 @@
 """Forecasts of a series with a trained forecaster, and the bundle of one."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -19,7 +20,7 @@ from crosshead.data.series.steps import CALENDAR, Step, calendar, shown_time
 from crosshead.data.series.windows import Scale, SeriesBatch, SeriesWindows, scaled_values, windows
 from crosshead.errors import DataError
 from crosshead.models.base import Model
-from crosshead.models.forecaster import Forecaster, ForecasterShape
+from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
 from crosshead.models.registry import build_forecaster
 from crosshead.pipelines.base import Pipeline
 from crosshead.system.files import StrPath
@@ -27,6 +28,32 @@ from crosshead.system.progress import counted
 
 BATCH = 1 << 18
 """The largest number of values that the windows of a batch read."""
+
+
+TIME = "time"
+"""The name of the column of times in a forecast."""
+
+
+def output_names(column: str, quantiles: Sequence[float]) -> dict[float, str]:
+    """Return the names of the columns of quantiles in a forecast; the median has none.
+
+    Args:
+        column: The column that is forecast.
+        quantiles: The quantiles.
+    """
+    return {level: f"{column} {level:g}" for level in quantiles if level != 0.5}
+
+
+def repeated_output(target: Sequence[str], quantiles: Sequence[float]) -> str | None:
+    """Return the first name that two columns of a forecast would have, or None.
+
+    Args:
+        target: The columns that are forecast.
+        quantiles: The quantiles.
+    """
+    of_quantiles = [name for each in target for name in output_names(each, quantiles).values()]
+    names = [TIME, *target, *of_quantiles]
+    return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 class SeriesBundleConfig(BundleConfig):
@@ -59,6 +86,9 @@ class SeriesBundleConfig(BundleConfig):
                     f"{key}: expected a number for each of {len(columns)} columns, found "
                     f"{len(getattr(self, key))}"
                 )
+        quantiles = self.model.quantiles if isinstance(self.model, ForecasterConfig) else []
+        if (name := repeated_output(self.target, quantiles)) is not None:
+            raise ValueError(f"two columns of its forecasts would be called {name!r}")
         if min(self.deviations) <= 0 or min(self.step) < 0 or not any(self.step[:2]):
             raise ValueError("expected deviations and a step above 0")
         return self
@@ -116,8 +146,8 @@ class Forecast:
     """The forecast of a series."""
 
     series: Series
-    """The columns to forecast, with the rows after the first step of the forecast, if there are
-    any."""
+    """The columns to forecast, with all rows of the file. A picture shows those from `first` on as
+    later values."""
     first: int
     """The row of the series that would be the first step of the forecast."""
     times: np.ndarray
@@ -134,12 +164,11 @@ class Forecast:
         """Yield the forecast as rows of a table: time, columns, and columns of quantiles."""
         unit = "D" if (self.times == self.times.astype("datetime64[D]")).all() else "s"
         for step, time in enumerate(self.times.astype(f"datetime64[{unit}]")):
-            row: dict[str, str | float] = {"time": str(time).replace("T", " ")}
+            row: dict[str, str | float] = {TIME: str(time).replace("T", " ")}
             for column, name in enumerate(self.series.names):
                 row[name] = float(self.values[step, column])
-                for level, values in self.quantiles.items():
-                    if level != 0.5:  # that is the forecast itself
-                        row[f"{name} {level:g}"] = float(values[step, column])
+                for level, called in output_names(name, list(self.quantiles)).items():
+                    row[called] = float(self.quantiles[level][step, column])
             yield row
 
 

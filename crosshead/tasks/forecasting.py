@@ -146,12 +146,12 @@ class ForecastingTask(Task):
             ConfigError: If `target` has no names of columns.
             DataError: If the series is neither files nor a table.
         """
-        found = {"series": file_names(given["series"]) or [
+        found: dict[str, Any] = {"series": file_names(given["series"]) or [
             write("train.csv", table_lines(given["series"]))
         ]}  # fmt: skip
         if given.get("target") is not None:
             target = given["target"]
-            found["target"] = [target] if isinstance(target, str) else list(target)
+            found["target"] = target if isinstance(target, str) else list(target)
             if not all(isinstance(name, str) for name in found["target"]):
                 raise ConfigError(f"target: expected names of columns, found {target!r:.60}")
         return found

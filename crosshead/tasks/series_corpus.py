@@ -16,11 +16,17 @@ from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig
 from crosshead.data.series.reading import Series, read_series
 from crosshead.data.series.section import SeriesData
-from crosshead.data.series.steps import Step
+from crosshead.data.series.steps import Step, shown_time
+from crosshead.data.series.tables import read_table
 from crosshead.data.series.windows import Scale, SeriesWindows, fit_scale, split_rows, windows
 from crosshead.errors import DataError
 from crosshead.models.forecaster import ForecasterConfig
-from crosshead.pipelines.forecaster import SeriesBundle, SeriesBundleConfig, shown_names
+from crosshead.pipelines.forecaster import (
+    SeriesBundle,
+    SeriesBundleConfig,
+    repeated_output,
+    shown_names,
+)
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.series_recipe import ForecastingRecipe
 from crosshead.system.lines import file_sha256
@@ -147,8 +153,7 @@ class SeriesCorpus(Corpus):
         return int(part.starts[0]) + part.context
 
     def _time(self, row: int) -> str:
-        text = str(self.series.times[row].astype("datetime64[s]")).replace("T", " ")
-        return text.removesuffix(":00")
+        return shown_time(self.series.times[row])
 
 
 def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesCorpus:
@@ -186,6 +191,13 @@ def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesC
     scale = base.scale if base else fit_scale(series, train)
     series, scale = _without_constants(series, scale, train, data)
     targets = len(data.target) or len(series.names)
+    assert isinstance(recipe.model, ForecasterConfig)
+    name = repeated_output(series.names[:targets], recipe.model.quantiles)
+    if name is not None:
+        raise DataError(
+            f"{data.series[0]}: a forecast would have two columns called {name!r}; rename the "
+            "column in the file, or name other columns (--target)"
+        )
     every = windows(series, scale, data.context, data.horizon, targets)
     training, validation, test = _by_period(every, periods, data)
     season = data.season or series.step.season()
@@ -201,7 +213,7 @@ def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesC
         )
         series, season = replace(series, notes=(*series.notes, note)), 1
     return SeriesCorpus(
-        [CardFile(each, _lines(Path(each)), file_sha256(Path(each))) for each in data.series],
+        [_card_file(Path(each)) for each in data.series],
         series,
         scale,
         training,
@@ -252,6 +264,11 @@ def _by_period(
     ):
         found = every.between(first, end)
         if not len(found.starts) and (first < end or period != "test"):
+            if end - first >= data.horizon:
+                raise DataError(
+                    f"{data.series[0]}: no value of the columns to forecast is known in the "
+                    f"{period} period of {end - first:,} rows; give values, or change data.split"
+                )
             raise DataError(
                 f"{data.series[0]}: the {period} period has {end - first:,} rows, too few for "
                 f"data.horizon {data.horizon}; lower it, give more rows, or change data.split"
@@ -259,10 +276,9 @@ def _by_period(
         yield found
 
 
-def _lines(path: Path) -> int:
-    """Return the number of lines of a file, for the model card."""
-    with path.open("rb") as file:
-        return sum(1 for _ in file)
+def _card_file(path: Path) -> CardFile:
+    """Return the number of rows and the checksum of a file."""
+    return CardFile(str(path), len(read_table(path)), file_sha256(path))
 
 
 def _naive_errors(series: Series, scale: Scale, rows: int, season: int) -> list[float]:

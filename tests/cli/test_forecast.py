@@ -136,3 +136,33 @@ def test_a_season_longer_than_the_context_is_scored_where_the_series_has_one(
 def test_mistakes_are_named(typed: list[str], words: str, folder: Path, refused: Refused) -> None:
     places = {"RUN": str(folder / "run"), "WAVE": str(folder / "wave.csv"), "TEXT": str(BUNDLE)}
     assert words in refused(*[places.get(each, each) for each in typed])
+
+
+def test_a_column_with_a_comma_in_its_name_is_trained_forecast_and_tuned(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = (write_series(tmp_path / "wave.csv", rows=200)).read_text().splitlines()[1:]
+    wave = write(tmp_path / "comma.csv", "\n".join(['date,"a, b",c', *rows]))
+    settings = ["--threads", "1", "--max-updates", "2", "--series", str(wave)]
+    sizes = ["--context", "9", "--horizon", "2", "--model", "dlinear"]
+    assert run(["train", "--out", str(tmp_path / "run"), *settings, *sizes]) == 0
+    start = ["--from", str(tmp_path / "run"), "--out", str(tmp_path / "tuned")]
+    assert run(["train", *start, *settings]) == 0
+    capfd.readouterr()
+    text = output_of(["forecast", tmp_path / "tuned", "--series", wave], capfd)
+    assert next(csv.reader(text.splitlines())) == ["time", "a, b", "c"]
+
+
+def test_a_forecast_shows_all_digits_of_large_values(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"2024-01-{day:02},{12_345_678 + day % 7}" for day in range(1, 32)]
+    large = write(tmp_path / "large.csv", "\n".join(["date,a", *lines]))
+    settings = ["--threads", "1", "--max-updates", "1", "--model", "dlinear"]
+    settings += ["--context", "4", "--horizon", "1", "--series", str(large)]
+    assert run(["train", "--out", str(tmp_path / "run"), *settings]) == 0
+    capfd.readouterr()
+    typed = ["forecast", tmp_path / "run", "--series", large]
+    [row] = csv.DictReader(output_of(typed, capfd).splitlines())
+    exact = json.loads(output_of([*typed, "--jsonl"], capfd))["a"]
+    assert float(row["a"]) == pytest.approx(exact, abs=0.01)

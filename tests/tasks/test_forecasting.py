@@ -33,7 +33,8 @@ TRAIN = ["--threads", 1, "--set", "train.batch_tokens=1536", "--set", "learning_
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_series(Path("wave.csv"), rows=400)
+    rows = write_series(Path("wave.csv"), rows=400).read_text().splitlines()[1:]
+    Path("times.csv").write_text("\n".join(["date,time,b", *rows]))
 
 
 def command(*arguments: Any) -> int:
@@ -218,6 +219,7 @@ def test_a_bundle_of_an_unfinished_run_forecasts() -> None:
         ),
         (["--series", "wave.csv", "--horizon", 0], "--horizon: expected 1 or more, found 0"),
         (["--series", "empty.csv"], "empty.csv: is empty"),
+        (["--series", "times.csv"], "a forecast would have two columns called 'time'; rename"),
         (["--series", "flat.csv", "--target", "a"], "column 'a' is constant in the 280 rows"),
         (["--series", "flat.csv"], "column 'a' is constant"),
         (["--series", "wave.csv", "--context", 8], "--context 8 is shorter than a patch of model."),

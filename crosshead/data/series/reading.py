@@ -83,8 +83,9 @@ def read_series(
       as those of days do, they keep their clock.
     - A time between two steps of the grid moves to the nearest step. If more than a tenth of the
       rows would move, the series is refused.
-    - A missing row or value is filled with the value before it, never with a later one. Only gaps
-      at the beginning take the first value. Filled values are read, but not predicted or scored.
+    - A missing row or value is filled with the value before it, never with a later one. Filled
+      values are read, but not predicted or scored.
+    - Rows before the first value of each column are left out.
     - Without `target`, columns of text and columns without a name are left out.
     - In a file with semicolons or tabs between its cells, a column may have decimal commas.
 

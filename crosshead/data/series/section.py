@@ -1,14 +1,23 @@
 """The section `[data]` of a recipe for forecasting."""
 
 import re
-from typing import ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from crosshead.config import MOST_POSITIONS, called, shown
 from crosshead.data.section import DataSection, Names
 
 _SPLIT = r"\d{1,9}/\d{1,9}/\d{1,9}( (months|days|rows))?"
+
+
+def _separated(given: Any) -> Any:
+    """Return the names in a text with commas. Names in a list may have commas of their own."""
+    return [name.strip() for name in given.split(",")] if isinstance(given, str) else given
+
+
+Columns = Annotated[list[str], BeforeValidator(_separated)]
+"""The value of a key that names columns: a list, or a text with commas between the names."""
 
 
 class SeriesData(DataSection):
@@ -20,11 +29,11 @@ class SeriesData(DataSection):
     """Files of one time series: CSV (also .csv.gz) or Parquet, with a time column. Each further
     file continues the file before it."""
 
-    target: Names = Field(default_factory=list)
+    target: Columns = Field(default_factory=list)
     """Columns to forecast. The model reads the past of the same columns. Unset: all columns of
     numbers that are not constant."""
 
-    inputs: Names = Field(default_factory=list)
+    inputs: Columns = Field(default_factory=list)
     """Columns whose past the model reads in addition to that of `target`, without forecasting them.
     They need `target`, and a model that reads all columns together: series-transformer or
     series-recurrent."""
@@ -51,11 +60,10 @@ class SeriesData(DataSection):
     @field_validator("target", "inputs")
     @classmethod
     def _columns(cls, given: list[str]) -> list[str]:
-        names = [name.strip() for each in given for name in each.split(",")]
-        for name in names:
-            if names.count(name) > 1:
+        for name in given:
+            if given.count(name) > 1:
                 raise ValueError(f"names {name!r} twice; name each column once")
-        return names
+        return given
 
     @field_validator("split")
     @classmethod

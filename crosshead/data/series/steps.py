@@ -128,7 +128,7 @@ def places_of(times: np.ndarray) -> tuple[Step, np.ndarray, int]:
         times: Rising times, at least two.
     """
     gaps = np.diff(times) // _MICROSECOND
-    if np.median(gaps) >= 27.5 * 86_400e6:  # months and longer steps have no fixed length
+    if np.median(gaps) >= 27.5 * 86_400e6 and not _has_fixed_steps(times, gaps):
         months = _month_of(times)
         counts = np.bincount(np.diff(months))
         step = Step(months=int(counts.argmax()), day=int(_day_of(times).max()))
@@ -145,6 +145,17 @@ def places_of(times: np.ndarray) -> tuple[Step, np.ndarray, int]:
 def shown_time(time: Any) -> str:
     """Return a time as text, without a time of day of midnight."""
     return str(time.astype("datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")
+
+
+def _has_fixed_steps(times: np.ndarray, gaps: np.ndarray) -> bool:
+    """Return whether long steps are whole multiples of days, such as 28, and not months.
+
+    Times on one day of the month, or on the last day of each month, are months.
+    """
+    month_ends = (times.astype("M8[D]") + _DAY).astype("M8[M]").astype("M8[D]")
+    on_last_day = month_ends == times.astype("M8[D]") + _DAY
+    on_one_day = len(np.unique(_day_of(times))) == 1
+    return not (on_one_day or on_last_day.all()) and not (gaps % gaps.min()).any()
 
 
 def _month_of(times: Any) -> Any:

@@ -128,7 +128,7 @@ class SeriesWindows:
         )
 
     def repeated(self, rows: Sequence[int], steps: int) -> Float[Tensor, "B T C"]:
-        """Return the last values before each horizon, repeated over the horizon.
+        """Return naive forecasts: the last `steps` values before each horizon, repeated over it.
 
         Args:
             rows: The windows.

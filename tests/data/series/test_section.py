@@ -6,7 +6,8 @@ from crosshead.errors import ConfigError
 
 
 def test_columns_may_be_given_in_one_text() -> None:
-    assert SeriesData(target=["a, b", "c"]).target == ["a", "b", "c"]  # type: ignore[arg-type]
+    assert SeriesData(target="a, b,c").target == ["a", "b", "c"]  # type: ignore[arg-type]
+    assert SeriesData(target=["a, b", "c"]).target == ["a, b", "c"]
     assert SeriesData(target="x", inputs="y, z").inputs == ["y", "z"]  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"^target: names 'x' twice"):
         validate(SeriesData, {"target": "x,y,x"})

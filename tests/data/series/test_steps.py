@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.data.series.steps import CALENDAR, Step, calendar, parse_time
+from crosshead.data.series.steps import CALENDAR, Step, calendar, parse_time, places_of
 from tests.data.written import HOUR, read
 
 
@@ -60,3 +60,16 @@ def test_digits_are_hours_or_seconds_or_milliseconds() -> None:
         assert parse_time(cell) == noon
     with pytest.raises(ValueError, match="month must be"):
         parse_time("17067024")
+
+
+@pytest.mark.parametrize("days", [28, 30, 365])
+def test_equal_steps_of_many_days_are_not_months(days: int) -> None:
+    times = np.datetime64("2004-01-05", "us") + np.arange(40) * np.timedelta64(days, "D")
+    found, places, moved = places_of(np.delete(times, 7))  # one row is missing
+    assert (found.words(), moved) == (f"{days} days", 0)
+    assert places.tolist() == np.delete(np.arange(40), 7).tolist()
+
+
+def test_the_last_days_of_three_months_are_months() -> None:
+    times = np.array(["2024-06-30", "2024-07-31", "2024-08-31"], "M8[us]")
+    assert places_of(times)[0].words() == "1 month"
