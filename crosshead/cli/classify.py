@@ -26,7 +26,10 @@ def classify(
     bundle: BundleArgument,
     images: Annotated[
         list[Path],
-        typer.Argument(metavar="IMAGE...", help="Files of images, in any format of Pillow."),
+        typer.Argument(
+            metavar="IMAGE...",
+            help="Files of images: JPEG, PNG, GIF, WebP, TIFF, BMP, PPM or JPEG 2000.",
+        ),
     ],
     top: Annotated[
         int,

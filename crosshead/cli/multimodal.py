@@ -107,10 +107,14 @@ class BesideImages:
 
     def _pixels(self, name: str) -> np.ndarray:
         """Return the image of this name in the model's size."""
-        place = self._places.find(name)
-        if place is None:
+        fitting = self._places.find(name)
+        if len(fitting) != 1:
             folders = ", ".join(str(each.path) for each in self._folders)
-            raise DataError(f"{name!r}: no such image in {folders}")
+            what = (
+                f"{len(fitting)} images end so; give the folder too" if fitting else "no such image"
+            )
+            raise DataError(f"{name!r}: {what} in {folders}")
+        [place] = fitting
         return decode_image(
             place.folder.read(place.name), self.bundle.config.image_size, place.path
         )

@@ -72,8 +72,11 @@ def guarded(work: Callable[[], None]) -> int:
 
 
 def put(text: str) -> None:
-    """Write text to standard output at once, always in UTF-8."""
-    put_bytes(text.encode())
+    """Write text to standard output at once, always in UTF-8.
+
+    Bytes of a file name that are not UTF-8 become escapes, such as `\\udce9`.
+    """
+    put_bytes(text.encode(errors="backslashreplace"))
 
 
 def put_bytes(data: bytes) -> None:

@@ -15,7 +15,7 @@ from crosshead.system.devices import available_cores
 from crosshead.system.progress import counted
 
 NOT_DESCRIBED = " without a "
-"""The part of a reason that only images have which no caption, or no pair, names."""
+"""Part of the reason "image without a caption", or "a pair"."""
 
 _NAMED = 3
 """The number of files and lines that a message names."""
@@ -150,13 +150,16 @@ def read_caption_set(
     left, rows = LeftOutCaptions(), []
     for file in captions:
         for row in kind.read(Path(file)):
-            place = places.find(row.image)
+            fitting = places.find(row.image)
             if kind.is_empty(row):
                 left.add(f"{file}:{row.line}", f"empty {kind.unit}")
-            elif place is None:
+            elif not fitting:
                 left.add(f"{file}:{row.line} {row.image}", kind.unit, " without an image")
+            elif len(fitting) > 1:
+                several = " whose name fits several images (give their folder too)"
+                left.add(f"{file}:{row.line} {row.image}", kind.unit, several)
             else:
-                rows.append((place, file, row))
+                rows.append((fitting[0], file, row))
     wanted = list(dict.fromkeys(place for place, *_ in rows))
     for folder in folders:
         for name in sorted(
@@ -230,20 +233,19 @@ class ImageNames:
                     )
                 self._whole[name] = ImagePlace(folder, name)
 
-    def find(self, name: str) -> ImagePlace | None:
-        """Return the place of an image, or None if no image or several images have this name.
+    def find(self, name: str) -> list[ImagePlace]:
+        """Return the places of the images that a name fits: one, none or several.
 
-        The name is the one in the folder, or the end of the path of exactly one image: the file
-        alone, or the file with some of the folders above it.
+        The name is the one in the folder, or the end of the path of an image: the file alone, or
+        the file with some of the folders above it.
 
         Args:
             name: The name of the image.
         """
         if name in self._whole:
-            return self._whole[name]
+            return [self._whole[name]]
         parts = PurePosixPath(name).parts
-        found = self._by_end(len(parts)).get(parts, [])
-        return found[0] if len(found) == 1 else None
+        return self._by_end(len(parts)).get(parts, [])
 
     def _by_end(self, depth: int) -> dict[tuple[str, ...], list[ImagePlace]]:
         """Return the places of the images by the last parts of their paths."""

@@ -34,6 +34,9 @@ _LOOKED_AT = 100
 _CHUNK = 256
 """The number of images that a process decodes at a time."""
 
+_FEW = 8
+"""The number of images that are decoded between two checks without processes."""
+
 _AHEAD = 4
 """The number of chunks for each process that are decoded before the first is taken."""
 
@@ -92,14 +95,15 @@ def decode_images(
     places: list[int] = []
     broken: list[str] = []
     shown, done = time.monotonic(), 0
-    jobs = [(images[first : first + _CHUNK], size) for first in range(0, len(images), _CHUNK)]
     alone = workers == 1 or len(images) < LEAST_FOR_PROCESSES
+    chunk = _FEW if alone else _CHUNK
+    jobs = [(images[first : first + chunk], size) for first in range(0, len(images), chunk)]
     for part in map(_decode_chunk, jobs) if alone else _in_processes(jobs, workers, check):
         check()
         pixels[len(places) : len(places) + len(part.pixels)] = part.pixels
         places += (done + part.places).tolist()
         broken += part.broken
-        done = min(len(images), done + _CHUNK)
+        done = min(len(images), done + chunk)
         if time.monotonic() - shown > _PAUSE:
             say(f"decoded {done:,} of {len(images):,} images")
             shown = time.monotonic()
@@ -133,12 +137,20 @@ def common_size(images: Sequence[ImagePlace]) -> int:
         images: The images. Broken images do not count.
     """
     places = np.linspace(0, len(images) - 1, min(_LOOKED_AT, len(images))).round().astype(int)
-    extents = {image_extent(images[at].folder.read(images[at].name)) for at in places} - {None}
+    extents = {_extent(images[at]) for at in places} - {None}
     if len(extents) == 1:
         [(height, width)] = (each for each in extents if each)
         if height == width <= LARGEST_SIZE:
             return height
     return USUAL_SIZE
+
+
+def _extent(image: ImagePlace) -> tuple[int, int] | None:
+    """Return the height and width of an image, or None if it is broken."""
+    try:
+        return image_extent(image.folder.read(image.name))
+    except DataError:
+        return None
 
 
 def kept_size(stated: int | None, size: int) -> int:

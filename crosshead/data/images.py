@@ -21,6 +21,7 @@ import numpy as np
 
 from crosshead.config import shown
 from crosshead.errors import DataError, UserError, why_unreadable
+from crosshead.system.encodings import is_utf8
 from crosshead.system.files import StrPath
 from crosshead.system.stored import NotRegularError, open_regular
 
@@ -33,6 +34,10 @@ ImageLike: TypeAlias = "StrPath | Image.Image | np.ndarray"
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 """The suffixes of files that are images."""
+
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "PPM", "TIFF", "JPEG2000")
+"""The formats that are read, whatever the name of a file says. Pillow would start a program for
+some others, such as PostScript."""
 
 MOST_BYTES = 64 << 20
 """The largest file of an image."""
@@ -81,10 +86,13 @@ class ImageFolder:
             ) from None
         except OSError as error:
             raise DataError(f"{path}: {error.strerror}; check the path") from None
+        for name in found:
+            if not is_utf8(name):
+                raise DataError(
+                    f"{path}: the name {name!a} is not UTF-8: rename the file or folder"
+                )
         self.names: list[str] = [each for each in found if is_image(each)]
         """The names of the images, with their folders, sorted."""
-        self.others = len(found) - len(self.names)
-        """The number of files that are not images."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what another process makes the folder from: it lists and opens it once."""
@@ -150,9 +158,9 @@ def decode_image(data: bytes, size: int | None, name: str) -> np.ndarray:
     """Return the pixels of an image, "H W C".
 
     The image is turned as its camera says, transparent parts become white, and every mode becomes
-    red, green and blue. Grey values of 16 bits or more and floats are shares of the smallest white
-    of 1 (floats alone), 255 and 65,535 that is not below them; other values are spread from black
-    to white.
+    red, green and blue. Images of 16 bits have the white 65,535. Images of 32 bits and of floats
+    state no white: it is 1 (floats alone), 255 or 65,535, whichever first covers the largest value.
+    Other values are spread from black to white.
 
     Args:
         data: The contents of the file.
@@ -169,7 +177,7 @@ def decode_image(data: bytes, size: int | None, name: str) -> np.ndarray:
         UserError: If Pillow is not installed.
     """
     image_module, ops = _pillow()
-    with _refusals(name), image_module.open(io.BytesIO(data)) as opened:
+    with _refusals(name), image_module.open(io.BytesIO(data), formats=FORMATS) as opened:
         if opened.width * opened.height > MOST_PIXELS:
             raise DataError(
                 f"{opened.width} x {opened.height} pixels are more than {MOST_PIXELS:,}; make the "
@@ -205,7 +213,7 @@ def pixels_of(image: ImageLike, size: int | None) -> np.ndarray:
     else:
         raise DataError(f"expected a file, an image or an array, found {shown(image)}")
     with _refusals("the image"):
-        return _fitted(found, size)
+        return _fitted(_pillow()[1].exif_transpose(found), size)
 
 
 def image_extent(data: bytes) -> tuple[int, int] | None:
@@ -216,7 +224,10 @@ def image_extent(data: bytes) -> tuple[int, int] | None:
     """
     image_module, _ = _pillow()
     try:
-        with warnings.catch_warnings(action="ignore"), image_module.open(io.BytesIO(data)) as found:
+        with (
+            warnings.catch_warnings(action="ignore"),
+            image_module.open(io.BytesIO(data), formats=FORMATS) as found,
+        ):
             return found.height, found.width
     except Exception:  # the decoders of many formats raise errors of many classes
         return None
@@ -270,6 +281,8 @@ def _refusals(name: str) -> Iterator[None]:
         raise DataError(
             f"{name}: more than {MOST_PIXELS:,} pixels; make the image smaller"
         ) from None
+    except MemoryError:
+        raise
     except Exception as error:  # the decoders of many formats raise errors of many classes
         why = re.sub(r"<?\S+ object at 0x\w+>?", "the file", " ".join(str(error).split()))
         raise DataError(f"{name}: not a whole image ({type(error).__name__}: {why})") from None
@@ -299,14 +312,15 @@ def _as_rgb(image: "Image.Image") -> "Image.Image":
 def _as_bytes(values: np.ndarray, mode: str) -> np.ndarray:
     """Return grey values of 16 bits or more, or floats, as values from 0 to 255.
 
-    The values are taken as shares of the smallest usual white that is not below them: 1 (floats
-    alone), 255 or 65,535. Values outside of that are spread from black to white; if all are equal,
-    they become a medium grey.
+    The white of 16 bits is 65,535. Otherwise it is 1 (floats alone), 255 or 65,535, whichever first
+    covers the largest value. Other values are spread from black to white; if all are equal, they
+    become a medium grey.
     """
     if not np.isfinite(values).all():
         raise DataError("it has values that are not finite (NaN or infinity); repair the image")
     low, high = values.min(), values.max()
-    whites = [white for white in (1.0, 255.0, 65535.0)[mode != "F" :] if high <= white]
+    usual = (65535.0,) if mode.startswith("I;16") else (1.0, 255.0, 65535.0)[mode != "F" :]
+    whites = [white for white in usual if high <= white]
     if low >= 0 and whites:
         values = values * (255 / whites[0])
     elif low < high:
@@ -335,7 +349,7 @@ def _files_below(folder: Path) -> Iterator[str]:
             path = Path(place) / name
             try:
                 is_file = stat.S_ISREG(path.stat().st_mode)
-            except FileNotFoundError:  # a link to nothing: reading it says so, and counts it
+            except OSError:  # a link to nothing or to itself: reading it says so, and counts it
                 is_file = True
             if is_file:
                 yield path.relative_to(folder).as_posix()

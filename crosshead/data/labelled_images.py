@@ -147,6 +147,8 @@ def read_image_sets(
             f"{data.images[0]}: all images to train on are of the class {names[0]!r}; a classifier "
             "needs two classes or more, each in a folder of its own"
         )
+    if data.train_images and len(train) < data.train_images:
+        say(f"data.train_images is {data.train_images:,}, and {len(train):,} images are there")
     size = data.image_size or common_size([each.place for each in train])
     check_memory(len(train) + len(valid) + len(test), size)
     broken: list[str] = []
@@ -195,7 +197,7 @@ def _split(
 def listed(path: Path) -> list[Listed]:
     """Return the images of a folder or archive with their splits and classes.
 
-    Folders that hold everything else are left out of the names, as the one of a zip of a folder.
+    A folder at the top that holds everything, such as a zip often has, is ignored.
 
     Args:
         path: The folder or the archive.

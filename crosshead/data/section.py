@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from crosshead.config import Config
 from crosshead.errors import ConfigError
+from crosshead.system.encodings import is_utf8
 
 
 def _listed(value: Any) -> Any:
@@ -20,7 +21,7 @@ def _listed(value: Any) -> Any:
 
 def _check_names(names: list[str]) -> list[str]:
     for name in names:
-        if any("\ud800" <= character <= "\udfff" for character in name):
+        if not is_utf8(name):
             # The recipe and the model card contain the name, and both are UTF-8.
             raise ValueError(f"the name {name!a} is not UTF-8: rename the file")
         if "\0" in name:

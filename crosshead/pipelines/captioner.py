@@ -210,7 +210,7 @@ class ImageCaptioner(Pipeline):
             caption = self.search(pixels[None])[0][0].text
         [ids] = token_ids(bundle.target_tokenizer, [caption])
         batch = collate([((), ids)], [0], bundle.specials.start)
-        images = as_floats(np.stack([pixels]))  # a copy: decoded pixels are read-only
+        images = as_floats(pixels[None])
         inputs = images.to(self.device), batch.target_input.to(self.device)
         patches = patch_names(self.rows)
         if kind == "encoder":

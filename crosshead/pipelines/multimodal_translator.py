@@ -263,7 +263,7 @@ class MultimodalTranslator(LineTranslator):
             target = self.search(pixels[None], [0], [sentence])[0][0].text
         [target_ids] = token_ids(bundle.target_tokenizer, [target])
         batch = collate([(ids, target_ids)], [0], bundle.specials.start).to(self.device)
-        images = as_floats(np.stack([pixels])).to(self.device)  # a copy: decoded pixels are fixed
+        images = as_floats(pixels[None]).to(self.device)
         inputs = images, *batch.inputs
         source = bundle.source_tokenizer.pieces([*ids, EOS])
         pieces = bundle.target_tokenizer.pieces

@@ -116,3 +116,12 @@ def _copying(command: str, before: str, name: str, mark: str) -> str:
     if zipped:
         return f"gunzip -c {shlex.quote(name)} | {command} > {copy}"
     return f"{command} {before}{shlex.quote(name)} > {copy}"
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether UTF-8 can express a text: a name of a file may hold other bytes.
+
+    Args:
+        text: The text.
+    """
+    return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -144,7 +144,7 @@ class ImageCorpus(Corpus):
 
     def left_out(self) -> dict[str, int]:
         """Return the number of broken images."""
-        return {"broken image": len(self.sets.broken)} if self.sets.broken else {}
+        return {"broken images": len(self.sets.broken)} if self.sets.broken else {}
 
     def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
         """Return the files of images."""

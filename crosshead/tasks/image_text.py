@@ -302,7 +302,7 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
         scores = caption_scores(found, references)
         firsts = [each[0] for each in references]
         findings = translation_findings(scores, inputs, found, firsts, self.labels, self.nouns)
-        remarks = exactness(scores[0], counted(len(found), "image"))
+        remarks = exactness(scores[0], counted(len(found), self.labels[0]))
         enough = not findings.faults
         return dataclasses.replace(findings, remarks=remarks, scores_enough=enough)
 

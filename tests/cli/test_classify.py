@@ -1,6 +1,7 @@
 """The verbs on images: train, classify, evaluate, attention."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -122,3 +123,14 @@ def test_other_models_and_other_data_are_refused(folder: Path, refused: Refused)
     assert "classify with: crosshead classify" in refused(
         "forecast", folder / "run", "--series", "a.csv"
     )
+
+
+def test_a_file_name_that_is_not_utf8_is_escaped(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.png")
+    shutil.copy(folder / "low.png", odd)
+    lines = output_of(["classify", folder / "run", odd], capfd)
+    assert lines.startswith(f"{tmp_path}/caf\\udce9.png\tlow")
+    found = json.loads(output_of(["classify", folder / "run", odd, "--jsonl"], capfd))
+    assert found["image"] == odd

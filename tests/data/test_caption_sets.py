@@ -92,11 +92,11 @@ def test_a_caption_never_gets_an_image_of_another_folder(folder: Path) -> None:
     animals = ImageFolder(Path("animals"))
     names, whole = ImageNames([animals]), ImagePlace(animals, "cats/1.png")
     for name in ("cats/1.png", "1.png", "./cats/1.png", "animals/cats/1.png"):
-        assert names.find(name) == whole
-    assert names.find(str(folder / "animals" / "cats" / "1.png")) == whole
-    assert names.find("small/2.png") == ImagePlace(animals, "birds/small/2.png")
+        assert names.find(name) == [whole]
+    assert names.find(str(folder / "animals" / "cats" / "1.png")) == [whole]
+    assert names.find("small/2.png") == [ImagePlace(animals, "birds/small/2.png")]
     for name in ("dogs/1.png", "dogs/cats/1.png", "2.png", "birds/2.png", "ats/1.png", "", "/"):
-        assert names.find(name) is None
+        assert len(names.find(name)) != 1
     write(folder / "some.tsv", "dogs/1.png\ta dog\ncats/1.png\ta cat\n")
     found = read_caption_set(["animals"], ["some.tsv"], None)
     assert (found.names, found.texts) == (["cats/1.png"], ["a cat"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from crosshead.data.image_decoding import ImagePlace, common_size, decode_images, kept_size
-from crosshead.data.images import ImageFolder
+from crosshead.data.images import MOST_BYTES, ImageFolder
 from crosshead.errors import DataError
 from tests.data.drawn_images import SIZE, broken, packed, write_images
 
@@ -25,7 +25,7 @@ def test_processes_decode_the_same_images(tmp_path: Path, monkeypatch: pytest.Mo
     lines: list[str] = []
     monkeypatch.setattr("crosshead.data.image_decoding._PAUSE", 0.0)
     alone = decode_images(found, 4, 2, lines.append)
-    assert lines == ["decoded 20 of 20 images"]
+    assert lines == [f"decoded {done} of 20 images" for done in (8, 16, 20)]
     monkeypatch.setattr("crosshead.data.image_decoding.LEAST_FOR_PROCESSES", 1)
     monkeypatch.setattr("crosshead.data.image_decoding._CHUNK", 4)
     several = decode_images(found, 4, 2)
@@ -71,6 +71,9 @@ def test_more_than_fits_into_memory_is_refused_before_it_is_read(
 def test_broken_images_do_not_change_the_common_size(tmp_path: Path) -> None:
     folder = write_images(tmp_path / "set", each=2)
     (folder / "high" / "000.png").write_bytes(b"no image")
+    (folder / "high" / "link.png").symlink_to("nothing.png")
+    with (folder / "low" / "large.png").open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
     assert common_size(places(ImageFolder(folder))) == SIZE
 
 

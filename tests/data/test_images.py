@@ -60,7 +60,7 @@ def test_every_mode_becomes_red_green_blue(mode: str) -> None:
 @pytest.mark.parametrize(
     ("values", "levels"),
     [
-        (np.array([[0, 100, 255]], np.uint16), [0, 100, 255]),
+        (np.array([[0, 100, 400]], np.uint16), [0, 0, 2]),
         (np.array([[0, 257, 65535]], np.uint16), [0, 1, 255]),
         (np.array([[0, 100, 200]], np.int32), [0, 100, 200]),
         (np.array([[-51, 0, 204]], np.int32), [0, 51, 255]),
@@ -122,6 +122,7 @@ def test_an_image_is_turned_as_its_camera_says() -> None:
     exif[0x0112] = 6  # turn by 90 degrees, clockwise
     data = encoded(PIXELS, "PNG", exif=exif.tobytes())
     assert np.array_equal(decode_image(data, None, "a.png"), np.rot90(PIXELS, -1))
+    assert np.array_equal(pixels_of(Image.open(io.BytesIO(data)), None), np.rot90(PIXELS, -1))
 
 
 def test_truncated_and_foreign_files_are_refused_by_name() -> None:
@@ -167,7 +168,6 @@ def test_a_folder_and_its_zip_hold_the_same_images(tmp_path: Path, packed: bool)
                 archive.writestr(name, data)
     folder = ImageFolder(place)
     assert folder.names == sorted(files)
-    assert folder.others == len(others)
     assert {name: folder.read(name) for name in folder.names} == files
 
 
@@ -225,3 +225,35 @@ def test_a_link_to_nothing_is_an_image_that_cannot_be_read(tmp_path: Path) -> No
     assert folder.names == ["a.png", "b.png"]
     with pytest.raises(DataError, match=r"b\.png"):
         folder.read("b.png")
+
+
+def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(folder)
+    Path(os.fsdecode(folder), "1.png").write_bytes(encoded(PIXELS))
+    with pytest.raises(DataError, match=r"'caf\\udce9/1.png' is not UTF-8: rename the"):
+        ImageFolder(tmp_path)
+
+
+def test_a_link_to_itself_is_an_image_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "loop.png").symlink_to("loop.png")
+    folder = ImageFolder(tmp_path)
+    assert folder.names == ["loop.png"]
+    with pytest.raises(DataError, match=r"loop\.png"):
+        folder.read("loop.png")
+
+
+def test_a_format_that_would_start_a_program_is_no_image() -> None:
+    postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n%%EOF\n"
+    with pytest.raises(DataError, match="not an image that Pillow can read"):
+        decode_image(postscript, None, "a.png")
+    assert image_extent(postscript) is None
+
+
+def test_memory_that_runs_out_is_no_fault_of_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("crosshead.data.images._fitted", fail)
+    with pytest.raises(MemoryError):
+        decode_image(encoded(PIXELS), None, "a.png")

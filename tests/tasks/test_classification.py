@@ -143,7 +143,7 @@ def test_a_run_goes_on_without_broken_images(capfd: pytest.CaptureFixture[str]) 
     said = capfd.readouterr().err
     assert "warning: 4 broken images are left out:" in said and "and 1 more" in said
     assert said.count("not a whole image") == 3
-    assert "| broken image | 4 |" in Path("run", "README.md").read_text()
+    assert "| broken images | 4 |" in Path("run", "README.md").read_text()
 
 
 @pytest.mark.parametrize(
