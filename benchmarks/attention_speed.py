@@ -4,7 +4,7 @@
 
 Both forms compute the same inputs in turns, in one process, in float32. The report, in Markdown,
 has the ratio of the times for each kind of mask, forwards alone and with the pass backwards.
-`attend` takes the fused form from `LONG_KEYS` keys on, and from `LONG_MASKED_KEYS` with a mask.
+`attend` takes the fused form from `FUSED_FROM` keys on, and from `MASKED_FUSED_FROM` with a mask.
 """
 
 import argparse

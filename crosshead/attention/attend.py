@@ -27,7 +27,7 @@ from crosshead.attention.scores import RelativeOffset, ScaledDot, Score
 FEW_KEYS = 16
 """The vector width of a CPU in float32 numbers; shorter rows of scores have their own softmax."""
 
-LONG_KEYS, LONG_MASKED_KEYS = 32, 64
+FUSED_FROM, MASKED_FUSED_FROM = 32, 64
 """The numbers of keys, without and with a mask, from which `sdpa` is the faster one on a CPU."""
 
 Combine = Callable[[Tensor, Tensor, RelativeOffset], Tensor]
@@ -134,8 +134,8 @@ def attend(
         dropout: Share of the weights to drop; 0 outside training.
         observe: Function that receives the weights as a matrix "B H Q K", before dropout.
         backend: The function that computes attention. The default is `sdpa` if it can compute this
-            attention and is the faster one: on a GPU always, on a CPU for long sequences
-            (`is_faster_fused`). Otherwise it is `explicit`.
+            attention and is the faster one (`is_faster_fused`): on a GPU always, on a CPU from 32
+            keys on, or 64 with a mask. Otherwise it is `explicit`.
 
     Returns:
         Outputs, "B H Q Ev". A query without any allowed key gets zeros and passes no gradient; a
@@ -153,8 +153,9 @@ def attend(
         (batch, heads, queries, _), keys = query.shape, key.shape[2]
         mask = evaluate(queries, keys, batch=batch, heads=heads, offset=offset, device=query.device)
     if backend is None:
-        fused = _is_fusable(score, combine, observe) and not isinstance(mask, BlockSparseMask)
-        backend = sdpa if fused and is_faster_fused(query, key, mask, dropout) else explicit
+        backend = explicit
+        if not isinstance(mask, BlockSparseMask) and _is_fusable(score, combine, observe):
+            backend = sdpa if is_faster_fused(query, key, mask, dropout) else explicit
     reachable = None
     if isinstance(mask, BlockSparseMask):
         _check_length(mask, query, key, offset)
@@ -397,8 +398,8 @@ def is_faster_fused(
 ) -> bool:
     """Return whether `sdpa` is expected to be faster than `explicit`.
 
-    On a CPU it is for long sequences in float32 (benchmarks/attention_speed.py). Dropout of the
-    weights is slower in `sdpa` there. Other types were not compared.
+    On a CPU it is from `FUSED_FROM` keys on, in float32 (benchmarks/attention_speed.py). Dropout of
+    the weights is slower in `sdpa` there. Other types were not compared.
 
     Args:
         query: Queries, "B H Q E".
@@ -408,7 +409,7 @@ def is_faster_fused(
     """
     if query.device.type != "cpu":
         return True
-    enough = LONG_KEYS if mask is None else LONG_MASKED_KEYS
+    enough = FUSED_FROM if mask is None else MASKED_FUSED_FROM
     return key.shape[2] >= enough and query.dtype == torch.float32 and not dropout
 
 

@@ -43,8 +43,8 @@ class SeriesTransformerConfig(SeriesStackConfig):
     forecast: Literal["autoregressive", "direct"] = "autoregressive"
     """The order of the forecasts: each step from the one before it (`autoregressive`), or all steps
     at once (`direct`). In the direct form every step of the decoder reads the last value of the
-    context and its own calendar, and attends to all steps of the horizon (Zhou et al. 2021,
-    Informer, section 3.3)."""
+    context and its own calendar, and attends to all steps of the horizon. Informer, too, forecasts
+    in one pass (Zhou et al. 2021, section 3.3), but from zeros and with a causal mask."""
 
     @property
     def depth(self) -> int:

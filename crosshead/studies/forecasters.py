@@ -52,7 +52,8 @@ KINDS = {
         {"architecture": "patchtst", "patch_length": 1, "patch_stride": 1}, 128, 0.0003, 1700
     ),
     # Zeng et al. 2023 compare with Transformers that do not normalise single windows. Their code
-    # halves the rate after each of at most ten epochs; five epochs of a falling rate are more.
+    # halves the rate after each of at most ten epochs: two epochs at the full rate in sum. Five
+    # epochs with a falling rate are two and a half.
     "transformer": Kind(
         {"architecture": "series-transformer", "normalize": "none"}, 32, 0.0005, 1250
     ),

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from crosshead.data.series.steps import CALENDAR
 from crosshead.models.forecaster import ForecasterShape
 from crosshead.models.registry import build_forecaster
 from crosshead.recipe.recipe import Recipe
@@ -88,7 +89,7 @@ def update_times(series: SeriesRuns, effort: Effort, seed: int) -> dict[str, Tim
     steps, horizon = series.steps(LONG), series.steps(HORIZON)
     generator = torch.Generator().manual_seed(seed)
     context = torch.randn(8, steps, COLUMNS, generator=generator)
-    known = torch.zeros(8, steps + horizon, 4)
+    known = torch.zeros(8, steps + horizon, CALENDAR)
     shape = ForecasterShape(steps, horizon, COLUMNS, known.shape[-1])
 
     def call(recipe: Recipe) -> Callable[[], None]:

@@ -172,6 +172,5 @@ VISION = Study(
     "Dosovitskiy et al. 2021, section 4.3",
     BANDS,
     run,
-    # Estimated: nine runs of 1,800 updates, at 270 to 370 images a second on a free core.
     Times(quick=6, full=4200),  # estimated from six of its nine runs
 )

@@ -20,10 +20,10 @@ def saturates_int8() -> bool:
     """Return whether oneDNN may compute 8-bit products inexactly on this CPU.
 
     Without dot products of bytes (VNNI), it adds two products of bytes in 16 bits, which overflow.
-    CTranslate2 takes Intel's MKL on Intel's processors, and oneDNN on AMD's.
+    CTranslate2 takes Intel's MKL on Intel's processors, and oneDNN on those of other vendors.
     """
     vendor, flags = _described(CPUINFO)
-    return vendor == "AuthenticAMD" and not flags & {"avx_vnni", "avx512_vnni"}
+    return vendor not in ("", "GenuineIntel") and not flags & {"avx_vnni", "avx512_vnni"}
 
 
 @cache

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from crosshead.attention import attend as attend_module
 from crosshead.attention.attend import (
     FEW_KEYS,
-    LONG_KEYS,
+    FUSED_FROM,
     Backend,
     attend,
     explicit,
@@ -118,8 +118,8 @@ def sdpa_of(drawn: Inputs, mask: Tensor | None) -> Tensor:
 
 
 def test_the_fused_form_is_for_long_sequences_without_dropout_in_float32() -> None:
-    short, long = inputs(3, keys=LONG_KEYS - 1), inputs(3, keys=LONG_KEYS)
-    mask = torch.ones(1, 1, 1, LONG_KEYS, dtype=torch.bool)
+    short, long = inputs(3, keys=FUSED_FROM - 1), inputs(3, keys=FUSED_FROM)
+    mask = torch.ones(1, 1, 1, FUSED_FROM, dtype=torch.bool)
     assert not is_faster_fused(short.query, short.key, None, 0.0)
     assert is_faster_fused(long.query, long.key, None, 0.0)
     assert not is_faster_fused(long.query, long.key, mask, 0.0)

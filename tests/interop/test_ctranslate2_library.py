@@ -1,4 +1,4 @@
-"""CTranslate2 is imported so that it multiplies bytes exactly."""
+"""The choice of CTranslate2's products. `test_ctranslate2.py` compares what they compute."""
 
 import os
 
@@ -21,3 +21,14 @@ def test_mkl_is_chosen_where_bytes_would_overflow(
         monkeypatch.delenv("CT2_USE_MKL")
     assert hasattr(library().specs.transformer_spec, "TransformerSpec")
     assert os.environ.get("CT2_USE_MKL") == expected
+
+
+def test_a_library_that_the_caller_has_imported_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    library()
+    monkeypatch.setattr(ctranslate2_library, "saturates_int8", lambda: True)
+    monkeypatch.setenv("CT2_USE_MKL", "")
+    monkeypatch.delenv("CT2_USE_MKL")
+    library()
+    assert "set CT2_USE_MKL=1 before the program starts" in caplog.text
