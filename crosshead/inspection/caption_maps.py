@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from crosshead.data.images import ImageLike
 from crosshead.data.scenes import Region, patches_of
 from crosshead.data.text.tokenizers import Tokenizer, token_ids
 from crosshead.errors import ConfigError, DataError
@@ -24,7 +25,7 @@ from crosshead.inspection.picture_maps import (
     with_largest,
 )
 from crosshead.inspection.record import check_numbered, record_attention
-from crosshead.pipelines.captioner import ImageCaptioner, ImageLike
+from crosshead.pipelines.captioner import ImageCaptioner
 from crosshead.system.plotting import drawing, new_figure
 
 _ACROSS = 10

@@ -164,7 +164,7 @@ class MultimodalTransformer(Transformer):
     def gates(
         self, images: Float[Tensor, "B C H W"], source: Int[Tensor, "B S"]
     ) -> Float[Tensor, "B S"]:
-        """Return how far each source position opens to the image, from 0 to 1.
+        """Return the mean gate of each source position: 0 is the text alone, 1 the image.
 
         Args:
             images: The images, "B C H W", from -1 to 1.

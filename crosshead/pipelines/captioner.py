@@ -11,8 +11,7 @@ from torch import Tensor
 from crosshead.bundle.card import Words
 from crosshead.bundle.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
 from crosshead.data.batching import collate
-from crosshead.data.images import ImageLike as ImageLike
-from crosshead.data.images import as_floats, pixels_of
+from crosshead.data.images import ImageLike, as_floats, pixels_of
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
 from crosshead.errors import ConfigError

@@ -191,7 +191,7 @@ class MultimodalTranslator(LineTranslator):
         return pixels_of(image, self.bundle.config.image_size)
 
     def gates(self, image: ImageLike, sentence: str) -> list[tuple[str, float]]:
-        """Return the pieces of a sentence, and how far the model opens each to the image.
+        """Return the pieces of a sentence, each with its mean gate (0: text alone, 1: image).
 
         Args:
             image: The file of an image, an image of Pillow, or pixels "H W C" or "H W".

@@ -163,13 +163,15 @@ def _inside(found: NounFindings) -> tuple[float, float, float]:
     )
 
 
-def first_layer(found: Grounding) -> float:
+def first_layer(valid: Grounding, test: Grounding) -> float:
     """Return the first layer, from 1, whose best head has half of the weight inside, or infinity.
 
     Args:
-        found: The measures of a set.
+        valid: The measures that choose the best head of each layer.
+        test: The measures of these heads.
     """
-    best = found.inside.max(dim=1).values.tolist()
+    heads = valid.inside.argmax(dim=1, keepdim=True)
+    best = test.inside.gather(1, heads).squeeze(1).tolist()
     return next((float(layer) for layer, each in enumerate(best, 1) if each >= 0.5), math.inf)
 
 
@@ -182,7 +184,7 @@ def quantities(results: Sequence[NounFindings], effort: Effort) -> dict[str, Val
         EXACT: statistics.mean(each.exact for each in results),
         UNSEEN: statistics.mean(each.unseen for each in results),
         INSIDE: inside, PEAKS: peaks, UNSEEN_INSIDE: new,
-        FIRST: statistics.mean(first_layer(each.test) for each in results),
+        FIRST: statistics.mean(first_layer(each.valid, each.test) for each in results),
     })  # fmt: skip
     return {**values, CHANCE: statistics.mean(each.test.chance for each in results)}
 

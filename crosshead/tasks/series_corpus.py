@@ -80,7 +80,8 @@ class SeriesCorpus(Corpus):
 
     def origin(self, row: int) -> str:
         """Return the file and the time of the first row of a window."""
-        return f"{self.files[0].path}, window from {self._time(int(self.train.starts[row]))}"
+        names = " to ".join(dict.fromkeys((self.files[0].path, self.files[-1].path)))
+        return f"{names}, window from {self._time(int(self.train.starts[row]))}"
 
     def extent(self, row: int) -> str:
         """Return the size of a window."""

@@ -43,8 +43,9 @@ def test_the_head_is_chosen_on_the_validation_set() -> None:
 
 
 def test_the_first_layer_has_a_head_with_half_of_the_weight_inside() -> None:
-    assert first_layer(of([0.4, 0.4], [0.1, 0.5])) == 2
-    assert first_layer(of([0.4, 0.4])) == math.inf
+    valid = of([0.2, 0.3], [0.1, 0.7])
+    assert first_layer(valid, of([0.9, 0.4], [0.1, 0.5])) == 2
+    assert first_layer(valid, of([0.9, 0.4], [0.9, 0.4])) == math.inf
 
 
 def test_a_few_updates_measure_only_chance() -> None:
