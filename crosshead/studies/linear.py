@@ -130,5 +130,5 @@ LINEAR = Study(
     "Zeng et al. 2023, abstract; Nie et al. 2023 answer with patches",
     BANDS,
     run,
-    Times(quick=8, full=3600),  # estimated from the times of single runs
+    Times(quick=8, full=3600),  # from the times of its runs: two hours of one core
 )
