@@ -62,7 +62,7 @@ def caption(
 
     The command prints one line per image, in order. With --jsonl a line also has the image and the
     score. An image that cannot be read is named on standard error and makes the exit code 2 at the
-    end. It has no line, or with --jsonl a line with the key `error`.
+    end. Its line is empty, or with --jsonl it has the key `error`.
     """
     from crosshead.cli.answers import search_settings
     from crosshead.errors import DataError, UserError
@@ -90,18 +90,19 @@ def caption(
     decode = search_settings(captioner.bundle.config.decode, False, flags, None)
     read, broken = whole_images(images, captioner.pixels)
     found = captioner.caption([pixels for _, pixels in read], decode=decode)
-    lines = [f"{best.text}\n" for [best] in found]
+    values = {image: best for (image, _), [best] in zip(read, found, strict=True)}
     if jsonl:
-        values = {
+        rows = {
             image: json_line(
                 {"image": str(image), "caption": best.text, "score": round(best.score, 4)}
             )
-            for (image, _), [best] in zip(read, found, strict=True)
+            for image, best in values.items()
         }
-        lines = in_order(images, values, broken)
-    if lines:
-        with open_output(output) as write:
-            write("".join(lines).encode())
+        lines = in_order(images, rows, broken)
+    else:
+        lines = [f"{values[image].text if image in values else ''}\n" for image in images]
+    with open_output(output) as write:
+        write("".join(lines).encode(errors="backslashreplace"))
     if plot is not None and read:
         maps = [
             word_maps(captioner, pixels, best.text)

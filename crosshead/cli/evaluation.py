@@ -175,6 +175,11 @@ def series_evaluation(
         note(f"{series}: {line}")
     first = 0 if start is None else whole.row(start)
     given, season = forecaster.windows(whole, first), forecaster.bundle.config.season
+    if start is None:
+        note(
+            f"{series}: all {len(given.starts):,} windows are scored; if the model was trained on "
+            "this file, give --start after its training period"
+        )
     if why := why_without_season(given, season):
         if len(whole) > season:
             why += f"; use --start '{shown_time(whole.times[season])}' or later"

@@ -35,6 +35,9 @@ ImageLike: TypeAlias = "StrPath | Image.Image | np.ndarray"
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 """The suffixes of files that are images."""
 
+NOT_READ = (".heic", ".heif", ".avif", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".jxl")
+"""The suffixes of images in formats that are not read, such as those of phones and cameras."""
+
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "PPM", "TIFF", "JPEG2000")
 """The formats that are read, whatever the name of a file says. Pillow would start a program for
 some others, such as PostScript."""
@@ -93,6 +96,8 @@ class ImageFolder:
                 )
         self.names: list[str] = [each for each in found if is_image(each)]
         """The names of the images, with their folders, sorted."""
+        self.not_read = [each for each in found if each.lower().endswith(NOT_READ)]
+        """The names of images in formats that are not read."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what another process makes the folder from: it lists and opens it once."""

@@ -23,6 +23,7 @@ from crosshead.data.image_decoding import (
 from crosshead.data.images import ImageFolder
 from crosshead.data.section import DataSection, Names
 from crosshead.errors import DataError
+from crosshead.system.progress import counted
 
 SPLITS = {
     "train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test",
@@ -147,6 +148,12 @@ def read_image_sets(
             f"{data.images[0]}: all images to train on are of the class {names[0]!r}; a classifier "
             "needs two classes or more, each in a folder of its own"
         )
+    for folder in {each.place.folder for each in train}:
+        if folder.not_read:
+            say(
+                f"{folder.path}: {counted(len(folder.not_read), 'image')} left out, of a format "
+                f"that is not read; the first: {folder.not_read[0]}; convert to JPEG or PNG"
+            )
     if data.train_images and len(train) < data.train_images:
         say(f"data.train_images is {data.train_images:,}, and {len(train):,} images are there")
     size = data.image_size or common_size([each.place for each in train])
@@ -208,7 +215,11 @@ def listed(path: Path) -> list[Listed]:
     """
     folder = ImageFolder(path)
     if not folder.names:
-        raise DataError(f"{path}: there are no images in it; give a folder of folders of images")
+        why = f" ({folder.not_read[0]} is of a format that is not read)" if folder.not_read else ""
+        raise DataError(
+            f"{path}: there are no images in it{why}; give a folder of folders of images in JPEG "
+            "or PNG"
+        )
     parts = [PurePosixPath(name).parts for name in folder.names]
     inside = _below_common(parts, 1)
     has_splits = any(len(each) > 2 and each[0] in SPLITS for each in inside)

@@ -1,10 +1,13 @@
 """Forecasts of a series with a trained forecaster, and the bundle of one."""
 
+import os
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -17,6 +20,7 @@ from crosshead.bundle.config import BundleConfig
 from crosshead.config import MOST_POSITIONS, MOST_WIDTH, nearest
 from crosshead.data.series.reading import Series, read_series
 from crosshead.data.series.steps import CALENDAR, Step, calendar, shown_time
+from crosshead.data.series.tables import table_lines
 from crosshead.data.series.windows import Scale, SeriesBatch, SeriesWindows, scaled_values, windows
 from crosshead.errors import DataError
 from crosshead.models.base import Model
@@ -145,7 +149,7 @@ class SeriesBundle(Bundle):
 class Forecast:
     """The forecast of a series."""
 
-    series: Series
+    series: Series = field(repr=False)
     """The columns to forecast, with all rows of the file. A picture shows those from `first` on as
     later values."""
     first: int
@@ -185,11 +189,12 @@ class SeriesForecaster(Pipeline):
         """The bundle's model."""
         return self.bundle.model
 
-    def __call__(self, series: StrPath | Series, start: str | None = None) -> Forecast:
+    def __call__(self, series: StrPath | Series | Any, start: str | None = None) -> Forecast:
         """Return the forecast of the steps after a series.
 
         Args:
-            series: A CSV or Parquet file with the columns of the training data, or a series.
+            series: A CSV or Parquet file with the columns of the training data, a table such as a
+                DataFrame or a dict of columns, or a `Series`.
             start: The time of the first step to forecast, by default the step after the last row.
                 Later rows are not read.
 
@@ -219,18 +224,23 @@ class SeriesForecaster(Pipeline):
         forecast = series.selected(range(targets))
         return Forecast(forecast, first, ahead, units[self.median], levels, notes)
 
-    def checked(self, series: StrPath | Series) -> Series:
-        """Return a series with the columns that the model reads; a file is read first.
+    def checked(self, series: StrPath | Series | Any) -> Series:
+        """Return a series with the columns that the model reads; a file or a table is read first.
 
         Args:
-            series: The series, or its file.
+            series: The series, its file, or a table of it.
 
         Raises:
             DataError: If a column is missing, or the time between rows is another one.
         """
         config = self.bundle.config
-        if not isinstance(series, Series):
-            series = read_series([str(series)], config.columns, config.time)
+        if isinstance(series, str | os.PathLike):
+            series = read_series([os.fspath(series)], config.columns, config.time)
+        elif not isinstance(series, Series):
+            with tempfile.TemporaryDirectory() as scratch:
+                path = Path(scratch, "table.csv")
+                path.write_text("".join(f"{line}\n" for line in table_lines(series)))
+                series = read_series([str(path)], config.columns, config.time)
         missing = [name for name in config.columns if name not in series.names]
         if missing:
             hint = nearest(missing[0], list(series.names))

@@ -119,9 +119,10 @@ def exactness(score: CorpusScore, parts: str) -> list[str]:
     if not (math.isfinite(half) and half > 0):
         return []
     digits = max(0, 1 - math.floor(math.log10(half)))
+    tell, metric = "tells" if parts.startswith("1 ") else "tell", score.metric.removesuffix(", %")
     return [
-        f"{parts} tell {score.metric.removesuffix(', %')} to about ±{half:.{digits}f}: a smaller "
-        "difference from another model may be chance."
+        f"{parts} {tell} {metric} to about ±{half:.{digits}f}: a smaller difference from another "
+        "model may be chance."
     ]
 
 

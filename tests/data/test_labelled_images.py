@@ -164,3 +164,20 @@ def test_a_class_without_a_whole_image_is_named(tmp_path: Path) -> None:
     said: list[str] = []
     read_image_sets(data(folder), say=said.append)
     assert f"no image to train on shows {CLASSES[0]!r}: the model cannot learn this class" in said
+
+
+def test_images_in_a_format_that_is_not_read_are_counted(tmp_path: Path) -> None:
+    folder, lines = write_images(tmp_path / "set", each=20), []
+    (folder / "low" / "IMG_1.HEIC").write_bytes(b"heic")
+    read_image_sets(data(folder), say=lines.append)
+    assert any("1 image left out" in line and "low/IMG_1.HEIC" in line for line in lines)
+    (tmp_path / "phone" / "a").mkdir(parents=True)
+    (tmp_path / "phone" / "a" / "IMG_1.HEIC").write_bytes(b"heic")
+    with pytest.raises(DataError, match=r"a/IMG_1.HEIC is of a format that is not read"):
+        listed(tmp_path / "phone")
+
+
+def test_fewer_images_than_asked_for_are_told(tmp_path: Path) -> None:
+    lines: list[str] = []
+    read_image_sets(data(write_images(tmp_path / "set", each=4), train_images=50), say=lines.append)
+    assert any(line.startswith("data.train_images is 50, and") for line in lines)

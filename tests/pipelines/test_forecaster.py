@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+import crosshead
 from crosshead.config import validate
 from crosshead.data.series.reading import read_series
 from crosshead.data.series.steps import Step, calendar
@@ -161,3 +162,19 @@ def test_the_facts_name_the_data(path: Path) -> None:
         ["horizon", "5 steps"], ["quantiles", "0.25, 0.5"],
     ]  # fmt: skip
     assert Step(*HOUR).words() == "1 hour"
+
+
+def test_a_table_in_memory_is_forecast_like_its_file(tmp_path: Path) -> None:
+    path = write_series(tmp_path / "wave.csv", rows=200)
+    crosshead.train(
+        series=path, data={"horizon": 2, "context": 9}, model="dlinear", out=tmp_path / "run",
+        train={"max_updates": 1, "threads": 1}, display=crosshead.Silent(),
+    )  # fmt: skip
+    forecast = crosshead.load(tmp_path / "run")
+    head, *rows = (line.split(",") for line in path.read_text().splitlines())
+    table = {name: [row[at] for row in rows] for at, name in enumerate(head)}
+    found = forecast(table)
+    np.testing.assert_array_equal(found.values, forecast(path).values)
+    assert "series" not in repr(found)
+    with pytest.raises(DataError, match="expected files or a table of columns, found int"):
+        forecast(7)
