@@ -170,7 +170,7 @@ def test_given_data_are_stored_by_the_task_that_recognizes_them() -> None:
 
     table = {"time": ["2024-01-01"], "load": [1]}
     found = stored({"series": table, "target": "load"}, write)
-    assert found == {"series": ["kept/train.csv"], "target": ["load"]}
+    assert found == {"series": ["kept/train.csv"], "target": "load"}
     assert written == {"train.csv": ["time,load", "2024-01-01,1"]}
     given = {"images": "photos", "captions": [Path("a.jsonl")]}
     assert stored({**given, "target": "b.de"}, write) == given
