@@ -341,8 +341,7 @@ def train(
 
     The trained bundle is written to --out. Training ends when the first of --max-minutes,
     --max-updates and --max-epochs is reached. A limit that you give replaces the preset's limits.
-    One limit stays: the max_updates of a cosine schedule, unless you give --max-updates, because
-    the schedule ends there. Later settings replace earlier ones in this order: preset, recipe,
+    Later settings replace earlier ones in this order: preset, recipe,
     options, --set. The resulting recipe is written to DIR/recipe.toml.
 
     If you press Ctrl-C or the terminal closes, training finishes the current update, saves a

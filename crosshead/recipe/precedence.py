@@ -92,15 +92,10 @@ def completed(
     architecture = sections["model"].get("architecture", beneath)
     lowest = {**_preset(architecture, preset, typed or {}), **below}
     lowest = {name: dict(table) for name, table in lowest.items()}
-    beginning = lowest["train"].get("schedule")
-    schedule = train.get("schedule", beginning)
     if any(key in train for key in _BUDGETS):
-        # Stated budgets replace the preset's budgets. The `max_updates` of a cosine schedule stays,
-        # because it is also the end of the schedule.
-        ends = {"max_updates"} if schedule == beginning == "cosine" else set()
-        replaced = set(_BUDGETS) - ends
-        lowest["train"] = {k: v for k, v in lowest["train"].items() if k not in replaced}
-    if schedule == "paper":
+        # Stated budgets replace the preset's budgets.
+        lowest["train"] = {k: v for k, v in lowest["train"].items() if k not in _BUDGETS}
+    if train.get("schedule", lowest["train"].get("schedule")) == "paper":
         # The learning rate of the preset belongs to another schedule.
         lowest["train"].pop("learning_rate", None)
     return {name: {**lowest.get(name, {}), **table} for name, table in sections.items()}

@@ -42,9 +42,9 @@ class TrainConfig(Config):
 
     schedule: Literal["paper", "inverse-sqrt", "cosine", "constant"] = "inverse-sqrt"
     """The learning-rate schedule. `paper` is Eq. 3 of Vaswani et al. 2017; `inverse-sqrt` has its
-    peak at `learning_rate`; `cosine` has the same peak and falls to a tenth of it at `max_updates`
-    (Loshchilov and Hutter 2017); `constant` stays at the peak. If another budget ends the run
-    earlier, `cosine` ends at a higher rate; `cooldown` follows every budget."""
+    peak at `learning_rate`; `cosine` has the same peak and falls to a tenth of it at the end of the
+    budget that will end the run first, minutes included (Loshchilov and Hutter 2017); `constant`
+    stays at the peak."""
 
     cooldown: float = Field(0.0, ge=0, le=1)
     """The last part of the run in which the learning rate also falls linearly to 0, as a fraction
@@ -152,8 +152,6 @@ class TrainConfig(Config):
             raise ValueError("no budget: give max_updates, max_epochs or max_minutes")
         if self.schedule != "paper" and self.learning_rate is None:
             raise ValueError(f"the schedule {self.schedule} needs learning_rate, its peak")
-        if self.schedule == "cosine" and self.max_updates is None:
-            raise ValueError("the schedule cosine needs max_updates, its end")
         if self.schedule == "paper" and self.learning_rate is not None:
             raise ValueError(
                 "the schedule paper (Eq. 3) has no learning_rate; remove it, or set "

@@ -127,7 +127,7 @@ def updates(
     for update in range(1, most + 1):
         found = token_loss(reader, draw(generator), config)
         optimizer.backward(found.sums["loss"] / found.count)
-        norm = optimizer.step(learning_rate(config, width, update))
+        norm = optimizer.step(learning_rate(config, width, update, (update - 1) / most))
         yield math.inf if norm is None else norm
 
 

@@ -26,8 +26,7 @@ def compose(
 ) -> Any:
     """Compose a recipe: preset < `recipe` (the tables of a file) < `flags` < `assignments`.
 
-    A budget among the stated settings replaces the budgets of the preset, except for the
-    `max_updates` where the preset's cosine schedule ends.
+    A budget among the stated settings replaces the budgets of the preset.
 
     Args:
         preset: The name of a preset. Without one, the defaults come from `tiny`. The preset `auto`

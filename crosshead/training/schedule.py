@@ -1,11 +1,11 @@
-"""Learning-rate schedules: functions of the update, which counts from 1, and the cooldown."""
+"""Learning-rate schedules: functions of the update, which counts from 1, and of what is done."""
 
 import math
 
 from crosshead.recipe.train import TrainConfig
 
 
-def learning_rate(config: TrainConfig, d_model: int, update: int, done: float = 0.0) -> float:
+def learning_rate(config: TrainConfig, d_model: int, update: int, done: float) -> float:
     """Return the learning rate of an update.
 
     Args:
@@ -15,27 +15,26 @@ def learning_rate(config: TrainConfig, d_model: int, update: int, done: float = 
         done: The fraction of the run that is completed before the update, from 0 to 1 (see
             `fraction_done`).
     """
-    return scheduled_rate(config, d_model, update) * cooldown_factor(done, config.cooldown)
+    return scheduled_rate(config, d_model, update, done) * cooldown_factor(done, config.cooldown)
 
 
-def scheduled_rate(config: TrainConfig, d_model: int, update: int) -> float:
+def scheduled_rate(config: TrainConfig, d_model: int, update: int, done: float) -> float:
     """Return the learning rate of an update without the cooldown.
 
     Args:
         config: The settings of training.
         d_model: The model width.
         update: The number of the update, from 1.
+        done: The fraction of the run that is completed before the update, from 0 to 1.
     """
     assert config.warmup is not None  # `with_sizes` chooses it if the recipe leaves it open
     if config.schedule == "paper":
         return paper_rate(update, d_model, config.warmup)
     assert config.learning_rate is not None  # checked by TrainConfig
-    if config.schedule == "cosine":
-        assert config.max_updates is not None
-        return cosine_rate(update, config.learning_rate, config.warmup, config.max_updates)
-    if config.schedule == "constant":
-        return config.learning_rate * min(1.0, update / config.warmup)
-    return inverse_sqrt_rate(update, config.learning_rate, config.warmup)
+    if config.schedule == "inverse-sqrt":
+        return inverse_sqrt_rate(update, config.learning_rate, config.warmup)
+    fall = cosine_factor(done) if config.schedule == "cosine" else 1.0
+    return config.learning_rate * min(1.0, update / config.warmup) * fall
 
 
 def cooldown_factor(done: float, cooldown: float) -> float:
@@ -66,15 +65,13 @@ def inverse_sqrt_rate(update: int, peak: float, warmup: int) -> float:
     return float(peak * min((warmup / update) ** 0.5, update / warmup))
 
 
-def cosine_rate(update: int, peak: float, warmup: int, last: int) -> float:
-    """Return a rate that rises linearly to `peak` at `warmup`, then falls along half a cosine.
+def cosine_factor(done: float) -> float:
+    """Return the factor of the learning rate that falls along half a cosine, from 1 to a tenth.
 
-    It falls to a tenth of `peak` at update `last`, and stays there.
+    Args:
+        done: The completed fraction of the run.
 
     Reference:
         Loshchilov and Hutter 2017, "SGDR", Eq. 5, without restarts.
     """
-    if update <= warmup:
-        return peak * update / warmup
-    share = min(1.0, (update - warmup) / max(1, last - warmup))
-    return peak * (0.55 + 0.45 * math.cos(math.pi * share))
+    return 0.55 + 0.45 * math.cos(math.pi * done)

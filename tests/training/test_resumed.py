@@ -18,6 +18,7 @@ from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.hardware import Machine
 from crosshead.training.loop import Training
 from crosshead.training.run import train
+from crosshead.training.schedule import cosine_factor
 from crosshead.training.settings import stored_recipe
 from tests.parameters import mostly_slow
 from tests.training.runs import (
@@ -134,16 +135,17 @@ def test_another_end_of_a_cosine_is_told_with_the_rates_before_and_after(
         recipe = recipe_for(text, "schedule=cosine", "warmup=2", f"max_updates={updates}")
         train(recipe, out, resume=out.exists(), display=display)
         said.append([line for line in display.lines if "bit-identical" in line])
-    # 0.01 (0.55 + 0.45 cos(pi 3/14)), and the tenth of the peak where the run had ended.
+    # 0.01 (0.55 + 0.45 cos(pi / 4)), and the tenth of the peak where the run had ended.
     told = (
-        "with another end of the schedule (learning rate at update 5: 0.00902 instead of 0.001): "
+        "with another end of the schedule (learning rate at update 5: 0.00868 instead of 0.001): "
         "the weights will not be bit-identical to an uninterrupted run"
     )
     assert said == [[], [], [told]]
     trained = [line for line in logged(out) if line["kind"] == "train"]
     rates = {line["update"]: line["learning_rate"] for line in trained}
-    assert rates[4] == pytest.approx(0.001) == rates[16]
-    assert rates[5] == pytest.approx(0.00902, rel=1e-3)
+    assert rates[4] == pytest.approx(0.01 * cosine_factor(3 / 4))
+    assert rates[5] == pytest.approx(0.01 * cosine_factor(4 / 16))
+    assert rates[16] == pytest.approx(0.01 * cosine_factor(15 / 16))
 
 
 def test_another_end_of_a_cooldown_is_told_whatever_the_budget(text: Path, tmp_path: Path) -> None:

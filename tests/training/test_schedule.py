@@ -6,7 +6,7 @@ import pytest
 from crosshead.recipe.train import TrainConfig
 from crosshead.training.schedule import (
     cooldown_factor,
-    cosine_rate,
+    cosine_factor,
     inverse_sqrt_rate,
     learning_rate,
     paper_rate,
@@ -38,35 +38,34 @@ def test_inverse_sqrt_rises_linearly_and_falls_with_the_root_of_the_update() -> 
 
 def test_cosine_rises_linearly_and_anneals_as_sgdr() -> None:
     # eta_min + (eta_max - eta_min) (1 + cos(pi T_cur / T_i)) / 2, with eta_min = eta_max / 10.
-    peak, warmup, last = 0.3, 40, 200
-    rates = [cosine_rate(update, peak, warmup, last) for update in range(1, last + 50)]
-    assert rates[:warmup] == pytest.approx([peak * n / warmup for n in range(1, warmup + 1)])
-    for done in (0, 1, 80, 159, 160):
-        annealed = 0.03 + 0.5 * (0.3 - 0.03) * (1 + math.cos(math.pi * done / 160))
-        assert rates[warmup + done - 1] == pytest.approx(annealed)
-    assert rates[last - 1] == pytest.approx(peak / 10)
-    falling = rates[warmup - 1 : last]
-    assert all(after < before for before, after in itertools.pairwise(falling))
-    assert rates[last:] == pytest.approx([peak / 10] * 49)
+    config = TrainConfig(schedule="cosine", learning_rate=0.3, warmup=40, max_updates=200)
+    rates = [learning_rate(config, 64, done + 1, done / 200) for done in range(200)]
+    for done in range(200):
+        annealed = 0.03 + 0.5 * (0.3 - 0.03) * (1 + math.cos(math.pi * done / 200))
+        assert rates[done] == pytest.approx(annealed * min(1, (done + 1) / 40))
+    assert all(after < before for before, after in itertools.pairwise(rates[39:]))
+    assert cosine_factor(0.0) == pytest.approx(1.0)
+    assert cosine_factor(1.0) == pytest.approx(0.1)
 
 
-def test_cosine_has_an_end_where_all_is_warm_up() -> None:
-    assert cosine_rate(5, 0.3, 5, 5) == 0.3
-    assert cosine_rate(6, 0.3, 5, 5) == pytest.approx(0.03)
+def test_cosine_falls_with_the_run_and_not_with_the_update() -> None:
+    config = TrainConfig(schedule="cosine", learning_rate=0.3, warmup=4, max_minutes=7)
+    assert learning_rate(config, 64, 50, 0.5) == pytest.approx(0.3 * 0.55)
+    assert learning_rate(config, 64, 5000, 0.5) == pytest.approx(0.3 * 0.55)
 
 
 def test_the_configuration_chooses_the_schedule() -> None:
     papers = TrainConfig(schedule="paper", warmup=10, max_updates=1)
     stated = TrainConfig(learning_rate=0.01, warmup=10, max_updates=1)
     annealed = TrainConfig(schedule="cosine", learning_rate=0.01, warmup=10, max_updates=30)
-    assert learning_rate(papers, 64, 3) == paper_rate(3, 64, 10)
-    assert learning_rate(stated, 64, 3) == inverse_sqrt_rate(3, 0.01, 10)
-    assert learning_rate(annealed, 64, 20) == cosine_rate(20, 0.01, 10, 30)
+    assert learning_rate(papers, 64, 3, 0.7) == paper_rate(3, 64, 10)
+    assert learning_rate(stated, 64, 3, 0.7) == inverse_sqrt_rate(3, 0.01, 10)
+    assert learning_rate(annealed, 64, 20, 0.7) == 0.01 * cosine_factor(0.7)
 
 
 def test_a_constant_rate_stays_at_its_peak_after_the_warm_up() -> None:
     config = TrainConfig(schedule="constant", learning_rate=0.01, warmup=10, max_updates=1)
-    rates = [learning_rate(config, 64, update) for update in range(1, 30)]
+    rates = [learning_rate(config, 64, update, 0.9) for update in range(1, 30)]
     assert rates == pytest.approx([0.001 * min(update, 10) for update in range(1, 30)])
 
 
@@ -83,5 +82,5 @@ def test_the_cooldown_multiplies_every_schedule(schedule: str) -> None:
     plain = TrainConfig(schedule=schedule, learning_rate=peak, warmup=4, max_updates=20)  # type: ignore[arg-type]
     cooled = plain.model_copy(update={"cooldown": 0.5})
     for done in (0.0, 0.5, 0.75, 1.0):
-        expected = learning_rate(plain, 64, 9) * min(1.0, 2 * (1 - done))
+        expected = learning_rate(plain, 64, 9, done) * min(1.0, 2 * (1 - done))
         assert learning_rate(cooled, 64, 9, done) == pytest.approx(expected)

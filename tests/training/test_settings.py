@@ -173,14 +173,6 @@ def test_a_new_budget_replaces_those_of_the_run(tmp_path: Path) -> None:
     assert (train.max_updates, train.max_minutes, train.max_epochs) == (None, None, 3)
 
 
-def test_a_new_budget_leaves_the_end_of_a_cosine(tmp_path: Path) -> None:
-    began = new_recipe(None, None, {"data": {"text": ["a"]}}, ["max_updates=5", "max_epochs=2"])
-    (tmp_path / "recipe.toml").write_text(to_toml(began))
-    train = resumed_recipe(tmp_path, None, {"train": {"max_minutes": 3.0}}, []).train
-    assert train.schedule == "cosine"
-    assert (train.max_updates, train.max_epochs, train.max_minutes) == (5, None, 3.0)
-
-
 def test_a_bundle_stands_in_the_place_of_the_presets_model() -> None:
     bundle = load_config(BUNDLE, kinds())[1]
     recipe = new_recipe("big", None, DATA, [], BUNDLE)
