@@ -1,7 +1,7 @@
 """The verb `caption`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from crosshead.cli.options import (
     ThreadsOption,
 )
 from crosshead.cli.terminal import json_line, note, open_output
+
+if TYPE_CHECKING:
+    from crosshead.pipelines.captioner import ImageCaption
 
 
 @app.command(
@@ -34,6 +37,16 @@ def caption(
         typer.Option(metavar="F", help="File to write (default: standard output)."),
     ] = None,
     jsonl: JsonlOption = False,
+    n_best: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=1000,
+            help="Number of captions per image, as `image ||| caption ||| score` (default: only "
+            "the best one, as text). The beam must be at least as large.",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -61,8 +74,9 @@ def caption(
     """Write a caption of each image.
 
     The command prints one line per image, in order. With --jsonl a line also has the image and the
-    score. An image that cannot be read is named on standard error and makes the exit code 2 at the
-    end. Its line is empty, or with --jsonl it has the key `error`.
+    score, and with --n-best each caption has a line. An image that cannot be read is named on
+    standard error and makes the exit code 2 at the end. Its line is empty, or with --jsonl it has
+    the key `error`.
     """
     from crosshead.cli.answers import search_settings
     from crosshead.errors import DataError, UserError
@@ -87,26 +101,28 @@ def caption(
     if head is not None:
         check_numbered("head", head, stack.heads, "cross")
     flags = {"beam": beam, "length_penalty": length_penalty}
-    decode = search_settings(captioner.bundle.config.decode, False, flags, None)
+    decode = search_settings(captioner.bundle.config.decode, False, flags, n_best)
     read, broken = whole_images(images, captioner.pixels)
-    found = captioner.caption([pixels for _, pixels in read], decode=decode)
-    values = {image: best for (image, _), [best] in zip(read, found, strict=True)}
-    if jsonl:
-        rows = {
-            image: json_line(
-                {"image": str(image), "caption": best.text, "score": round(best.score, 4)}
-            )
-            for image, best in values.items()
-        }
-        lines = in_order(images, rows, broken)
-    else:
-        lines = [f"{values[image].text if image in values else ''}\n" for image in images]
+    found = captioner.caption([pixels for _, pixels in read], decode=decode, n_best=n_best or 1)
+
+    def line(image: Path, found: "ImageCaption") -> str:
+        if jsonl:
+            score = round(found.score, 4)
+            return json_line({"image": str(image), "caption": found.text, "score": score})
+        listed = f"{image} ||| {found.text} ||| {found.score:.4f}\n"
+        return f"{found.text}\n" if n_best is None else listed
+
+    rows = {
+        image: "".join(line(image, each) for each in best)
+        for (image, _), best in zip(read, found, strict=True)
+    }
+    lines = in_order(images, rows, broken) if jsonl else [rows.get(each, "\n") for each in images]
     with open_output(output) as write:
         write("".join(lines).encode(errors="backslashreplace"))
     if plot is not None and read:
         maps = [
             word_maps(captioner, pixels, best.text)
-            for (_, pixels), [best] in zip(read, found, strict=True)
+            for (_, pixels), (best, *_) in zip(read, found, strict=True)
             if best.text.split()
         ]
         if maps:

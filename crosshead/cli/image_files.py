@@ -36,7 +36,7 @@ def whole_images(
 def in_order(
     files: Sequence[Path], lines: Mapping[Path, str], broken: Mapping[Path, str]
 ) -> list[str]:
-    """Return a line of JSON for each file: its own, or one with the error.
+    """Return the lines of JSON of each file: its own, or one with the error.
 
     Args:
         files: The files of the images.

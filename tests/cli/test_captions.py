@@ -39,6 +39,19 @@ def test_each_image_has_a_line(
     assert file.read_text().splitlines() == lines
 
 
+def test_each_of_the_best_captions_has_a_line(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    images = [folder / "images" / f"{number:03d}.png" for number in range(2)]
+    typed = ["caption", folder / "run", *images, "--n-best", 2]
+    parts = [line.split(" ||| ") for line in output_of(typed, capfd).splitlines()]
+    assert [part[0] for part in parts] == [str(image) for image in images for _ in range(2)]
+    rows = [json.loads(line) for line in output_of([*typed, "--jsonl"], capfd).splitlines()]
+    assert [[row["image"], row["caption"], f"{row['score']:.4f}"] for row in rows] == parts
+    scores = [row["score"] for row in rows]
+    assert scores[0] >= scores[1] and scores[2] >= scores[3]
+
+
 @pytest.mark.slow
 def test_a_sheet_of_maps_is_drawn(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -79,7 +92,7 @@ def test_captions_are_written_before_the_sheet_is_drawn(
         raise ConfigError("the sheet is too large")
 
     dog = ImageCaption("a dog", -1.0, -1.0, ["a", "dog"])
-    monkeypatch.setattr(ImageCaptioner, "caption", lambda self, images, decode: [[dog]])
+    monkeypatch.setattr(ImageCaptioner, "caption", lambda self, images, **settings: [[dog]])
     monkeypatch.setattr("crosshead.inspection.caption_maps.word_maps", refuse)
     typed = ["caption", folder / "run", folder / "images" / "000.png", "--plot", "a.png"]
     file = tmp_path / "captions.txt"
@@ -109,6 +122,7 @@ def test_mistakes_are_refused_in_one_line(folder: Path, refused: Refused) -> Non
     assert "--text is not for captions" in refused("evaluate", model, *data, "--text", image)
     assert "give --images and --captions" in refused("evaluate", model, "--text", data[3])
     assert "give --plot" in refused("caption", model, image, "--layer", 1)
+    assert "give --beam 3" in refused("caption", model, image, "--n-best", 3)
     sheet = ["--plot", "a.png", "--output", folder / "no.txt"]
     assert "layer" in refused("caption", model, image, *sheet, "--layer", 9)
     assert "head" in refused("caption", model, image, *sheet, "--head", 99)
