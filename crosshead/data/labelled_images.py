@@ -4,6 +4,7 @@ The class of an image is the folder that directly holds it. Folders `train`, `va
 `test` above the classes are splits.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -192,13 +193,26 @@ def _split(
     held_out = not valid
     if held_out:
         count = max(1, round(data.valid_share * len(ordered)))
-        valid, ordered = ordered[:count], ordered[count:]
-    if not ordered:
+        valid, ordered = _first_of(ordered, count)
+    if not valid or not ordered:
         raise DataError(
-            f"{data.images[0]}: {len(train):,} images to train on are too few to hold some of them "
-            "out; give more images"
+            f"{data.images[0]}: {counted(len(train), 'image')} to train on are too few to hold "
+            "some of them out; give more images, or validation images"
         )
     return ordered[: data.train_images], valid, test, held_out
+
+
+def _first_of(images: Sequence[Listed], count: int) -> tuple[list[Listed], list[Listed]]:
+    """Return the first images and the others, which keep at least one image of each class."""
+    left = Counter(each.label for each in images)
+    first, others = [], []
+    for each in images:
+        if len(first) < count and left[each.label] > 1:
+            left[each.label] -= 1
+            first.append(each)
+        else:
+            others.append(each)
+    return first, others
 
 
 def listed(path: Path) -> list[Listed]:

@@ -92,6 +92,16 @@ def test_the_held_out_images_have_all_classes_and_are_always_the_same(tmp_path: 
     assert np.bincount(few.train.labels).tolist() == [2, 2, 2]
 
 
+def test_the_only_image_of_a_class_is_never_held_out(tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "set", each=1)
+    Image.fromarray(PIXELS[0]).save(folder / "low" / "more.png")
+    sets = read_image_sets(data(folder, valid_share=0.9))
+    assert [sets.classes[label] for label in sets.valid.labels] == ["low"]
+    assert sorted(sets.train.labels.tolist()) == [0, 1, 2]
+    with pytest.raises(DataError, match=r"3 images to train on are too few to hold some of them"):
+        read_image_sets(data(write_images(tmp_path / "lone", each=1)))
+
+
 def test_images_of_one_size_keep_it(tmp_path: Path) -> None:
     folder = write_images(tmp_path / "set", each=2)
     assert common_size([each.place for each in listed(folder)]) == SIZE
