@@ -164,7 +164,9 @@ def _check_data_keys(
         owner = _owner(key) if key not in known else None
         if owner is None:
             continue
-        own = next((each for each in sections["data"] if each in known), "")
+        # The key that the fewest tasks have says most about the data.
+        keys = [each for each in sections["data"] if each in known]
+        own = min(keys, key=lambda each: len(_having(each)), default="")
         if "architecture" in sections["model"]:
             other = f"{typed.get('model.architecture', 'model.architecture')} "
             other += str(sections["model"]["architecture"])
@@ -182,8 +184,13 @@ def _check_data_keys(
 
 def _owner(key: str) -> Task | None:
     """Return the task that a key of `[data]` stands for: one that recognizes it, or the first."""
-    having = [each for each in TASKS.values() if key in each.recipe.data_class().model_fields]
+    having = _having(key)
     return next((each for each in having if each.recognizes({key: ["name"]})), [*having, None][0])
+
+
+def _having(key: str) -> list[Task]:
+    """Return the tasks that have a key of `[data]`."""
+    return [each for each in TASKS.values() if key in each.recipe.data_class().model_fields]
 
 
 def _unstated(recipe: Recipe, sections: Sections) -> Iterator[str]:
