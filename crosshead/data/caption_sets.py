@@ -14,9 +14,6 @@ from crosshead.errors import DataError
 from crosshead.system.devices import available_cores
 from crosshead.system.progress import counted
 
-NOT_DESCRIBED = " without a "
-"""Part of the reason "image without a caption", or "a pair"."""
-
 _NAMED = 3
 """The number of files and lines that a message names."""
 
@@ -33,39 +30,49 @@ class Caption(NamedTuple):
     """The sentence that `text` translates; empty for a caption of the image alone."""
 
 
+class Reason(NamedTuple):
+    """The reason why a caption or an image is left out."""
+
+    noun: str
+    """A noun, such as `broken image`."""
+    rest: str = ""
+    """The words after it, such as ` without a caption`."""
+    is_described: bool = True
+    """False for an image that no caption, or no pair, names."""
+
+
 @dataclass
 class LeftOutCaptions:
-    """The captions and images that a set leaves out: counts by reason, and some names."""
+    """The captions and images that a set leaves out, by reason."""
 
-    names: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    """The files, or files and lines, by reason: a noun, and the words after it."""
+    names: dict[Reason, list[str]] = field(default_factory=dict)
+    """The files, or files and lines, by reason."""
 
-    def add(self, name: str, noun: str, rest: str = "") -> None:
+    def add(self, name: str, reason: Reason) -> None:
         """Count one more.
 
         Args:
             name: The file, or the file and the line.
-            noun: The noun of the reason, such as `broken image`.
-            rest: The words after the noun, such as ` without a caption`.
+            reason: Why it is left out.
         """
-        self.names.setdefault((noun, rest), []).append(name)
+        self.names.setdefault(reason, []).append(name)
 
     def counts(self) -> dict[str, int]:
         """Return the number by reason."""
-        return {f"{noun}s{rest}": len(names) for (noun, rest), names in self.names.items()}
+        return {f"{each.noun}s{each.rest}": len(names) for each, names in self.names.items()}
 
     def described(self) -> "LeftOutCaptions":
         """Return the same without the images that no caption, or no pair, names."""
         return LeftOutCaptions(
-            {reason: each for reason, each in self.names.items() if NOT_DESCRIBED not in reason[1]}
+            {reason: each for reason, each in self.names.items() if reason.is_described}
         )
 
     def lines(self) -> list[str]:
         """Return a message for each reason, with the first names."""
         return [
-            f"left out: {counted(len(names), noun)}{rest} ({', '.join(names[:_NAMED])}"
+            f"left out: {counted(len(names), each.noun)}{each.rest} ({', '.join(names[:_NAMED])}"
             + (", ...)" if len(names) > _NAMED else ")")
-            for (noun, rest), names in self.names.items()
+            for each, names in self.names.items()
         ]
 
 
@@ -152,12 +159,13 @@ def read_caption_set(
         for row in kind.read(Path(file)):
             fitting = places.find(row.image)
             if kind.is_empty(row):
-                left.add(f"{file}:{row.line}", f"empty {kind.unit}")
+                left.add(f"{file}:{row.line}", Reason(f"empty {kind.unit}"))
             elif not fitting:
-                left.add(f"{file}:{row.line} {row.image}", kind.unit, " without an image")
+                why = Reason(kind.unit, " without an image")
+                left.add(f"{file}:{row.line} {row.image}", why)
             elif len(fitting) > 1:
-                several = " whose name fits several images (give their folder too)"
-                left.add(f"{file}:{row.line} {row.image}", kind.unit, several)
+                why = Reason(kind.unit, " whose name fits several images (give their folder too)")
+                left.add(f"{file}:{row.line} {row.image}", why)
             else:
                 rows.append((fitting[0], file, row))
     wanted = list(dict.fromkeys(place for place, *_ in rows))
@@ -165,10 +173,10 @@ def read_caption_set(
         for name in sorted(
             set(folder.names) - {each.name for each in wanted if each.folder is folder}
         ):
-            left.add(name, "image", f"{NOT_DESCRIBED}{kind.unit}")
+            left.add(name, Reason("image", f" without a {kind.unit}", is_described=False))
     made = decode_images(wanted, size or common_size(wanted), available_cores(), say, check)
     for message in made.broken:
-        left.add(message, "broken image")
+        left.add(message, Reason("broken image"))
     kept = [wanted[number] for number in made.places]
     numbers = {place: row for row, place in enumerate(kept)}
     found = [
@@ -177,10 +185,10 @@ def read_caption_set(
         if place in numbers
     ]
     if not found:
-        why = "; ".join(left.described().lines()) or f"the files have no {kind.unit}s"
+        lines = left.described().lines() or [f"the files have no {kind.unit}s"]
         raise DataError(
             f"{', '.join(captions)}: no {kind.unit} has a readable image in "
-            f"{', '.join(images)}: {why}"
+            f"{', '.join(images)}: {'; '.join(lines)}"
         )
     return CaptionSet(made.pixels, [each.name for each in kept], found, left)
 

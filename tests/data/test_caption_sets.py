@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.data.caption_sets import ImageNames, hold_out, read_caption_set
+from crosshead.data.caption_sets import ImageNames, Reason, hold_out, read_caption_set
 from crosshead.data.image_decoding import USUAL_SIZE, ImagePlace
 from crosshead.data.images import ImageFolder, encode_png
 from tests.data.written import refusal, write, write_captions
@@ -100,7 +100,7 @@ def test_a_caption_never_gets_an_image_of_another_folder(folder: Path) -> None:
     write(folder / "some.tsv", "dogs/1.png\ta dog\ncats/1.png\ta cat\n")
     found = read_caption_set(["animals"], ["some.tsv"], None)
     assert (found.names, found.texts) == (["cats/1.png"], ["a cat"])
-    assert "some.tsv:1 dogs/1.png" in found.left_out.names["caption", " without an image"]
+    assert "some.tsv:1 dogs/1.png" in found.left_out.names[Reason("caption", " without an image")]
 
 
 def test_whole_images_are_held_out(folder: Path) -> None:
