@@ -99,10 +99,10 @@ class BesideImages:
         return found
 
     def finish(self) -> None:
-        """Raise `DataError` if lines had no readable image."""
+        """Raise `DataError` if there were lines without a readable image."""
         if self._broken:
             raise DataError(
-                f"{counted(self._broken, 'line')} had no readable image and got no translation"
+                f"{counted(self._broken, 'line')} got no translation; the messages above say why"
             )
 
     def _pixels(self, name: str) -> np.ndarray:

@@ -256,7 +256,10 @@ def _check_kind(given: Mapping[str, Any]) -> None:
                 raise UserError(f"{option} {why}")
     if kind == "--images" and len(given["--images"]) > 1:
         raise UserError("--images: give one folder or archive of images with classes")
-    if kind == "--source" and (given["--source"] is None or given["--reference"] is None):
+    named = [option for option in ("--source", "--reference") if given[option] is not None]
+    if kind == "--source" and len(named) == 1:
+        raise UserError(f"{named[0]} alone: --source and --reference go together; give both")
+    if kind == "--source" and not named:
         raise UserError(
             "give --source and --reference, --text for a model of monolingual text, --series for a "
             "forecaster, --images for a classifier, --captions and --images for a captioner, or "

@@ -47,7 +47,7 @@ def caption_scores(
     hits = [
         (0.0, 1, int(text in wanted)) for text, wanted in zip(hypotheses, references, strict=True)
     ]
-    signature = f"bs:{RESAMPLES}|seed:{SEED}|per:caption|version:crosshead-{__version__}"
+    signature = f"bs:{RESAMPLES}|seed:{SEED}|per:text|version:crosshead-{__version__}"
     return [*scores, bootstrapped("exact match, %", hits, accuracy, signature)]
 
 

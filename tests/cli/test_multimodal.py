@@ -75,7 +75,7 @@ def test_lines_of_a_pipe_keep_their_places(folder: Path) -> None:
     assert "line 3: 'gone.png': no such image in" in gone
     assert "line 4: torn.png: not a whole image" in torn
     assert "line 5: expected `image<TAB>sentence`" in no_tab
-    assert "3 lines had no readable image" in last
+    assert "3 lines got no translation" in last
 
 
 def test_scores_have_a_row_for_the_right_and_for_shuffled_images(

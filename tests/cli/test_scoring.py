@@ -97,7 +97,7 @@ def test_a_pair_that_is_too_long_has_a_line_without_a_score(
     ("typed", "words"),
     [
         ("", "give --source and --reference, --text for a model of monolingual text"),
-        ("--source a", "give --source and --reference"),
+        ("--source a", "--source alone: --source and --reference go together; give both"),
         ("--captions a", "--captions and --images go together"),
         ("--captions a --images b --stride 2", "--stride is not for captions"),
         ("--images a --beam 2", "--beam is for other data: leave it out, or leave out --images"),

@@ -31,6 +31,6 @@ def test_a_caption_matches_any_of_its_references() -> None:
     assert exact.value == pytest.approx(100 / 3) and exact.low < exact.value < exact.high
     [second] = caption_scores([several[-1] for several in REFERENCES], REFERENCES, [])
     assert (second.value, second.low, second.high) == (100, 100, 100)
-    assert second.signature.startswith("bs:1000|seed:12345|per:caption|version:crosshead-")
+    assert second.signature.startswith("bs:1000|seed:12345|per:text|version:crosshead-")
     with pytest.raises(DataError, match="the test set is empty"):
         caption_scores([], [])
