@@ -205,7 +205,8 @@ def _split(
 def _first_of(images: Sequence[Listed], count: int) -> tuple[list[Listed], list[Listed]]:
     """Return the first images and the others, which keep at least one image of each class."""
     left = Counter(each.label for each in images)
-    first, others = [], []
+    first: list[Listed] = []
+    others: list[Listed] = []
     for each in images:
         if len(first) < count and left[each.label] > 1:
             left[each.label] -= 1
