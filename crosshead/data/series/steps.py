@@ -2,6 +2,7 @@
 
 import datetime
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ CALENDAR = 4
 """The number of calendar features: time of day, day of the week, of the month and of the year."""
 
 _DAY_FIRST = re.compile(r"^(\d\d)\.(\d\d)\.(\d{4})(?=\s|$)")
+_SLASHES = re.compile(r"^(\d\d?)/(\d\d?)/(\d{4})(?=\s|$)")
 _DAY = np.timedelta64(1, "D")
 _MICROSECOND = np.timedelta64(1, "us")
 
@@ -60,8 +62,8 @@ def parse_time(cell: Any) -> datetime.datetime:
     """Return the time of a cell, with its offset from UTC if it has one.
 
     Args:
-        cell: Text such as `2024-01-31 12:00`, `31.01.2024 12:00` or `2024-01`, or a date. Ten
-            digits are `2024013112` if that is an hour between 1900 and 2099, otherwise seconds
+        cell: Text such as `2024-01-31 12:00`, `31.01.2024 12:00`, `2024-01` or `2024`, or a date.
+            Ten digits are `2024013112` if that is an hour between 1900 and 2099, otherwise seconds
             since 1970 in UTC; thirteen digits are milliseconds.
 
     Raises:
@@ -74,15 +76,52 @@ def parse_time(cell: Any) -> datetime.datetime:
         return _of_digits(cell.strip())
     if isinstance(cell, str):
         text = _DAY_FIRST.sub(r"\3-\2-\1", cell.strip())
-        cell = datetime.datetime.fromisoformat(
-            f"{text}-01" if re.fullmatch(r"\d{4}-\d\d", text) else text
-        )
+        if re.fullmatch(r"\d{4}(-\d\d)?", text):  # a year, or a month
+            text = f"{text}-01" if "-" in text else f"{text}-01-01"
+        cell = datetime.datetime.fromisoformat(text)
     if isinstance(cell, datetime.datetime):
         on_clock(cell, utc=True)
         return cell
     if isinstance(cell, datetime.date):
         return datetime.datetime(cell.year, cell.month, cell.day)
     raise ValueError
+
+
+def without_slashes(cells: Sequence[Any]) -> Sequence[Any]:
+    """Return the cells of a column of times, with dates such as `1/31/2024` as `2024-01-31`.
+
+    All cells together show whether the month or the day stands first: one of them must be a number
+    above 12.
+
+    Args:
+        cells: The cells.
+
+    Raises:
+        ValueError: If the cells fit both orders, or neither.
+    """
+    found = [_SLASHES.match(each.strip()) if isinstance(each, str) else None for each in cells]
+    dates = [each for each in found if each]
+    if not dates:
+        return cells
+    day_first, month_first = (any(int(date[part]) > 12 for date in dates) for part in (1, 2))
+    if day_first == month_first:
+        raise ValueError
+    month, day = (2, 1) if day_first else (1, 2)
+    return [
+        f"{date[3]}-{int(date[month]):02}-{int(date[day]):02}{cell.strip()[date.end() :]}"
+        if date
+        else cell
+        for date, cell in zip(found, cells, strict=True)
+    ]
+
+
+def is_time(cell: Any) -> bool:
+    """Return whether a cell is a time, with slashes or without."""
+    try:
+        parse_time(cell)
+    except (ValueError, TypeError, OverflowError):
+        return isinstance(cell, str) and _SLASHES.match(cell.strip()) is not None
+    return True
 
 
 def _of_digits(text: str) -> datetime.datetime:

@@ -16,11 +16,11 @@ import numpy as np
 
 from crosshead.config import nearest, shown
 from crosshead.data.parallel.delimited import check_line_ends, csv_delimiter, quoted_records
-from crosshead.data.series.steps import parse_time
+from crosshead.data.series.steps import is_time, parse_time, without_slashes
 from crosshead.errors import DataError, why_unreadable
 from crosshead.system.lines import check_regular, read_lines
 
-_TIME_NAMES = ("date", "time", "timestamp", "datetime", "ds", "day", "month")
+_TIME_NAMES = ("date", "time", "timestamp", "datetime", "ds", "day", "month", "year")
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?"}
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 _A_NUMBER = "a number such as 1234.5 (at most 1e100)"
@@ -68,7 +68,14 @@ class Columns:
             DataError: If there is no such column, or a cell is no time.
         """
         self.check(name, "time column")
-        return self._parsed(name, parse_time, "a time such as 2024-01-31 12:00")
+        try:
+            cells = without_slashes(self.columns[name])
+        except ValueError:
+            raise DataError(
+                f"{self.path}: column {name!r}: the dates do not show whether the month or the day "
+                "stands first; write them as 2024-01-31"
+            ) from None
+        return self._parsed(name, cells, parse_time, "a time such as 2024-01-31 12:00")
 
     def numbers(self, names: Sequence[str]) -> np.ndarray:
         """Return the numbers of columns, `rows C`; NaN for missing values.
@@ -76,11 +83,14 @@ class Columns:
         Raises:
             DataError: If a cell is no number.
         """
-        return np.stack([np.array(self._parsed(name, _number, _A_NUMBER)) for name in names], -1)
+        columns = [self._parsed(name, self.columns[name], _number, _A_NUMBER) for name in names]
+        return np.stack([np.array(column) for column in columns], -1)
 
-    def _parsed(self, name: str, parse: Callable[[Any], Any], expected: str) -> list[Any]:
+    def _parsed(
+        self, name: str, cells: Sequence[Any], parse: Callable[[Any], Any], expected: str
+    ) -> list[Any]:
         found = []
-        for row, cell in enumerate(self.columns[name]):
+        for row, cell in enumerate(cells):
             try:
                 found.append(parse(cell))
             except (ValueError, TypeError, OverflowError):
@@ -115,6 +125,11 @@ def _read_csv(path: Path) -> Columns:
     delimiter, above = csv_delimiter(lines.__iter__)
     records = quoted_records(path, islice(lines, above, None), delimiter, above)
     header = [name.strip() for name in next(records, (0, [], 0))[1]]
+    if header and all(map(_is_value, header)):
+        raise DataError(
+            f"{path}: the first line has values ({shown(', '.join(header))}), and no names; write "
+            "the names of the columns above it"
+        )
     for name in header:
         if header.count(name) > 1:
             raise DataError(f"{path}: two columns are called {name!r}; rename one of them")
@@ -205,15 +220,11 @@ def time_column(table: Columns, name: str | None) -> str:
     if name is not None:
         table.check(name, "time column")
         return name
-    for column in table.columns:
-        if column.lower() in _TIME_NAMES:
-            return column
+    names = {column.lower(): column for column in [*table.columns][::-1]}
+    if named := [each for each in _TIME_NAMES if each in names]:
+        return names[named[0]]
     for column, cells in table.columns.items():
-        if not is_number(cells[0]):
-            try:
-                parse_time(cells[0])
-            except (ValueError, TypeError, OverflowError):
-                continue
+        if not is_number(cells[0]) and is_time(cells[0]):
             return column
     raise DataError(
         f"{table.path}: there is no time column among {', '.join(table.columns)}; name it with "
@@ -231,6 +242,11 @@ def _number(cell: Any) -> float:
     if abs(found) > _LARGEST or (isinstance(cell, str) and "_" in cell):  # 1_000 is Python's
         raise ValueError
     return found
+
+
+def _is_value(name: str) -> bool:
+    """Return whether a name in a first line is a number or a time, as in a line of values."""
+    return is_number(name) or is_time(name)
 
 
 def is_number(cell: Any) -> bool:

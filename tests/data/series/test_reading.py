@@ -81,6 +81,12 @@ def test_a_few_times_move_to_the_grid_and_many_are_refused(tmp_path: Path) -> No
         read(tmp_path, hours(list(range(13)), skip=(2, 3, 4, 5, 6, 7, 8, 9, 10)))
 
 
+def test_of_several_columns_of_times_the_finest_counts(tmp_path: Path) -> None:
+    rows = "".join(f"2024,2024-0{month},{month}\n" for month in range(1, 7))
+    found = read(tmp_path, f"Year,Month,load\n{rows}")
+    assert (found.names, found.step.words()) == (("Year", "load"), "1 month")
+
+
 def test_a_time_of_the_series_is_found(tmp_path: Path) -> None:
     found = read_series([str(write_series(tmp_path / "s.csv", rows=48))])
     assert found.row("2024-01-02") == 24 and found.row("2024-01-03 00:00") == 48
