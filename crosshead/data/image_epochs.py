@@ -8,10 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from crosshead.data.batching import Plan
+from crosshead.data.equal_rows import EqualRows
 from crosshead.data.images import as_floats
 from crosshead.data.labelled_images import ImageData, LabelledImages
-from crosshead.errors import DataError
 
 _GREY = 128
 """The value of pixels outside of an image; it becomes 0 in the inputs of a model."""
@@ -42,7 +41,7 @@ class ImageBatch:
 
 
 @dataclass(frozen=True)
-class ImageRows:
+class ImageRows(EqualRows):
     """The images of an epoch.
 
     With `augment`, an image is a function of `drawn` and the row alone, so that a resumed run draws
@@ -54,27 +53,16 @@ class ImageRows:
     """The number of patches of an image, which `train.batch_tokens` counts."""
     augment: ImageData | None = None
     drawn: tuple[int, ...] = ()
-    row, bound = "image", "data.image_size"
+    row, bound, units = "image", "data.image_size", "patches"
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.images)
 
     @property
-    def lengths(self) -> np.ndarray:
-        """The number of patches of each image, "N 1"."""
-        return np.full((len(self.images), 1), self.tokens)
-
-    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
-        """Return the images of each batch, in an order drawn from (seed, epoch).
-
-        Args:
-            max_tokens: The largest number of patches of a batch.
-            seed: The random seed of the run.
-            epoch: The number of the epoch.
-        """
-        order = np.random.default_rng([seed, epoch]).permutation(len(self.images))
-        return self._cut(order, max_tokens)
-
-    def in_order(self, max_tokens: int) -> Plan:
-        """Return all images in order, in batches of at most `max_tokens` patches."""
-        return self._cut(np.arange(len(self.images)), max_tokens)
+    def length(self) -> int:
+        """The number of patches of an image."""
+        return self.tokens
 
     def collate(self, rows: Sequence[int]) -> ImageBatch:
         """Return the given images as a batch, augmented if the epoch is."""
@@ -118,15 +106,6 @@ class ImageRows:
             return np.asarray(image)
         down, right = (int(each) for each in rng.integers(-data.crop, data.crop + 1, 2))
         return moved(image, down, right)
-
-    def _cut(self, order: np.ndarray, max_tokens: int) -> Plan:
-        size = max_tokens // self.tokens
-        if size < 1:
-            raise DataError(
-                f"an image has {self.tokens:,} patches, more than the {max_tokens:,} of "
-                "train.batch_tokens; raise it, or lower data.image_size"
-            )
-        return np.split(order, range(size, len(order), size))
 
 
 def moved(image: np.ndarray, down: int, right: int) -> np.ndarray:

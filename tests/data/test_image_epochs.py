@@ -92,5 +92,5 @@ def test_plans_hold_every_image_once_in_batches_of_patches() -> None:
     assert not np.array_equal(plan[0], images.plan(16, seed=1, epoch=2)[0])
     assert [each.tolist() for each in images.in_order(24)] == [[*range(6)], [*range(6, 10)]]
     assert images.lengths.tolist() == [[4]] * 10 and images.extent(0) == "8 x 8 pixels"
-    with pytest.raises(DataError, match=r"an image has 4 patches, more than the 3 of"):
+    with pytest.raises(DataError, match=r"image of 8 x 8 pixels has 4 patches, more than the 3"):
         images.plan(3, 1, 1)

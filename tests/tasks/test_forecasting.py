@@ -240,7 +240,7 @@ def test_a_bundle_of_an_unfinished_run_forecasts() -> None:
             ["--series", "wave.csv", "--set", "model.quantiles=[0.9]"],
             "model.quantiles: expected",
         ),
-        (["--series", "wave.csv", "--set", "train.batch_tokens=50"], "a window reads 48 steps of"),
+        (["--series", "wave.csv", "--set", "train.batch_tokens=50"], "each window of 48 steps of"),
         (["--series", "wave.csv", "--model", "transformer"], "--series is for a model that"),
     ],
 )

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from crosshead.data.batching import Plan
+from crosshead.data.equal_rows import EqualRows
 from crosshead.data.series.reading import Series
 from crosshead.data.series.steps import Step, calendar, shown_time
 from crosshead.errors import DataError
@@ -67,7 +67,7 @@ class SeriesBatch:
 
 
 @dataclass(frozen=True)
-class SeriesWindows:
+class SeriesWindows(EqualRows):
     """Windows of a series; also the epoch that training reads them from."""
 
     values: Float[Tensor, "rows I"]
@@ -81,7 +81,7 @@ class SeriesWindows:
     horizon: int
     targets: int
     """The number of columns to forecast."""
-    row, bound = "window", "data.context"
+    row, bound, units = "window", "data.context", "values"
 
     def between(self, first: int, end: int) -> "SeriesWindows":
         """Return the windows whose horizon lies in the rows from `first` to before `end`.
@@ -95,25 +95,14 @@ class SeriesWindows:
         ahead = self.starts + self.context
         return replace(self, starts=self.starts[(ahead >= first) & (ahead + self.horizon <= end)])
 
+    def __len__(self) -> int:
+        """Return the number of windows."""
+        return len(self.starts)
+
     @property
-    def lengths(self) -> np.ndarray:
-        """The number of values that each window reads, "windows 1"."""
-        return np.full((len(self.starts), 1), self.context * self.values.shape[1])
-
-    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
-        """Return the windows of each batch, in an order drawn from (seed, epoch).
-
-        Args:
-            max_tokens: The largest number of values that the windows of a batch read.
-            seed: The random seed of the run.
-            epoch: The number of the epoch.
-        """
-        order = np.random.default_rng([seed, epoch]).permutation(len(self.starts))
-        return self._cut(order, max_tokens)
-
-    def in_order(self, max_tokens: int) -> Plan:
-        """Return all windows in the order of time, in batches of at most `max_tokens` values."""
-        return self._cut(np.arange(len(self.starts)), max_tokens)
+    def length(self) -> int:
+        """The number of values that a window reads."""
+        return self.context * self.values.shape[1]
 
     def collate(self, rows: Sequence[int]) -> SeriesBatch:
         """Return the given windows as a batch."""
@@ -145,15 +134,6 @@ class SeriesWindows:
     def extent(self, row: int) -> str:
         """Return the size of a window, for messages."""
         return f"{self.context:,} steps of {counted(self.values.shape[1], 'column')}"
-
-    def _cut(self, order: np.ndarray, max_tokens: int) -> Plan:
-        size = max_tokens // (self.context * self.values.shape[1])
-        if size < 1:
-            raise DataError(
-                f"a window reads {self.extent(0)}, more than the {max_tokens:,} values of "
-                "train.batch_tokens; raise it, or lower data.context"
-            )
-        return np.split(order, range(size, len(order), size))
 
 
 def split_rows(split: str, rows: int, step: Step) -> tuple[int, int, int]:

@@ -70,7 +70,9 @@ def test_a_plan_has_each_window_once_and_depends_on_seed_and_epoch(tmp_path: Pat
     assert sorted(np.concatenate(plan)) == list(range(85))
     again, other = train.plan(24 * 10, 1, 0), train.plan(24 * 10, 1, 1)
     assert all(map(np.array_equal, plan, again)) and not all(map(np.array_equal, plan, other))
-    assert "a window reads 12 steps of 2 columns, more than" in refusal(train.plan, 23, 1, 0)
+    assert "each window of 12 steps of 2 columns has 24 values, more than the 23" in refusal(
+        train.plan, 23, 1, 0
+    )
 
 
 def test_windows_that_would_predict_only_filled_values_are_left_out(tmp_path: Path) -> None:
