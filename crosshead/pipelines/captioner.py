@@ -11,15 +11,16 @@ from torch import Tensor
 from crosshead.bundle.card import Words
 from crosshead.bundle.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
 from crosshead.data.batching import collate
-from crosshead.data.images import ImageLike, as_floats, pixels_of
+from crosshead.data.images import ImageLike, as_floats
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
 from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, SequenceModel, decodable
 from crosshead.models.captioner import CaptionerConfig
 from crosshead.models.image_encoder import ImageShape
-from crosshead.pipelines.base import AttentionInputs, Pipeline, patch_names
+from crosshead.pipelines.base import AttentionInputs, patch_names
 from crosshead.pipelines.batched_search import search_all
+from crosshead.pipelines.image_pipeline import ImagePipeline
 from crosshead.vocabulary import EOS
 
 
@@ -64,7 +65,7 @@ class ImageInputs:
         return as_floats(self.pixels[rows]).to(device)
 
 
-class ImageCaptioner(Pipeline):
+class ImageCaptioner(ImagePipeline):
     """Writes captions of images with a bundle's model.
 
     A call takes the file of an image, its pixels, or a list of them, and returns the best caption
@@ -163,17 +164,6 @@ class ImageCaptioner(Pipeline):
             progress=progress,
         )
         return [[self._caption(each) for each in hypotheses] for hypotheses in found]
-
-    def pixels(self, image: ImageLike) -> np.ndarray:
-        """Return an image in the model's size, "H W C".
-
-        Args:
-            image: The file of an image, an image of Pillow, or pixels "H W C" or "H W".
-
-        Raises:
-            DataError: If the file is no whole image, or the array has other axes.
-        """
-        return pixels_of(image, self.bundle.config.image_size)
 
     def attention_inputs(
         self, text: str, target: str | None, kind: AttentionKind

@@ -12,7 +12,7 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.config import BundleConfig
 from crosshead.config import MOST_PATCH, MOST_WIDTH
-from crosshead.data.images import ImageLike, as_floats, pixels_of
+from crosshead.data.images import ImageLike, as_floats
 from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, Model
 from crosshead.models.image_encoder import ImageShape
@@ -22,7 +22,8 @@ from crosshead.models.vision_transformer import (
     ClassifierConfig,
     VisionTransformerConfig,
 )
-from crosshead.pipelines.base import AttentionInputs, Pipeline, patch_names
+from crosshead.pipelines.base import AttentionInputs, patch_names
+from crosshead.pipelines.image_pipeline import ImagePipeline
 
 BATCH = 64
 """The number of images that a model reads at a time."""
@@ -79,7 +80,7 @@ class ImageBundle(Bundle):
         )
 
 
-class ImageClassifier(Pipeline):
+class ImageClassifier(ImagePipeline):
     """Classifies images. A call returns the most probable classes, the best first."""
 
     does, verb = "classifies images", "classify"
@@ -119,17 +120,6 @@ class ImageClassifier(Pipeline):
         pixels = [self.pixels(each) for each in given]
         found = [self._best(row, top) for row in self.probabilities(np.array(pixels))]
         return found[0] if single else found
-
-    def pixels(self, image: ImageLike) -> np.ndarray:
-        """Return an image in the size that the model reads, "H W C", `uint8`.
-
-        Args:
-            image: An image: a file, an image of Pillow, or an array of pixels.
-
-        Raises:
-            DataError: If the image cannot be read, or is none.
-        """
-        return pixels_of(image, self.bundle.config.image_size)
 
     def probabilities(
         self, pixels: np.ndarray, check: Callable[[], None] = lambda: None

@@ -11,7 +11,7 @@ import torch
 from crosshead.bundle.card import Words
 from crosshead.bundle.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
 from crosshead.data.batching import collate, example_lengths
-from crosshead.data.images import ImageLike, as_floats, pixels_of
+from crosshead.data.images import ImageLike, as_floats
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, DataError
@@ -20,6 +20,7 @@ from crosshead.models.image_encoder import ImageShape
 from crosshead.models.multimodal import ImagesAndTokens, MultimodalConfig, MultimodalTransformer
 from crosshead.pipelines.base import AttentionInputs, patch_names
 from crosshead.pipelines.batched_search import search_all
+from crosshead.pipelines.image_pipeline import ImagePipeline
 from crosshead.pipelines.line_translator import LineTranslator, Translation
 from crosshead.pipelines.scoring import checked_lines
 from crosshead.vocabulary import EOS
@@ -58,7 +59,7 @@ class ImageTokenInputs:
         return ImagesAndTokens(images.to(device), batch.source.to(device))
 
 
-class MultimodalTranslator(LineTranslator):
+class MultimodalTranslator(ImagePipeline, LineTranslator):
     """Translates sentences beside images with a bundle's model.
 
     A call takes a pair of an image and a sentence, or a list of pairs, and returns the best
@@ -178,17 +179,6 @@ class MultimodalTranslator(LineTranslator):
             progress=progress,
         )
         return self.joined(lines, planned, hypotheses, n_best, decode)
-
-    def pixels(self, image: ImageLike) -> np.ndarray:
-        """Return an image in the model's size, "H W C".
-
-        Args:
-            image: The file of an image, an image of Pillow, or pixels "H W C" or "H W".
-
-        Raises:
-            DataError: If the file is no whole image, or the array has other axes.
-        """
-        return pixels_of(image, self.bundle.config.image_size)
 
     def gates(self, image: ImageLike, sentence: str) -> list[tuple[str, float]]:
         """Return the pieces of a sentence, each with its mean gate (0: text alone, 1: image).
