@@ -1,34 +1,24 @@
 """Captioning: models that describe images in words."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import SerializeAsAny, model_validator
 
-from crosshead.bundle.base import Bundle
-from crosshead.bundle.image_text_bundle import ImageTextBundle
-from crosshead.data.caption_files import CAPTIONS
+from crosshead.data.caption_files import CAPTIONS, CaptionFormat
 from crosshead.data.caption_sets import CaptionSet
 from crosshead.data.captions import CaptionData, CaptionRows
+from crosshead.data.parallel.examples import Example
 from crosshead.data.text.learning import learn_tokenizer
-from crosshead.data.text.tokenizers import load_tokenizer, token_ids
+from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, token_ids
 from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import DataError
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.captioner import ImageCaptioner
 from crosshead.recipe.recipe import Recipe
-from crosshead.tasks.base import Say
-from crosshead.tasks.image_text import (
-    ImageTextCorpus,
-    ImageTextRecipe,
-    ImageTextTask,
-    ImageTextValidator,
-    card_files,
-    read_sets,
-)
+from crosshead.tasks.image_text import ImageTextTask, ImageTextValidator
+from crosshead.tasks.image_text_corpus import ImageTextCorpus, ImageTextRecipe
 from crosshead.tasks.usability import Nouns
 from crosshead.tasks.validation import Validator
 
@@ -70,65 +60,6 @@ class CaptionCorpus(ImageTextCorpus):
         return "\n".join(lines) + "\n", "--captions, with the same --images"
 
 
-def read_corpus(
-    recipe: CaptioningRecipe,
-    base: ImageTextBundle | None,
-    resumed: Path | None,
-    say: Say = lambda line: None,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> CaptionCorpus:
-    """Read the captions of a recipe, decode their images, and learn the tokenizer.
-
-    Args:
-        recipe: The settings of the run.
-        base: The bundle that training starts from, whose tokenizer and image size are kept.
-        resumed: The run directory that is resumed, whose tokenizer is kept.
-        say: A callback that gets messages.
-        should_stop: Returns whether the run should stop.
-
-    Returns:
-        The training and validation data.
-
-    Raises:
-        Stopped: Soon after `should_stop` returns true.
-        DataError: If the images or the captions cannot be used.
-    """
-    data = recipe.data
-    train, valid, patches = read_sets(recipe, base, CAPTIONS, "captions", say, should_stop)
-    config = recipe.tokenizer
-    if resumed is not None:
-        tokenizer = load_tokenizer(resumed, "tokenizer")
-    elif base is not None:
-        tokenizer = base.target_tokenizer
-    else:
-        config, tokenizer = learn_tokenizer(config, train.texts)
-    ids = token_ids(tokenizer, train.texts)
-    rows = [row for row, each in enumerate(ids) if len(each) <= data.max_length]
-    if not rows:
-        raise DataError(
-            f"{data.captions[0]}: every caption has more than data.max_length {data.max_length} "
-            "tokens; raise it"
-        )
-
-    def image_rows(of: CaptionSet, chosen: Sequence[int], ids: Sequence[list[int]]) -> CaptionRows:
-        images = [of.captions[row].image for row in chosen]
-        examples = [((), ids[row]) for row in chosen]
-        return CaptionRows(of.pixels, images, examples, patches, start=recipe.model.start_token)
-
-    return CaptionCorpus(
-        card_files(data),
-        config,
-        tokenizer,
-        tokenizer,
-        train,
-        valid,
-        image_rows(train, rows, ids),
-        image_rows(valid, range(len(valid.captions)), token_ids(tokenizer, valid.texts)),
-        rows,
-        held_out=not data.valid_captions,
-    )
-
-
 class CaptioningValidator(ImageTextValidator):
     """Validates by the loss of the references, and by BLEU and exact match of greedy captions."""
 
@@ -159,20 +90,23 @@ class CaptioningTask(ImageTextTask):
     pipeline: ClassVar[type[Pipeline]] = ImageCaptioner
     validator: ClassVar[type[Validator[Any, Any, Any]]] = CaptioningValidator
     architecture: ClassVar[str] = "captioner"
+    files: ClassVar[CaptionFormat] = CAPTIONS
+    flag: ClassVar[str] = "captions"
+    corpus: ClassVar[type[ImageTextCorpus]] = CaptionCorpus
+    rows: ClassVar[type[CaptionRows]] = CaptionRows
     check_data: ClassVar[str] = "check that each caption describes its image"
 
     def recognizes(self, data: Mapping[str, Any]) -> bool:
         """Return whether `[data]` names captions."""
         return bool(data.get("captions"))
 
-    def read(
-        self,
-        recipe: CaptioningRecipe,
-        base: Bundle | None,
-        resumed: Path | None,
-        say: Say = lambda line: None,
-        should_stop: Callable[[], bool] = lambda: False,
-    ) -> CaptionCorpus:
-        """Read images and captions: see `read_corpus`."""
-        assert base is None or isinstance(base, ImageTextBundle)
-        return read_corpus(recipe, base, resumed, say, should_stop)
+    def learned(
+        self, config: TokenizerConfig, train: CaptionSet
+    ) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
+        """Learn from the captions."""
+        config, tokenizer = learn_tokenizer(config, train.texts)
+        return config, tokenizer, tokenizer
+
+    def examples(self, found: CaptionSet, tokenizers: tuple[Tokenizer, Tokenizer]) -> list[Example]:
+        """Return the ids of each caption, as the target of an empty source."""
+        return [((), ids) for ids in token_ids(tokenizers[1], found.texts)]

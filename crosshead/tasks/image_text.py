@@ -1,48 +1,39 @@
 """The base of tasks on images with text: captions, and pairs of sentences beside images."""
 
 import dataclasses
-import hashlib
-import json
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-import numpy as np
-from pydantic import SerializeAsAny, ValidationInfo, model_validator
 from torch import Tensor
 
 from crosshead.bundle.base import Bundle
-from crosshead.bundle.card import CardFile
-from crosshead.bundle.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
-from crosshead.config import called
+from crosshead.bundle.image_text_bundle import ImageTextBundle
 from crosshead.data.batching import plan_in_order
 from crosshead.data.caption_files import CaptionFormat
 from crosshead.data.caption_sets import (
     CaptionSet,
-    hold_out,
-    read_caption_set,
-    shown_counts,
 )
-from crosshead.data.captions import CaptionRows, ImageTextData
-from crosshead.data.image_decoding import kept_size
-from crosshead.data.text.tokenizers import MOST_PIECES
+from crosshead.data.captions import CaptionRows
+from crosshead.data.parallel.examples import Example
+from crosshead.data.text.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig, load_tokenizers
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.errors import DataError
 from crosshead.evaluation.captions import caption_scores, multi_bleu
 from crosshead.models.base import Model
-from crosshead.models.image_encoder import ImageShape, ImageStackConfig
+from crosshead.models.image_encoder import ImageShape
 from crosshead.models.registry import build_image_text_model
 from crosshead.recipe.presets import Sections
-from crosshead.recipe.recipe import Recipe
-from crosshead.recipe.text_recipe import TokenRecipe
-from crosshead.system.lines import file_sha256, iter_lines
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Say
-from crosshead.tasks.corpus import stop_check
-from crosshead.tasks.token_corpus import TokenCorpus, unknown_words
+from crosshead.tasks.image_text_corpus import (
+    ImageTextCorpus,
+    ImageTextRecipe,
+    card_files,
+    read_sets,
+)
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.usability import TRANSLATIONS, Findings, Nouns, exactness, translation_findings
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
@@ -52,205 +43,6 @@ EXACT = Metric("exact", "exact match, %", higher_is_better=True, search="greedy"
 
 _EXAMPLE_SIZE = 64
 """The size of the images of the models in the table of presets."""
-
-
-class ImageTextRecipe(TokenRecipe):
-    """A run on images with text."""
-
-    data: SerializeAsAny[ImageTextData]
-    left_open: ClassVar[Mapping[str, Mapping[str, object]]] = {
-        "data": {"image_size": None},
-        **TokenRecipe.left_open,
-    }
-
-    @model_validator(mode="after")
-    def _check_images(self, info: ValidationInfo) -> Self:
-        assert isinstance(self.model, ImageStackConfig)
-        if self.data.image_size is not None:
-            ImageShape(self.data.image_size).patches(self.model.patch_size)
-        most, longest = self.model.most_positions, self.data.max_length
-        if most is not None and longest + 1 > most:
-            raise ValueError(
-                f"{called('data.max_length', info)} {longest} (and the end token) is "
-                f"more than the {most} learned positions of model.max_length; lower the first or "
-                "raise the second"
-            )
-        if self.tokenizer.sampling:
-            raise ValueError("tokenizer.sampling is for translation without images; leave it out")
-        return self
-
-
-@dataclass(frozen=True)
-class ImageTextCorpus(TokenCorpus):
-    """Images and tokenized texts: captions, or pairs of sentences."""
-
-    train: CaptionSet
-    valid: CaptionSet
-    train_rows: CaptionRows
-    valid_rows: CaptionRows
-    rows: Sequence[int]
-    """The place in `train.captions` of each training row."""
-    held_out: bool
-    """True if the validation images were held out of the training images."""
-
-    kind: ClassVar[type[Bundle]] = ImageTextBundle
-
-    @property
-    def size(self) -> int:
-        """The number of training captions."""
-        return len(self.train_rows.images)
-
-    @property
-    def image_size(self) -> int:
-        """Height and width of the images in pixels."""
-        return int(self.train.pixels.shape[1])
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """The patches and the tokens of all captions."""
-        return self.train_rows.lengths
-
-    def epochs(self, recipe: Recipe) -> Callable[[int], CaptionRows]:
-        """Return a function that gives all captions for every epoch."""
-        return lambda epoch: self.train_rows
-
-    def sha256(self) -> str:
-        """Return the checksum of all images and captions."""
-        found = hashlib.sha256()
-        for rows in (self.train_rows, self.valid_rows):
-            found.update(np.ascontiguousarray(rows.pixels).tobytes())
-            found.update(json.dumps([list(rows.images), self.texts(rows)]).encode())
-        return found.hexdigest()
-
-    @abstractmethod
-    def texts(self, rows: CaptionRows) -> list[Any]:
-        """Return the ids of rows for the checksum.
-
-        Args:
-            rows: The rows.
-        """
-
-    def origin(self, row: int) -> str:
-        """Return the file and the line of a caption."""
-        caption = self.train.captions[self.rows[row]]
-        return f"{caption.file}:{caption.line}"
-
-    def opening(self, data: ImageTextData) -> list[str]:
-        """Return the numbers of images and captions, and what was left out."""
-        size = self.image_size
-        first = (
-            f"{shown_counts(self.train, self.unit)} to train on, {size} x {size} pixels in "
-            f"{self.train_rows.patches} patches; validation: {self.validation(data)}"
-        )
-        if self.held_out:
-            lines = self.train.left_out.lines()
-        else:  # images of one part have no caption in the files of the other
-            parts = self.train.left_out, self.valid.left_out
-            lines = [line for part in parts for line in part.described().lines()]
-        longer = len(self.train.captions) - self.size
-        if longer:
-            lines.append(
-                f"left out: {counted(longer, self.unit)} of more than data.max_length "
-                f"{data.max_length} tokens"
-            )
-        lines += unknown_words(self.target_tokenizer, self.train.texts, self.unit)
-        return [first, *lines]
-
-    def validation(self, data: ImageTextData) -> str:
-        """Return a clause about the validation set."""
-        found = shown_counts(self.valid, self.unit)
-        if self.held_out:
-            return f"{found} held out"
-        return f"{found} of {', '.join(data.valid_files)}"
-
-    def left_out(self) -> dict[str, int]:
-        """Return the number of captions and images left out of training, by reason."""
-        left = self.train.left_out
-        counts = (left if self.held_out else left.described()).counts()
-        longer = len(self.train.captions) - self.size
-        return {**counts, **({"too long": longer} if longer else {})}
-
-    def bundle_config(self, recipe: ImageTextRecipe, longest_input: int) -> ImageTextBundleConfig:  # type: ignore[override]
-        """Return the tokenizers, the size of the images and the search."""
-        return ImageTextBundleConfig(
-            task=recipe.model.task,
-            model=recipe.model,
-            joint_tokenizer=recipe.tokenizer.joint,
-            source_vocabulary=self.source_tokenizer.vocab_size,
-            target_vocabulary=self.target_tokenizer.vocab_size,
-            longest_source=longest_input,
-            longest_target=int(self.train_rows.lengths[:, 1].max()),
-            image_size=self.image_size,
-            decode=recipe.decode,
-            profile=self.profile,
-        )
-
-    def bundle(self, config: Any, model: Any) -> ImageTextBundle:
-        """Return the bundle of a model, with the tokenizers."""
-        return ImageTextBundle(config, model, self.source_tokenizer, self.target_tokenizer)
-
-    def completed(self, recipe: ImageTextRecipe) -> ImageTextRecipe:  # type: ignore[override]
-        """Return the recipe with the chosen vocabulary size and image size."""
-        data = recipe.data.model_copy(update={"image_size": self.image_size})
-        return recipe.model_copy(update={"tokenizer": self.tokenizer, "data": data})
-
-
-def read_sets(
-    recipe: ImageTextRecipe,
-    base: ImageTextBundle | None,
-    kind: CaptionFormat,
-    flag: str,
-    say: Say = lambda line: None,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> tuple[CaptionSet, CaptionSet, int]:
-    """Read the images of a recipe and their texts.
-
-    Args:
-        recipe: The settings of the run.
-        base: The bundle that training starts from, whose image size is kept, or None.
-        kind: The kind of the files of texts.
-        flag: The name of the option for these files, without dashes.
-        say: A callback that gets messages.
-        should_stop: Returns whether the run should stop.
-
-    Returns:
-        The training set, the validation set, and the number of patches of an image.
-
-    Raises:
-        Stopped: Soon after `should_stop` returns true.
-        DataError: If the images or the texts cannot be used.
-    """
-    data, check = recipe.data, stop_check(should_stop)
-    if not data.images or not data.text_files:
-        raise DataError(
-            f"no training data: give a folder of images (--images) and a file of {flag} (--{flag})"
-        )
-    size = data.image_size
-    if base is not None:
-        size = kept_size(size, base.config.image_size)
-    train = read_caption_set(data.images, data.text_files, size, check, kind, say)
-    assert isinstance(recipe.model, ImageStackConfig)
-    try:
-        patches = ImageShape(int(train.pixels.shape[1])).patches(recipe.model.patch_size)
-    except ValueError as error:
-        raise DataError(str(error)) from None
-    if not data.valid_files:
-        return *hold_out(train, data.valid_size, kind), patches
-    size = int(train.pixels.shape[1])
-    valid = read_caption_set(data.images, data.valid_files, size, check, kind, say)
-    return train, valid, patches
-
-
-def card_files(data: ImageTextData) -> list[CardFile]:
-    """Return the files of text, for the model card.
-
-    Args:
-        data: The section `[data]` of the recipe.
-    """
-    return [
-        CardFile(name, sum(1 for _ in iter_lines(Path(name))), file_sha256(Path(name)))
-        for name in data.text_files
-    ]
 
 
 class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBundle]):
@@ -315,10 +107,99 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
 class ImageTextTask(TokenTask):
     """The base of tasks on images with text."""
 
+    files: ClassVar[CaptionFormat]
+    """The kind of the files of texts."""
+    flag: ClassVar[str]
+    """The name of the option for these files, without dashes."""
+    corpus: ClassVar[type[ImageTextCorpus]]
+    rows: ClassVar[type[CaptionRows]]
+    """The epochs of the corpus."""
     bundle: ClassVar[type[Bundle]] = ImageTextBundle
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, BLEU, EXACT)
     chooses: ClassVar[str] = "bleu"
     validation_bound: ClassVar[str] = "decode.batch_tokens"
+
+    @abstractmethod
+    def learned(
+        self, config: TokenizerConfig, train: CaptionSet
+    ) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
+        """Learn the tokenizers of source and target; texts of one side have one tokenizer.
+
+        Args:
+            config: The settings of the tokenizers.
+            train: The training set.
+
+        Returns:
+            The settings with the vocabulary size, and the tokenizers.
+        """
+
+    @abstractmethod
+    def examples(self, found: CaptionSet, tokenizers: tuple[Tokenizer, Tokenizer]) -> list[Example]:
+        """Return the ids of each text; captions are targets of an empty source.
+
+        Args:
+            found: The texts.
+            tokenizers: The tokenizers of source and target.
+        """
+
+    def read(
+        self,
+        recipe: ImageTextRecipe,
+        base: Bundle | None,
+        resumed: Path | None,
+        say: Say = lambda line: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> ImageTextCorpus:
+        """Read the texts of a recipe, decode their images, and learn the tokenizers.
+
+        Args:
+            recipe: The settings of the run.
+            base: The bundle that training starts from, whose tokenizers and image size are kept.
+            resumed: The run directory that is resumed, whose tokenizers are kept.
+            say: A callback that gets messages.
+            should_stop: Returns whether the run should stop.
+
+        Returns:
+            The training and validation data.
+
+        Raises:
+            Stopped: Soon after `should_stop` returns true.
+            DataError: If the images or the texts cannot be used.
+        """
+        assert base is None or isinstance(base, ImageTextBundle)
+        data, config = recipe.data, recipe.tokenizer
+        train, valid, patches = read_sets(recipe, base, self.files, self.flag, say, should_stop)
+        if resumed is not None:
+            tokenizers = load_tokenizers(resumed, joint=config.joint)
+        elif base is not None:
+            tokenizers = base.source_tokenizer, base.target_tokenizer
+        else:
+            config, *learned = self.learned(config, train)
+            tokenizers = learned[0], learned[1]
+
+        def epoch(found: CaptionSet, chosen: Sequence[int], ids: Sequence[Example]) -> CaptionRows:
+            images = [found.captions[row].image for row in chosen]
+            examples = [ids[row] for row in chosen]
+            return self.rows(found.pixels, images, examples, patches, recipe.model.start_token)
+
+        ids = self.examples(train, tokenizers)
+        rows = [row for row, example in enumerate(ids) if max(map(len, example)) <= data.max_length]
+        if not rows:
+            raise DataError(
+                f"{data.text_files[0]}: every {self.files.unit} has more than data.max_length "
+                f"{data.max_length} tokens; raise it"
+            )
+        return self.corpus(
+            card_files(data),
+            config,
+            *tokenizers,
+            train,
+            valid,
+            epoch(train, rows, ids),
+            epoch(valid, range(len(valid.captions)), self.examples(valid, tokenizers)),
+            rows,
+            held_out=not data.valid_files,
+        )
 
     def example(self, model: Any, preset: Sections) -> tuple[str, Callable[[], Model]]:
         """Return the model of a preset with its vocabulary, or with the largest one."""

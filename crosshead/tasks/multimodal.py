@@ -1,37 +1,28 @@
 """Multimodal translation: models that translate sentences beside images."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import SerializeAsAny, model_validator
 
-from crosshead.bundle.base import Bundle
-from crosshead.bundle.image_text_bundle import ImageTextBundle
+from crosshead.data.caption_files import CaptionFormat
 from crosshead.data.caption_sets import CaptionSet
 from crosshead.data.captions import CaptionRows
 from crosshead.data.image_pairs import PAIRS, ImagePairData, ImagePairRows
+from crosshead.data.parallel.examples import Example
 from crosshead.data.parallel.pairs import ParallelText
 from crosshead.data.text.learning import learn_tokenizers
 from crosshead.data.text.profile import TextProfile
-from crosshead.data.text.tokenizers import load_tokenizers, token_ids
+from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, token_ids
 from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import DataError
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.multimodal_translator import MultimodalTranslator
 from crosshead.recipe.recipe import Recipe
-from crosshead.tasks.base import Say
-from crosshead.tasks.image_text import (
-    ImageTextCorpus,
-    ImageTextRecipe,
-    ImageTextTask,
-    ImageTextValidator,
-    card_files,
-    read_sets,
-)
+from crosshead.tasks.image_text import ImageTextTask, ImageTextValidator
+from crosshead.tasks.image_text_corpus import ImageTextCorpus, ImageTextRecipe
 from crosshead.tasks.validation import Validator
 
 
@@ -83,71 +74,6 @@ class ImagePairCorpus(ImageTextCorpus):
         return "\n".join(lines) + "\n", "--pairs, with the same --images"
 
 
-def read_corpus(
-    recipe: MultimodalRecipe,
-    base: ImageTextBundle | None,
-    resumed: Path | None,
-    say: Say = lambda line: None,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> ImagePairCorpus:
-    """Read the pairs of a recipe, decode their images, and learn the tokenizers.
-
-    Args:
-        recipe: The settings of the run.
-        base: The bundle that training starts from, whose tokenizers and image size are kept.
-        resumed: The run directory that is resumed, whose tokenizers are kept.
-        say: A callback that gets messages.
-        should_stop: Returns whether the run should stop.
-
-    Returns:
-        The training and validation data.
-
-    Raises:
-        Stopped: Soon after `should_stop` returns true.
-        DataError: If the images or the pairs cannot be used.
-    """
-    data, config = recipe.data, recipe.tokenizer
-    train, valid, patches = read_sets(recipe, base, PAIRS, "pairs", say, should_stop)
-    if resumed is not None:
-        tokenizers = load_tokenizers(resumed, joint=config.joint)
-    elif base is not None:
-        tokenizers = base.source_tokenizer, base.target_tokenizer
-    else:
-        config, *learned = learn_tokenizers(config, ParallelText(train.sources, train.texts, ()))
-        tokenizers = learned[0], learned[1]
-
-    def examples(of: CaptionSet) -> list[tuple[list[int], list[int]]]:
-        source, target = tokenizers
-        sides = token_ids(source, of.sources), token_ids(target, of.texts)
-        return list(zip(*sides, strict=True))
-
-    def image_rows(
-        of: CaptionSet, chosen: Sequence[int], ids: Sequence[tuple[list[int], list[int]]]
-    ) -> ImagePairRows:
-        images = [of.captions[row].image for row in chosen]
-        start = recipe.model.start_token
-        return ImagePairRows(of.pixels, images, [ids[row] for row in chosen], patches, start)
-
-    ids = examples(train)
-    rows = [row for row, pair in enumerate(ids) if max(map(len, pair)) <= data.max_length]
-    if not rows:
-        raise DataError(
-            f"{data.pairs[0]}: every pair has more than data.max_length {data.max_length} tokens "
-            "on one side; raise it"
-        )
-    return ImagePairCorpus(
-        card_files(data),
-        config,
-        *tokenizers,
-        train,
-        valid,
-        image_rows(train, rows, ids),
-        image_rows(valid, range(len(valid.captions)), examples(valid)),
-        rows,
-        held_out=not data.valid_pairs,
-    )
-
-
 class MultimodalValidator(ImageTextValidator):
     """Validates by the loss of the references, and by BLEU and exact match of translations."""
 
@@ -182,6 +108,10 @@ class MultimodalTask(ImageTextTask):
     pipeline: ClassVar[type[Pipeline]] = MultimodalTranslator
     validator: ClassVar[type[Validator[Any, Any, Any]]] = MultimodalValidator
     architecture: ClassVar[str] = "multimodal"
+    files: ClassVar[CaptionFormat] = PAIRS
+    flag: ClassVar[str] = "pairs"
+    corpus: ClassVar[type[ImageTextCorpus]] = ImagePairCorpus
+    rows: ClassVar[type[CaptionRows]] = ImagePairRows
     check_data: ClassVar[str] = (
         "check that each target translates its source, and that the images belong to them"
     )
@@ -190,14 +120,13 @@ class MultimodalTask(ImageTextTask):
         """Return whether `[data]` names both images and pairs."""
         return bool(data.get("images")) and bool(data.get("pairs"))
 
-    def read(
-        self,
-        recipe: MultimodalRecipe,
-        base: Bundle | None,
-        resumed: Path | None,
-        say: Say = lambda line: None,
-        should_stop: Callable[[], bool] = lambda: False,
-    ) -> ImagePairCorpus:
-        """Read images and pairs: see `read_corpus`."""
-        assert base is None or isinstance(base, ImageTextBundle)
-        return read_corpus(recipe, base, resumed, say, should_stop)
+    def learned(
+        self, config: TokenizerConfig, train: CaptionSet
+    ) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
+        """Learn from both sides of the pairs."""
+        return learn_tokenizers(config, ParallelText(train.sources, train.texts, ()))
+
+    def examples(self, found: CaptionSet, tokenizers: tuple[Tokenizer, Tokenizer]) -> list[Example]:
+        """Return the ids of both sides of each pair."""
+        sides = zip(tokenizers, (found.sources, found.texts), strict=True)
+        return list(zip(*(token_ids(*each) for each in sides), strict=True))

@@ -1,4 +1,4 @@
-"""The base of tasks on images with text: its recipe, its sets and its files."""
+"""Data of tasks on images with text: the recipe, the sets and the files."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from crosshead.data.caption_files import CAPTIONS
 from crosshead.errors import ConfigError, DataError
-from crosshead.tasks.image_text import card_files, read_sets
+from crosshead.tasks.image_text_corpus import card_files, read_sets
 from crosshead.tasks.recipes import compose
 from tests.data.written import write, write_captions
 
