@@ -8,12 +8,14 @@ import sentencepiece
 PIECES = 400
 
 
-def learned(lines: Sequence[str], pieces: int = PIECES, kind: str = "unigram") -> bytes:
-    """A SentencePiece model as OPUS-MT learns it."""
+def learned(
+    lines: Sequence[str], pieces: int = PIECES, kind: str = "unigram", **settings: int
+) -> bytes:
+    """A SentencePiece model as OPUS-MT learns it, or with other settings."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines), model_writer=model, vocab_size=pieces, model_type=kind,
-        minloglevel=2, num_threads=1, hard_vocab_limit=False,
+        minloglevel=2, num_threads=1, hard_vocab_limit=False, **settings,
     )  # fmt: skip
     return model.getvalue()
 

@@ -4,6 +4,7 @@ The bundle computes what Marian computes: its own sinusoids, an epsilon of 1e-9 
 a zero vector as the first target embedding. OPUS-MT publishes models in this form.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -59,14 +60,27 @@ _NEEDED = {
     "transformer-train-position-embeddings": ("false",),
     "transformer-tied-layers": ("", []),
     "transformer-attention-mask": ("default",),
+    "transformer-alibi-shift": ("false",),
+    "transformer-alibi-trainable": ("false",),
+    "transformer-disable-position-embeddings": ("false",),
     "transformer-postprocess-emb": ("d", ""),
+    "output-omit-bias": ("false",),
     "lemma-dim-emb": ("0",),
+    "lemma-dependency": ("",),
+    "factors-combine": ("sum",),
+    "factors-dim-emb": ("0",),
     "right-left": ("false",),
     "ulr": ("false",),
     "input-types": ("", [], ["sequence"], ["sequence", "sequence"]),
 }
 """The values of settings that can be expressed, the usual one first. A setting that an older
 version of Marian did not have may be missing."""
+
+_PRE_NORM_SINCE = (1, 10, 28)
+"""The version of Marian since which the keys and values of self-attention in pre-norm models have
+the norm of the queries (src/models/transformer.h, LayerAttention). Earlier, they had none. The
+decoder still leaves it out from the second token on, because it appends the token to the earlier
+ones first; training and scoring have it."""
 
 _ATTENTIONS = {"self": "self_attn", "context": "encoder_attn"}
 
@@ -111,6 +125,11 @@ def read(path: Path, name: str) -> Imported:
     )
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(weights_name))
     weights = _named(config, arrays, settings, where)
+    if config.norm == "pre":
+        notes.append(
+            "Marian's own decoder leaves out a norm of pre-norm models, so its translations "
+            "differ; log-probabilities are those of Marian's training and scorer"
+        )
     return Imported(translation_bundle(config, sides, weights, origin, where), notes)
 
 
@@ -148,8 +167,6 @@ def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
                 f"{where}: {key} is {found!r:.60}, expected {accepted[0]!r}; crosshead has no such "
                 "model, so it cannot be imported"
             )
-    if any(key.startswith("factors-") and settings[key] not in ("", "none") for key in settings):
-        raise ForeignModelError(f"{where}: has factored vocabularies, which cannot be imported")
     operations = tuple(
         _setting(settings, f"transformer-{each}", usual)
         for each, usual in (("preprocess", ""), ("postprocess", "dan"), ("postprocess-top", ""))
@@ -159,6 +176,13 @@ def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
             f"{where}: transformer-preprocess, transformer-postprocess and "
             f"transformer-postprocess-top are {operations}; only post-norm ('', 'dan', '') and "
             "pre-norm ('n', 'da', 'n') can be imported"
+        )
+    version = str(settings.get("version", ""))
+    if operations[0] == "n" and _version(version) < _PRE_NORM_SINCE:
+        raise ForeignModelError(
+            f"{where}: is a pre-norm model of version {version!r:.60}; before "
+            f"v{'.'.join(map(str, _PRE_NORM_SINCE))}, Marian did not normalise the keys and values "
+            "of self-attention, and crosshead does; it cannot be imported"
         )
     activation = _setting(settings, "transformer-ffn-activation", "swish")
     if activation not in ("relu", "swish"):
@@ -186,6 +210,12 @@ def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
         "start": "pad",
     }
     return checked(TransformerConfig, values, where)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Return the version of Marian that a text begins with, or an empty one."""
+    found = re.match(r"v(\d+)\.(\d+)\.(\d+)", text)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def _tie(settings: Mapping[str, Any]) -> str:

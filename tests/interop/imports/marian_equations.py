@@ -18,7 +18,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def settings(**changes: object) -> dict[str, object]:
-    """The settings of a small model, under Marian's names."""
+    """The settings of a small model, under Marian's names, as Marian 1.12 stores them."""
     return {
         "type": "transformer", "dim-emb": 16, "enc-depth": 2, "dec-depth": 2,
         "transformer-heads": 4, "transformer-dim-ffn": 24, "transformer-ffn-depth": 2,
@@ -28,7 +28,10 @@ def settings(**changes: object) -> dict[str, object]:
         "transformer-tied-layers": [], "transformer-no-projection": False,
         "transformer-train-position-embeddings": False, "transformer-depth-scaling": False,
         "tied-embeddings-all": True, "tied-embeddings": False, "tied-embeddings-src": False,
-        "lemma-dim-emb": 0, "input-types": [], "ulr": False, "right-left": False,
+        "input-types": [], "ulr": False, "right-left": False, "output-omit-bias": False,
+        "lemma-dim-emb": 0, "lemma-dependency": "", "factors-combine": "sum", "factors-dim-emb": 0,
+        "transformer-alibi-shift": False, "transformer-alibi-trainable": False,
+        "transformer-disable-position-embeddings": False,
         **changes,
     }  # fmt: skip
 

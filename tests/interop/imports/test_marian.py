@@ -1,5 +1,7 @@
 """Imports of Marian's own models compute Marian's equations."""
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import sentencepiece
 import torch
 
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.data.synthetic import date_pairs
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.imports.marian import read, recognises
@@ -29,6 +32,7 @@ PRE = {
     "transformer-preprocess": "n",
     "transformer-postprocess": "da",
     "transformer-postprocess-top": "n",
+    "version": "v1.12.42 b7be0e964 2025-05-24 22:34:42 -0700",
 }
 
 
@@ -119,6 +123,85 @@ def test_a_score_is_the_mean_log_probability_of_the_equations(tmp_path: Path) ->
         assert best.score == pytest.approx(expected, abs=1e-4)
 
 
+TRAINED = (
+    "--type transformer --dim-emb 32 --enc-depth 1 --dec-depth 1 --transformer-heads 2 "
+    "--transformer-dim-ffn 64 --train-sets train.source train.target --learn-rate 0.005 "
+    "--lr-warmup 50 --after 700u --mini-batch 64 --seed 1 --clip-norm 1 --beam-size 4 --normalize 1"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "norm"),
+    [
+        ("--tied-embeddings --transformer-ffn-activation relu", "post"),
+        ("--tied-embeddings-all", "post"),
+        (
+            "--tied-embeddings-all --transformer-preprocess n --transformer-postprocess da "
+            "--transformer-postprocess-top n",
+            "pre",
+        ),
+    ],
+)
+def test_a_model_that_marian_trained_is_the_same_model(
+    tmp_path: Path, options: str, norm: str
+) -> None:
+    """Marian trains, scores and translates in an environment of its own, PYMARIAN_PYTHON.
+
+    From the second token on, its decoder leaves out a norm of pre-norm models, which its training
+    and its scorer have. So pre-norm models are compared by their scores alone.
+    """
+    python = os.environ.get("PYMARIAN_PYTHON")
+    if not python:
+        pytest.skip("needs a Python with pymarian in PYMARIAN_PYTHON")
+
+    def marian(command: str) -> list[str]:
+        vocabularies = "--vocabs source.spm target.spm"
+        typed = f"{command} --quiet --cpu-threads 1 --workspace 300 {vocabularies}".split()
+        program = "import sys, _pymarian; _pymarian.main(sys.argv[1:])"
+        done = subprocess.run(
+            [str(python), "-c", program, *typed],
+            cwd=tmp_path, check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        return done.stdout.splitlines()
+
+    pairs = date_pairs(size=4000)
+    parts = {"train": pairs.train, "test": pairs.test[:200]}
+    sides = {
+        f"{name}.{side}": [pair[n] for pair in part]
+        for name, part in parts.items()
+        for n, side in enumerate(("source", "target"))
+    }
+    for name, lines in sides.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    joint = "tied-embeddings-all" in options
+    for side in ("source", "target"):
+        other = "train.target" if joint else f"train.{side}"
+        text = [*sides["train.source"], *sides[other]] if joint else sides[f"train.{side}"]
+        spm = learned(text, 150, bos_id=-1, eos_id=0, unk_id=1)
+        (tmp_path / f"{side}.spm").write_bytes(spm)
+    marian(f"train --model model.npz {TRAINED} {options}")
+    (tmp_path / "model.npz.decoder.yml").rename(tmp_path / "decoder.yml")
+    found = read(tmp_path, "dates")
+    translator = Translator(found.bundle)
+    assert found.bundle.config.model.norm == norm
+    sources, targets = sides["test.source"], sides["test.target"]
+    scores = marian("score --model model.npz --train-sets test.source test.target")
+    ours = [each.log_prob for each in translator.score(sources, targets)]
+    assert ours == pytest.approx(list(map(float, scores)), abs=1e-4)
+    assert bool(found.notes) == (norm == "pre")
+    if norm == "post":
+        decode = found.bundle.config.decode.model_copy(update={"beam": 1})
+        best = [each for [each] in translator.translate(sources, decode=decode)]
+        expected = marian("decode --models model.npz --input test.source --beam-size 1")
+        # The others are longer than Marian's outputs may be, three times the source.
+        most = [3 * len(found.bundle.source_tokenizer.encode(source)) for source in sources]
+        ended = [row for row, each in enumerate(best) if len(each.pieces) < most[row]]
+        assert len(ended) >= 190
+        answers = [(best[row].text, expected[row].strip()) for row in ended]
+        assert all(ours == theirs for ours, theirs in answers)
+
+
 def test_words_of_yaml_are_pieces_and_missing_pieces_are_unknown(tmp_path: Path) -> None:
     bundle, _ = written(tmp_path)
     tokenizer = bundle.target_tokenizer
@@ -150,13 +233,20 @@ def test_a_built_in_sentencepiece_is_the_vocabulary(tmp_path: Path) -> None:
         ({"transformer-ffn-depth": 3}, "transformer-ffn-depth is '3'"),
         ({"transformer-preprocess": "n"}, "transformer-preprocess, transformer-postprocess"),
         ({"transformer-postprocess": "dhn"}, "only post-norm"),
+        ({**PRE, "version": "v1.10.27 abc 2021-11-01"}, "pre-norm model of version 'v1.10.27 abc"),
+        ({**PRE, "version": ""}, "pre-norm model of version ''"),
         ({"transformer-postprocess-emb": "nd"}, "transformer-postprocess-emb is 'nd'"),
         ({"transformer-tied-layers": [1, 1]}, "transformer-tied-layers is"),
         ({"transformer-no-projection": True}, "transformer-no-projection is 'true'"),
         ({"transformer-train-position-embeddings": True}, "train-position-embeddings is 'true'"),
         ({"transformer-attention-mask": "alibi"}, "transformer-attention-mask is 'alibi'"),
         ({"lemma-dim-emb": 64}, "lemma-dim-emb is '64'"),
-        ({"factors-combine": "concat"}, "factored vocabularies"),
+        ({"lemma-dependency": "soft-transformer-layer"}, "lemma-dependency is"),
+        ({"factors-combine": "concat"}, "factors-combine is 'concat'"),
+        ({"factors-dim-emb": 8}, "factors-dim-emb is '8'"),
+        ({"output-omit-bias": True}, "output-omit-bias is 'true'"),
+        ({"transformer-alibi-shift": True}, "transformer-alibi-shift is 'true'"),
+        ({"transformer-disable-position-embeddings": True}, "position-embeddings is 'true'"),
         ({"input-types": ["class", "sequence"]}, "input-types is"),
         ({"right-left": True}, "right-left is 'true'"),
         ({"dim-emb": "x"}, "dim-emb: expected a whole number"),
