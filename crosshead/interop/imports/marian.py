@@ -33,7 +33,8 @@ KIND = "marian"
 """The kind of these models."""
 
 DECODER = "decoder.yml"
-"""The file that names the weights and the vocabularies."""
+"""The file that names the weights and the vocabularies. Marian's training writes it with the name
+of the weights before it, such as `model.npz.decoder.yml`."""
 
 SETTINGS = "special:model.yml"
 """The array of the weights that holds the settings of the model as text."""
@@ -91,7 +92,7 @@ def recognises(directory: ForeignDirectory) -> bool:
     Args:
         directory: The directory.
     """
-    return directory.has(DECODER)
+    return bool(_decoders(directory))
 
 
 def read(path: Path, name: str) -> Imported:
@@ -105,9 +106,17 @@ def read(path: Path, name: str) -> Imported:
         ForeignModelError: If a file is missing or damaged, or a setting cannot be expressed.
     """
     directory = ForeignDirectory(path)
-    decoder = directory.yaml(DECODER)
-    [weights_name] = _names(decoder, "models", 1, path / DECODER)
-    vocabulary_names = _names(decoder, "vocabs", 2, path / DECODER)
+    found = _decoders(directory)
+    if len(found) != 1:
+        raise ForeignModelError(
+            f"{path}: expected one {DECODER}, found {' and '.join(found) or 'none'}; rename the "
+            f"one to import to {DECODER}"
+        )
+    where = path / found[0]
+    decoder = directory.yaml(found[0])
+    [weights_name] = _names(directory, decoder, "models", 1, where)
+    vocabulary_names = _names(directory, decoder, "vocabs", 2, where)
+    decode, notes = _search(decoder, where)
     where = path / weights_name
     arrays = directory.arrays(weights_name)
     if SETTINGS not in arrays:
@@ -115,7 +124,6 @@ def read(path: Path, name: str) -> Imported:
     text = arrays.pop(SETTINGS).astype(np.uint8).tobytes().rstrip(b"\0")
     settings = parse_yaml(text, f"{where}: {SETTINGS}")
     config = _shape(settings, where)
-    decode, notes = _search(decoder, path / DECODER)
     sides = ForeignText(
         models=_models(directory, vocabulary_names),
         vocabularies=_vocabularies(directory, vocabulary_names),
@@ -133,8 +141,15 @@ def read(path: Path, name: str) -> Imported:
     return Imported(translation_bundle(config, sides, weights, origin, where), notes)
 
 
-def _names(decoder: Mapping[str, Any], key: str, count: int, where: Path) -> list[str]:
-    """Return the names of files in `decoder.yml`: of files in its own directory."""
+def _decoders(directory: ForeignDirectory) -> list[str]:
+    """Return the names of the files that may name the weights: one of them if it is clear."""
+    return [DECODER] if directory.has(DECODER) else directory.matching(f"*.{DECODER}")
+
+
+def _names(
+    directory: ForeignDirectory, decoder: Mapping[str, Any], key: str, count: int, where: Path
+) -> list[str]:
+    """Return the names of the files of a key: files in the directory, whatever their path was."""
     found = decoder.get(key)
     if isinstance(found, str):
         found = [found]
@@ -145,12 +160,13 @@ def _names(decoder: Mapping[str, Any], key: str, count: int, where: Path) -> lis
             f"{where}: {key} names {len(found)} files, expected {count}: ensembles and models of "
             "several sources cannot be imported"
         )
-    if any("/" in each or "\\" in each or each in ("", "..") for each in found):
-        raise ForeignModelError(
-            f"{where}: {key} names {found[0]!r:.60}, a file outside the directory; copy it "
-            "there and name it without a path"
-        )
-    return found
+    names = [each.replace("\\", "/").rpartition("/")[2] for each in found]
+    for stated, name in zip(found, names, strict=True):
+        if name in ("", "..") or not directory.has(name):
+            raise ForeignModelError(
+                f"{where}: {key} names {stated!r:.60}, which is not in the directory; copy it there"
+            )
+    return names
 
 
 def _setting(settings: Mapping[str, Any], key: str, usual: str) -> Any:

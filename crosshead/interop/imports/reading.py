@@ -49,6 +49,14 @@ class ForeignDirectory:
         """
         return (self.path / name).exists()
 
+    def matching(self, pattern: str) -> list[str]:
+        """Return the names of the files that fit a pattern, sorted.
+
+        Args:
+            pattern: The pattern, such as `*.yml`.
+        """
+        return sorted(each.name for each in self.path.glob(pattern))
+
     def bytes(self, name: str, most: int = LARGEST_METADATA) -> bytes:
         """Return the content of a file.
 

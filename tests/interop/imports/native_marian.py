@@ -66,9 +66,8 @@ class NativeMarian:
             self._vocabularies = "vocab.yml vocab.yml"
 
     def train(self, options: str) -> None:
-        """Train the model; the directory has `model.npz` and `decoder.yml` then."""
+        """Train the model; the directory has `model.npz` and `model.npz.decoder.yml` then."""
         self._run(f"train --model model.npz {TRAINED} {options}")
-        (self._directory / "model.npz.decoder.yml").rename(self._directory / "decoder.yml")
 
     def scores(self) -> list[float]:
         """Return the log-probability of each pair of the test set."""

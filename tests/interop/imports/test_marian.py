@@ -249,17 +249,21 @@ def test_a_missing_or_truncated_file_is_refused(tmp_path: Path, name: str, damag
     ("line", "message"),
     [
         ("models: [a.npz, b.npz]", "ensembles"),
-        ("models: [../model.npz]", "outside the directory"),
+        ("models: [../other.npz]", "names '../other.npz', which is not in the directory"),
+        ("models: ['..']", "which is not in the directory"),
+        ("models: ['']", "which is not in the directory"),
         ("models: {a: b}", "expected names of files"),
         ("models: [model.npz]\nnormalize: often", "normalize: expected a number"),
         ("models: [model.npz]\nbeam-size: many", "beam-size: expected a whole number"),
-        ("models: [model.npz]\nvocabs: [a.fsv, b.fsv]", "has no source.spm|factored"),
+        ("models: [model.npz]\nvocabs: [a.fsv, b.fsv]", "factored vocabularies"),
     ],
 )
 def test_a_wrong_decoder_file_is_refused(tmp_path: Path, line: str, message: str) -> None:
     written(tmp_path)
     vocabs = "" if "vocabs" in line else "vocabs: [opus.vocab.yml, opus.vocab.yml]\n"
     (tmp_path / "decoder.yml").write_text(vocabs + line + "\n")
+    for name in ("a.npz", "a.fsv", "b.fsv"):
+        (tmp_path / name).touch()
     with pytest.raises(ForeignModelError, match=message):
         read(tmp_path, "x")
 
@@ -268,3 +272,22 @@ def test_only_such_directories_are_recognised(tmp_path: Path) -> None:
     assert not recognises(ForeignDirectory(tmp_path))
     written(tmp_path)
     assert recognises(ForeignDirectory(tmp_path))
+
+
+def test_the_directory_of_a_training_is_read(tmp_path: Path) -> None:
+    """Marian's training names the file after the weights, and names other files by their paths."""
+    bundle, _ = written(tmp_path)
+    named = tmp_path / "model.npz.decoder.yml"
+    named.write_text(
+        f"models: [{tmp_path}/run/model.npz]\nvocabs: [../opus.vocab.yml, 'C:\\opus.vocab.yml']\n"
+        "beam-size: 6\nnormalize: 1\n"
+    )
+    (tmp_path / "decoder.yml").unlink()
+    assert recognises(ForeignDirectory(tmp_path))
+    again = read(tmp_path, "opus").bundle
+    assert again.config == bundle.config
+    for name, weights in bundle.model.state_dict().items():
+        assert torch.equal(weights, again.model.state_dict()[name])
+    (tmp_path / "model.iter5.npz.decoder.yml").write_bytes(named.read_bytes())
+    with pytest.raises(ForeignModelError, match=r"found model\.iter5.* and model\.npz.*; rename"):
+        read(tmp_path, "opus")
