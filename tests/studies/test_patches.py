@@ -17,10 +17,10 @@ def test_an_update_of_each_kind_is_compared_with_patches(
     assert series is not None
     tokens = {
         kind: series.recipe(kind, LONG, 1).model.patch_stride  # type: ignore[attr-defined]
-        for kind in ("patchtst", "points")
+        for kind in ("patches", "points")
     }
-    assert tokens == {"patchtst": 8, "points": 1}
-    seconds = {"patchtst": 2.0, "points": 6.0}
+    assert tokens == {"patches": 8, "points": 1}
+    seconds = {"patches": 2.0, "points": 6.0}
 
     def timed(
         calls: Mapping[str, Callable[[], None]], baseline: Callable[[str], str], *rest: object
@@ -34,4 +34,4 @@ def test_an_update_of_each_kind_is_compared_with_patches(
 
     monkeypatch.setattr(patches, "timed", timed)
     found = update_times(series, QUICK, 1)
-    assert [found[kind].ratio.median for kind in ("patchtst", "points")] == [1, 3]
+    assert [found[kind].ratio.median for kind in ("patches", "points")] == [1, 3]
