@@ -105,7 +105,8 @@ class SeriesRuns:
 
     def place(self, recipe: Recipe) -> Path:
         """Return the directory of a run."""
-        return runs.place_of(self.folder, recipe, recipe.data.model_dump_json(), self.share)
+        settings = recipe.data.model_dump_json(), recipe.train.batch_tokens, self.share
+        return runs.place_of(self.folder, recipe, *settings)
 
     def scores(self, kind: str, context: int, seed: int) -> dict[str, float]:
         """Return the scores of a run on the test period, and of forecasts without training."""
