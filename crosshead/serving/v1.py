@@ -9,8 +9,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from crosshead import __version__
+from crosshead.data.documents.formats import FORMATS
+from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.languages import name_of
-from crosshead.serving.libretranslate import PARSERS, job_of, translated
+from crosshead.serving.libretranslate import job_of, translated
 from crosshead.serving.requests import (
     RequestError,
     State,
@@ -19,7 +21,7 @@ from crosshead.serving.requests import (
     ready_service,
     values_of,
 )
-from crosshead.serving.service import Job, TranslatedText
+from crosshead.serving.service import Job
 
 _NO_KEY = RequestError(401, "an API key is needed: send it as `Authorization: Bearer KEY`")
 
@@ -32,7 +34,9 @@ class TranslateRequest(BaseModel):
     text: str | list[str] = Field(description="A text, or several.")
     source: str = Field(default="auto", description="The source language, or `auto`.")
     target: str = Field(description="The target language.")
-    format: Literal["text", "html"] = Field(default="text", description="The format of the text.")
+    format: Literal["text", "markdown", "html", "srt"] = Field(
+        default="text", description="The format of the text."
+    )
     alternatives: int = Field(
         default=0, ge=0, description="The number of further translations of each sentence."
     )
@@ -74,9 +78,9 @@ class V1:
                 raise RequestError(422, "source: the language of the text cannot be detected")
             detected, source = found[0], found[0].language
         job = job_of(service, self.state, texts, source, asked.target, client)
-        job = Job(texts, job.way, PARSERS[asked.format], client, asked.alternatives, job.seconds)
+        job = Job(texts, job.way, FORMATS[asked.format], client, asked.alternatives, job.seconds)
         answers = await translated(self.state, request, service, job)
-        body: dict[str, Any] = {"translations": [_as_json(each) for each in answers]}
+        body: dict[str, Any] = {"translations": [_as_json(each, job.languages) for each in answers]}
         if detected is not None:
             body["detected_language"] = detected._asdict()
         return JSONResponse(body)
@@ -163,13 +167,13 @@ class V1:
         return asked
 
 
-def _as_json(found: TranslatedText) -> dict[str, Any]:
-    """Return the JSON of a translated text."""
+def _as_json(found: TranslatedText, languages: list[str]) -> dict[str, Any]:
+    """Return the JSON of a translated text, with the languages on the way."""
     return {
-        "text": found.texts[0],
+        "text": found.text,
         "alternatives": found.texts[1:],
         "score": found.score,
-        "languages": [{"code": code, "name": name_of(code)} for code in found.languages],
+        "languages": [{"code": code, "name": name_of(code)} for code in languages],
         "sentences": [
             {
                 "source": sentence.source,

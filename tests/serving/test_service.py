@@ -27,9 +27,10 @@ def job(service: Service, texts: list[str], seconds: float = 60.0) -> Job:
 
 
 def test_texts_without_words_need_no_model(service: Service) -> None:
-    found = asyncio.run(service.translate(job(service, ["", "\n \n"])))
+    work = job(service, ["", "\n \n"])
+    found = asyncio.run(service.translate(work))
     assert [each.texts for each in found] == [[""], ["\n \n"]]
-    assert service.scheduler.steps == 0 and found[0].languages == ["en", "de"]
+    assert service.scheduler.steps == 0 and work.languages == ["en", "de"]
 
 
 def test_a_cancelled_request_leaves_the_queue_and_the_batch(service: Service) -> None:
