@@ -15,6 +15,9 @@ from crosshead.serving.directory import Directory, Route
 from crosshead.serving.languages import Detector
 from crosshead.serving.scheduler import Result, Scheduler, Sentence
 
+_DENSITIES = 20
+"""The number of requests over which the work of a character is averaged."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -84,6 +87,7 @@ class Service:
     def __init__(self, scheduler: Scheduler, directory: Directory) -> None:
         self.scheduler, self.directory = scheduler, directory
         self.detector = Detector(directory.languages)
+        self._density = 0.0  # the work of a character, a moving average
 
     async def translate(self, job: Job) -> list[TranslatedText]:
         """Translate the texts of a request.
@@ -94,35 +98,46 @@ class Service:
             job: What the request asks for.
 
         Raises:
-            Refused: If too many sentences wait.
+            Refused: If too many sentences wait, or the deadline would be missed.
             Late: If the deadline passes.
             Failed: If a batch fails, or the server stops.
             DataError: If a document is broken.
         """
         end = time.monotonic() + job.seconds
+        if job.way:
+            work = self._density * sum(map(len, job.texts)) * len(job.way)
+            self.scheduler.check(job.client, work, end)
         documents = await asyncio.to_thread(_documents, job)
         sentences = [sentence for each in documents for sentence in each.sentences]
         found = [[Translation(each, 0.0, 0.0, [], [])] for each in sentences]
         for hop, route in enumerate(job.way):
             wanted = job.alternatives + 1 if hop == len(job.way) - 1 else 1
             lines = [translations[0].text for translations in found]
-            found = await self._hop(route, lines, wanted, job.client, end)
+            times = len(job.way) if hop == 0 else 0  # a request is refused before its first hop
+            found = await self._hop(route, lines, wanted, job.client, end, times)
         return await asyncio.to_thread(_translated, documents, found, job.alternatives + 1)
 
     async def _hop(
-        self, route: Route, lines: list[str], wanted: int, client: str, end: float
+        self, route: Route, lines: list[str], wanted: int, client: str, end: float, times: int
     ) -> list[list[Translation]]:
         """Translate sentences from one language to another."""
         translator = route.translator
         planned = await asyncio.to_thread(translator.planned, lines, 0)
-        hypotheses = await self._search(route, planned, wanted, client, end)
+        hypotheses = await self._search(route, lines, planned, wanted, client, end, times)
         decode = translator.bundle.config.decode
         return await asyncio.to_thread(
             translator.joined, lines, planned, hypotheses, wanted, decode
         )
 
     async def _search(
-        self, route: Route, planned: PlannedLines, wanted: int, client: str, end: float
+        self,
+        route: Route,
+        lines: list[str],
+        planned: PlannedLines,
+        wanted: int,
+        client: str,
+        end: float,
+        times: int,
     ) -> list[list[Hypothesis]]:
         """Give sentences to the scheduler, and wait for their hypotheses."""
         waiting = _Waiting(asyncio.get_running_loop(), len(planned.ids))
@@ -135,13 +150,18 @@ class Service:
             for number, ids in enumerate(planned.ids)
         ]  # fmt: skip
         if sentences:
-            self.scheduler.submit(client, sentences)
+            self._learn_density(lines, sentences)
+            self.scheduler.submit(client, sentences, times)
         try:
             await waiting.future
         finally:
             for sentence in sentences:
                 sentence.withdrawn = True
         return [waiting.results[number] for number in range(len(sentences))]
+
+    def _learn_density(self, lines: list[str], sentences: list[Sentence]) -> None:
+        found = sum(each.cost for each in sentences) / sum(map(len, lines))
+        self._density += (found - self._density) / _DENSITIES if self._density else found
 
 
 def _documents(job: Job) -> list[Document]:
