@@ -4,7 +4,7 @@
 
 FILE has sentences of the source language. A real server process and this client share the machine.
 First clients that wait for their answers measure the peak. Then requests come at random times, at
-70 % of the peak. In the end the server's metrics are compared with the client's own counts.
+a part of the peak. In the end the server's metrics are compared with the client's own counts.
 """
 
 import argparse
@@ -30,9 +30,6 @@ from load import (
     sentences_of,
     statuses,
 )
-
-SHARE = 0.7
-"""The part of the peak that comes."""
 
 _EVERY = 5.0
 """The seconds between two samples of the memory."""
@@ -72,6 +69,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--pair", default="en-de")
     parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--share", type=float, default=0.7, help="of the peak (default: 0.7)")
     parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args()
     random.seed(1)
@@ -90,7 +88,7 @@ def main() -> None:
 
     async def soak(load: Load) -> None:
         sampling = asyncio.create_task(sample(load))
-        await load.open_loop(requests, SHARE * peaks[0], given.seconds)
+        await load.open_loop(requests, given.share * peaks[0], given.seconds)
         sampling.cancel()
 
     async def sample(load: Load) -> None:
@@ -100,9 +98,9 @@ def main() -> None:
 
     with Server(given.bundle, f"--workers={given.workers}") as server:
         first = loaded(server.address, measure_peak)
-        before = server.descriptors
+        before = settled(server)
         second = loaded(server.address, soak)
-        after = settled(server, before)
+        after = settled(server)
         counts = counts_of(server.address)
     answers = [*first.answers, *second.answers]
     differences = compared(counts, answers)
@@ -114,12 +112,14 @@ def main() -> None:
         print(f"- {line}")
 
 
-def settled(server: Server, before: int) -> int:
-    """The descriptors after the connections of a client have closed, which takes a moment."""
-    end = time.monotonic() + 10
-    while server.descriptors > before and time.monotonic() < end:
+def settled(server: Server) -> int:
+    """The descriptors once no connection has closed for two seconds."""
+    found, since = server.descriptors, time.monotonic()
+    while time.monotonic() < since + 2:
         time.sleep(0.1)
-    return server.descriptors
+        if server.descriptors != found:
+            found, since = server.descriptors, time.monotonic()
+    return found
 
 
 def expected_counts(answers: list[Answer]) -> dict[str, float]:
