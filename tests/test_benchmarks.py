@@ -306,6 +306,59 @@ def test_the_benchmark_of_data_curves_runs() -> None:
     assert "| flat | 0.00 |" in printed and printed.count("\n| ") == 7
 
 
+STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
+
+
+def rows_of(printed: str) -> dict[str, str]:
+    """The rows of the table of a benchmark of the server."""
+    rows = [line.strip("| ").split(" | ") for line in printed.splitlines() if line[:2] == "| "]
+    return {each[0]: each[1] for each in rows}
+
+
+@pytest.mark.slow
+def test_an_overloaded_server_refuses_in_time_and_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("".join(f"one {word} two\n" for word in "abcdefghijklmnop"))
+    printed = run(
+        "overload.py", STORED, tmp_path / "lines", "--seconds", 8, "--lines", 15, "--deadline", 3
+    )  # fmt: skip
+    rows = rows_of(printed)
+    assert rows["neither 200 nor a 429 or 503"] == rows["429 and 503 without Retry-After"] == "0"
+    assert "503: " in rows["answers by status"] and "200: " in rows["answers by status"]
+    *_, largest = rows["answered with 200: median, p99, largest ms"].split(", ")
+    assert 0 < int(largest) < 2 * 3000  # the deadline, and a client that is slow to notice
+    assert "The server was alive at the end: True; exit code after SIGTERM: 0." in printed
+
+
+@pytest.mark.slow
+def test_the_metrics_of_a_server_under_load_are_the_counts_of_the_client(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("".join(f"one {word} two\n" for word in "abcdefghijklmnop"))
+    printed = run("soak.py", STORED, tmp_path / "lines", "--seconds", 10)
+    rows = rows_of(printed)
+    assert rows["answers of 500 and more, or none"] == "0"
+    before, after = rows["open descriptors without clients, before and after"].split(", ")
+    assert before == after
+    assert (
+        "differ from the client's: 0 of" in printed
+        and "differ from the client's: 0 of 0" not in printed
+    )
+
+
+def test_a_count_that_differs_from_the_client_is_found() -> None:
+    from load import Answer, Request
+    from soak import compared, expected_counts
+
+    asked = Request("/translate", {}, None, 2, 10)
+    answers = [Answer(asked, status, 0.0, 0.0, 0.1) for status in (200, 200, 400)]
+    counts = expected_counts(answers)
+    assert counts['crosshead_requests_total{path="/translate",status="200"}'] == 2.0
+    assert (counts["crosshead_sentences_total"], counts["crosshead_characters_total"]) == (4, 20)
+    assert compared(counts, answers) == []
+    [line] = compared(counts | {"crosshead_sentences_total": 5.0}, answers)
+    assert line == "`crosshead_sentences_total`: 5.0, and the client counted 4.0"
+    other = {'crosshead_requests_total{path="/x",status="500"}': 1.0}
+    assert len(compared(counts | other, answers)) == 1
+
+
 def test_a_bundle_that_is_not_there_is_an_error_of_one_line(tmp_path: Path) -> None:
     from translate_speed import load_named
 

@@ -219,40 +219,48 @@ def answers(
     first: int,
     listed: bool,
     scores: bool,
-    jsonl: bool,
+    key: str | None,
 ) -> str:
     """Return the output of `translate` for lines; the first line has the number `first`.
 
-    Each line gets its best translation or, with `listed`, all translations that were found.
+    Each line gets its best translation or, with `listed`, all translations that were found. The
+    output is JSON Lines if there is a `key`, under which the number of the line stands.
     """
     return "".join(
-        _answer(number, line, best, listed, scores, jsonl)
+        _answer(number, line, best, listed, scores, key)
         for number, (line, best) in enumerate(zip(lines, found, strict=True), first)
     )
 
 
-def line_warnings(found: Sequence[Sequence[Translation]], first: int) -> list[str]:
-    """Return a warning for each line that was split or passed through."""
+def line_warnings(
+    found: Sequence[Sequence[Translation]], first: int, unit: str = "line"
+) -> list[str]:
+    """Return a warning for each line, or other unit, that was split or passed through."""
     warnings = []
     for number, (best, *_) in enumerate(found, first):
         if best.was_passed_through:
             warnings.append(
-                f"warning: line {number} was kept unchanged, not translated: it has more than "
+                f"warning: {unit} {number} was kept unchanged, not translated: it has more than "
                 f"{LONGEST_STRETCH:,} characters without a space or punctuation"
             )
         elif best.was_split:
             where = "inside a sentence" if best.sentence_was_cut else "between sentences"
             warnings.append(
-                f"warning: line {number} is too long for the model: it was split {where} and "
+                f"warning: {unit} {number} is too long for the model: it was split {where} and "
                 "translated in parts"
             )
     return warnings
 
 
 class FlaggedLines:
-    """The flagged lines of a whole input, for one warning at its end."""
+    """The flagged lines of a whole input, for one warning at its end.
 
-    def __init__(self) -> None:
+    Args:
+        unit: The noun for a line: `line`, or `sentence` in a document.
+    """
+
+    def __init__(self, unit: str = "line") -> None:
+        self._unit = unit
         self._lines = self._flagged = 0
         self._counts: Counter[str] = Counter()
         self._first = ""
@@ -271,7 +279,7 @@ class FlaggedLines:
             self._counts.update(flags)
             self._flagged += bool(flags)
             if flags and not self._first:
-                self._first = f"line {number} ({_beginning(line)}): {FLAGS[flags[0]]}"
+                self._first = f"{self._unit} {number} ({_beginning(line)}): {FLAGS[flags[0]]}"
 
     def warning(self) -> str:
         """Return the warning, or an empty string if no line is flagged."""
@@ -279,8 +287,9 @@ class FlaggedLines:
             return ""
         kinds = ", ".join(f"{name} {self._counts[name]:,}" for name in FLAGS if self._counts[name])
         return (
-            f"warning: {self._flagged:,} of {counted(self._lines, 'line')} may be translated badly "
-            f"({kinds}); the first is {self._first}; --jsonl lists the flags of each line"
+            f"warning: {self._flagged:,} of {counted(self._lines, self._unit)} may be translated "
+            f"badly ({kinds}); the first is {self._first}; --jsonl lists the flags of each "
+            f"{self._unit}"
         )
 
 
@@ -367,10 +376,10 @@ def _scored(
 
 
 def _answer(
-    number: int, line: str, best: Sequence[Translation], listed: bool, scores: bool, jsonl: bool
+    number: int, line: str, best: Sequence[Translation], listed: bool, scores: bool, key: str | None
 ) -> str:
-    if jsonl:
-        head: dict[str, Any] = {"line": number, "source": line}
+    if key is not None:
+        head: dict[str, Any] = {key: number, "source": line}
         if listed:
             head["translations"] = [_translation_values(each) for each in best]
         else:

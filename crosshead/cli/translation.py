@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,16 +18,23 @@ from crosshead.cli.options import (
     ToOption,
 )
 from crosshead.cli.terminal import note, open_output, watched
-from crosshead.errors import UserError
-from crosshead.system.pipes import count_lines, read_groups
+from crosshead.errors import DataError, UserError
+from crosshead.system.pipes import count_lines, read_document, read_groups
+
+if TYPE_CHECKING:
+    from crosshead.data.documents.document import Document
+
+Format = Literal["lines", "text", "markdown", "html", "srt"]
+"""The formats of what is translated: lines, or one document."""
 
 MoreArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="BUNDLE|FILE",
         show_default=False,
-        help="More models of an ensemble, then the file to translate, one sentence per line; a .gz "
-        "file is unpacked (default: -, standard input).",
+        help="More models of an ensemble, then the file to translate: one sentence per line, or a "
+        "document in Markdown (.md), HTML (.html) or SubRip (.srt). A .gz file is unpacked "
+        "(default: -, standard input).",
     ),
 ]
 ImagesOption = Annotated[
@@ -36,6 +43,16 @@ ImagesOption = Annotated[
         metavar="PATH",
         help="Folder or zip archive of images, for a model that translates beside images: the "
         "lines are then `image<TAB>sentence`. Repeat it for more images.",
+    ),
+]
+FormatOption = Annotated[
+    Format | None,
+    typer.Option(
+        "--format",
+        show_default=False,
+        help="Format of the input (default: markdown, html or srt for a file whose name ends in "
+        ".md, .html or .srt, else lines). All but lines are documents: their sentences are "
+        "translated, and their markup stays. text is lines of several sentences.",
     ),
 ]
 OutputOption = Annotated[
@@ -129,12 +146,14 @@ BatchTokensOption = Annotated[
     "  crosshead translate runs/en-de input.txt --mbr 32 --temperature 0.7\n"
     "  crosshead translate runs/first runs/second runs/third input.txt\n"
     "  crosshead translate runs/both input.txt --to de\n"
+    "  crosshead translate runs/en-de page.html --output seite.html\n"
     "  crosshead translate runs/signs input.tsv --images photos.zip"
 )
 def translate(
     bundle: BundleArgument,
     more: MoreArgument = None,
     to: ToOption = None,
+    kind: FormatOption = None,
     images: ImagesOption = None,
     output: OutputOption = None,
     beam: BeamOption = None,
@@ -153,7 +172,7 @@ def translate(
     threads: ThreadsOption = None,
     precision: PrecisionOption = "float32",
 ) -> None:
-    """Translate lines of text.
+    """Translate lines of text, or a document.
 
     The command prints one line for each input line, in order, and an empty line for an empty one.
     Lines from a pipe are translated as they arrive. The bundle holds the default search settings.
@@ -168,6 +187,9 @@ def translate(
     that repeat themselves, copy the source or have an unusual length. --jsonl lists the flags of
     each line.
 
+    A document comes out with its markup. With --n-best, --scores or --jsonl its sentences are
+    listed instead, as lines are.
+
     With --images, a line whose image cannot be read is named on standard error and gets an empty
     line, and the exit code is 2 at the end.
     """
@@ -181,9 +203,14 @@ def translate(
         raise UserError("--to is not for models that translate beside images; leave it out")
     if images is not None and mbr is not None:
         raise UserError("--mbr is not for models that translate beside images; leave it out")
+    if images is not None and kind not in (None, "lines"):
+        raise UserError(
+            f"--format {kind} is not for models that translate beside images; leave it out"
+        )
     risk = answers.minimum_risk(mbr, beam, length_penalty, n_best)
     for each in bundles:
         answers.check_output(output, file, each)
+    document = None if images is not None else _document(kind, file)
     translator: Translator | BesideImages = (
         answers.into(load_as(Translator, bundles, device, threads, precision), to)
         if images is None
@@ -200,20 +227,52 @@ def translate(
         if isinstance(translator, BesideImages)
         else partial(translator.translate, risk=risk)
     )
-    before, flagged = 0, answers.FlaggedLines()
-    total = count_lines(file) if watched(output) else None
-    with open_output(output) as write, answers.answering(total) as advance:
-        for lines in read_groups(file):
+    whole = document is not None and n_best is None and not scores and not jsonl
+    unit = "line" if document is None else "sentence"
+    groups = read_groups(file) if document is None else iter([document.sentences])
+    total = None
+    if watched(output):
+        total = count_lines(file) if document is None else len(document.sentences)
+    before, flagged = 0, answers.FlaggedLines(unit)
+    with open_output(output) as write, answers.answering(total, f"{unit}s") as advance:
+        for lines in groups:
             progress = partial(advance, before, len(lines))
             found = translated(
                 lines, decode=decode, n_best=n_best or 1, first=before, progress=progress
             )
             first, listed = before + 1, n_best is not None  # people count lines from 1
-            write(answers.answers(lines, found, first, listed, scores, jsonl).encode())
+            written = (
+                document.with_translations([best[0].text for best in found])
+                if whole and document is not None
+                else answers.answers(lines, found, first, listed, scores, unit if jsonl else None)
+            )
+            write(written.encode())
             flagged.add(lines, found, first)
-            progress(1.0, answers.line_warnings(found, first))
+            progress(1.0, answers.line_warnings(found, first, unit))
             before += len(lines)
     if warning := flagged.warning():
         note(warning)
     if isinstance(translator, BesideImages):
         translator.finish()
+
+
+def _document(kind: Format | None, file: str) -> "Document | None":
+    """Return the document to translate, or None to translate lines.
+
+    Without `--format`, the end of the file's name decides. A plain text is lines then.
+    """
+    from crosshead.data.documents.document import Document
+    from crosshead.data.documents.formats import ENDS, FORMATS
+
+    if kind is None:
+        found = ENDS.get(Path(file.removesuffix(".gz")).suffix.lower(), "text")
+        name = "lines" if found == "text" else found
+    else:
+        name = kind
+    if name == "lines":
+        return None
+    text = read_document(file)
+    try:
+        return Document.of(text, FORMATS[name])
+    except DataError as error:
+        raise DataError(f"{'standard input' if file == '-' else file}: {error}") from None

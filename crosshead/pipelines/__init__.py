@@ -8,6 +8,7 @@ from crosshead.pipelines.image_classifier import ImageClassifier
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.multimodal_translator import MultimodalTranslator
 from crosshead.pipelines.text_generator import TextGenerator
+from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.pipelines.translator import Translator
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "Pipeline",
     "SeriesForecaster",
     "TextGenerator",
+    "TranslatedText",
     "Translator",
 ]

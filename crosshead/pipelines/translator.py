@@ -8,6 +8,8 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
 from crosshead.data.batching import Example, collate
+from crosshead.data.documents.document import Document
+from crosshead.data.documents.formats import parser_of
 from crosshead.data.parallel.directions import tag_of, tagged_languages
 from crosshead.decoding.minimum_risk import MinimumRisk
 from crosshead.decoding.search import DecodeConfig
@@ -23,6 +25,7 @@ from crosshead.pipelines.scoring import (
     score_examples,
     why_too_long,
 )
+from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.vocabulary import EOS
 
 
@@ -176,6 +179,40 @@ class Translator(LineTranslator):
             return self.joined(lines, planned, hypotheses, n_best, decode)
         chosen = [self.by_utility(samples, risk.utility) for samples in hypotheses]
         return self.joined(lines, planned, chosen, n_best, decode=None)
+
+    def translate_document(
+        self,
+        text: str,
+        format: str = "text",
+        *,
+        decode: DecodeConfig | None = None,
+        n_best: int = 1,
+        risk: MinimumRisk | None = None,
+        progress: Callable[[float], None] = lambda share: None,
+    ) -> TranslatedText:
+        """Translate a document sentence by sentence, and keep its markup, as the server does.
+
+        Args:
+            text: The document.
+            format: `text` (lines and their sentences), `markdown`, `html` or `srt` (subtitles).
+            decode: The settings of the search, by default the bundle's.
+            n_best: The largest number of translations of the document. The n-th consists of the
+                n-th translations of its sentences.
+            risk: As in `translate`, for each sentence.
+            progress: A callback that gets the finished share, from 0 to 1.
+
+        Returns:
+            The translated document, with its sentences.
+
+        Raises:
+            ConfigError: If the format is unknown, or as in `translate`.
+            DataError: If the document is broken.
+        """
+        document = Document.of(text, parser_of(format))
+        found = self.translate(
+            document.sentences, decode=decode, n_best=n_best, risk=risk, progress=progress
+        )
+        return TranslatedText.of(document, found, n_best)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0

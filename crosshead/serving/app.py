@@ -10,6 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Match, Route
 
 from crosshead.serving.deepl import DeepL
+from crosshead.serving.descriptions import Descriptions
 from crosshead.serving.libretranslate import LibreTranslate
 from crosshead.serving.page_files import page_routes
 from crosshead.serving.requests import (
@@ -20,7 +21,7 @@ from crosshead.serving.requests import (
     client_of,
 )
 from crosshead.serving.scheduler import Scheduler
-from crosshead.serving.v1 import V1
+from crosshead.serving.v1 import NO_KEY, V1
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -114,7 +115,6 @@ def make_app(state: State, scheduler: Scheduler) -> Guard:
         state: The state of the server.
         scheduler: The scheduler.
     """
-    no_key = RequestError(401, "an API key is needed: send it as `Authorization: Bearer KEY`")
 
     async def livez(request: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -124,13 +124,14 @@ def make_app(state: State, scheduler: Scheduler) -> Guard:
         return PlainTextResponse("ready\n" if ready else "not ready\n", 200 if ready else 503)
 
     async def metrics(request: Request) -> Response:
-        client_of(state, request, None, no_key)
+        client_of(state, request, None, NO_KEY)
         return Response(state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     routes = [
         *LibreTranslate(state).routes(),
         *V1(state).routes(),
         *DeepL(state).routes(),
+        *Descriptions(state).routes(),
         *page_routes(),
         Route("/livez", livez, methods=["GET"]),
         Route("/readyz", readyz, methods=["GET"]),

@@ -11,6 +11,7 @@ from starlette.routing import Route
 from crosshead.data.documents.formats import Parser
 from crosshead.data.documents.html import html_parts
 from crosshead.data.documents.parts import SplitText, flowing_parts, plain_parts
+from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.directory import Directory
 from crosshead.serving.languages import matching, name_of
 from crosshead.serving.libretranslate import job_of, translated
@@ -22,7 +23,7 @@ from crosshead.serving.requests import (
     ready_service,
     values_of,
 )
-from crosshead.serving.service import Service, TranslatedText
+from crosshead.serving.service import Service
 
 _NO_KEY = RequestError(403, "Authorization failed: send a key as `DeepL-Auth-Key KEY`.")
 _NO_LIMIT = 10**12
@@ -94,7 +95,7 @@ class DeepL:
             "translations": [
                 {
                     "detected_source_language": source.split("-")[0].upper(),
-                    "text": found[number].texts[0],
+                    "text": found[number].text,
                     "billed_characters": len(texts[number]),
                 }
                 for number, source in enumerate(sources)

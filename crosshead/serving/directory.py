@@ -151,8 +151,8 @@ def _routes(
     config = translator.bundle.config
     if config.decode.sample:
         raise ServeError(
-            f"{place} draws samples (decode.sample = true), and the server searches; serve a "
-            "bundle with decode.sample = false"
+            f"{place} draws samples (decode.sample = true), and the server searches; in its "
+            "config.json, set decode.sample to false and remove config_sha256"
         )
     targets = config.target_languages or (config.target_language,)
     source = config.source_language

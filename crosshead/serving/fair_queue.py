@@ -33,6 +33,8 @@ class FairQueue(Generic[Item]):
 
     def __init__(self) -> None:
         self._items: dict[str, deque[Item]] = {}
+        self._costs: dict[str, float] = {}
+        self._count = 0
         self._order: list[tuple[float, int, str]] = []  # counter, arrival, client
         self._served = 0.0
         self._arrivals = 0
@@ -40,7 +42,7 @@ class FairQueue(Generic[Item]):
         """The work of all waiting items."""
 
     def __len__(self) -> int:
-        return sum(map(len, self._items.values()))
+        return self._count
 
     def __iter__(self) -> Iterator[Item]:
         for items in self._items.values():
@@ -54,6 +56,14 @@ class FairQueue(Generic[Item]):
         """
         return len(self._items.get(client, ()))
 
+    def cost_of(self, client: str) -> float:
+        """Return the work of the items of a client.
+
+        Args:
+            client: The client.
+        """
+        return self._costs.get(client, 0.0)
+
     def add(self, client: str, items: Iterable[Item]) -> None:
         """Add items behind those of their client.
 
@@ -66,9 +76,25 @@ class FairQueue(Generic[Item]):
             return
         if client not in self._items:
             self._items[client] = deque()
+            self._costs[client] = 0.0
             self._push(self._served, client)
         self._items[client].extend(new)
-        self.cost += sum(item.cost for item in new)
+        added = sum(item.cost for item in new)
+        self._costs[client] += added
+        self.cost += added
+        self._count += len(new)
+
+    def ahead(self, client: str, cost: float) -> float:
+        """Return the work that comes before new work of a client is done, without the new work.
+
+        Each other client gets its turns until it has had as much as this one.
+
+        Args:
+            client: The client.
+            cost: The new work.
+        """
+        own = self.cost_of(client)
+        return sum(min(each, own + cost) for each in self._costs.values())
 
     def first(self) -> Item | None:
         """Return the item that comes next, or None."""
@@ -85,10 +111,12 @@ class FairQueue(Generic[Item]):
         item = items.popleft()
         self._served = counter
         self.cost -= item.cost
+        self._costs[client] -= item.cost
+        self._count -= 1
         if items:
             self._push(counter + item.cost, client)
         else:
-            del self._items[client]
+            del self._items[client], self._costs[client]
         return item
 
     def _push(self, counter: float, client: str) -> None:

@@ -1,8 +1,10 @@
 """Language codes: their names, LibreTranslate's aliases, and detection."""
 
+import copy
+import functools
 import threading
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 NAMES = {
     "ar": "Arabic", "az": "Azerbaijani", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan",
@@ -70,12 +72,7 @@ class Detector:
     """
 
     def __init__(self, languages: Iterable[str]) -> None:
-        from py3langid.langid import (  # type: ignore[import-untyped]
-            MODEL_FILE,
-            LanguageIdentifier,
-        )
-
-        self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+        self._identifier = copy.copy(_identifier())  # its languages are its own
         self._codes: dict[str, str] = {}
         for code in sorted(languages):
             short = code.lower().split("-")[0]
@@ -99,3 +96,14 @@ class Detector:
             Detection(self._codes[code], round(100 * float(share), 1)) for code, share in ranked
         ]
         return [each for each in found if each.confidence >= 1] or found[:1]
+
+
+@functools.cache
+def _identifier() -> Any:
+    """Return the model of all languages, which takes half a second to read."""
+    from py3langid.langid import (  # type: ignore[import-untyped]
+        MODEL_FILE,
+        LanguageIdentifier,
+    )
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

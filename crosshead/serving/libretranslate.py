@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from crosshead.data.documents.formats import FORMATS, Parser
-from crosshead.data.documents.html import html_parts
+from crosshead.data.documents.formats import ENDS, FORMATS
 from crosshead.data.documents.parts import plain_parts
+from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.languages import Detection, matching, name_of
 from crosshead.serving.requests import (
     RequestError,
@@ -23,10 +23,7 @@ from crosshead.serving.requests import (
     unless_gone,
     values_of,
 )
-from crosshead.serving.service import Job, Service, TranslatedText
-
-PARSERS: dict[str, Parser] = {"text": plain_parts, "html": html_parts}
-"""The formats of texts."""
+from crosshead.serving.service import Job, Service
 
 _NO_KEY = RequestError(400, "Please contact the server operator to get an API key")
 _UNKNOWN = [Detection("en", 0.0)]
@@ -67,15 +64,15 @@ class LibreTranslate:
         q, source, target = (needed(values, name) for name in ("q", "source", "target"))
         texts = self._texts(q)
         kind = str(values.get("format") or "text")
-        if kind not in PARSERS:
+        if kind not in FORMATS:
             raise RequestError(400, f"{kind} format is not supported")
         alternatives = self._alternatives(values.get("alternatives", 0))
         service = ready_service(self.state)
         detected = _detection(service, texts, str(source))
         language = detected.language if detected else str(source)
         job = job_of(service, self.state, texts, language, str(target), client)
-        wanted = 0 if kind == "html" else alternatives
-        job = Job(texts, job.way, PARSERS[kind], client, wanted, job.seconds)
+        wanted = alternatives if kind == "text" else 0
+        job = Job(texts, job.way, FORMATS[kind], client, wanted, job.seconds)
         found = await translated(self.state, request, service, job)
         return JSONResponse(_answer(q, found, detected, alternatives))
 
@@ -95,8 +92,8 @@ class LibreTranslate:
         name = PurePath(file.name).name if isinstance(file, Upload) else ""
         if not name or not file.data:
             raise RequestError(400, "Invalid request: empty file")
-        parser = FORMATS.get(PurePath(name).suffix.lower())
-        if parser is None:
+        kind = ENDS.get(PurePath(name).suffix.lower())
+        if kind is None:
             raise RequestError(400, "Invalid request: file format not supported")
         try:
             text = file.data.decode("utf-8-sig")
@@ -107,11 +104,11 @@ class LibreTranslate:
         detected = _detection(service, [text], str(source))
         language = detected.language if detected else str(source)
         job = job_of(service, self.state, [text], language, str(target), client)
-        job = Job([text], job.way, parser, client, 0, job.seconds)
+        job = Job([text], job.way, FORMATS[kind], client, 0, job.seconds)
         [found] = await translated(self.state, request, service, job)
         stem, suffix = PurePath(name).stem, PurePath(name).suffix
         token = self.state.files.add(
-            f"{stem}_{job_target(job, language)}{suffix}", found.texts[0].encode()
+            f"{stem}_{job_target(job, language)}{suffix}", found.text.encode()
         )
         url = f"{request.base_url}download_file/{quote(token)}"
         return JSONResponse({"translatedFileUrl": url})
@@ -169,7 +166,7 @@ class LibreTranslate:
             "keyRequired": self.state.keys is not None,
             "suggestions": self.state.suggestions is not None,
             "filesTranslation": True,
-            "supportedFilesFormat": list(FORMATS),
+            "supportedFilesFormat": list(ENDS),
             "language": {
                 "source": {"code": source, "name": name_of(source)},
                 "target": {"code": target, "name": name_of(target)},
@@ -304,7 +301,7 @@ def _answer(
 ) -> dict[str, Any]:
     """Return the JSON of an answer to `/translate`."""
     many = isinstance(q, list)
-    best = [each.texts[0] for each in found]
+    best = [each.text for each in found]
     answer: dict[str, Any] = {"translatedText": best if many else best[0]}
     if detected is not None:
         one = _as_json(detected)

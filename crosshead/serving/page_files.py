@@ -23,13 +23,14 @@ _POLICY = "; ".join((
 ))  # fmt: skip
 """The content security policy: everything comes from this server, and no text becomes code."""
 
-_HEADERS = {
+PAGE_HEADERS = {
     "Content-Security-Policy": _POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache",  # a browser asks each time, and 304 answers it
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Referrer-Policy": "no-referrer",
 }
+"""The headers of every page and its files."""
 
 
 def page_routes() -> list[Route]:
@@ -45,7 +46,7 @@ def page_routes() -> list[Route]:
 
 def _route(path: str, content: bytes, kind: str) -> Route:
     """Return the route of one file."""
-    headers = _HEADERS | {"ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
+    headers = PAGE_HEADERS | {"ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
 
     async def answer(request: Request) -> Response:
         if headers["ETag"] in request.headers.get("if-none-match", ""):

@@ -159,7 +159,10 @@ async def _form_value(value: UploadFile | str) -> str | Upload:
 
 def _json_object(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        text = body.decode(json.detect_encoding(body))
+        found = json.loads(text)
+        if "\\ud" in text.lower():  # half a character would be no text
+            json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

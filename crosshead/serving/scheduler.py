@@ -1,6 +1,7 @@
 """Continuous batching: sentences of all requests join and leave a running batch at every step."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,19 +12,24 @@ import torch
 from crosshead.decoding.candidates import Hypothesis
 from crosshead.serving.engine import DecodingBatch, Engine, Query
 from crosshead.serving.fair_queue import FairQueue
+from crosshead.serving.pace import Pace
 
 _logger = logging.getLogger(__name__)
 
-_FIRST_RATE = 100.0
-"""The work a second that a scheduler without experience expects to do."""
+_PART = 0.5
+"""The part of the time until its deadline that a request may be expected to take. Later requests
+take turns with it and delay it, and work that misses its deadline is lost."""
+
+_LONGEST_RETRY = 60
+"""The largest Retry-After in seconds."""
 
 
 class Refused(Exception):
-    """The queue is full; the request can be sent again.
+    """Too much work waits; the request can be sent again.
 
     Args:
         seconds: When to try again.
-        own: True if it is the client's own queue that is full.
+        own: True if most of that work is the client's own.
     """
 
     def __init__(self, seconds: int, own: bool) -> None:
@@ -130,8 +136,8 @@ class Scheduler:
         self._changed = threading.Condition()
         self._stopping = False
         self._number = 0
-        self._work_done = 0.0
-        self._busy = 0.0  # seconds in which at least one worker was computing
+        self._pace = Pace()
+        self._running_cost = 0.0
         self.running = 0
         """The number of sentences in the batches."""
         self.steps = 0
@@ -153,34 +159,56 @@ class Scheduler:
         """True if every worker is running."""
         return all(thread.is_alive() for thread in self._threads)
 
-    def expected_wait(self) -> float:
-        """Return the seconds that a new sentence of a new client may wait, at most."""
-        rate = self._work_done / self._busy if self._work_done else _FIRST_RATE
-        return self._queue.cost / rate
+    def check(self, client: str, work: float, deadline: float) -> None:
+        """Refuse a request for which there is no time, before its texts are read.
 
-    def submit(self, client: str, sentences: Sequence[Sentence]) -> None:
+        Args:
+            client: The client.
+            work: The expected work.
+            deadline: The time by which the request must be answered, by `time.monotonic`.
+
+        Raises:
+            Refused: If too many sentences wait, or the deadline would be missed.
+        """
+        with self._changed:
+            self._check(client, work, deadline)
+
+    def submit(self, client: str, sentences: Sequence[Sentence], times: int = 1) -> None:
         """Add the sentences of a request, all or none.
 
         A request is taken if there is room for one sentence, so that a long text is not refused for
-        good.
+        good. It is refused if sentences wait and it would probably miss its deadline.
 
         Args:
             client: The client, whose sentences come in turns with those of others.
             sentences: The sentences.
+            times: How often the request brings as much work, this time included. With 0 it was
+                taken before, and is taken again.
 
         Raises:
-            Refused: If too many sentences wait.
+            Refused: If too many sentences wait, or the deadline would be missed.
             Failed: If the scheduler stops.
         """
         with self._changed:
             if self._stopping:
                 raise Failed("the server stops")
-            own = self._queue.waiting(client) >= self.limits.waiting_each
-            if own or len(self._queue) >= self.limits.waiting:
-                seconds = min(60, max(1, round(self.expected_wait())))
-                raise Refused(seconds, own)
+            if times:
+                work = times * sum(each.cost for each in sentences)
+                self._check(client, work, min(each.deadline for each in sentences))
             self._queue.add(client, sentences)
             self._changed.notify_all()
+
+    def _check(self, client: str, work: float, deadline: float) -> None:
+        rate, most = self._pace.rate, self.limits
+        own = self._queue.waiting(client) >= most.waiting_each
+        if own or len(self._queue) >= most.waiting:
+            raise Refused(_retry(self._queue.cost / rate if rate else 1.0), own)
+        if not rate or not self._queue:
+            return
+        ahead = self._queue.ahead(client, work) + self._running_cost
+        excess = (ahead + work) / rate - _PART * (deadline - time.monotonic())
+        if excess > 0:
+            raise Refused(_retry(excess), own=self._queue.cost_of(client) > ahead / 2)
 
     def stop(self, seconds: float = 0.0) -> None:
         """Stop: sentences that are known are decoded, new ones are refused.
@@ -243,6 +271,7 @@ class Scheduler:
             batches[engine] = batch
             self._queue.pop()
             self.running += 1
+            self._running_cost += first.cost
 
     def _turn(self, batch: _Batch) -> None:
         """Remove what nobody waits for, let sentences join, and take one step."""
@@ -256,16 +285,17 @@ class Scheduler:
             batch.running.drop(list(gone))
             late = Late("the deadline passed while the sentence was decoded")
             self._finish(batch, dict.fromkeys(gone, late))
-        if batch.joining:
-            self._join(batch)
+        done = self._join(batch) if batch.joining else []
         if len(batch.running):
-            self._finish(batch, batch.running.step())
+            done += self._finish(batch, batch.running.step())
         with self._changed:
             self.steps += 1
-            self._busy += (time.monotonic() - now) / len(self._threads)
+            if self._queue:
+                seconds = (time.monotonic() - now) / len(self._threads)
+                self._pace.add(sum(each.cost for each in done), len(done), seconds)
 
-    def _join(self, batch: _Batch) -> None:
-        """Add the sentences that wait to join."""
+    def _join(self, batch: _Batch) -> list[Sentence]:
+        """Add the sentences that wait to join, and return those that are done at once."""
         new = batch.joining
         with self._changed:
             numbers = range(self._number, self._number + len(new))
@@ -276,25 +306,34 @@ class Scheduler:
             Query(number, each.ids, each.limit, each.wanted)
             for number, each in zip(numbers, new, strict=True)
         ]
-        self._finish(batch, batch.running.add(queries))
+        return self._finish(batch, batch.running.add(queries))
 
-    def _finish(self, batch: _Batch, results: Mapping[int, Result]) -> None:
-        """Take sentences out of the batch, and answer them."""
-        for number, result in results.items():
-            sentence = batch.sentences.pop(number)
-            with self._changed:
-                self.running -= 1
-                self._work_done += sentence.cost
+    def _finish(self, batch: _Batch, results: Mapping[int, Result]) -> list[Sentence]:
+        """Take sentences out of the batch, answer them, and return them."""
+        finished = [batch.sentences.pop(number) for number in results]
+        with self._changed:
+            self._left(finished)
+        for sentence, result in zip(finished, results.values(), strict=True):
             _answer(sentence, result)
+        return finished
+
+    def _left(self, sentences: Sequence[Sentence]) -> None:
+        """Note that sentences have left a batch."""
+        self.running -= len(sentences)
+        self._running_cost -= sum(each.cost for each in sentences)
 
     def _fail(self, batch: _Batch) -> None:
         """Answer all sentences of a batch that cannot go on, and empty it."""
         sentences = [*batch.sentences.values(), *batch.joining]
         batch.sentences, batch.joining = {}, []
         with self._changed:
-            self.running -= len(sentences)
+            self._left(sentences)
         for sentence in sentences:
             _answer(sentence, Failed("the sentence could not be decoded"))
+
+
+def _retry(seconds: float) -> int:
+    return min(_LONGEST_RETRY, max(1, math.ceil(seconds)))
 
 
 def _answer(sentence: Sentence, result: Result) -> None:

@@ -5,46 +5,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from crosshead.data.documents.document import Document
 from crosshead.data.documents.formats import Parser
-from crosshead.data.documents.parts import SplitText, TextPart, rebuilt, texts_of
+from crosshead.data.documents.parts import SplitText
 from crosshead.decoding.candidates import Hypothesis
 from crosshead.pipelines.line_translator import PlannedLines, Translation
+from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.directory import Directory, Route
 from crosshead.serving.languages import Detector
 from crosshead.serving.scheduler import Result, Scheduler, Sentence
 
-
-@dataclass(frozen=True)
-class TranslatedSentence:
-    """A sentence of a text and its translations.
-
-    Attributes:
-        source: The sentence.
-        translations: Its translations, best first, one or more.
-    """
-
-    source: str
-    translations: list[Translation]
-
-
-@dataclass(frozen=True)
-class TranslatedText:
-    """A text or document and its translations.
-
-    Attributes:
-        texts: The translations of the whole, best first, all different.
-        sentences: The sentences that it was split into, in order.
-        languages: The languages on the way, source and target included.
-    """
-
-    texts: list[str]
-    sentences: list[TranslatedSentence]
-    languages: list[str]
-
-    @property
-    def score(self) -> float:
-        """The sum of the scores of the best translations of all sentences."""
-        return sum(each.translations[0].score for each in self.sentences)
+_DENSITIES = 20
+"""The number of requests over which the work of a character is averaged."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +41,10 @@ class Job:
     seconds: float = 60.0
     split: Callable[[str], SplitText] = SplitText.of
 
-
-@dataclass
-class _Split:
-    """One text: its parts, and the sentences of each part that is translated."""
-
-    parts: list[TextPart]
-    sentences: list[SplitText]
+    @property
+    def languages(self) -> list[str]:
+        """The languages on the way, source and target included; none if they are the same."""
+        return [route.source for route in self.way] + [route.target for route in self.way[-1:]]
 
 
 @dataclass(eq=False)
@@ -118,6 +87,7 @@ class Service:
     def __init__(self, scheduler: Scheduler, directory: Directory) -> None:
         self.scheduler, self.directory = scheduler, directory
         self.detector = Detector(directory.languages)
+        self._density = 0.0  # the work of a character, a moving average
 
     async def translate(self, job: Job) -> list[TranslatedText]:
         """Translate the texts of a request.
@@ -128,38 +98,46 @@ class Service:
             job: What the request asks for.
 
         Raises:
-            Refused: If too many sentences wait.
+            Refused: If too many sentences wait, or the deadline would be missed.
             Late: If the deadline passes.
             Failed: If a batch fails, or the server stops.
             DataError: If a document is broken.
         """
         end = time.monotonic() + job.seconds
-        splits = await asyncio.to_thread(_split, job)
-        sentences = [
-            sentence for split in splits for text in split.sentences for sentence in text.sentences
-        ]
+        if job.way:
+            work = self._density * sum(map(len, job.texts)) * len(job.way)
+            self.scheduler.check(job.client, work, end)
+        documents = await asyncio.to_thread(_documents, job)
+        sentences = [sentence for each in documents for sentence in each.sentences]
         found = [[Translation(each, 0.0, 0.0, [], [])] for each in sentences]
         for hop, route in enumerate(job.way):
             wanted = job.alternatives + 1 if hop == len(job.way) - 1 else 1
             lines = [translations[0].text for translations in found]
-            found = await self._hop(route, lines, wanted, job.client, end)
-        languages = [route.source for route in job.way] + [route.target for route in job.way[-1:]]
-        return await asyncio.to_thread(_joined, splits, found, job.alternatives + 1, languages)
+            times = len(job.way) if hop == 0 else 0  # a request is refused before its first hop
+            found = await self._hop(route, lines, wanted, job.client, end, times)
+        return await asyncio.to_thread(_translated, documents, found, job.alternatives + 1)
 
     async def _hop(
-        self, route: Route, lines: list[str], wanted: int, client: str, end: float
+        self, route: Route, lines: list[str], wanted: int, client: str, end: float, times: int
     ) -> list[list[Translation]]:
         """Translate sentences from one language to another."""
         translator = route.translator
         planned = await asyncio.to_thread(translator.planned, lines, 0)
-        hypotheses = await self._search(route, planned, wanted, client, end)
+        hypotheses = await self._search(route, lines, planned, wanted, client, end, times)
         decode = translator.bundle.config.decode
         return await asyncio.to_thread(
             translator.joined, lines, planned, hypotheses, wanted, decode
         )
 
     async def _search(
-        self, route: Route, planned: PlannedLines, wanted: int, client: str, end: float
+        self,
+        route: Route,
+        lines: list[str],
+        planned: PlannedLines,
+        wanted: int,
+        client: str,
+        end: float,
+        times: int,
     ) -> list[list[Hypothesis]]:
         """Give sentences to the scheduler, and wait for their hypotheses."""
         waiting = _Waiting(asyncio.get_running_loop(), len(planned.ids))
@@ -172,7 +150,8 @@ class Service:
             for number, ids in enumerate(planned.ids)
         ]  # fmt: skip
         if sentences:
-            self.scheduler.submit(client, sentences)
+            self._learn_density(lines, sentences)
+            self.scheduler.submit(client, sentences, times)
         try:
             await waiting.future
         finally:
@@ -180,34 +159,21 @@ class Service:
                 sentence.withdrawn = True
         return [waiting.results[number] for number in range(len(sentences))]
 
-
-def _split(job: Job) -> list[_Split]:
-    splits = []
-    for text in job.texts:
-        parts = job.parser(text)
-        splits.append(_Split(parts, [job.split(each) for each in texts_of(parts)]))
-    return splits
+    def _learn_density(self, lines: list[str], sentences: list[Sentence]) -> None:
+        found = sum(each.cost for each in sentences) / sum(map(len, lines))
+        self._density += (found - self._density) / _DENSITIES if self._density else found
 
 
-def _joined(
-    splits: Sequence[_Split], found: Sequence[list[Translation]], count: int, languages: list[str]
+def _documents(job: Job) -> list[Document]:
+    return [Document.of(text, job.parser, job.split) for text in job.texts]
+
+
+def _translated(
+    documents: Sequence[Document], found: Sequence[list[Translation]], count: int
 ) -> list[TranslatedText]:
     """Return the texts of a request from the translations of their sentences."""
     remaining = iter(found)
-    texts = []
-    for split in splits:
-        ranked = [[next(remaining) for _ in text.sentences] for text in split.sentences]
-        wholes = []
-        for rank in range(count):
-            lines = [
-                text.joined([each[min(rank, len(each) - 1)].text for each in mine])
-                for text, mine in zip(split.sentences, ranked, strict=True)
-            ]
-            wholes.append(rebuilt(split.parts, lines))
-        sentences = [
-            TranslatedSentence(source.strip(), translations)
-            for text, mine in zip(split.sentences, ranked, strict=True)
-            for source, translations in zip(text.sentences, mine, strict=True)
-        ]
-        texts.append(TranslatedText(list(dict.fromkeys(wholes)), sentences, languages))
-    return texts
+    return [
+        TranslatedText.of(each, [next(remaining) for _ in each.sentences], count)
+        for each in documents
+    ]

@@ -1,5 +1,6 @@
-"""Read lines from a stream in groups as they arrive, for `crosshead translate`."""
+"""Read a stream for `crosshead translate`: lines in groups as they arrive, or one document."""
 
+import contextlib
 import gzip
 import os
 import select
@@ -9,6 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
+from typing import NamedTuple
 
 from crosshead.errors import DataError, why_unreadable
 from crosshead.system.lines import LONGEST_LINE, split_lines, too_long
@@ -22,6 +24,9 @@ larger batches."""
 
 LARGE = 1 << 22
 """The size in bytes at which a group is complete, whatever its number of lines."""
+
+LONGEST_DOCUMENT = 1 << 24
+"""The largest size of a document in bytes."""
 
 _CHUNK = 1 << 16
 _STDIN = 0
@@ -39,12 +44,48 @@ def read_groups(name: str) -> Iterator[list[str]]:
     Raises:
         DataError: If the file cannot be read or is not UTF-8, after the lines before that place.
     """
+    with _opened(name) as stream:
+        yield from line_groups(stream.chunks, stream.shown, stream.most)
+
+
+def read_document(name: str) -> str:
+    """Return a file as one text, with its line ends and without a byte order mark.
+
+    Args:
+        name: The name of the file; `-` is standard input. `.gz` files are gunzipped.
+
+    Raises:
+        DataError: If the file cannot be read, is not UTF-8, or is larger than `LONGEST_DOCUMENT`.
+    """
+    data = bytearray()
+    with _opened(name) as stream:
+        for chunk in stream.chunks:
+            data += chunk
+            if len(data) > LONGEST_DOCUMENT:
+                raise DataError(
+                    f"{stream.shown}: more than {LONGEST_DOCUMENT:,} bytes, the largest size of a "
+                    "document; split it, or translate its lines with --format lines"
+                )
+        split_lines(bytes(data), stream.shown)  # raises if the bytes are not UTF-8
+    return data.decode("utf-8").removeprefix("\ufeff")
+
+
+class _Stream(NamedTuple):
+    """An open stream: its name for messages, its bytes, and the size of a group of its lines."""
+
+    shown: str
+    chunks: Iterator[bytes]
+    most: int
+
+
+@contextlib.contextmanager
+def _opened(name: str) -> Iterator[_Stream]:
     if name == "-":
         try:
             most = _most(_STDIN)
         except OSError:
             raise DataError("standard input is closed; name a file") from None
-        yield from line_groups(_arriving(_STDIN), "standard input", most)
+        yield _Stream("standard input", _arriving(_STDIN), most)
         return
     try:
         file = Path(name).open("rb", buffering=0)  # noqa: SIM115 - closed below
@@ -52,9 +93,9 @@ def read_groups(name: str) -> Iterator[list[str]]:
         raise DataError(f"{name}: {why_unreadable(error)}") from None
     with file:
         if name.endswith(".gz"):
-            yield from line_groups(_unzipped(file, name), name, FROM_FILE)
+            yield _Stream(name, _unzipped(file, name), FROM_FILE)
         else:
-            yield from line_groups(_arriving(file.fileno()), name, _most(file.fileno()))
+            yield _Stream(name, _arriving(file.fileno()), _most(file.fileno()))
 
 
 def count_lines(name: str) -> int | None:

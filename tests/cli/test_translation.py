@@ -332,3 +332,69 @@ def test_odd_lines_are_counted_in_one_warning_and_flagged_in_json(
     path.write_text("one two\n")
     assert run(["translate", str(bundle), str(path)]) == 0
     assert capfd.readouterr().err == ""
+
+
+DOCUMENTS = {
+    "page.html": "<p>one two.\r\n<b>Three?</b> &amp;</p>",
+    "notes.md": "# one two\n\n- `code` three\n",
+    "film.srt": "1\n00:00:01,000 --> 00:00:02,000\none two\nthree\n",
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_end_of_a_name_makes_a_document(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(DOCUMENTS[name].encode())
+    kind = {"html": "html", "md": "markdown", "srt": "srt"}[name.split(".")[1]]
+    expected = crosshead.load(BUNDLE).translate_document(DOCUMENTS[name], kind)
+    out = tmp_path / "out"
+    assert output_of(["translate", BUNDLE, path, "--output", out], capfd) == ""
+    assert out.read_bytes() == expected.text.encode() != path.read_bytes()
+    rows = output_of(["translate", BUNDLE, path, "--jsonl"], capfd).splitlines()
+    assert [(row["sentence"], row["source"]) for row in map(json.loads, rows)] == [
+        (number, each.source) for number, each in enumerate(expected.sentences, 1)
+    ]
+    lines = output_of(["translate", BUNDLE, path, "--format", "lines"], capfd)
+    assert lines.count("\n") == len(DOCUMENTS[name].rstrip("\n").split("\n"))
+
+
+def test_a_text_is_lines_unless_its_format_says_that_lines_have_sentences(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, text = tmp_path / "in.txt", "One two. Three.\n\nSeven"
+    path.write_text(text)
+    translator = crosshead.load(BUNDLE)
+    assert output_of(["translate", BUNDLE, path], capfd) == translator(text) + "\n"
+    found = translator.translate_document(text)
+    assert output_of(["translate", BUNDLE, path, "--format", "text"], capfd) == found.text
+    listed = output_of(["translate", BUNDLE, path, "--format", "text", "--n-best", 2], capfd)
+    sentences = translator.translate_document(text, n_best=2).sentences
+    assert [line.split(" ||| ")[:2] for line in listed.splitlines()] == [
+        [str(number), each.text]
+        for number, sentence in enumerate(sentences, 1)
+        for each in sentence.translations
+    ]
+
+
+def test_a_broken_document_is_one_line_and_leaves_nothing(tmp_path: Path, refused: Refused) -> None:
+    path, out = tmp_path / "film.srt", tmp_path / "out.srt"
+    path.write_text("no times here\n")
+    said = refused("translate", BUNDLE, path, "--output", out)
+    assert f"{path}: no line has the times of a subtitle" in said
+    path.write_bytes(b"\xff\n")
+    assert f"{path}:1:1: not UTF-8" in refused("translate", BUNDLE, path, "--output", out)
+    said = refused("translate", BUNDLE, path, "--images", tmp_path, "--format", "srt")
+    assert "--format srt is not for models that translate beside images" in said
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["film.srt"]
+
+
+def test_a_document_comes_from_a_pipe_and_its_long_sentences_are_named(tmp_path: Path) -> None:
+    text = "<p>" + "one two three " * 60 + "</p>"
+    done = subprocess.run(
+        [*preloaded_command(), "translate", BUNDLE, "--format", "html"],
+        input=text, capture_output=True, text=True, env=environment(), check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.startswith("<p>") and done.stdout.endswith("</p>")
+    assert "warning: sentence 1 is too long for the model" in done.stderr

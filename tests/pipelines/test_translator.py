@@ -392,3 +392,27 @@ def test_a_tag_does_not_make_a_line_odd(several: Translator) -> None:
     german = Translator(replace(several.bundle, config=config)).into("de")
     [[short]], [[parts]] = german.translate(["ab"]), german.translate(["abc def. " * 8])
     assert parts.was_split and not {"script", "pieces"} & {*short.flags, *parts.flags}
+
+
+def test_a_document_keeps_its_markup_and_its_sentences_have_all_translations() -> None:
+    translator = crosshead.load(STORED)
+    sentences = ["A dog runs.", "Two men sit."]
+    page = "<p>A <!-- x -->\n<b>A dog runs. Two men sit.</b></p>"
+    found = translator.translate_document(page, "html", n_best=2)
+    one, *expected = translator.translate(["A", *sentences], n_best=2)
+    assert found.text == (
+        f"<p>{one[0].text} <!-- x -->\n<b>{' '.join(each[0].text for each in expected)}</b></p>"
+    )
+    assert [each.source for each in found.sentences] == ["A", *sentences]
+    assert [each.translations for each in found.sentences[1:]] == expected
+    assert len(found.texts) == 2
+    greedy = translator.translate_document("A dog runs.", decode=DecodeConfig(beam=1))
+    assert (
+        greedy.sentences[0].translations
+        == translator.translate(["A dog runs."], decode=DecodeConfig(beam=1))[0]
+    )
+
+
+def test_a_document_of_an_unknown_format_is_refused(random_translator: Translator) -> None:
+    with pytest.raises(ConfigError, match="unknown format 'docx'"):
+        random_translator.translate_document("", "docx")

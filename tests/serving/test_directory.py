@@ -1,5 +1,6 @@
 import asyncio
 import dataclasses
+import json
 import shutil
 from pathlib import Path
 
@@ -64,13 +65,22 @@ def test_a_bundle_without_languages_is_told_how_to_name_them(tmp_path: Path) -> 
     assert list(load(f"pt-BR-de={tmp_path / 'b'}").routes) == [("pt-BR", "de")]
 
 
-def test_a_bundle_that_samples_is_refused(tmp_path: Path) -> None:
-    bundle = bundle_of()
+def test_a_bundle_that_samples_is_refused_and_what_the_message_says_helps(tmp_path: Path) -> None:
+    bundle, place = bundle_of(), tmp_path / "b"
     decode = bundle.config.decode.model_copy(update={"sample": True, "beam": 1})
     config = bundle.config.model_copy(update={"decode": decode})
-    save_bundle(tmp_path / "b", dataclasses.replace(bundle, config=config), "card")
-    with pytest.raises(ServeError, match="draws samples"):
-        load(f"en-de={tmp_path / 'b'}")
+    save_bundle(place, dataclasses.replace(bundle, config=config), "card")
+    with pytest.raises(ServeError, match="draws samples") as refused:
+        load(f"en-de={place}")
+    assert "\n" not in str(refused.value)
+    assert "in its config.json, set decode.sample to false and remove config_sha256" in str(
+        refused.value
+    )
+    stored = json.loads((place / "config.json").read_text())
+    stored["decode"]["sample"] = False
+    del stored["config_sha256"]
+    (place / "config.json").write_text(json.dumps(stored))
+    assert list(load(f"en-de={place}").routes) == [("en", "de")]
 
 
 def test_a_model_on_a_hub_is_served(hub: Hub) -> None:

@@ -54,6 +54,22 @@ def test_nobody_starves_among_clients_that_keep_coming() -> None:
     assert "p0" in names[:2]
 
 
+def test_it_knows_what_comes_before_new_work() -> None:
+    queue: FairQueue[Piece] = FairQueue()
+    queue.add("book", pieces("b", 100))
+    queue.add("note", pieces("n", 3))
+    assert queue.ahead("new", 1.0) == 2.0 and queue.ahead("new", 5.0) == 5.0 + 3.0
+    assert queue.ahead("note", 2.0) == 3.0 + 5.0  # its own work, and as much of the book
+    assert queue.ahead("book", 1.0) == 103.0
+    before = taken(queue, 9)
+    queue.add("new", pieces("x", 4))
+    assert len(before) == 9 and queue.cost_of("new") == 4.0
+    ahead = queue.ahead("late", 2.0)
+    queue.add("late", pieces("l", 2))
+    order = taken(queue, len(queue))
+    assert order.index("l1") - 1 <= ahead <= order.index("l1") + 1
+
+
 def test_it_knows_its_length_and_work() -> None:
     queue: FairQueue[Piece] = FairQueue()
     queue.add("a", pieces("a", 3, cost=2.0))

@@ -45,6 +45,12 @@ def test_the_language_of_a_sentence_is_found_among_those_served() -> None:
         assert all(other.confidence <= best.confidence for other in others)
 
 
+def test_detectors_know_their_own_languages_alone() -> None:
+    few, many = Detector(["en", "de"]), Detector(SENTENCES)
+    assert {each.language for each in few.detect(SENTENCES["cs"])} <= {"en", "de"}
+    assert many.detect(SENTENCES["cs"])[0].language == "cs"
+
+
 @pytest.mark.parametrize("text", ["", "123 ?!", "🙂🙂"])
 def test_a_text_without_letters_has_no_language(text: str) -> None:
     assert Detector(["en", "de"]).detect(text) == []

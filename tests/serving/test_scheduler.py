@@ -155,6 +155,42 @@ def test_a_full_queue_refuses_and_says_when_to_try_again(
     scheduler.stop(10)
 
 
+def test_a_request_that_would_be_late_is_refused_at_once(
+    gated: tuple[ModelEngine, threading.Event],
+) -> None:
+    engine, gate = gated
+    scheduler, mailbox = Scheduler(limits=Limits(sentences=1)), Mailbox()
+    now = time.monotonic()
+
+    def book(first: int, count: int, seconds: float) -> list[Sentence]:
+        return [mailbox.sentence(engine, n, seconds) for n in range(first, first + count)]
+
+    scheduler.submit("book", book(0, 50, 1e6))
+    until(lambda: scheduler.running == 1)
+    scheduler.check("book", 0.0, now)  # nothing is known of the pace yet
+    cost = sum(each.cost for each in book(0, 50, 1.0))
+    scheduler._pace.add(cost / 10, 64, 1.0)  # the book takes ten seconds
+    scheduler.check("book", 0.0, now + 60)
+    with pytest.raises(Refused) as refused:
+        scheduler.check("book", 0.0, now + 10)  # it would take most of the time
+    assert refused.value.own and 1 <= refused.value.seconds <= 10
+    with pytest.raises(Refused) as refused:
+        scheduler.submit("other", book(50, 50, 10.0))  # they take turns: both take twenty seconds
+    assert not refused.value.own
+    with pytest.raises(Refused):
+        scheduler.check("other", cost, now + 10)
+    scheduler.check("other", 1.0, now + 10)
+    scheduler.submit("note", book(50, 1, 10.0))  # but a sentence is next
+    scheduler.submit("hop", book(51, 1, 60.0), times=2)
+    with pytest.raises(Refused):
+        scheduler.submit("hop", book(52, 1, 60.0), times=10**6)
+    scheduler.submit("other", book(52, 9, 1e6), times=0)  # taken before
+    gate.set()
+    mailbox.wait(61)
+    scheduler.check("book", 0.0, now)  # nothing waits
+    scheduler.stop(10)
+
+
 def test_who_withdraws_is_removed_before_the_next_step(
     gated: tuple[ModelEngine, threading.Event],
 ) -> None:

@@ -1,15 +1,16 @@
 """The service: cancelled work, errors, and texts that need no model."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
-from crosshead.data.documents.parts import plain_parts
+from crosshead.data.documents.parts import TextPart, plain_parts
 from crosshead.serving.directory import Directory
-from crosshead.serving.scheduler import Late, Limits, Refused, Scheduler
+from crosshead.serving.scheduler import Late, Limits, Refused, Scheduler, Sentence
 from crosshead.serving.service import Job, Service
 
 
@@ -27,9 +28,10 @@ def job(service: Service, texts: list[str], seconds: float = 60.0) -> Job:
 
 
 def test_texts_without_words_need_no_model(service: Service) -> None:
-    found = asyncio.run(service.translate(job(service, ["", "\n \n"])))
+    work = job(service, ["", "\n \n"])
+    found = asyncio.run(service.translate(work))
     assert [each.texts for each in found] == [[""], ["\n \n"]]
-    assert service.scheduler.steps == 0 and found[0].languages == ["en", "de"]
+    assert service.scheduler.steps == 0 and work.languages == ["en", "de"]
 
 
 def test_a_cancelled_request_leaves_the_queue_and_the_batch(service: Service) -> None:
@@ -53,3 +55,42 @@ def test_a_deadline_that_has_passed_and_a_full_queue(service: Service) -> None:
     service.scheduler.limits.waiting = 0
     with pytest.raises(Refused):
         asyncio.run(service.translate(job(service, ["A dog."])))
+
+
+def test_a_request_that_would_be_late_is_refused_before_it_is_read(service: Service) -> None:
+    read: list[str] = []
+
+    def parser(text: str) -> list[TextPart]:
+        read.append(text)
+        return plain_parts(text)
+
+    async def refused() -> None:
+        book = asyncio.create_task(service.translate(job(service, ["A dog runs.\n" * 500])))
+        while not service.scheduler.waiting:
+            await asyncio.sleep(0.002)
+        service.scheduler._pace.add(1.0, 64, 1.0)  # the book takes hours
+        with pytest.raises(Refused):
+            await service.translate(replace(job(service, ["A dog. " * 500]), parser=parser))
+        book.cancel()
+
+    asyncio.run(asyncio.wait_for(refused(), 60))
+    assert read == []
+
+
+def test_a_request_is_not_refused_halfway(directory: Directory) -> None:
+    scheduler = Scheduler(limits=Limits(sentences=1))
+    service = Service(scheduler, directory)
+    way = directory.way("en", "fr")
+    assert way is not None and len(way) == 2
+    taken: list[int] = []
+    submit = scheduler.submit
+
+    def noted(client: str, sentences: Sequence[Sentence], times: int = 1) -> None:
+        taken.append(times)
+        scheduler.limits.waiting = 0 if len(taken) > 1 else 10  # full before the second half
+        submit(client, sentences, times)
+
+    scheduler.submit = noted  # type: ignore[method-assign]
+    [found] = asyncio.run(service.translate(Job(["A dog."], way, plain_parts, "me")))
+    assert taken == [2, 0] and found.text
+    scheduler.stop(10)

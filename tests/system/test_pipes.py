@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crosshead.errors import DataError
+from crosshead.system import pipes
 from crosshead.system.lines import split_lines
 from crosshead.system.pipes import (
     FROM_FILE,
@@ -17,6 +18,7 @@ from crosshead.system.pipes import (
     _arriving,
     count_lines,
     line_groups,
+    read_document,
     read_groups,
 )
 
@@ -139,3 +141,23 @@ def test_a_damaged_gzip_file_is_named(tmp_path: Path) -> None:
     for name in ("cut.gz", "text.gz"):
         with pytest.raises(DataError, match=rf"{name}: incomplete or damaged gzip file"):
             list(read_groups(str(tmp_path / name)))
+
+
+@pytest.mark.parametrize("name", ["page.html", "page.html.gz"])
+def test_a_document_keeps_its_line_ends(tmp_path: Path, name: str) -> None:
+    data = "\ufeffé\r\n\n b".encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert read_document(str(tmp_path / name)) == "é\r\n\n b"
+
+
+def test_a_document_that_is_not_utf8_or_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wrong").write_bytes(b"one\ntwo\xff\n")
+    with pytest.raises(DataError, match=r"wrong:2:4: not UTF-8 \(byte 0xFF\)"):
+        read_document(str(tmp_path / "wrong"))
+    with pytest.raises(DataError, match=r"absent: no such file"):
+        read_document(str(tmp_path / "absent"))
+    monkeypatch.setattr(pipes, "LONGEST_DOCUMENT", 1000)
+    with pytest.raises(DataError, match=r"/dev/zero: more than 1,000 bytes, .* --format lines"):
+        read_document("/dev/zero")

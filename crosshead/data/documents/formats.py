@@ -1,19 +1,38 @@
-"""The formats of documents, by the ends of their names."""
+"""The formats of documents, and the ends of the names of their files."""
 
 from collections.abc import Callable
 
+from crosshead.config import nearest
 from crosshead.data.documents.html import html_parts
 from crosshead.data.documents.markdown import markdown_parts
 from crosshead.data.documents.parts import TextPart, plain_parts
 from crosshead.data.documents.subtitles import subtitle_parts
+from crosshead.errors import ConfigError
 
 Parser = Callable[[str], list[TextPart]]
 """A function of a document that returns its parts."""
 
 FORMATS: dict[str, Parser] = {
-    ".txt": plain_parts,
-    ".md": markdown_parts,
-    ".html": html_parts,
-    ".srt": subtitle_parts,
+    "text": plain_parts,
+    "markdown": markdown_parts,
+    "html": html_parts,
+    "srt": subtitle_parts,
 }
 """The parser of each format."""
+
+ENDS = {".txt": "text", ".md": "markdown", ".html": "html", ".srt": "srt"}
+"""The format of a file by the end of its name."""
+
+
+def parser_of(name: str) -> Parser:
+    """Return the parser of a format.
+
+    Args:
+        name: A name in `FORMATS`.
+
+    Raises:
+        ConfigError: If there is no such format.
+    """
+    if name not in FORMATS:
+        raise ConfigError(f"unknown format {name!r}; {nearest(name, list(FORMATS))}")
+    return FORMATS[name]

@@ -1,0 +1,48 @@
+"""Routes that describe the server: to programs in Swagger and OpenAPI, and to people as a page."""
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from crosshead.serving.docs_page import docs_page
+from crosshead.serving.page_files import PAGE_HEADERS
+from crosshead.serving.requests import State, answered, client_of
+from crosshead.serving.spec import openapi, swagger
+from crosshead.serving.v1 import NO_KEY
+
+
+class Descriptions:
+    """The handlers of descriptions.
+
+    Args:
+        state: The state of the server.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        return [
+            Route("/spec", answered(self.spec), methods=["GET"]),
+            Route("/v1/openapi.json", answered(self.openapi), methods=["GET"]),
+            Route("/docs", answered(self.docs), methods=["GET"]),
+        ]
+
+    async def spec(self, request: Request) -> Response:
+        """Return the description of every operation in Swagger 2: `GET /spec`."""
+        return JSONResponse(swagger())
+
+    async def openapi(self, request: Request) -> Response:
+        """Return the description of crosshead's own operations: `GET /v1/openapi.json`."""
+        if self.state.keys is not None:
+            client_of(self.state, request, None, NO_KEY)
+        return JSONResponse(openapi())
+
+    async def docs(self, request: Request) -> Response:
+        """Return the page of documentation: `GET /docs`."""
+        source, target = "en", "de"
+        if self.state.service is not None:
+            source, target = next(iter(self.state.service.directory.routes))
+        page = docs_page(str(request.base_url), source, target, self.state.keys is not None)
+        return Response(page, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)

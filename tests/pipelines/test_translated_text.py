@@ -1,0 +1,27 @@
+"""A translated document from the translations of its sentences."""
+
+import pytest
+
+from crosshead.data.documents.document import Document
+from crosshead.data.documents.formats import FORMATS
+from crosshead.pipelines.line_translator import Translation
+from crosshead.pipelines.translated_text import TranslatedText
+
+
+def found(*texts: str) -> list[Translation]:
+    return [Translation(text, -1.0, -0.5 - rank, [], []) for rank, text in enumerate(texts)]
+
+
+def test_the_n_th_translation_joins_the_n_th_of_each_sentence_or_its_last() -> None:
+    document = Document.of("<i>One.</i> Two.", FORMATS["html"])
+    text = TranslatedText.of(document, [found("a", "b", "c"), found("x", "y")], 3)
+    assert text.texts == ["<i>a</i> x", "<i>b</i> y", "<i>c</i> y"] and text.text == "<i>a</i> x"
+    assert [each.source for each in text.sentences] == ["One.", "Two."]
+    assert text.score == pytest.approx(-1.0)
+
+
+def test_translations_are_different_and_one_is_enough() -> None:
+    document = Document.of("One.", FORMATS["text"])
+    assert TranslatedText.of(document, [found("a", "a")], 2).texts == ["a"]
+    nothing = TranslatedText.of(Document.of("\n", FORMATS["text"]), [], 2)
+    assert (nothing.texts, nothing.sentences, nothing.score) == (["\n"], [], 0)

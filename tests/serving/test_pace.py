@@ -1,0 +1,24 @@
+import pytest
+
+from crosshead.serving.pace import Pace
+
+
+def test_it_is_unknown_until_enough_was_done() -> None:
+    pace = Pace()
+    pace.add(100.0, 63, 2.0)
+    assert pace.rate is None
+    pace.add(0.0, 1, 0.0)
+    assert pace.rate == pytest.approx(50.0)
+    quick = Pace()
+    quick.add(100.0, 1000, 0.5)
+    assert quick.rate is None
+
+
+def test_it_follows_what_was_done_lately() -> None:
+    pace = Pace()
+    for _ in range(1000):
+        pace.add(1.0, 1, 0.1)
+    assert pace.rate == pytest.approx(10.0)
+    for _ in range(1000):
+        pace.add(3.0, 1, 0.1)
+    assert pace.rate == pytest.approx(30.0, rel=0.02)
