@@ -10,6 +10,7 @@ from typing import Any, get_args
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.imported import ImportedTokenizer
+from crosshead.data.text.json_tokenizer import JsonTokenizer
 from crosshead.data.text.tokenizers import TokenizerConfig
 from crosshead.models.attention_kinds import POSITIONS, SCORES
 from crosshead.models.registry import CONFIGS
@@ -136,6 +137,8 @@ _PATTERNS: dict[str, dict[str, int]] = {
 _POSITIONS = frozenset(POSITIONS)
 _SCORES = frozenset(SCORES)
 
+_KINDS: tuple[str, ...] = get_args(TokenizerConfig.model_fields["kind"].annotation)
+
 _ALL = (
     *(_architecture(name) for name in CONFIGS),
     *(_has("norm", value) for value in ("post", "pre")),
@@ -166,7 +169,7 @@ _ALL = (
     ),
     _has("output_bias", True),
     *(_has("start", value) for value in ("bos", "pad")),
-    *(_tokenizer(kind) for kind in get_args(TokenizerConfig.model_fields["kind"].annotation)),
+    *(_tokenizer(kind) for kind in _KINDS if kind != JsonTokenizer.kind),
     Option(
         "an imported vocabulary without padding or start",
         _without_control,

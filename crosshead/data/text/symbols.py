@@ -33,6 +33,7 @@ class ListedTokenizer(ABC):
 
     kind: str
     sampling = 0.0
+    spans_lines = False
     _between: str
 
     def __init__(self, listed: Sequence[str], special: Sequence[str] = ()) -> None:
