@@ -20,7 +20,7 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
 from crosshead.data.batching import Example, collate, example_lengths, plan_in_order
 from crosshead.data.parallel.directions import tag_of, with_tag
-from crosshead.data.text.streams import decode_text, encode_text, prompt_start
+from crosshead.data.text.streams import decode_text, encode_text, with_prompt_start
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig, Hypothesis, greedy_search
 from crosshead.errors import UserError
@@ -254,8 +254,7 @@ def prompted(bundle: TextBundle, prompt: str) -> list[int]:
         prompt: The prompt.
     """
     tokenizer = bundle.target_tokenizer
-    ids: list[int] = encode_text(tokenizer, prompt).tolist()
-    return [*prompt_start(tokenizer, ids), *ids]
+    return with_prompt_start(tokenizer, encode_text(tokenizer, prompt).tolist())
 
 
 def check_comparison(found: Comparison, tolerance: Tolerance, name: str) -> None:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
-from crosshead.data.text.streams import RunningText, Stream, encode_text, prompt_start
+from crosshead.data.text.streams import RunningText, Stream, encode_text, with_prompt_start
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.decoding.search import DecodeConfig, search, stream
 from crosshead.errors import ConfigError, DataError
@@ -93,7 +93,7 @@ class TextGenerator(TextPipeline):
         if length < 1:
             raise ConfigError(f"length: expected 1 or more, found {length}")
         given = encode_text(self.tokenizer, prompt).tolist()
-        prompted = [*prompt_start(self.tokenizer, given), *given]
+        prompted = with_prompt_start(self.tokenizer, given)
         shown = _Shown(self.tokenizer, stop, after=given)
         for token in self._tokens(prompted, length, decode, number):
             yield shown.add(token)
@@ -180,7 +180,7 @@ class TextGenerator(TextPipeline):
     ) -> AttentionInputs:
         """Return the inputs for a text after an end of line, as in generation."""
         given = encode_text(self.tokenizer, text).tolist()
-        ids = [*prompt_start(self.tokenizer, given), *given]
+        ids = with_prompt_start(self.tokenizer, given)
         most = LONGEST_SCORED if isinstance(self.model, RememberingModel) else self.context
         if len(ids) > most:
             raise DataError(

@@ -42,6 +42,23 @@ def tokenizers_library() -> Any:
         ) from None
 
 
+def parsed(model: bytes) -> Any:
+    """Return the tokenizer of the library `tokenizers` in a file.
+
+    Args:
+        model: The content of `tokenizer.json`.
+
+    Raises:
+        UserError: If the library is not installed.
+        ValueError: If the file is no tokenizer.
+    """
+    library = tokenizers_library()
+    try:
+        return library.Tokenizer.from_str(model.decode())
+    except Exception as error:  # the library raises no narrower class
+        raise ValueError(f"no tokenizer of the library tokenizers ({str(error)[:100]})") from None
+
+
 class JsonTokenizer(WithoutGaps):
     """A tokenizer of the library `tokenizers`, with the control tokens of crosshead.
 
@@ -70,13 +87,9 @@ class JsonTokenizer(WithoutGaps):
         size: int,
         control: tuple[int | None, int | None, int | None, int | None],
     ) -> None:
-        library = tokenizers_library()
-        try:
-            self._tokenizer = library.Tokenizer.from_str(model.decode())
-        except Exception as error:  # the library raises no narrower class
-            raise ValueError(
-                f"no tokenizer of the library tokenizers ({str(error)[:100]})"
-            ) from None
+        if not 0 < size <= MOST_VOCABULARY:
+            raise ValueError(f"expected 1 to {MOST_VOCABULARY:,} ids, found {size:,}")
+        self._tokenizer = parsed(model)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._tokenizer.encode_special_tokens = True
@@ -92,6 +105,7 @@ class JsonTokenizer(WithoutGaps):
             CONTROL[index] if row is None else pieces[row] for index, row in enumerate(self._rows)
         ]
         self.vocab_size = len(self._pieces)
+        self.prompt_start = self._start()
         self.special: list[str] = []
         self.line_breaks: frozenset[int] = frozenset()
 
@@ -157,9 +171,17 @@ class JsonTokenizer(WithoutGaps):
         """
         model = stored_model(directory, stem, metadata)
         size = metadata.get("size")
-        if type(size) is not int or not 0 < size <= MOST_VOCABULARY:
+        if type(size) is not int:
             raise ValueError(f"'size' is {size!r:.40}, expected a number of ids")
         return cls(model, size, control_ids(metadata))
+
+    def _start(self) -> tuple[int, ...]:
+        """Return the ids that the library puts before a text by default."""
+        text = "a"
+        plain = self._tokenizer.encode(text, add_special_tokens=False).ids
+        full: list[int] = self._tokenizer.encode(text).ids
+        first = next(n for n in range(len(full) + 1) if full[n : n + len(plain)] == plain)
+        return tuple(self._ids[row] for row in full[:first])
 
     def _encoded(self, text: str) -> Any:
         to_utf8(text)

@@ -13,6 +13,7 @@ from typing import Any
 from crosshead.errors import ConfigError, DamagedBundle, DataError
 from crosshead.system.files import atomic_write
 from crosshead.system.stored import LARGEST_METADATA, read_stored
+from crosshead.vocabulary import EOS
 
 CONTROL = ("<pad>", "<s>", "</s>", "<unk>")
 """The names of ids 0 to 3. Only `<unk>` can occur in decoded text."""
@@ -38,6 +39,7 @@ class SpelledInBytes:
     """The base of byte and subword tokenizers, which can represent every text."""
 
     spans_lines = False
+    prompt_start: tuple[int, ...] = (EOS,)
 
     def unknown(self, text: str) -> list[str]:
         """Return an empty list: every symbol of a line is known."""
@@ -48,6 +50,7 @@ class WithoutGaps:
     """The base of tokenizers of imported models, which no masked language model is trained with."""
 
     spans_lines = False
+    prompt_start: tuple[int, ...] = (EOS,)
 
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
         """Refuse a line with gaps.

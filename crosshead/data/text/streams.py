@@ -55,17 +55,16 @@ def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def prompt_start(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-    """Return the ids that a model reads before the ids of a prompt.
+def with_prompt_start(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
+    """Return the ids that a model continues from: those of a prompt, and what stands before it.
 
-    A prompt begins a line, so it follows the end of a line. A tokenizer that spans lines belongs to
-    a model of another library, where nothing stands before a prompt, unless the prompt is empty.
+    An empty prompt follows the end token in any case.
 
     Args:
         tokenizer: The tokenizer.
         ids: The ids of the prompt.
     """
-    return [] if tokenizer.spans_lines and len(ids) else [EOS]
+    return [*tokenizer.prompt_start, *ids] or [EOS]
 
 
 def decode_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:

@@ -140,6 +140,14 @@ class Tokenizer(Protocol):
         ...
 
     @property
+    def prompt_start(self) -> tuple[int, ...]:
+        """The ids that a language model reads before a prompt: the end of the line before it.
+
+        In a tokenizer that spans lines they are what its library puts there, often nothing.
+        """
+        ...
+
+    @property
     def line_breaks(self) -> frozenset[int]:
         r"""The ids whose text contains `\n` or `\r`: search never produces them.
 

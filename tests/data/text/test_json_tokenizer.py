@@ -8,9 +8,10 @@ import pytest
 
 from crosshead.data.text import json_tokenizer
 from crosshead.data.text.json_tokenizer import JsonTokenizer
-from crosshead.data.text.streams import RunningText, Stream, encode_text, prompt_start
+from crosshead.data.text.streams import RunningText, Stream, encode_text, with_prompt_start
 from crosshead.data.text.tokenizers import TokenizerConfig, load_tokenizer, train_tokenizer
 from crosshead.errors import ConfigError, DamagedBundle, DataError, UserError
+from crosshead.interop.language_tokenizer import tokenizer_files
 from crosshead.vocabulary import EOS, UNK
 from tests.interop.byte_level import END, byte_level
 from tests.interop.small_bundles import TEXT, byte_level_tokenizer
@@ -49,8 +50,17 @@ def test_ids_are_those_of_the_library_in_another_order(tokenizer: JsonTokenizer)
 
 
 def test_a_prompt_has_nothing_before_it(tokenizer: JsonTokenizer) -> None:
-    assert prompt_start(tokenizer, tokenizer.encode("a")) == []
-    assert prompt_start(tokenizer, []) == [EOS]
+    assert with_prompt_start(tokenizer, [9, 8]) == [9, 8]
+    assert with_prompt_start(tokenizer, []) == [EOS]
+
+
+def test_what_a_file_puts_before_a_text_stands_before_a_prompt() -> None:
+    own = train_tokenizer(TokenizerConfig(kind="bytes"), [])
+    model = tokenizer_files(own, 30)["tokenizer.json"]
+    tokenizer = JsonTokenizer(model, own.vocab_size, (0, 1, 2, 3))
+    assert tokenizer.prompt_start == own.prompt_start == (EOS,)
+    assert with_prompt_start(tokenizer, []) == [EOS]
+    assert encode_text(tokenizer, "a\nb").tolist() == encode_text(own, "a\nb").tolist()
 
 
 def test_text_is_shown_while_it_is_written(tokenizer: JsonTokenizer) -> None:
