@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from crosshead.interop.rows import from_rows, to_rows
 from crosshead.layers.restricted import ABSENT
+from crosshead.models.base import Model
+from crosshead.models.stack import StackConfig
 from crosshead.models.transformer import TransformerConfig
 
 SHARED, LOGITS_BIAS, OUTPUT = "model.shared.weight", "final_logits_bias", "lm_head.weight"
@@ -146,3 +148,19 @@ def all_parameters(model: nn.Module) -> dict[str, Tensor]:
     """
     named = model.named_parameters(remove_duplicate=False)
     return {name: parameter.detach() for name, parameter in named}
+
+
+def with_repeated_heads(model: Model) -> dict[str, Tensor]:
+    """Return all parameters by name, with as many heads of keys and values as of queries.
+
+    Args:
+        model: The model, whose heads have keys as wide as values.
+    """
+    config, found = model.config, all_parameters(model)
+    assert isinstance(config, StackConfig)
+    kv_heads = config.kv_heads or config.heads
+    for name in [each for each in found if ".key_value." in each]:
+        heads = found[name].unflatten(0, (2, kv_heads, config.key_width))
+        repeated = heads.repeat_interleave(config.heads // kv_heads, 1)
+        found[name] = repeated.flatten(0, 2)
+    return found

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.batching import Example
+from crosshead.data.text.streams import encode_text, with_prompt_start
 from crosshead.interop.options import Option
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import Translator
@@ -40,6 +41,17 @@ def words(config: TextBundleConfig) -> Words:
     """
     pipeline = Translator if config.model.vocabularies == 2 else TextGenerator
     return pipeline.words(config)
+
+
+def prompted(bundle: TextBundle, prompt: str) -> list[int]:
+    """Return the ids that a language model reads to continue a prompt.
+
+    Args:
+        bundle: The bundle.
+        prompt: The prompt.
+    """
+    tokenizer = bundle.target_tokenizer
+    return with_prompt_start(tokenizer, encode_text(tokenizer, prompt).tolist())
 
 
 @dataclass(frozen=True)

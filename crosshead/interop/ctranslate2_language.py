@@ -12,7 +12,7 @@ import torch
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Example
 from crosshead.data.text.streams import decode_text
-from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format
+from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, prompted
 from crosshead.interop.ctranslate2 import (
     CTRANSLATE2,
     SEARCH,
@@ -31,7 +31,7 @@ from crosshead.interop.ctranslate2_layers import (
 )
 from crosshead.interop.ctranslate2_library import library
 from crosshead.interop.options import LANGUAGE_OPTIONS
-from crosshead.interop.verify import in_equal_lengths, prompted
+from crosshead.interop.verify import in_equal_lengths
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.system.files import atomic_write
 from crosshead.vocabulary import EOS, PAD

@@ -16,6 +16,7 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.bundle.weights import serialized
 from crosshead.data.batching import Example, collate
 from crosshead.data.text.streams import decode_text
+from crosshead.interop.bart import with_repeated_heads
 from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, Tolerance
 from crosshead.interop.ctranslate2_layers import POSITIONS_WRITTEN, position_table
 from crosshead.interop.gpt2_weights import is_tied, to_gpt2
@@ -25,7 +26,6 @@ from crosshead.interop.huggingface import (
     forbidden_ids,
     foreign_ids,
     json_bytes,
-    with_repeated_heads,
 )
 from crosshead.interop.language_tokenizer import tokenizer_files
 from crosshead.interop.options import LANGUAGE_OPTIONS

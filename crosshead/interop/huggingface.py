@@ -23,12 +23,10 @@ from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.data.text.json_tokenizer import JsonTokenizer
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.data.text.tokenizers import Tokenizer
-from crosshead.interop.bart import all_parameters, to_family
+from crosshead.interop.bart import to_family, with_repeated_heads
 from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, Tolerance, words
 from crosshead.interop.options import OPTIONS
 from crosshead.interop.verify import in_batches, longest_output
-from crosshead.models.base import Model
-from crosshead.models.stack import StackConfig
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.system.files import atomic_write
 from crosshead.vocabulary import EOS, PAD
@@ -316,22 +314,6 @@ def rewritten(model: Transformer) -> Iterator[tuple[str, Tensor]]:
             yield name, each * config.key_width**0.5
         else:
             yield name, each
-
-
-def with_repeated_heads(model: Model) -> dict[str, Tensor]:
-    """Return all parameters by name, with as many heads of keys and values as of queries.
-
-    Args:
-        model: The model, whose heads have keys as wide as values.
-    """
-    config, found = model.config, all_parameters(model)
-    assert isinstance(config, StackConfig)
-    kv_heads = config.kv_heads or config.heads
-    for name in [each for each in found if ".key_value." in each]:
-        heads = found[name].unflatten(0, (2, kv_heads, config.key_width))
-        repeated = heads.repeat_interleave(config.heads // kv_heads, 1)
-        found[name] = repeated.flatten(0, 2)
-    return found
 
 
 def _reordered(name: str, weight: Tensor, order: Tensor) -> Tensor:

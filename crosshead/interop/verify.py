@@ -20,11 +20,11 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
 from crosshead.data.batching import Example, collate, example_lengths, plan_in_order
 from crosshead.data.parallel.directions import tag_of, with_tag
-from crosshead.data.text.streams import decode_text, encode_text, with_prompt_start
+from crosshead.data.text.streams import decode_text
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig, Hypothesis, greedy_search
 from crosshead.errors import UserError
-from crosshead.interop.base import Foreign, ForeignSearch, Tolerance
+from crosshead.interop.base import Foreign, ForeignSearch, Tolerance, prompted
 from crosshead.models.base import SequenceModel, decodable
 from crosshead.pipelines.batched_search import TokenInputs, search_all
 from crosshead.system.files import atomic_write
@@ -244,17 +244,6 @@ def in_equal_lengths(
     for rows in by_length.values():
         found |= zip(rows, continued([prompts[row] for row in rows]), strict=True)
     return [found[row] for row in range(len(prompts))]
-
-
-def prompted(bundle: TextBundle, prompt: str) -> list[int]:
-    """Return the ids that a language model reads to continue a prompt.
-
-    Args:
-        bundle: The bundle.
-        prompt: The prompt.
-    """
-    tokenizer = bundle.target_tokenizer
-    return with_prompt_start(tokenizer, encode_text(tokenizer, prompt).tolist())
 
 
 def check_comparison(found: Comparison, tolerance: Tolerance, name: str) -> None:

@@ -9,10 +9,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
 
 from crosshead.errors import ConfigError
-from crosshead.interop.base import ForeignSearch
+from crosshead.interop.base import ForeignSearch, prompted
 from crosshead.interop.export import export
 from crosshead.interop.gpt2 import GPT2, LoadedGPT2
-from crosshead.interop.verify import compare_export, prompted
+from crosshead.interop.verify import compare_export
 from crosshead.pipelines.text_generator import TextGenerator
 from tests.interop.cells import cells_of, check_cell
 from tests.interop.small_bundles import TEXT, small_bundle
