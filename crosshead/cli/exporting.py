@@ -47,8 +47,9 @@ def export(
         Path | None,
         typer.Option(
             metavar="F",
-            help="Source lines on which the export is compared with the model (default: lines made "
-            "up from the vocabulary). The first 200 are used.",
+            help="Source lines on which the export is compared with the model, or lines of text "
+            "for a language model (default: lines made up from the vocabulary). The first 200 are "
+            "used.",
         ),
     ] = None,
     valid_target: Annotated[
@@ -75,6 +76,8 @@ def export(
     The command loads the export with that library and compares it with the model: the
     log-probability of every token, and the translations. An export that differs is an error,
     and nothing is written. What a format cannot express is refused before anything is written.
+
+    A translation model has all formats. A language model has ctranslate2 and huggingface (GPT-2).
     """
     from crosshead.errors import ConfigError
     from crosshead.interop.every import export_all

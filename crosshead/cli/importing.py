@@ -13,6 +13,8 @@ from crosshead.cli.terminal import note, put, table
     "import",
     epilog="\b\nExamples:\n  crosshead import opus-mt-en-de --out models/en-de\n"
     "  crosshead translate models/en-de input.txt\n"
+    "  crosshead import gpt2 --out models/gpt2\n"
+    "  crosshead generate models/gpt2 --prompt 'Once upon a time'\n"
     "  crosshead import hf://Helsinki-NLP/opus-mt-en-de --out models/opus-en-de\n"
     "  crosshead train --from models/en-de --source train.en --target train.de --out runs/tuned",
 )
@@ -39,8 +41,9 @@ def import_command(
 ) -> None:
     """Turn a model of another toolkit into a bundle.
 
-    The bundle gives the same output as the toolkit. It can be translated with, scored, inspected,
-    fine-tuned and exported. A setting that crosshead cannot express is refused by its name.
+    The bundle gives the same output as the toolkit. It can be translated with, or continue text
+    if it is a GPT-2. It can be scored, inspected, fine-tuned and exported. A setting that crosshead
+    cannot express is refused by its name.
     """
     import shlex
 

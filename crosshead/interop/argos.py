@@ -232,6 +232,7 @@ _CELLS = {
 
 ARGOS = Format(
     name="argos",
+    options=OPTIONS,
     extra="argos",
     modules=("argostranslate",),
     cells={name: _CELLS[name] for name in OPTIONS},

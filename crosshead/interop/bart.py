@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from crosshead.interop.rows import from_rows, to_rows
+from crosshead.layers.restricted import ABSENT
+from crosshead.models.base import Model
+from crosshead.models.stack import StackConfig
 from crosshead.models.transformer import TransformerConfig
-
-ABSENT = -1000.0
-"""The output bias of a control token that a foreign vocabulary lacks: its probability is zero.
-It is small enough for label smoothing, which adds a share of it to the loss."""
 
 SHARED, LOGITS_BIAS, OUTPUT = "model.shared.weight", "final_logits_bias", "lm_head.weight"
 """The names of the joint embeddings, of the output bias and of the output projection."""
@@ -108,9 +108,9 @@ def to_family(
     sides = (rows[0], rows[1], rows[1])
     names = ("source_embeddings.weight", "target_embeddings.weight", "projection.weight")
     for name, ours, side in zip(embedding_names(config), names, sides, strict=True):
-        found[name] = _to_rows(weights[ours], side)
+        found[name] = to_rows(weights[ours], side)
     bias = weights.get("projection.bias", torch.zeros(len(rows[1])))
-    return {**found, LOGITS_BIAS: _to_rows(bias, rows[1])[None]}
+    return {**found, LOGITS_BIAS: to_rows(bias, rows[1])[None]}
 
 
 def from_family(
@@ -135,8 +135,8 @@ def from_family(
     sides = (rows[0], rows[1], rows[1])
     names = ("source_embeddings.weight", "target_embeddings.weight", "projection.weight")
     for name, ours, side in zip(embedding_names(config), names, sides, strict=True):
-        weights[ours] = _from_rows(found[name], side, 0.0)
-    weights["projection.bias"] = _from_rows(found[LOGITS_BIAS].flatten(), rows[1], ABSENT)
+        weights[ours] = from_rows(found[name], side, 0.0)
+    weights["projection.bias"] = from_rows(found[LOGITS_BIAS].flatten(), rows[1], ABSENT)
     return weights
 
 
@@ -150,15 +150,17 @@ def all_parameters(model: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach() for name, parameter in named}
 
 
-def _to_rows(ours: Tensor, rows: Sequence[int | None]) -> Tensor:
-    """Return the rows of a matrix in the order of a foreign vocabulary."""
-    known = [(row, index) for index, row in enumerate(rows) if row is not None]
-    return ours[torch.tensor([index for _, index in sorted(known)])].contiguous()
+def with_repeated_heads(model: Model) -> dict[str, Tensor]:
+    """Return all parameters by name, with as many heads of keys and values as of queries.
 
-
-def _from_rows(theirs: Tensor, rows: Sequence[int | None], absent: float) -> Tensor:
-    """Return the rows of a foreign matrix in our order; absent ones are filled with a number."""
-    found = theirs[torch.tensor([row or 0 for row in rows])]
-    missing = torch.tensor([row is None for row in rows])
-    found[missing] = absent
+    Args:
+        model: The model, whose heads have keys as wide as values.
+    """
+    config, found = model.config, all_parameters(model)
+    assert isinstance(config, StackConfig)
+    kv_heads = config.kv_heads or config.heads
+    for name in [each for each in found if ".key_value." in each]:
+        heads = found[name].unflatten(0, (2, kv_heads, config.key_width))
+        repeated = heads.repeat_interleave(config.heads // kv_heads, 1)
+        found[name] = repeated.flatten(0, 2)
     return found

@@ -8,8 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from crosshead.bundle.text_bundle import TextBundle
+from crosshead.bundle.card import Words
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.batching import Example
+from crosshead.data.text.streams import encode_text, with_prompt_start
+from crosshead.interop.options import Option
+from crosshead.pipelines.text_generator import TextGenerator
+from crosshead.pipelines.translator import Translator
 
 Status = Literal["exact", "rewritten", "refused"]
 
@@ -28,20 +33,49 @@ class Cell(NamedTuple):
 EXACT = Cell("exact")
 
 
+def words(config: TextBundleConfig) -> Words:
+    """Return the words of the model card of a translation model or of a language model.
+
+    Args:
+        config: The configuration of the bundle.
+    """
+    pipeline = Translator if config.model.vocabularies == 2 else TextGenerator
+    return pipeline.words(config)
+
+
+def prompted(bundle: TextBundle, prompt: str) -> list[int]:
+    """Return the ids that a language model reads to continue a prompt.
+
+    Args:
+        bundle: The bundle.
+        prompt: The prompt.
+    """
+    tokenizer = bundle.target_tokenizer
+    return with_prompt_start(tokenizer, encode_text(tokenizer, prompt).tolist())
+
+
 @dataclass(frozen=True)
 class ForeignSearch:
-    """The settings of beam search that travel with an export.
+    """The settings of the search that travel with an export.
 
     Attributes:
         beam: The number of hypotheses; 1 is greedy search.
         length_penalty: The exponent p in score = log P / length^p, the form of CTranslate2 and
             Hugging Face. `DecodeConfig` has another form.
-        max_length: The largest number of tokens of an output, end included.
+        max_length: The largest number of tokens of an output, end included, or of a continuation.
+        sample: True samples continuations instead of searching for them.
+        temperature: The divisor of the logits before sampling.
+        top_k: Sample only from this many most probable tokens; 0 is no limit.
+        top_p: Sample only from the fewest most probable tokens that have this probability together.
     """
 
     beam: int
     length_penalty: float
     max_length: int
+    sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
 
 
 class Foreign(Protocol):
@@ -50,8 +84,10 @@ class Foreign(Protocol):
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         """Return the translation of each line as a user of the library gets it.
 
+        A language model returns the continuation of each line.
+
         Args:
-            lines: The lines. None is so long that crosshead would split it.
+            lines: The lines. None is longer than what the model reads at once.
             search: The settings of the search.
         """
         ...
@@ -62,7 +98,8 @@ class Foreign(Protocol):
         Only the tokens that search may produce count: their probabilities add up to 1.
 
         Args:
-            examples: Source and target of each pair, as the bundle's token ids without the end.
+            examples: Source and target of each pair, as the bundle's token ids without the end. A
+                language model has empty sources, and the end token stands before the target, too.
         """
         ...
 
@@ -82,13 +119,14 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Format:
-    """A foreign format.
+    """A foreign format for the models of an architecture.
 
     Attributes:
         name: The value of `--to`.
+        options: The options of these models, by name.
         extra: The extra of crosshead that installs `modules`.
         modules: The modules that `load` imports, and `write` too if `writes_alone` is False.
-        cells: How the format expresses each option of `crosshead.interop.options.OPTIONS`, by name.
+        cells: How the format expresses each option, by name.
         types: The tolerance of each number format of the weights, by name; the first is the
             default.
         write: Writes the model, without search settings, into an empty directory. It receives the
@@ -96,7 +134,7 @@ class Format:
         write_search: Adds the search settings to a written export. It receives the bundle, the
             settings and the directory.
         load: Loads what `write` has written with the foreign library.
-        usage: A program that loads the export and translates. `{path}` stands for its path.
+        usage: A program that loads the export and uses it. `{path}` stands for its path.
         language: The language of this program, as Markdown names it.
         writes_alone: True if `write` does not need `modules`.
         writes_with: Further modules that both need.
@@ -108,6 +146,7 @@ class Format:
     """
 
     name: str
+    options: Mapping[str, Option]
     extra: str
     modules: tuple[str, ...]
     cells: Mapping[str, Cell]

@@ -56,7 +56,17 @@ def write_model(bundle: TextBundle, kind: str, directory: Path) -> None:
         kind: The number format of the weights.
         directory: The directory.
     """
-    spec = _translation_spec(bundle)
+    save_spec(_translation_spec(bundle), kind, directory)
+
+
+def save_spec(spec: Any, kind: str, directory: Path) -> None:
+    """Write a filled specification as a model of CTranslate2.
+
+    Args:
+        spec: The specification.
+        kind: The number format of the weights.
+        directory: The directory.
+    """
     spec.validate()
     spec.optimize(quantization=kind)
     spec.save(str(directory))
@@ -105,7 +115,7 @@ class Loaded:
             batch_type="tokens",
             **{**_arguments(search), "min_decoding_length": least},
         )
-        ids = {piece: index for index, piece in enumerate(_vocabulary(self._target))}
+        ids = {piece: index for index, piece in enumerate(vocabulary(self._target))}
         return [self._target.decode([ids[piece] for piece in each.hypotheses[0]]) for each in found]
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
@@ -139,7 +149,12 @@ def _arguments(search: ForeignSearch) -> dict[str, Any]:
     }
 
 
-def _vocabulary(tokenizer: Tokenizer) -> list[str]:
+def vocabulary(tokenizer: Tokenizer) -> list[str]:
+    """Return the pieces of a tokenizer in the order of their ids.
+
+    Args:
+        tokenizer: The tokenizer.
+    """
     return tokenizer.pieces(range(tokenizer.vocab_size))
 
 
@@ -155,17 +170,23 @@ def _translation_spec(bundle: TextBundle) -> Any:
     decoder.projection.weight = numbers(model.projection.weight)
     decoder.projection.bias = output_bias(model.projection.bias, bundle)
     spec = library().specs.transformer_spec.TransformerSpec(encoder, decoder)
-    spec.register_source_vocabulary(_vocabulary(bundle.source_tokenizer))
-    target = _vocabulary(bundle.target_tokenizer)
+    spec.register_source_vocabulary(vocabulary(bundle.source_tokenizer))
+    target = vocabulary(bundle.target_tokenizer)
     spec.register_target_vocabulary(target)
-    _configure(spec.config, target, bundle)
+    configure(spec.config, target, bundle)
     spec.config.decoder_start_token = target[config.start_token]
     spec.config.add_source_eos = True
     return spec
 
 
-def _configure(config: Any, pieces: Sequence[str], bundle: TextBundle) -> None:
-    """Set what the configuration of every kind of CTranslate2 model holds."""
+def configure(config: Any, pieces: Sequence[str], bundle: TextBundle) -> None:
+    """Set what the configuration of every kind of CTranslate2 model holds.
+
+    Args:
+        config: The configuration.
+        pieces: The pieces of the target vocabulary.
+        bundle: The bundle.
+    """
     config.unk_token, config.bos_token, config.eos_token = (pieces[i] for i in (UNK, BOS, EOS))
     config.layer_norm_epsilon = bundle.config.model.norm_eps  # type: ignore[attr-defined]
 
@@ -206,12 +227,7 @@ _NO_SCORE = "train with score = scaled-dot, dot or general"
 _NO_PATTERN = "train with pattern = full"
 _REGISTERED = "train with a score and positions of crosshead's own"
 
-_CELLS = {
-    **{
-        name: Cell("refused", _NO_MODEL)
-        for name in OPTIONS
-        if name.startswith("model.architecture") and not name.endswith("= transformer")
-    },
+STACK_CELLS = {
     **{
         f"model.score = {each}": Cell("refused", _NO_SCORE)
         for each in ("additive", "concat", "cosine")
@@ -232,11 +248,21 @@ _CELLS = {
     "model.positions = alibi": Cell(
         "rewritten", "written as a bias for each distance, exact up to 1,024 positions"
     ),
-    "tokenizer.kind = sentencepiece": Cell(
-        "exact", "a tag such as >>deu<< at the beginning of a line is a piece of its own"
-    ),
     "model.d_key other than model.d_value": Cell(
         "rewritten", "the narrower of both is padded with zeros"
+    ),
+}
+"""The cells of attention layers, which translation and language models have."""
+
+_CELLS = {
+    **{
+        name: Cell("refused", _NO_MODEL)
+        for name in OPTIONS
+        if name.startswith("model.architecture") and not name.endswith("= transformer")
+    },
+    **STACK_CELLS,
+    "tokenizer.kind = sentencepiece": Cell(
+        "exact", "a tag such as >>deu<< at the beginning of a line is a piece of its own"
     ),
     "decode.sample = true": Cell(
         "refused", "export a bundle whose [decode] searches; a sampled search cannot be compared"
@@ -245,6 +271,7 @@ _CELLS = {
 
 CTRANSLATE2 = Format(
     name="ctranslate2",
+    options=OPTIONS,
     extra="export",
     modules=("ctranslate2",),
     cells={name: _CELLS.get(name, EXACT) for name in OPTIONS},

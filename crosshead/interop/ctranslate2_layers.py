@@ -70,6 +70,18 @@ def specs(config: StackConfig, layers: tuple[int, int]) -> tuple[Any, Any]:
     return encoder, decoder
 
 
+def language_spec(config: StackConfig, layers: int) -> Any:
+    """Return an empty specification of a decoder without a source.
+
+    Args:
+        config: The shape.
+        layers: The number of layers.
+    """
+    return library().specs.transformer_spec.TransformerDecoderSpec(
+        layers, config.heads, with_encoder_attention=False, **_settings(config)
+    )
+
+
 def _settings(config: StackConfig) -> dict[str, Any]:
     """Return the settings that the specifications of encoder and decoder share."""
     kinds = library().specs.common_spec.Activation
@@ -102,8 +114,28 @@ def fill_encoder(spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shap
         shape: The shape of attention.
     """
     _fill_ends(spec, spec.embeddings[0], stack, embeddings)
+    _fill_layers(spec, stack, shape, causal=False)
+
+
+def fill_language_model(
+    spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shape: Shape
+) -> None:
+    """Fill the specification of a decoder without a source, without its output projection.
+
+    Args:
+        spec: The specification.
+        stack: The layers.
+        embeddings: The embeddings.
+        shape: The shape of attention.
+    """
+    _fill_ends(spec, spec.embeddings, stack, embeddings)
+    _fill_layers(spec, stack, shape, causal=True)
+
+
+def _fill_layers(spec: Any, stack: LayerStack[Any], shape: Shape, *, causal: bool) -> None:
+    """Fill layers of self-attention and feed-forward network."""
     for layer, mine in zip(spec.layer, stack.layers, strict=True):
-        fill_self_attention(layer.self_attention, mine.attention, shape, causal=False)
+        fill_self_attention(layer.self_attention, mine.attention, shape, causal=causal)
         _fill_norm(layer.self_attention.layer_norm, mine.add_norm_attention.norm)
         _fill_feedforward(layer.ffn, mine)
 
@@ -131,7 +163,7 @@ def _fill_ends(
 ) -> None:
     """Fill what stands before and after the layers: embeddings, positions and the final norm."""
     embedding_spec.weight = numbers(embeddings.weight)
-    spec.scale_embeddings = True
+    spec.scale_embeddings = embeddings.scale != 1.0  # true stands for sqrt(d_model)
     if hasattr(spec, "position_encodings"):
         table = position_table(embeddings, POSITIONS_WRITTEN)
         empty = np.zeros((POSITIONS_WRITTEN, embeddings.weight.shape[1]), np.float32)

@@ -11,7 +11,7 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import ConfigError
 from crosshead.interop.export import Exported, check_libraries, check_place, export, move
-from crosshead.interop.formats import FORMATS, formats_for, refusals
+from crosshead.interop.formats import FORMATS, format_of, formats_for, refusals
 from crosshead.system.files import atomic_write, explain_os_errors, make_directory, real_path
 
 README = "README.md"
@@ -45,10 +45,12 @@ def export_all(
     """
     names = formats_for(bundle)
     if not names:
-        whys = [f"{name}: {', '.join(refusals(bundle, FORMATS[name]))}" for name in FORMATS]
+        whys = [
+            f"{name}: {', '.join(refusals(bundle, format_of(bundle, name)))}" for name in FORMATS
+        ]
         raise ConfigError(f"no format can express this model ({'; '.join(whys)}); train another")
     for name in names:
-        check_libraries(FORMATS[name], verify=verify)
+        check_libraries(format_of(bundle, name), verify=verify)
     check_place(out, force=force)
     real = real_path(out)
     make_directory(real.parent)
@@ -84,12 +86,12 @@ def readme(bundle: Bundle, done: Sequence[Exported]) -> str:
     """
     parts = [f"# A model of crosshead {__version__} for other libraries\n"]
     for each in done:
-        form = FORMATS[each.form]
+        form = format_of(bundle, each.form)
         program = f"```{form.language}\n{_usage(form.usage, bundle, each)}```"
         parts.append(f"## {each.path.name}\n\n{program}\n")
         if each.comparison is not None:
             parts.append(f"Compared with crosshead ({each.kind}): {each.comparison}.\n")
-    refused = {name: refusals(bundle, form) for name, form in FORMATS.items()}
+    refused = {name: refusals(bundle, format_of(bundle, name)) for name in FORMATS}
     missing = [f"- {name}: {', '.join(options)}\n" for name, options in refused.items() if options]
     if missing:
         parts.append(f"## Formats that cannot express the model\n\n{''.join(missing)}")

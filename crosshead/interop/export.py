@@ -15,7 +15,7 @@ from crosshead.caller import option
 from crosshead.config import nearest
 from crosshead.errors import ConfigError, UserError
 from crosshead.interop.base import Format
-from crosshead.interop.formats import FORMATS, check_expressible
+from crosshead.interop.formats import FORMATS, check_expressible, format_of
 from crosshead.interop.search_settings import ChosenSearch, choose_search, usual_search
 from crosshead.interop.verify import (
     Comparison,
@@ -84,8 +84,13 @@ def export(
     """
     if to not in FORMATS:
         raise ConfigError(f"unknown format {to!r}; {nearest(to, list(FORMATS))}")
-    form = FORMATS[to]
+    form = format_of(bundle, to)
     text = check_expressible(bundle, form)
+    if references is not None and text.config.model.vocabularies == 1:
+        raise ConfigError(
+            f"{option('valid-target')} is for translation models; a language model is compared on "
+            f"the lines of {option('valid-source')} alone"
+        )
     chosen = number_format(form, kind)
     check_place(out, force=force, suffix=form.suffix)
     check_libraries(form, verify=verify)

@@ -1,17 +1,20 @@
 """The foreign formats by name, the refusal of what a format cannot express, and the table of both.
 
-A new format takes a module with a `Format` and a line in `FORMATS`.
+A new format takes a module with a `Format` and a line in `FORMATS` or `LANGUAGE_FORMATS`.
 """
+
+from collections.abc import Mapping
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import ConfigError
 from crosshead.interop.argos import ARGOS
-from crosshead.interop.base import Format
+from crosshead.interop.base import Cell, Format
 from crosshead.interop.ctranslate2 import CTRANSLATE2
+from crosshead.interop.ctranslate2_language import CTRANSLATE2_LANGUAGE
+from crosshead.interop.gpt2 import GPT2
 from crosshead.interop.huggingface import HUGGINGFACE
 from crosshead.interop.onnx import ONNX
-from crosshead.interop.options import OPTIONS
 
 FORMATS: dict[str, Format] = {
     "ctranslate2": CTRANSLATE2,
@@ -19,21 +22,40 @@ FORMATS: dict[str, Format] = {
     "huggingface": HUGGINGFACE,
     "onnx": ONNX,
 }
-"""The formats by the value of `--to`."""
+"""The formats of translation models by the value of `--to`. They refuse other models by name."""
+
+LANGUAGE_FORMATS: dict[str, Format] = {"ctranslate2": CTRANSLATE2_LANGUAGE, "huggingface": GPT2}
+"""The formats of language models by the value of `--to`."""
+
+
+def format_of(bundle: Bundle, name: str) -> Format:
+    """Return the format of a name for the models of a bundle's architecture.
+
+    Args:
+        bundle: The bundle.
+        name: The value of `--to`, a key of `FORMATS`.
+    """
+    if bundle.config.model.architecture == "language":
+        return LANGUAGE_FORMATS.get(name, FORMATS[name])
+    return FORMATS[name]
 
 
 def refused_options(bundle: Bundle, form: Format) -> list[str]:
     """Return the names of a bundle's options that a format cannot express.
 
+    If the format has no such architecture, its other options do not count.
+
     Args:
         bundle: The bundle.
         form: The format.
     """
-    return [
+    found = [
         name
-        for name, option in OPTIONS.items()
+        for name, option in form.options.items()
         if option.holds(bundle) and form.cells[name].status == "refused"
     ]
+    architectures = [name for name in found if name.startswith("model.architecture")]
+    return architectures or found
 
 
 def check_expressible(bundle: Bundle, form: Format) -> TextBundle:
@@ -71,24 +93,41 @@ def formats_for(bundle: Bundle) -> list[str]:
     Args:
         bundle: The bundle.
     """
-    return [name for name, form in FORMATS.items() if not refused_options(bundle, form)]
+    return [name for name in FORMATS if not refused_options(bundle, format_of(bundle, name))]
 
 
-def options_table() -> str:
-    """Return the table of docs/export.md: every option against every format, in Markdown."""
-    rows = [["option", *FORMATS], ["---"] * (1 + len(FORMATS))]
-    for name in OPTIONS:
-        rows.append([name, *(form.cells[name].status for form in FORMATS.values())])
+def options_table(formats: Mapping[str, Format]) -> str:
+    """Return a table of docs/export.md: every option against every format, in Markdown.
+
+    An architecture that has formats of its own is exact in them.
+
+    Args:
+        formats: `FORMATS` or `LANGUAGE_FORMATS`.
+    """
+    rows = [["option", *formats], ["---"] * (1 + len(formats))]
+    for name in next(iter(formats.values())).options:
+        rows.append([name, *(_cell(form, name).status for form in formats.values())])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def notes_table() -> str:
-    """Return the notes of docs/export.md: how options are rewritten, and what works instead."""
+def notes_table(formats: Mapping[str, Format]) -> str:
+    """Return notes of docs/export.md: how options are rewritten, and what works instead.
+
+    Args:
+        formats: `FORMATS` or `LANGUAGE_FORMATS`.
+    """
     rows = [["format", "option", "", "note"], ["---"] * 4]
     rows += [
         [form.name, name, cell.status, cell.note]
-        for form in FORMATS.values()
-        for name, cell in form.cells.items()
-        if cell.note
+        for form in formats.values()
+        for name in form.cells
+        if (cell := _cell(form, name)).note
     ]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _cell(form: Format, name: str) -> Cell:
+    """Return how the formats of a name express an option."""
+    other = LANGUAGE_FORMATS.get(form.name)
+    is_other = name == "model.architecture = language" and other is not None
+    return other.cells[name] if is_other and other is not None else form.cells[name]

@@ -20,14 +20,14 @@ from crosshead.bundle.weights import serialized
 from crosshead.data.batching import Example, collate
 from crosshead.data.parallel.directions import tag_of, with_tag
 from crosshead.data.text.imported import ImportedTokenizer
+from crosshead.data.text.json_tokenizer import JsonTokenizer
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.data.text.tokenizers import Tokenizer
-from crosshead.interop.bart import all_parameters, to_family
-from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, Tolerance
+from crosshead.interop.bart import to_family, with_repeated_heads
+from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, Tolerance, words
 from crosshead.interop.options import OPTIONS
 from crosshead.interop.verify import in_batches, longest_output
 from crosshead.models.transformer import Transformer, TransformerConfig
-from crosshead.pipelines.translator import Translator
 from crosshead.system.files import atomic_write
 from crosshead.vocabulary import EOS, PAD
 
@@ -126,7 +126,7 @@ class LoadedMarian:
                 attention_mask=batch.source != PAD,
                 decoder_input_ids=target[batch.target_input],
             ).logits
-            logits[..., [row[0] for row in _forbidden(self._bundle)]] = float("-inf")
+            logits[..., [row[0] for row in forbidden_ids(self._bundle)]] = float("-inf")
         expected = target[batch.target_output][..., None]
         values: list[list[float]] = logits.log_softmax(-1).gather(-1, expected)[..., 0].tolist()
         return values
@@ -140,7 +140,7 @@ def foreign_ids(tokenizer: Tokenizer) -> list[int | None]:
     Args:
         tokenizer: The tokenizer.
     """
-    if isinstance(tokenizer, ImportedTokenizer):
+    if isinstance(tokenizer, ImportedTokenizer | JsonTokenizer):
         return tokenizer.vocabulary.rows
     return list(range(tokenizer.vocab_size))
 
@@ -185,14 +185,18 @@ def control(bundle: TextBundle) -> dict[str, int | None]:
     }
 
 
-def _forbidden(bundle: TextBundle) -> list[list[int]]:
-    """Return the exported ids that search never produces, each as a list, as `generate` has it."""
+def forbidden_ids(bundle: TextBundle) -> list[list[int]]:
+    """Return the exported ids that search never produces, each as a list, as `generate` has it.
+
+    Args:
+        bundle: The bundle.
+    """
     ids = foreign_ids(bundle.target_tokenizer)
     return [[row] for index in bundle.forbidden if (row := ids[index]) is not None]
 
 
 def _generation(bundle: TextBundle) -> dict[str, Any]:
-    return {**control(bundle), "forced_eos_token_id": None, "bad_words_ids": _forbidden(bundle)}
+    return {**control(bundle), "forced_eos_token_id": None, "bad_words_ids": forbidden_ids(bundle)}
 
 
 def settings(bundle: TextBundle) -> dict[str, Any]:
@@ -242,11 +246,11 @@ def card(bundle: TextBundle, library: str = "transformers") -> str:
         bundle: The bundle.
         library: The library that loads the model.
     """
-    config, words = bundle.config, Translator.words(bundle.config)
+    config, said = bundle.config, words(bundle.config)
     origin = f" It was fine-tuned or imported from {config.origin}." if config.origin else ""
     return (
-        f"{front_matter('', words, licence=config.license, library=library)}\n\n"
-        f"A model that {words.does}, exported with crosshead {__version__}.{origin}\n"
+        f"{front_matter('', said, licence=config.license, library=library)}\n\n"
+        f"A model that {said.does}, exported with crosshead {__version__}.{origin}\n"
     )
 
 
@@ -305,12 +309,8 @@ def rewritten(model: Transformer) -> Iterator[tuple[str, Tensor]]:
         The name and the values of each parameter.
     """
     config = model.config
-    kv_heads = config.kv_heads or config.heads
-    for name, each in all_parameters(model).items():
-        if ".key_value." in name:
-            heads = each.unflatten(0, (2, kv_heads, config.key_width))
-            yield name, heads.repeat_interleave(config.heads // kv_heads, 1).flatten(0, 2)
-        elif ".query." in name and config.score == "dot":
+    for name, each in with_repeated_heads(model).items():
+        if ".query." in name and config.score == "dot":
             yield name, each * config.key_width**0.5
         else:
             yield name, each
@@ -334,6 +334,9 @@ print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)[
 """
 """The program that loads an export and translates with it."""
 
+TRANSLATION = "train with --model transformer"
+"""The note on models of other architectures."""
+
 _REFUSED = {
     "score": ("train with score = scaled-dot or dot", ("additive", "concat", "cosine", "general")),
     "positions": (
@@ -344,7 +347,7 @@ _REFUSED = {
 }
 _CELLS = {
     **{
-        name: Cell("refused", "train with --model transformer")
+        name: Cell("refused", TRANSLATION)
         for name in OPTIONS
         if name.startswith("model.architecture") and not name.endswith("= transformer")
     },
@@ -377,6 +380,7 @@ _CELLS = {
 
 HUGGINGFACE = Format(
     name="huggingface",
+    options=OPTIONS,
     extra="export",
     modules=("transformers",),
     cells={name: _CELLS.get(name, EXACT) for name in OPTIONS},

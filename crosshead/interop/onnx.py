@@ -369,6 +369,7 @@ _CELLS = {
 
 ONNX = Format(
     name="onnx",
+    options=OPTIONS,
     extra="export",
     modules=("onnxruntime", "tokenizers"),
     cells={name: _CELLS[name] for name in OPTIONS},

@@ -10,6 +10,7 @@ from typing import Any, get_args
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.imported import ImportedTokenizer
+from crosshead.data.text.json_tokenizer import JsonTokenizer
 from crosshead.data.text.tokenizers import TokenizerConfig
 from crosshead.models.attention_kinds import POSITIONS, SCORES
 from crosshead.models.registry import CONFIGS
@@ -114,6 +115,10 @@ def _without_codes(bundle: Bundle) -> bool:
     return None in (config.source_language, config.target_language) and not config.target_languages
 
 
+def _has_special(bundle: Bundle) -> bool:
+    return isinstance(bundle, TextBundle) and bool(bundle.target_tokenizer.special)
+
+
 def _samples(bundle: Bundle) -> bool:
     return isinstance(bundle, TextBundle) and bundle.config.decode.sample
 
@@ -136,8 +141,7 @@ _PATTERNS: dict[str, dict[str, int]] = {
 _POSITIONS = frozenset(POSITIONS)
 _SCORES = frozenset(SCORES)
 
-_ALL = (
-    *(_architecture(name) for name in CONFIGS),
+_STACK = (
     *(_has("norm", value) for value in ("post", "pre")),
     Option(
         "model.norm_eps other than 1e-5",
@@ -158,6 +162,14 @@ _ALL = (
         lambda bundle: bundle.config.model.d_model % 2 == 1,
         {"d_model": 15, "heads": 3},
     ),
+)
+"""The options of every stack of attention layers."""
+
+_KINDS: tuple[str, ...] = get_args(TokenizerConfig.model_fields["kind"].annotation)
+
+_ALL = (
+    *(_architecture(name) for name in CONFIGS),
+    *_STACK,
     *(_has("tie", value) for value in ("three-way", "two-way", "none")),
     Option(
         "model.norm = pre with model.tie other than three-way",
@@ -166,7 +178,7 @@ _ALL = (
     ),
     _has("output_bias", True),
     *(_has("start", value) for value in ("bos", "pad")),
-    *(_tokenizer(kind) for kind in get_args(TokenizerConfig.model_fields["kind"].annotation)),
+    *(_tokenizer(kind) for kind in _KINDS if kind != JsonTokenizer.kind),
     Option(
         "an imported vocabulary without padding or start",
         _without_control,
@@ -180,4 +192,23 @@ _ALL = (
 )
 
 OPTIONS: dict[str, Option] = {option.name: option for option in _ALL}
-"""The options by name."""
+"""The options of translation models by name."""
+
+_OF_LANGUAGE = (
+    _architecture("language"),
+    *_STACK,
+    *(_has("tie", value) for value in (False, True)),
+    *(_has("scale_embeddings", value) for value in (True, False)),
+    _has("output_bias", True),
+    Option(
+        "model.absent",
+        lambda bundle: bool(getattr(bundle.config.model, "absent", ())),
+        {"absent": [1]},
+    ),
+    *(_tokenizer(kind) for kind in _KINDS if kind != ImportedTokenizer.kind),
+    Option("tokenizer.special", _has_special, {}, {"special": ["<2de>", "<|x|>"]}),
+    Option("decode.sample = true", _samples),
+)
+
+LANGUAGE_OPTIONS: dict[str, Option] = {option.name: option for option in _OF_LANGUAGE}
+"""The options of language models by name."""

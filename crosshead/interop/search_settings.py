@@ -43,6 +43,11 @@ class ChosenSearch:
 
     def __str__(self) -> str:
         """Return the settings as a clause."""
+        if self.search.sample:
+            return (
+                f"samples, temperature {self.search.temperature:g}, top-k {self.search.top_k}, "
+                f"top-p {self.search.top_p:g}"
+            )
         settings = f"beam {self.search.beam}, length penalty {self.search.length_penalty:g}"
         if self.own_bleu is None or self.foreign_bleu is None:
             return f"{settings} (length^p; no validation translations to choose p on)"
@@ -66,7 +71,15 @@ def usual_search(bundle: TextBundle) -> ForeignSearch:
     exponent = decode.length_penalty
     if decode.length_offset:
         exponent = round(exponent * USUAL_LENGTH / (decode.length_offset + USUAL_LENGTH), 2)
-    return ForeignSearch(decode.beam, exponent, longest_output(bundle))
+    return ForeignSearch(
+        beam=decode.beam,
+        length_penalty=exponent,
+        max_length=longest_output(bundle),
+        sample=decode.sample,
+        temperature=decode.temperature,
+        top_k=decode.top_k,
+        top_p=decode.top_p,
+    )
 
 
 def choose_search(

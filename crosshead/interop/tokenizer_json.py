@@ -24,7 +24,7 @@ from crosshead.errors import ConfigError
 from crosshead.interop.huggingface import foreign_ids, vocabulary
 from crosshead.vocabulary import EOS, UNK
 
-_BYTE_NAME = "<(?=0x[0-9A-F]{2}>)"
+BYTE_NAME = "<(?=0x[0-9A-F]{2}>)"
 """A pattern of the beginning of a byte's name. `tokenizers` would read the name in a text as the
 byte, so the text is split there."""
 
@@ -53,15 +53,15 @@ def tokenizer_json(tokenizer: SubwordTokenizer | ImportedTokenizer) -> dict[str,
     model = _model(tokenizer, pieces)
     splitters = []
     if is_own and tokenizer.special:
-        splitters.append(_splitter(_any_of(tokenizer.special), "Isolated"))
+        splitters.append(splitter(any_of(tokenizer.special), "Isolated"))
     if model["type"] == "Unigram" and model["byte_fallback"]:
-        splitters.append(_splitter(_BYTE_NAME, "MergedWithPrevious"))
+        splitters.append(splitter(BYTE_NAME, "MergedWithPrevious"))
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            _added(index, names[index], special=index in control)
+            added(index, names[index], special=index in control)
             for index in sorted([*control, *tags])
         ],
         "normalizer": {"type": "Sequence", "normalizers": _normalizers(tokenizer)},
@@ -83,7 +83,14 @@ def tokenizer_json(tokenizer: SubwordTokenizer | ImportedTokenizer) -> dict[str,
     }
 
 
-def _added(index: int, piece: str, *, special: bool) -> dict[str, Any]:
+def added(index: int, piece: str, *, special: bool) -> dict[str, Any]:
+    """Return a token that a text is split at.
+
+    Args:
+        index: Its id.
+        piece: Its text.
+        special: Whether decoding may leave it out.
+    """
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     return {"id": index, "content": piece, **flags, "special": special}
 
@@ -92,7 +99,14 @@ def _special(piece: str) -> dict[str, Any]:
     return {"SpecialToken": {"id": piece, "type_id": 0}}
 
 
-def _replace(old: str, new: str, kind: str = "String") -> dict[str, Any]:
+def replaced(old: str, new: str, kind: str = "String") -> dict[str, Any]:
+    """Return a step that replaces a part of a text.
+
+    Args:
+        old: The text that is replaced.
+        new: The text in its place.
+        kind: "Regex" if `old` is a regular expression.
+    """
     return {"type": "Replace", "pattern": {kind: old}, "content": new}
 
 
@@ -101,7 +115,7 @@ def _normalizers(tokenizer: SubwordTokenizer | ImportedTokenizer) -> list[dict[s
     before: list[dict[str, Any]]
     if isinstance(tokenizer, SubwordTokenizer):
         # The escape itself is the first reserved character, so no escape is escaped again.
-        before = [_replace(each, f"{ESCAPE}{n}") for n, each in enumerate(RESERVED)]
+        before = [replaced(each, f"{ESCAPE}{n}") for n, each in enumerate(RESERVED)]
         prepended = True
     else:
         rules = _proto(tokenizer.model).normalizer_spec
@@ -112,18 +126,18 @@ def _normalizers(tokenizer: SubwordTokenizer | ImportedTokenizer) -> list[dict[s
             before.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
         if rules.remove_extra_whitespaces:
             before.append({"type": "Strip", "strip_left": True, "strip_right": True})
-            before.append(_replace(" {2,}", " ", "Regex"))
+            before.append(replaced(" {2,}", " ", "Regex"))
     space = [{"type": "Prepend", "prepend": SPACE}] if prepended else []
-    return [*before, *space, _replace(" ", SPACE)]
+    return [*before, *space, replaced(" ", SPACE)]
 
 
 def _decoders(is_own: bool) -> list[dict[str, Any]]:
     """Return the steps from pieces to a text."""
     outer = (1, 0) if is_own else (_MOST_SPACES, _MOST_SPACES)
     # The escape itself comes last, so that no escaped text is restored twice.
-    escapes = [_replace(f"{ESCAPE}{n}", each) for n, each in enumerate(RESERVED)][::-1]
+    escapes = [replaced(f"{ESCAPE}{n}", each) for n, each in enumerate(RESERVED)][::-1]
     return [
-        _replace(SPACE, " "),
+        replaced(SPACE, " "),
         {"type": "ByteFallback"},
         {"type": "Fuse"},
         {"type": "Strip", "content": " ", "start": outer[0], "stop": outer[1]},
@@ -131,7 +145,13 @@ def _decoders(is_own: bool) -> list[dict[str, Any]]:
     ]
 
 
-def _splitter(pattern: str, behaviour: str) -> dict[str, Any]:
+def splitter(pattern: str, behaviour: str) -> dict[str, Any]:
+    """Return a step that splits a text before its segmentation.
+
+    Args:
+        pattern: The regular expression that the text is split at.
+        behaviour: What becomes of the text that matches, by the name that `tokenizers` has.
+    """
     return {
         "type": "Split",
         "pattern": {"Regex": pattern},
@@ -140,8 +160,12 @@ def _splitter(pattern: str, behaviour: str) -> dict[str, Any]:
     }
 
 
-def _any_of(special: Sequence[str]) -> str:
-    """Return a pattern of special pieces, the longest first."""
+def any_of(special: Sequence[str]) -> str:
+    """Return a pattern of special pieces, the longest first.
+
+    Args:
+        special: The pieces.
+    """
     longest_first = sorted(special, key=len, reverse=True)
     # `re.escape` also escapes characters such as `-`, which JavaScript refuses.
     return "|".join(re.sub(r"[\\^$.|?*+()\[\]{}/]", r"\\\g<0>", each) for each in longest_first)

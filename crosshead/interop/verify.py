@@ -1,25 +1,30 @@
 """Verification of an export: the foreign library computes the same as crosshead.
 
-Two things are compared: the log-probability of every token of given translations, and the texts
-that both searches find. The searches have no length penalty, because libraries define it
-differently.
+Two things are compared: the log-probability of every token of given texts, and the texts that both
+searches find. The searches have no length penalty, because libraries define it differently. A
+translation model translates lines. A language model continues the first half of each line with the
+most probable tokens.
 """
 
 import json
 import random
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.caller import option
 from crosshead.data.batching import Example, collate, example_lengths, plan_in_order
 from crosshead.data.parallel.directions import tag_of, with_tag
+from crosshead.data.text.streams import decode_text
 from crosshead.data.text.tokenizers import token_ids
-from crosshead.decoding.search import DecodeConfig, Hypothesis
+from crosshead.decoding.search import DecodeConfig, Hypothesis, greedy_search
 from crosshead.errors import UserError
-from crosshead.interop.base import Foreign, ForeignSearch, Tolerance
+from crosshead.interop.base import Foreign, ForeignSearch, Tolerance, prompted
 from crosshead.models.base import SequenceModel, decodable
 from crosshead.pipelines.batched_search import TokenInputs, search_all
 from crosshead.system.files import atomic_write
@@ -29,6 +34,9 @@ MOST_LINES = 200
 
 MADE_UP_LINES, MADE_UP_TOKENS = 40, 12
 """The number of lines that are made up if none are given, and the most tokens of one."""
+
+CONTINUED_TOKENS = 20
+"""The tokens of a continuation that is compared, unless the model reads fewer at once."""
 
 COVERED_TOKENS = 24
 """The tokens of each of the pairs that together contain every piece of both vocabularies."""
@@ -43,13 +51,14 @@ class Comparison:
     """The differences between an export and its model.
 
     Attributes:
-        lines: The number of translated lines.
+        lines: The number of lines that were translated or continued.
         made_up: True if the lines were made up from the vocabulary.
         tokens: The number of compared log-probabilities.
         largest_difference: The largest difference of the log-probability of a token, in nats.
         mean_difference: The mean difference, in nats.
-        identical: The share of lines with the same translation; None if no translation ended.
+        identical: The share of lines with the same output; None if no translation ended.
         beam: The beam of both searches.
+        outputs: What the model makes of a line, in the plural.
     """
 
     lines: int
@@ -59,14 +68,30 @@ class Comparison:
     mean_difference: float
     identical: float | None
     beam: int
+    outputs: str = "translations"
 
     def __str__(self) -> str:
         """Return the comparison as a clause."""
         same = "no translation ended" if self.identical is None else f"{self.identical:.1%}"
         return (
             f"largest difference of a log-probability {self.largest_difference:.2g} "
-            f"({self.tokens:,} tokens), identical translations {same} ({self.lines} lines)"
+            f"({self.tokens:,} tokens), identical {self.outputs} {same} ({self.lines} lines)"
         )
+
+
+class Trial(NamedTuple):
+    """The inputs of a comparison, and what crosshead makes of them."""
+
+    examples: list[Example]
+    """The pairs whose tokens are scored."""
+    lines: list[str]
+    """The lines whose outputs are compared."""
+    outputs: list[str]
+    """Crosshead's output for each of these lines."""
+    search: ForeignSearch
+    """The settings of both searches."""
+    kind: str
+    """What the model makes of a line, in the plural."""
 
 
 def lines_to_compare(bundle: TextBundle, lines: Sequence[str] | None) -> list[str]:
@@ -77,11 +102,16 @@ def lines_to_compare(bundle: TextBundle, lines: Sequence[str] | None) -> list[st
         lines: The given lines. Blank lines and lines that crosshead would split are left out.
 
     Raises:
-        ExportError: If no given line is left.
+        ExportError: If no given line is left, or the model reads too few tokens at once.
     """
+    longest = _longest_line(bundle)
+    if not longest:
+        raise ExportError(
+            "the model reads one token at once, which is too little to compare an export with it; "
+            f"leave out the verification with {option('no-verify')}"
+        )
     if lines is None:
         return _made_up(bundle)
-    longest = bundle.config.longest_source
     found = [
         line
         for line, ids in zip(lines, source_ids(bundle, lines), strict=True)
@@ -92,6 +122,11 @@ def lines_to_compare(bundle: TextBundle, lines: Sequence[str] | None) -> list[st
             f"none of the {len(lines)} validation lines has 1 to {longest} tokens; give other lines"
         )
     return found
+
+
+def _longest_line(bundle: TextBundle) -> int:
+    """Return the most tokens of a compared line. A language model reads an end token before it."""
+    return bundle.config.longest_source - (bundle.config.model.vocabularies == 1)
 
 
 def source_ids(bundle: TextBundle, lines: Sequence[str]) -> list[list[int]]:
@@ -129,30 +164,20 @@ def compare_export(
         The differences.
     """
     chosen = lines_to_compare(bundle, lines)
-    sources = source_ids(bundle, chosen)
-    search = ForeignSearch(bundle.config.decode.beam, 0.0, longest_output(bundle))
-    own = _own_search(bundle, sources, search)
-    examples: list[Example] = [
-        (source, best.tokens) for source, best in zip(sources, own, strict=True)
-    ]
-    if every_piece:
-        examples += _covering(bundle)
+    make = _translations if bundle.config.model.vocabularies == 2 else _continuations
+    trial = make(bundle, chosen)
+    examples = [*trial.examples, *(_covering(bundle) if every_piece else ())]
     differences = torch.tensor(
         [
             abs(theirs - ours)
-            for row, expected in zip(
+            for row, expected_row in zip(
                 foreign.log_probs(examples), own_log_probs(bundle, examples), strict=True
             )
-            for theirs, ours in zip(row, expected, strict=True)
+            for theirs, ours in zip(row, expected_row, strict=True)
         ]
     )
-    decode = bundle.target_tokenizer.decode
-    rows = [row for row, best in enumerate(own) if best.finished]
-    if expected is None:
-        wanted = [decode(own[row].tokens) for row in rows]
-    else:
-        wanted = expected([chosen[row] for row in rows])
-    texts = foreign.translate([chosen[row] for row in rows], search) if rows else []
+    wanted = trial.outputs if expected is None else expected(trial.lines)
+    texts = foreign.translate(trial.lines, trial.search) if trial.lines else []
     same = sum(text == right for text, right in zip(texts, wanted, strict=True))
     return Comparison(
         lines=len(chosen),
@@ -160,9 +185,65 @@ def compare_export(
         tokens=len(differences),
         largest_difference=float(differences.max()),
         mean_difference=float(differences.mean()),
-        identical=same / len(rows) if rows else None,
-        beam=search.beam,
+        identical=same / len(texts) if texts else None,
+        beam=trial.search.beam,
+        outputs=trial.kind,
     )
+
+
+def _translations(bundle: TextBundle, lines: Sequence[str]) -> Trial:
+    """Return the translations of lines; only those that ended are compared as texts."""
+    sources = source_ids(bundle, lines)
+    search = ForeignSearch(bundle.config.decode.beam, 0.0, longest_output(bundle))
+    own = _own_search(bundle, sources, search)
+    examples: list[Example] = [
+        (source, best.tokens) for source, best in zip(sources, own, strict=True)
+    ]
+    rows = [row for row, best in enumerate(own) if best.finished]
+    decode = bundle.target_tokenizer.decode
+    outputs = [decode(own[row].tokens) for row in rows]
+    return Trial(examples, [lines[row] for row in rows], outputs, search, "translations")
+
+
+def _continuations(bundle: TextBundle, lines: Sequence[str]) -> Trial:
+    """Return the greedy continuations of the first halves of lines."""
+    tokenizer, room = bundle.target_tokenizer, longest_output(bundle)
+    search = ForeignSearch(1, 0.0, max(1, min(CONTINUED_TOKENS, room // 2)))
+    examples: list[Example] = [((), ids) for ids in source_ids(bundle, lines)]
+    prompts: dict[str, list[int]] = {}
+    for line in lines:
+        prompt = line[: len(line) // 2]
+        while len(ids := prompted(bundle, prompt)) + search.max_length > room:
+            prompt = prompt[: len(prompt) // 2]
+        prompts[prompt] = ids
+
+    def continued(some: list[list[int]]) -> list[str]:
+        prefix, limits = torch.tensor(some), torch.full((len(some),), search.max_length)
+        best = greedy_search(
+            decodable(bundle.model), prefix[:, :0], limits, bundle.specials, 0.0, prefix
+        )
+        return [decode_text(tokenizer, hypothesis.tokens) for [hypothesis] in best]
+
+    outputs = in_equal_lengths(list(prompts.values()), continued)
+    return Trial(examples, list(prompts), outputs, search, "continuations")
+
+
+def in_equal_lengths(
+    prompts: Sequence[list[int]], continued: Callable[[list[list[int]]], list[str]]
+) -> list[str]:
+    """Return the continuation of each prompt; prompts of one length are continued together.
+
+    Args:
+        prompts: The token ids of each prompt.
+        continued: Returns the continuations of prompts of one length.
+    """
+    by_length = defaultdict(list)
+    for row, prompt in enumerate(prompts):
+        by_length[len(prompt)].append(row)
+    found: dict[int, str] = {}
+    for rows in by_length.values():
+        found |= zip(rows, continued([prompts[row] for row in rows]), strict=True)
+    return [found[row] for row in range(len(prompts))]
 
 
 def check_comparison(found: Comparison, tolerance: Tolerance, name: str) -> None:
@@ -202,9 +283,13 @@ def write_comparison(found: Comparison, path: Path, **more: object) -> None:
 def longest_output(bundle: TextBundle) -> int:
     """Return the largest number of tokens of an output, end included.
 
+    Of a language model, it is the number of tokens that it reads at once.
+
     Args:
         bundle: The bundle.
     """
+    if bundle.config.model.vocabularies == 1:
+        return bundle.config.longest_source
     longest = bundle.config.longest_source + 1 + bundle.config.decode.max_extra
     return min(longest, bundle.config.model.most_positions or longest)
 
@@ -244,7 +329,8 @@ def _of_batch(
     model: SequenceModel, bundle: TextBundle, examples: Sequence[Example], rows: list[int]
 ) -> list[list[float]]:
     batch = collate(examples, rows, bundle.specials.start)
-    logits = model(batch.source, batch.target_input).float()
+    inputs = batch.inputs[-bundle.config.model.vocabularies :]
+    logits = model(*inputs).float()
     logits[..., list(bundle.forbidden)] = float("-inf")
     expected = batch.target_output[..., None]
     values: list[list[float]] = logits.log_softmax(-1).gather(-1, expected)[..., 0].tolist()
@@ -281,26 +367,30 @@ def _made_up(bundle: TextBundle) -> list[str]:
         for index in range(4, tokenizer.vocab_size)
         if index not in tokenizer.line_breaks and tokenizer.pieces([index])[0] not in tags
     ]
-    most = min(MADE_UP_TOKENS, bundle.config.longest_source)
+    longest = _longest_line(bundle)
+    most = min(MADE_UP_TOKENS, longest)
     lines: list[str] = []
     while len(lines) < MADE_UP_LINES:
         line = tokenizer.decode(rng.choices(pieces, k=rng.randint(1, most))).strip()
         [ids] = source_ids(bundle, [line])
         # Bytes that are no text are decoded as another character, which takes more tokens.
-        if line and len(ids) <= bundle.config.longest_source:
+        if line and len(ids) <= longest:
             lines.append(line)
     return lines
 
 
 def _covering(bundle: TextBundle) -> list[Example]:
     """Return pairs that together contain every ordinary piece of both vocabularies."""
+    most = min(COVERED_TOKENS, _longest_line(bundle))
     sides = []
     for size, without in (
         (bundle.config.source_vocabulary, set()),
         (bundle.config.target_vocabulary, set(bundle.forbidden)),
     ):
         ids = [index for index in range(3, size) if index not in without]
-        sides.append([ids[i : i + COVERED_TOKENS] for i in range(0, len(ids), COVERED_TOKENS)])
+        sides.append([ids[i : i + most] for i in range(0, len(ids), most)])
     sources, targets = sides
+    if bundle.config.model.vocabularies == 1:
+        return [((), target) for target in targets]
     count = max(len(sources), len(targets))
     return [(sources[i % len(sources)], targets[i % len(targets)]) for i in range(count)]

@@ -74,8 +74,8 @@ class LanguageState:
 class TransformerLanguageModel(LanguageModel):
     """The Transformer's decoder without a source: a language model.
 
-    With learned positions, pre-norm and activation "gelu-tanh" it is GPT-2. GPT-2 does not scale
-    embeddings by sqrt(d_model). Its embeddings, divided by that, are the (untied) ones here.
+    With learned positions, pre-norm, activation "gelu-tanh" and embeddings that are not scaled by
+    sqrt(d_model) it is GPT-2.
 
     Args:
         config: The shape.

@@ -10,13 +10,13 @@ from torch.nn import functional as F
 
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
-from crosshead.data.text.streams import RunningText, Stream, encode_text
+from crosshead.data.text.streams import RunningText, Stream, encode_text, with_prompt_start
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.decoding.search import DecodeConfig, search, stream
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind, RememberingModel, SequenceModel, decodable
 from crosshead.pipelines.base import LONGEST_SCORED, AttentionInputs, TextPipeline
-from crosshead.vocabulary import EOS, UNK
+from crosshead.vocabulary import UNK
 
 _STRETCHES = 1_000_003
 """A number larger than the number of stretches of any text."""
@@ -92,8 +92,9 @@ class TextGenerator(TextPipeline):
         decode = decode or self.bundle.config.decode
         if length < 1:
             raise ConfigError(f"length: expected 1 or more, found {length}")
-        prompted = [EOS, *encode_text(self.tokenizer, prompt).tolist()]
-        shown = _Shown(self.tokenizer, stop, after=prompted[1:])
+        given = encode_text(self.tokenizer, prompt).tolist()
+        prompted = with_prompt_start(self.tokenizer, given)
+        shown = _Shown(self.tokenizer, stop, after=given)
         for token in self._tokens(prompted, length, decode, number):
             yield shown.add(token)
             if shown.ended:
@@ -178,7 +179,8 @@ class TextGenerator(TextPipeline):
         self, text: str, target: str | None, kind: AttentionKind
     ) -> AttentionInputs:
         """Return the inputs for a text after an end of line, as in generation."""
-        ids = [EOS, *encode_text(self.tokenizer, text).tolist()]
+        given = encode_text(self.tokenizer, text).tolist()
+        ids = with_prompt_start(self.tokenizer, given)
         most = LONGEST_SCORED if isinstance(self.model, RememberingModel) else self.context
         if len(ids) > most:
             raise DataError(

@@ -1,5 +1,6 @@
 """`crosshead import`, and what a user does next with the bundle."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from crosshead.system.lines import read_lines
 from tests.cli.tools import Refused, output_of
 from tests.interop.imports import marian_directories as marian
+from tests.interop.imports.gpt2_directories import write_gpt2
 
 
 def directory(place: Path, data: Path) -> Path:
@@ -46,6 +48,34 @@ def test_a_model_is_imported_shown_used_and_fine_tuned(
         capfd,
     )  # fmt: skip
     assert output_of(["translate", tuned, tmp_path / "in.txt"], capfd).strip()
+
+
+@pytest.mark.slow
+def test_a_gpt2_is_imported_continued_scored_tuned_and_exported(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out, tuned, text = tmp_path / "out", tmp_path / "tuned", tmp_path / "text.txt"
+    write_gpt2(tmp_path / "gpt2")
+    text.write_text("a dog runs\n\n  over the green grass\n" * 20)
+    said = output_of(["import", tmp_path / "gpt2", "--out", out], capfd)
+    assert "gpt2 (huggingface)" in said and "language, 2 layers" in said
+    assert "tokenizer-json, 303 pieces" in output_of(["info", out], capfd)
+    prompt = ["--prompt", "a dog\nruns", "--length", "5"]
+    assert output_of(["generate", out, *prompt], capfd).startswith("a dog\nruns")
+    assert "perplexity" in output_of(["evaluate", out, "--text", text], capfd)
+    output_of(["attention", out, "a dog runs", "--out", tmp_path / "maps.png"], capfd)
+    assert (tmp_path / "maps.png").is_file()
+    output_of(
+        [
+            "train", "--from", out, "--text", text, "--out", tuned, "--max-updates", "3",
+            "--device", "cpu", "--threads", "1", "--set", "train.batch_tokens=256",
+        ],
+        capfd,
+    )  # fmt: skip
+    said = output_of(["export", tuned, "--to", "huggingface", "--out", tmp_path / "hf"], capfd)
+    assert "identical continuations 100.0%" in said
+    settings = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert settings["model_type"] == "gpt2" and settings["tie_word_embeddings"]
 
 
 def test_wrong_input_is_one_line(tmp_path: Path, refused: Refused) -> None:

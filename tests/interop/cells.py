@@ -8,15 +8,21 @@ import pytest
 from crosshead.errors import ConfigError
 from crosshead.interop.base import Format
 from crosshead.interop.formats import check_expressible
-from crosshead.interop.options import OPTIONS
+from crosshead.interop.options import LANGUAGE_OPTIONS, OPTIONS
 from crosshead.interop.verify import Comparison, compare_export
-from tests.interop.small_bundles import bundle_with
+from tests.interop.small_bundles import TEXT, bundle_with
 from tests.parameters import mostly_slow
 
-NAMES = [
-    name for name in OPTIONS if "registered" not in name and not name.startswith("decode.sample")
-]
+
+def _is_possible(name: str) -> bool:
+    return "registered" not in name and not name.startswith("decode.sample")
+
+
+NAMES = [name for name in OPTIONS if _is_possible(name)]
 """The options that a small model can have without a program of its own."""
+
+LANGUAGE_DEFAULT = ("tokenizer.kind = bytes", "tokenizer.kind = tokenizer-json")
+"""The options of language models that a default run exports, besides those that it refuses."""
 
 FORMATS = ("ctranslate2", "huggingface", "onnx")
 """The formats that each try all options; the slow tests do, and a default run has a third each."""
@@ -27,18 +33,24 @@ EXACT = 1e-5
 
 def cells_of(form: Format) -> list[Any]:
     """Return all options as parameters of a test: by default an option is tried in one format."""
+    if form.options is LANGUAGE_OPTIONS:
+        names = [name for name in form.options if _is_possible(name)]
+        refused = [name for name in names if form.cells[name].status == "refused"]
+        return mostly_slow(names, {*refused, *LANGUAGE_DEFAULT})
     return mostly_slow(NAMES, NAMES[FORMATS.index(form.name) :: len(FORMATS)])
 
 
 def check_cell(form: Format, name: str, directory: Path) -> Comparison | None:
     """Check that a small model with an option is refused by name, or computes the same."""
-    bundle = bundle_with(OPTIONS[name], ends=False)
+    is_language = form.options is LANGUAGE_OPTIONS
+    architecture, lines = ("language", TEXT["source"][:3]) if is_language else ("transformer", None)
+    bundle = bundle_with(form.options[name], architecture, ends=False)
     if form.cells[name].status == "refused":
         with pytest.raises(ConfigError, match=f"^{form.name} cannot express ") as refusal:
             check_expressible(bundle, form)
         assert name in str(refusal.value)
         return None
     form.write(check_expressible(bundle, form), "float32", directory)
-    found = compare_export(bundle, form.load(bundle, directory), None, every_piece=True)
+    found = compare_export(bundle, form.load(bundle, directory), lines, every_piece=True)
     assert found.largest_difference < EXACT
     return found

@@ -1,4 +1,4 @@
-"""Small random bundles of translation models with any option, to export them."""
+"""Small random bundles of translation and language models with any option, to export them."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -10,6 +10,7 @@ from torch import nn
 
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.text.imported import ForeignVocabulary, ImportedTokenizer
+from crosshead.data.text.json_tokenizer import JsonTokenizer
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig, greedy_search
 from crosshead.interop.options import Option
@@ -17,6 +18,7 @@ from crosshead.models.base import TokenModelConfig
 from crosshead.models.registry import CONFIGS
 from crosshead.models.transformer import Transformer
 from crosshead.vocabulary import EOS
+from tests.interop.byte_level import END, byte_level
 from tests.interop.sentencepieces import learned, marian_vocabulary
 
 TEXT = {
@@ -51,10 +53,20 @@ def imported_tokenizer(
     return ImportedTokenizer(model, ForeignVocabulary(tuple(pieces), control))
 
 
+def byte_level_tokenizer(lines: list[str], pieces: int = 300) -> JsonTokenizer:
+    """GPT-2's kind of tokenizer as imports have it."""
+    found = byte_level(lines, pieces)
+    size = found.get_vocab_size()
+    return JsonTokenizer(found.to_str().encode(), size, (None, None, found.token_to_id(END), None))
+
+
 @cache
 def _tokenizers(
     kind: str, joint: bool, special: tuple[str, ...], padding: bool
 ) -> tuple[Tokenizer, Tokenizer]:
+    if kind == "tokenizer-json":
+        both = byte_level_tokenizer([*TEXT["source"], *TEXT["target"]])
+        return both, both
     if kind == "sentencepiece":
         both = imported_tokenizer([*TEXT["source"], *TEXT["target"]], special, padding)
         return both, both
@@ -130,13 +142,15 @@ def _let_it_end(bundle: TextBundle) -> None:
             return
 
 
-def bundle_with(option: Option, *, ends: bool = True) -> Any:
+def bundle_with(option: Option, architecture: str = "transformer", *, ends: bool = True) -> Any:
     """A small bundle that has an option, or only its configuration if its model reads no text."""
-    architecture = option.model.get("architecture", "transformer")
-    if architecture not in SMALL:
-        return SimpleNamespace(config=SimpleNamespace(model=CONFIGS[architecture]()))
+    model = {"architecture": architecture, **option.model}
+    if model["architecture"] not in SMALL:
+        return SimpleNamespace(config=SimpleNamespace(model=CONFIGS[model["architecture"]]()))
+    if architecture == "language":
+        model = {"positions": "learned", **model}
     bundle = small_bundle(
-        option.model,
+        model,
         option.tokenizer,
         languages=option.name == "several target languages",
         codes=option.name != "unknown languages",

@@ -6,15 +6,19 @@ import pytest
 
 from crosshead.errors import ConfigError
 from crosshead.interop.ctranslate2 import CTRANSLATE2
+from crosshead.interop.ctranslate2_language import CTRANSLATE2_LANGUAGE
 from crosshead.interop.formats import (
     FORMATS,
+    LANGUAGE_FORMATS,
     check_expressible,
+    format_of,
     formats_for,
     notes_table,
     options_table,
 )
+from crosshead.interop.gpt2 import GPT2
 from crosshead.interop.onnx import ONNX
-from crosshead.interop.options import OPTIONS
+from crosshead.interop.options import LANGUAGE_OPTIONS, OPTIONS
 from tests.interop.small_bundles import small_bundle
 
 NOT_RUN = "<!-- not run: needs a trained model with subwords -->"
@@ -37,19 +41,44 @@ def test_a_usual_bundle_is_expressible() -> None:
 
 
 def test_the_tables_have_a_row_for_each_option_and_each_note() -> None:
-    rows = options_table().splitlines()
-    assert len(rows) == 2 + len(OPTIONS)
-    assert all(row.count("|") == 2 + len(FORMATS) for row in rows)
-    notes = sum(bool(cell.note) for form in FORMATS.values() for cell in form.cells.values())
-    assert len(notes_table().splitlines()) == 2 + notes
+    for formats, options in ((FORMATS, OPTIONS), (LANGUAGE_FORMATS, LANGUAGE_OPTIONS)):
+        rows = options_table(formats).splitlines()
+        assert len(rows) == 2 + len(options)
+        assert all(row.count("|") == 2 + len(formats) for row in rows)
+        notes = {line.split(" | ")[1] for line in notes_table(formats).splitlines()[2:]}
+        assert notes <= options.keys()
+    assert "| model.architecture = language | exact | refused | exact | refused |" in options_table(
+        FORMATS
+    )
+
+
+def test_a_language_model_has_formats_of_its_own() -> None:
+    bundle = small_bundle({"architecture": "language", "positions": "learned"})
+    assert formats_for(bundle) == ["ctranslate2", "huggingface"]
+    assert format_of(bundle, "huggingface") is LANGUAGE_FORMATS["huggingface"]
+    assert format_of(small_bundle(), "huggingface") is FORMATS["huggingface"]
+    with pytest.raises(ConfigError) as refusal:
+        check_expressible(bundle, format_of(bundle, "onnx"))
+    # An architecture that is refused is the only reason: other options are of no use then.
+    assert str(refusal.value) == (
+        "onnx cannot express model.architecture = language (train with --model transformer), or "
+        "export to ctranslate2 or huggingface"
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("options", options_table()),
-        ("notes", notes_table()),
+        ("options", options_table(FORMATS)),
+        ("language options", options_table(LANGUAGE_FORMATS)),
+        ("notes", notes_table(FORMATS)),
+        ("language notes", notes_table(LANGUAGE_FORMATS)),
         ("ctranslate2", f"```python\n{CTRANSLATE2.usage.format(path='en-de-ct2')}```\n"),
+        ("gpt2", f"```python\n{GPT2.usage.format(path='story-gpt2')}```\n"),
+        (
+            "ctranslate2 language",
+            f"```python\n{CTRANSLATE2_LANGUAGE.usage.format(path='story-ct2')}```\n",
+        ),
         ("onnx", f"```js\n{ONNX.usage.format(path='en-de-onnx')}```\n"),
     ],
 )

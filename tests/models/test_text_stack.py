@@ -45,3 +45,19 @@ def test_a_deeper_stack_begins_with_smaller_branches(kind: type[TextStackConfig]
 def test_its_shape_is_a_clause(kind: type[TextStackConfig]) -> None:
     said = kind.model_validate(SHAPE).shape()
     assert said.startswith("3 layers, d_model 64, d_ff 64, 2 heads, pre-norm")
+
+
+def test_embeddings_are_scaled_unless_they_are_not_to_be(kind: type[TextStackConfig]) -> None:
+    tokens = torch.tensor([[4, 5]])
+    for scaled, factor in ((True, 8.0), (False, 1.0)):
+        model = built(kind, scale_embeddings=scaled, positions="none").eval()
+        expected = factor * model.embeddings.weight[tokens]
+        torch.testing.assert_close(model.embeddings(tokens), expected)
+
+
+def test_absent_tokens_are_never_predicted(kind: type[TextStackConfig]) -> None:
+    model = built(kind, absent=[0, 3], tie=True)
+    assert model.projection.weight is model.embeddings.weight
+    assert model(torch.tensor([[4, 5]])).softmax(-1)[..., [0, 3]].eq(0).all()
+    with pytest.raises(ValueError, match="absent needs output_bias = false"):
+        built(kind, absent=[0], output_bias=True)

@@ -15,11 +15,18 @@ from typing import Any, Self
 import numpy as np
 import sentencepiece
 
-from crosshead.data.text.pieces import CONTROL, WithoutGaps, string_list, to_utf8, write_metadata
+from crosshead.data.text.pieces import (
+    CONTROL,
+    WithoutGaps,
+    control_ids,
+    stored_model,
+    string_list,
+    to_utf8,
+    write_metadata,
+)
 from crosshead.data.text.subwords import SPACE, UNKNOWN_MARK
 from crosshead.errors import DamagedBundle
 from crosshead.system.files import atomic_write
-from crosshead.system.stored import read_stored
 from crosshead.vocabulary import UNK
 
 
@@ -148,22 +155,12 @@ class ImportedTokenizer(WithoutGaps):
             DamagedBundle: If the model file is missing or is not the saved one.
             ValueError: If the metadata do not describe a tokenizer.
         """
-        path = directory / f"{stem}.model"
-        model = read_stored(path)
-        if hashlib.sha256(model).hexdigest() != metadata.get("model_sha256"):
-            raise DamagedBundle(path, f"its SHA-256 is not the one in {stem}.json")
-        control = metadata.get("control")
-        if (
-            not isinstance(control, list)
-            or len(control) != len(CONTROL)
-            or not all(each is None or type(each) is int for each in control)
-        ):
-            raise ValueError(f"'control' is not a list of {len(CONTROL)} ids")
-        vocabulary = ForeignVocabulary(tuple(string_list(metadata, "pieces")), tuple(control))
+        model, control = stored_model(directory, stem, metadata), control_ids(metadata)
+        vocabulary = ForeignVocabulary(tuple(string_list(metadata, "pieces")), control)
         try:
             return cls(model, vocabulary)
         except RuntimeError:
-            raise DamagedBundle(path, "no SentencePiece model") from None
+            raise DamagedBundle(directory / f"{stem}.model", "no SentencePiece model") from None
 
     def _segmented(self, text: str) -> list[str]:
         to_utf8(text)

@@ -3,15 +3,17 @@
 Ids 0 to 3 are the same in all of them: padding, begin of sentence, end of sentence, unknown.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosshead.errors import ConfigError, DataError
+from crosshead.errors import ConfigError, DamagedBundle, DataError
 from crosshead.system.files import atomic_write
-from crosshead.system.stored import LARGEST_METADATA
+from crosshead.system.stored import LARGEST_METADATA, read_stored
+from crosshead.vocabulary import EOS
 
 CONTROL = ("<pad>", "<s>", "</s>", "<unk>")
 """The names of ids 0 to 3. Only `<unk>` can occur in decoded text."""
@@ -36,6 +38,9 @@ class GapError(DataError):
 class SpelledInBytes:
     """The base of byte and subword tokenizers, which can represent every text."""
 
+    spans_lines = False
+    prompt_start: tuple[int, ...] = (EOS,)
+
     def unknown(self, text: str) -> list[str]:
         """Return an empty list: every symbol of a line is known."""
         return []
@@ -43,6 +48,9 @@ class SpelledInBytes:
 
 class WithoutGaps:
     """The base of tokenizers of imported models, which no masked language model is trained with."""
+
+    spans_lines = False
+    prompt_start: tuple[int, ...] = (EOS,)
 
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
         """Refuse a line with gaps.
@@ -105,6 +113,44 @@ def write_metadata(directory: Path, stem: str, metadata: dict[str, Any]) -> None
             f"{LARGEST_METADATA:,}; choose a smaller tokenizer.vocab_size"
         )
     atomic_write(directory / f"{stem}.json", data)
+
+
+def stored_model(directory: Path, stem: str, metadata: dict[str, Any]) -> bytes:
+    """Return the content of `directory/stem.model`, which belongs to the metadata of a tokenizer.
+
+    Args:
+        directory: The directory of the files.
+        stem: The beginning of their names.
+        metadata: The content of the JSON file, with the SHA-256 of the model file.
+
+    Raises:
+        DamagedBundle: If the model file is missing or is not the saved one.
+    """
+    path = directory / f"{stem}.model"
+    model = read_stored(path)
+    if hashlib.sha256(model).hexdigest() != metadata.get("model_sha256"):
+        raise DamagedBundle(path, f"its SHA-256 is not the one in {stem}.json")
+    return model
+
+
+def control_ids(metadata: dict[str, Any]) -> tuple[int | None, int | None, int | None, int | None]:
+    """Return another toolkit's ids of the control tokens from the metadata of a tokenizer.
+
+    Args:
+        metadata: The content of the JSON file.
+
+    Raises:
+        ValueError: If there is no such list.
+    """
+    found = metadata.get("control")
+    if (
+        not isinstance(found, list)
+        or len(found) != len(CONTROL)
+        or not all(each is None or type(each) is int for each in found)
+    ):
+        raise ValueError(f"'control' is not a list of {len(CONTROL)} ids")
+    pad, begin, end, unknown = found
+    return pad, begin, end, unknown
 
 
 def string_list(metadata: dict[str, Any], key: str) -> list[str]:

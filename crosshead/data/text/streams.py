@@ -1,7 +1,8 @@
 """Monolingual text as one stream of ids, and the windows of it that a model is trained on.
 
 EOS separates the lines of a text, because every tokenizer has this token and no encoded line
-contains a line break. Only a line feed ends a line.
+contains a line break. Only a line feed ends a line. The tokenizer of an imported model may span
+lines (`Tokenizer.spans_lines`): then line feeds are in its ids, and EOS separates documents.
 """
 
 import hashlib
@@ -33,6 +34,8 @@ def check_text(text: object) -> None:
 def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
     """Return the ids of a text: the ids of its lines, with EOS between lines.
 
+    A tokenizer that spans lines encodes the text as a whole.
+
     Args:
         tokenizer: The tokenizer.
         text: The text, its lines in one string.
@@ -41,6 +44,8 @@ def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
         TypeError: If `text` is not a string.
     """
     check_text(text)
+    if tokenizer.spans_lines:
+        return np.array(tokenizer.encode(text), dtype=np.int32)
     lines = text.split("\n")
     parts: list[np.ndarray] = []
     for first in range(0, len(lines), _LINES):
@@ -48,6 +53,18 @@ def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
         parts += [np.array([*ids, EOS], dtype=np.int32) for ids in some]
     parts[-1] = parts[-1][:-1]
     return np.concatenate(parts)
+
+
+def with_prompt_start(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
+    """Return the ids that a model continues from: those of a prompt, and what stands before it.
+
+    An empty prompt follows the end token in any case.
+
+    Args:
+        tokenizer: The tokenizer.
+        ids: The ids of the prompt.
+    """
+    return [*tokenizer.prompt_start, *ids] or [EOS]
 
 
 def decode_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:

@@ -25,13 +25,13 @@ from crosshead.data.text.pieces import (
     SpelledInBytes,
     fill,
     special_splitter,
+    stored_model,
     string_list,
     to_utf8,
     write_metadata,
 )
 from crosshead.errors import DamagedBundle
 from crosshead.system.files import atomic_write
-from crosshead.system.stored import read_stored
 from crosshead.vocabulary import UNK
 
 SPACE = "\u2581"
@@ -161,10 +161,7 @@ class SubwordTokenizer(SpelledInBytes):
             DamagedBundle: If the model file is missing or is not the saved one.
             ValueError: If the metadata do not describe a tokenizer.
         """
-        path = directory / f"{stem}.model"
-        model = read_stored(path)
-        if hashlib.sha256(model).hexdigest() != metadata.get("model_sha256"):
-            raise DamagedBundle(path, f"its SHA-256 is not the one in {stem}.json")
+        path, model = directory / f"{stem}.model", stored_model(directory, stem, metadata)
         sampling = metadata.get("sampling")
         special = string_list(metadata, "special")
         if not isinstance(sampling, float) or not 0 <= sampling < 1:

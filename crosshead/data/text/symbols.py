@@ -20,7 +20,7 @@ from crosshead.data.text.pieces import (
     write_metadata,
 )
 from crosshead.errors import ConfigError, DataError
-from crosshead.vocabulary import UNK
+from crosshead.vocabulary import EOS, UNK
 
 
 class ListedTokenizer(ABC):
@@ -33,6 +33,8 @@ class ListedTokenizer(ABC):
 
     kind: str
     sampling = 0.0
+    spans_lines = False
+    prompt_start: tuple[int, ...] = (EOS,)
     _between: str
 
     def __init__(self, listed: Sequence[str], special: Sequence[str] = ()) -> None:

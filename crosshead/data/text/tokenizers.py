@@ -1,7 +1,7 @@
 """Tokenizers: their interface and configuration, training and loading.
 
-The kinds are in other modules: `subwords` (BPE and unigram), `symbols` (words, characters, bytes)
-and `imported` (tokenizers of imported models).
+The kinds are in other modules: `subwords` (BPE and unigram), `symbols` (words, characters, bytes),
+`imported` and `json_tokenizer` (tokenizers of imported models).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from crosshead.caller import option
 from crosshead.config import Config
 from crosshead.data.text.imported import ImportedTokenizer
+from crosshead.data.text.json_tokenizer import JsonTokenizer
 from crosshead.data.text.pieces import CONTROL, check_special
 from crosshead.data.text.subword_training import train_model
 from crosshead.data.text.subwords import RESERVED, BpeTokenizer, UnigramTokenizer
@@ -54,9 +55,12 @@ TOKENIZER_FILES = [f"{stem}.{end}" for stem in (JOINT, *SIDES) for end in ("json
 class TokenizerConfig(Config):
     """Settings of the tokenizer: the section `[tokenizer]` of a recipe."""
 
-    kind: Literal["bpe", "unigram", "words", "characters", "bytes", "sentencepiece"] = "bpe"
+    kind: Literal[
+        "bpe", "unigram", "words", "characters", "bytes", "sentencepiece", "tokenizer-json"
+    ] = "bpe"
     """The units: subwords by BPE or a unigram model, words, characters, or bytes. `sentencepiece`
-    is the tokenizer of an imported model, which is kept in fine-tuning and cannot be learned."""
+    and `tokenizer-json` are tokenizers of imported models, which are kept in fine-tuning and cannot
+    be learned."""
 
     vocab_size: int | None = Field(default=None, gt=0, le=2**24)
     """The number of ids, including the four fixed ones. For words and characters it is an upper
@@ -131,8 +135,24 @@ class Tokenizer(Protocol):
         ...
 
     @property
+    def spans_lines(self) -> bool:
+        """True if a text is encoded with its line breaks; False if its lines are, one by one."""
+        ...
+
+    @property
+    def prompt_start(self) -> tuple[int, ...]:
+        """The ids that a language model reads before a prompt: the end of the line before it.
+
+        In a tokenizer that spans lines they are what its library puts there, often nothing.
+        """
+        ...
+
+    @property
     def line_breaks(self) -> frozenset[int]:
-        r"""The ids whose text contains `\n` or `\r`: search never produces them."""
+        r"""The ids whose text contains `\n` or `\r`: search never produces them.
+
+        Empty for a tokenizer that spans lines.
+        """
         ...
 
     def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
@@ -230,7 +250,7 @@ def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
             smallest size that fits. Also if the kind is that of imported models.
         DataError: If there is no text.
     """
-    if config.kind == ImportedTokenizer.kind:
+    if config.kind in (ImportedTokenizer.kind, JsonTokenizer.kind):
         raise ConfigError(
             f"is {config.kind!r}, the tokenizer of imported models, which cannot be learned; "
             f"choose 'bpe', or fine-tune an imported bundle ({option('from')})",
@@ -327,4 +347,5 @@ _LOADERS: dict[str, Callable[[Path, str, dict[str, Any]], Tokenizer]] = {
     "characters": CharacterTokenizer.load,
     "bytes": ByteTokenizer.load,
     "sentencepiece": ImportedTokenizer.load,
+    "tokenizer-json": JsonTokenizer.load,
 }

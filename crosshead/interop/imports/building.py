@@ -1,4 +1,4 @@
-"""The last step of every import of a translation model: names and settings to a bundle."""
+"""The last step of every import: names and settings to a bundle."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,9 +12,12 @@ from crosshead.bundle.origin import ImportOrigin
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import assign_weights, build_without_memory
 from crosshead.data.text.imported import ForeignVocabulary, ImportedTokenizer
+from crosshead.data.text.json_tokenizer import JsonTokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import all_parameters, from_family, to_family
+from crosshead.interop.gpt2_weights import TABLE, from_gpt2, to_gpt2
 from crosshead.interop.imports.reading import AGAIN, ForeignModelError
+from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import Transformer, TransformerConfig
 
@@ -97,6 +100,47 @@ def translation_bundle(
     if joint:
         tokenizers = [tokenizers[0]] * 2
     return TextBundle(settings, model.eval(), *tokenizers)
+
+
+def language_bundle(
+    config: LanguageConfig,
+    tokenizer: JsonTokenizer,
+    weights: Mapping[str, Tensor],
+    decode: DecodeConfig,
+    origin: ImportOrigin,
+    where: Path,
+) -> TextBundle:
+    """Return the bundle of a foreign language model.
+
+    Args:
+        config: The shape of the model, with learned positions.
+        tokenizer: Its tokenizer.
+        weights: Its weights, by the names of `crosshead.interop.gpt2_weights`.
+        decode: The search settings.
+        origin: The origin of the model.
+        where: The file of the weights, for messages.
+
+    Raises:
+        ForeignModelError: If a weight is missing, has another shape, or is none of the model's.
+    """
+    size, rows = tokenizer.vocab_size, tokenizer.vocabulary.rows
+    model = build_without_memory(partial(build_model, config, size, size))
+    assert isinstance(model, TransformerLanguageModel)
+    parameters = all_parameters(model)
+    check_tensors(to_gpt2(config, parameters, parameters[TABLE], rows), weights, where)
+    found = from_gpt2(config, {name: _float32(each) for name, each in weights.items()}, rows)
+    assign_weights(model, {name: found[name] for name, _ in model.named_parameters()})
+    settings = TextBundleConfig(
+        task=config.task,
+        model=config,
+        joint_tokenizer=True,
+        source_vocabulary=size,
+        target_vocabulary=size,
+        longest_source=len(found[TABLE]),
+        decode=decode,
+        origin=origin,
+    )
+    return TextBundle(settings, model.eval(), tokenizer, tokenizer)
 
 
 def check_tensors(

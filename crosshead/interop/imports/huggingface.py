@@ -94,14 +94,11 @@ def read(path: Path, name: str) -> Imported:
     _check_kind(settings, where)
     tokenizer = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
     vocabularies = _vocabularies(directory, settings, tokenizer)
-    file = SAFE if directory.has(SAFE) else PICKLED
-    if not directory.has(file):
-        raise ForeignModelError(f"{path}: has neither {SAFE} nor {PICKLED}; {AGAIN}")
-    weights = directory.safetensors(file) if file == SAFE else directory.pickled_tensors(file)
+    file, weights = stored_weights(directory)
     positions = _positions(weights, settings, where)
     config = _shape(settings, where, positions)
     search = {**settings, **(directory.json(GENERATION) if directory.has(GENERATION) else {})}
-    decode, notes = _search(search, where)
+    decode, notes = search_settings(search, where)
     text = ForeignText(
         models=(directory.bytes(SOURCE_SPM), directory.bytes(TARGET_SPM)),
         vocabularies=vocabularies,
@@ -117,22 +114,47 @@ def read(path: Path, name: str) -> Imported:
     return Imported(translation_bundle(config, text, named, origin, path / file), notes)
 
 
+def stored_weights(directory: ForeignDirectory) -> tuple[str, dict[str, Tensor]]:
+    """Return the name of the file of weights in a directory, and the weights.
+
+    Args:
+        directory: The directory.
+
+    Raises:
+        ForeignModelError: If there is none, or it is damaged or holds more than weights.
+    """
+    file = SAFE if directory.has(SAFE) else PICKLED
+    if not directory.has(file):
+        raise ForeignModelError(f"{directory.path}: has neither {SAFE} nor {PICKLED}; {AGAIN}")
+    return file, directory.safetensors(file) if file == SAFE else directory.pickled_tensors(file)
+
+
 def _check_kind(settings: Mapping[str, Any], where: Path) -> None:
     """Raise `ForeignModelError` if a model is no Marian, or quantized."""
     kind = settings.get("model_type")
     if kind != "marian":
         raise ForeignModelError(
-            f"{where}: model_type is {kind!r:.60}; of the translation models of Hugging Face, only "
-            "'marian' can be imported"
+            f"{where}: model_type is {kind!r:.60}; of the models of Hugging Face, only 'marian' "
+            "and 'gpt2' can be imported"
         )
-    if settings.get("quantization_config"):
-        raise ForeignModelError(
-            f"{where}: quantization_config is set; import the model before quantization"
-        )
+    check_unquantized(settings, where)
     if not settings.get("scale_embedding", False):
         raise ForeignModelError(
             f"{where}: scale_embedding is false; crosshead multiplies embeddings by sqrt(d_model), "
             "so only models with scale_embedding = true can be imported"
+        )
+
+
+def check_unquantized(settings: Mapping[str, Any], where: Path) -> None:
+    """Raise `ForeignModelError` if a model is quantized.
+
+    Args:
+        settings: The content of its configuration.
+        where: The file, for messages.
+    """
+    if settings.get("quantization_config"):
+        raise ForeignModelError(
+            f"{where}: quantization_config is set; import the model before quantization"
         )
 
 
@@ -151,12 +173,6 @@ def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> Transfor
             )
         return sides[0]
 
-    activation = settings.get("activation_function", "gelu")
-    if activation not in ACTIVATIONS:
-        raise ForeignModelError(
-            f"{where}: activation_function is {activation!r:.60}, which crosshead does not have "
-            f"(known: {', '.join(ACTIVATIONS)}); this model cannot be imported"
-        )
     values = {
         "architecture": "transformer",
         "d_model": number("d_model"),
@@ -164,7 +180,7 @@ def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> Transfor
         "decoder_layers": number("decoder_layers"),
         "heads": same("attention_heads"),
         "d_ff": same("ffn_dim"),
-        "activation": ACTIVATIONS[activation],
+        "activation": activation(settings.get("activation_function", "gelu"), where),
         "positions": positions,
         "norm": "post",
         "norm_eps": NORM_EPS,
@@ -176,6 +192,24 @@ def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> Transfor
            if isinstance(settings.get(key), float)},
     }  # fmt: skip
     return checked(TransformerConfig, values, where)
+
+
+def activation(name: object, where: Path) -> str:
+    """Return the activation that Hugging Face gives a name.
+
+    Args:
+        name: Its name there.
+        where: The file that names it, for messages.
+
+    Raises:
+        ForeignModelError: If crosshead does not have it.
+    """
+    if not isinstance(name, str) or name not in ACTIVATIONS:
+        raise ForeignModelError(
+            f"{where}: activation_function is {name!r:.60}, which crosshead does not have "
+            f"(known: {', '.join(ACTIVATIONS)}); this model cannot be imported"
+        )
+    return ACTIVATIONS[name]
 
 
 def checked(kind: type[C], values: dict[str, Any], where: Path) -> C:
@@ -329,8 +363,16 @@ def vocabulary(pieces: list[str], control: tuple[Any, ...], where: Path) -> Fore
         raise ForeignModelError(f"{where}: {error}; {AGAIN}") from None
 
 
-def _search(settings: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list[str]]:
-    """Return the search settings, and notes about the settings that do not come along."""
+def search_settings(settings: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list[str]]:
+    """Return the search settings, and notes about the settings that do not come along.
+
+    Args:
+        settings: The settings of `config.json` and `generation_config.json`.
+        where: The file of the first, for messages.
+
+    Raises:
+        ForeignModelError: If a value does not fit.
+    """
     notes = [
         f"the search setting {key} = {settings[key]!r:.60} does not come along"
         for key, off in _UNUSUAL_SEARCH.items()

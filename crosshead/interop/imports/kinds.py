@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from crosshead.config import nearest
 from crosshead.errors import ConfigError
-from crosshead.interop.imports import ctranslate2, huggingface, marian
+from crosshead.interop.imports import ctranslate2, gpt2, huggingface, marian
 from crosshead.interop.imports.building import Imported
 from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError, unpacked
 
@@ -24,11 +24,21 @@ class ForeignKind(NamedTuple):
     """The files that such a directory has, for messages."""
 
 
+def _is_of_huggingface(directory: ForeignDirectory) -> bool:
+    return huggingface.recognises(directory) or gpt2.recognises(directory)
+
+
+def _read_huggingface(path: Path, name: str) -> Imported:
+    is_gpt2 = gpt2.recognises(ForeignDirectory(path))
+    return gpt2.read(path, name) if is_gpt2 else huggingface.read(path, name)
+
+
 KINDS: dict[str, ForeignKind] = {
     huggingface.KIND: ForeignKind(
-        huggingface.recognises,
-        huggingface.read,
-        "config.json, source.spm, target.spm, vocab.json and the weights",
+        _is_of_huggingface,
+        _read_huggingface,
+        "config.json, the weights, and source.spm, target.spm and vocab.json for Marian, or "
+        "tokenizer.json for GPT-2",
     ),
     marian.KIND: ForeignKind(
         marian.recognises,
@@ -46,6 +56,7 @@ KINDS: dict[str, ForeignKind] = {
 
 _PATTERNS = (
     *("config.json", "generation_config.json", "tokenizer_config.json", "vocab.json"),
+    *("tokenizer.json", "merges.txt"),
     *("target_vocab.json", "*vocabulary.json", "*.spm", "*.model", "model.safetensors"),
     *("*.yml", "*.yaml", "*.npz", "model.bin"),
 )

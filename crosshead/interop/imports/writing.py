@@ -14,9 +14,9 @@ from crosshead.bundle.hub_names import hub_name, hub_place
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import UserError
+from crosshead.interop.base import words
 from crosshead.interop.imports.building import Imported
 from crosshead.interop.imports.kinds import foreign_files, import_model
-from crosshead.pipelines.translator import Translator
 from crosshead.system.files import StrPath, real_path
 
 
@@ -72,12 +72,12 @@ def card(name: str, bundle: TextBundle, command: str) -> str:
     """
     config, origin = bundle.config, bundle.config.origin
     assert origin is not None
-    words = Translator.words(config)
+    said = words(config)
     sections = [
-        front_matter(name, words, licence=config.license),
-        f"# {name}\n\nA model ({config.model.architecture}) that {words.does}. It was imported, "
+        front_matter(name, said, licence=config.license),
+        f"# {name}\n\nA model ({config.model.architecture}) that {said.does}. It was imported, "
         f"not trained, with crosshead. {ORIGINAL_CARD}",
-        use(words),
+        use(said),
         "## Scores\n\nNone was measured: `crosshead evaluate` does.",
         f"## Origin\n\n{origin}.",
         *([fenced("sh", command_shown(command))] if command else []),

@@ -13,6 +13,7 @@ from crosshead.interop.imports.kinds import (
     recognised,
 )
 from crosshead.interop.imports.reading import ForeignModelError
+from tests.interop.imports.gpt2_directories import change, write_gpt2
 
 
 def test_a_directory_and_an_archive_of_it_are_the_same_model(shared: Path, tmp_path: Path) -> None:
@@ -33,8 +34,26 @@ def test_what_is_not_recognised_is_refused(shared: Path, tmp_path: Path) -> None
     assert recognised(shared, shared) == "huggingface"
 
 
+def test_a_gpt2_is_a_model_of_huggingface(tmp_path: Path) -> None:
+    write_gpt2(tmp_path / "gpt2")
+    assert recognised(tmp_path / "gpt2", tmp_path / "gpt2") == "huggingface"
+    config = import_model(tmp_path / "gpt2", "huggingface").bundle.config
+    assert config.model.architecture == "language" and config.task == "language"
+    change(tmp_path / "gpt2" / "config.json", {"model_type": "opt"})
+    with pytest.raises(ForeignModelError, match=r"'opt'; .* only 'marian' and 'gpt2' can be"):
+        import_model(tmp_path / "gpt2", "huggingface")
+
+
 def test_of_a_repository_only_files_of_a_model_are_read_and_a_pickle_last() -> None:
-    names = ["config.json", "source.spm", "opus.vocab.yml", "shared_vocabulary.json", "model.bin"]
+    names = [
+        "config.json",
+        "tokenizer.json",
+        "merges.txt",
+        "source.spm",
+        "opus.vocab.yml",
+        "shared_vocabulary.json",
+        "model.bin",
+    ]
     others = ["run.py", "tf_model.h5", "x/config.json", "x/pytorch_model.bin", "training.pkl"]
     assert sorted(foreign_files([*names, *others])) == sorted(names)
     pickled, safe = "pytorch_model.bin", "model.safetensors"

@@ -8,8 +8,10 @@ import crosshead
 from crosshead.errors import UserError
 from crosshead.interop.imports.reading import ForeignModelError
 from crosshead.interop.imports.writing import import_to
+from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import Translator
 from tests.hub_server import Hub, contents
+from tests.interop.imports.gpt2_directories import write_gpt2
 
 
 def test_the_bundle_translates_as_the_imported_model(shared: Path, tmp_path: Path) -> None:
@@ -37,6 +39,16 @@ def test_a_model_on_a_hub_is_imported_and_its_place_named(
     assert not [each for each in hub.asked if "run.py" in each or "/x/" in each]
     theirs = import_to(shared, tmp_path / "local").bundle.config.origin
     assert theirs is not None and theirs.hub is None and theirs.sha256 == origin.sha256
+
+
+def test_the_card_of_a_language_model_says_what_it_does(tmp_path: Path) -> None:
+    write_gpt2(tmp_path / "gpt2")
+    imported = import_to(tmp_path / "gpt2", tmp_path / "out")
+    again = crosshead.load(tmp_path / "out", device="cpu")
+    assert again("a dog", length=5) == TextGenerator(imported.bundle)("a dog", length=5)
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "A model (language) that writes text." in card and "crosshead generate" in card
+    assert "pipeline_tag: text-generation" in card
 
 
 def test_a_place_in_use_and_a_bad_model_leave_nothing(shared: Path, tmp_path: Path) -> None:

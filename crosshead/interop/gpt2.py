@@ -1,0 +1,271 @@
+"""Exports of language models to Hugging Face: a directory that `GPT2LMHeadModel` loads.
+
+GPT-2 is pre-norm and has a table of positions (Radford et al. 2019, section 2.3). Its embeddings
+are not scaled, so the factor sqrt(d_model) is multiplied into the exported ones.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crosshead.bundle.places import CARD
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.bundle.weights import serialized
+from crosshead.data.batching import Example, collate
+from crosshead.data.text.streams import decode_text
+from crosshead.interop.bart import with_repeated_heads
+from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, Tolerance
+from crosshead.interop.ctranslate2_layers import POSITIONS_WRITTEN, position_table
+from crosshead.interop.gpt2_weights import is_tied, to_gpt2
+from crosshead.interop.huggingface import (
+    GENERATION,
+    card,
+    forbidden_ids,
+    foreign_ids,
+    json_bytes,
+)
+from crosshead.interop.language_tokenizer import tokenizer_files
+from crosshead.interop.options import LANGUAGE_OPTIONS
+from crosshead.interop.verify import in_batches, in_equal_lengths
+from crosshead.models.language import LanguageConfig, TransformerLanguageModel
+from crosshead.system.files import atomic_write
+from crosshead.vocabulary import EOS, PAD
+
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu_new", "swish": "swish"}
+"""GPT-2's name of each activation."""
+
+_INVALID = "\ufffd"
+"""The character for bytes that are no text, of which `tokenizers` shows another number."""
+
+
+def write(bundle: TextBundle, kind: str, directory: Path) -> None:
+    """Write a bundle's model and its tokenizer.
+
+    Args:
+        bundle: The bundle.
+        kind: The number format of the weights.
+        directory: An empty directory.
+    """
+    files = {
+        "config.json": json_bytes(_settings(bundle)),
+        GENERATION: json_bytes(_generation(bundle)),
+        "model.safetensors": serialized(_weights(bundle)),
+        **tokenizer_files(bundle.target_tokenizer, most_positions(bundle)),
+        CARD: card(bundle).encode(),
+    }
+    for name, data in files.items():
+        atomic_write(directory / name, data)
+
+
+def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
+    """Write the search settings as the defaults of `generate`.
+
+    Args:
+        bundle: The bundle.
+        search: The settings.
+        directory: The directory of the export.
+    """
+    values: dict[str, Any] = {"max_length": search.max_length}
+    if search.sample:
+        values |= {"do_sample": True, "temperature": search.temperature, "top_p": search.top_p}
+        values["top_k"] = search.top_k  # 0 turns off the limit of 50 that transformers has
+    elif search.beam > 1:
+        values |= {"num_beams": search.beam, "length_penalty": search.length_penalty}
+    atomic_write(directory / GENERATION, json_bytes({**_generation(bundle), **values}))
+
+
+def most_positions(bundle: TextBundle) -> int:
+    """Return the number of positions of an export.
+
+    Args:
+        bundle: The bundle.
+    """
+    learned = bundle.config.model.most_positions
+    return learned or max(POSITIONS_WRITTEN, bundle.config.longest_source)
+
+
+def _parts(bundle: TextBundle) -> tuple[LanguageConfig, TransformerLanguageModel]:
+    model = bundle.model
+    assert isinstance(model, TransformerLanguageModel)
+    assert isinstance(model.config, LanguageConfig)
+    return model.config, model
+
+
+def _settings(bundle: TextBundle) -> dict[str, Any]:
+    """Return the content of `config.json`."""
+    config, _ = _parts(bundle)
+    return {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "vocab_size": sum(row is not None for row in foreign_ids(bundle.target_tokenizer)),
+        "n_positions": most_positions(bundle),
+        "n_embd": config.d_model,
+        "n_layer": config.layers,
+        "n_head": config.heads,
+        "n_inner": config.d_ff,
+        "activation_function": ACTIVATIONS[config.activation],
+        "resid_pdrop": config.dropout,
+        "embd_pdrop": config.dropout,
+        "attn_pdrop": config.attention_dropout,
+        "layer_norm_epsilon": config.norm_eps,
+        "scale_attn_weights": config.score == "scaled-dot",
+        "tie_word_embeddings": is_tied(config),
+        "torch_dtype": "float32",
+        **_control(bundle),
+    }
+
+
+def _control(bundle: TextBundle) -> dict[str, int | None]:
+    """Return the exported ids of padding, begin and end, by their keys in `config.json`.
+
+    In crosshead's own tokenizers the end token is the end of a line, which ends no text.
+    """
+    ids = foreign_ids(bundle.target_tokenizer)
+    end = ids[EOS]
+    return {
+        "bos_token_id": end,
+        "eos_token_id": end if bundle.target_tokenizer.spans_lines else None,
+        "pad_token_id": end if ids[PAD] is None else ids[PAD],
+    }
+
+
+def _generation(bundle: TextBundle) -> dict[str, Any]:
+    bad = forbidden_ids(bundle)
+    return {**_control(bundle), **({"bad_words_ids": bad} if bad else {})}
+
+
+def _weights(bundle: TextBundle) -> dict[str, Tensor]:
+    """Return the weights by GPT-2's names."""
+    config, model = _parts(bundle)
+    most = most_positions(bundle)
+    table = position_table(model.embeddings, most)
+    positions = torch.zeros(most, config.d_model) if table is None else torch.from_numpy(table)
+    weights = with_repeated_heads(model)
+    return to_gpt2(config, weights, positions, foreign_ids(bundle.target_tokenizer))
+
+
+class LoadedGPT2:
+    """An export that transformers has loaded.
+
+    Args:
+        bundle: The bundle, for its tokenizer.
+        directory: The export.
+    """
+
+    def __init__(self, bundle: TextBundle, directory: Path) -> None:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        self._bundle = bundle
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(str(directory))
+        loaded: Any = AutoModelForCausalLM.from_pretrained(str(directory))
+        self._model = loaded.eval()
+        self._rows = foreign_ids(bundle.target_tokenizer)
+
+    def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
+        """Return the continuation of each line, as `Foreign` says, by the export's tokenizer."""
+
+        def continued(some: list[list[int]]) -> list[str]:
+            batch = torch.tensor(some)
+            outputs = self._model.generate(
+                batch,
+                attention_mask=torch.ones_like(batch),
+                max_new_tokens=search.max_length,
+                max_length=None,
+                num_beams=search.beam,
+                do_sample=False,
+                eos_token_id=None,
+            )
+            return [self.decode(output) for output in outputs[:, batch.shape[1] :].tolist()]
+
+        start = self._rows[EOS]
+        assert start is not None
+        prompts = [self._tokenizer(line)["input_ids"] or [start] for line in lines]
+        return in_equal_lengths(prompts, continued)
+
+    def decode(self, output: Sequence[int]) -> str:
+        """Return the text of exported ids; bytes that are no text as crosshead has them."""
+        tokenizer = self._bundle.target_tokenizer
+        text: str = self._tokenizer.decode(output)
+        if _INVALID not in text and not (tokenizer.spans_lines and self._rows[EOS] in output):
+            return text
+        own = {row: index for index, row in enumerate(self._rows) if row is not None}
+        return decode_text(tokenizer, [own[row] for row in output])
+
+    def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
+        """Return the log-probability of each target token, as `Foreign` says."""
+        return in_batches(examples, lambda rows: self._of_batch(examples, rows))
+
+    def _of_batch(self, examples: Sequence[Example], rows: list[int]) -> list[list[float]]:
+        batch = collate(examples, rows, self._bundle.specials.start)
+        target = torch.tensor([row or 0 for row in self._rows])
+        with torch.inference_mode():
+            mask = torch.ones_like(batch.target_input)  # nothing attends to padding at the end
+            logits = self._model(target[batch.target_input], attention_mask=mask).logits
+            logits[..., [row[0] for row in forbidden_ids(self._bundle)]] = float("-inf")
+        expected = target[batch.target_output][..., None]
+        values: list[list[float]] = logits.log_softmax(-1).gather(-1, expected)[..., 0].tolist()
+        return values
+
+
+USAGE = """from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{path}")
+model = AutoModelForCausalLM.from_pretrained("{path}")
+batch = tokenizer("Once upon a time", return_tensors="pt", return_token_type_ids=False)
+print(tokenizer.decode(model.generate(**batch)[0]))
+"""
+"""The program that loads an export and continues a text with it."""
+
+_NO_SCORE = Cell("refused", "train with score = scaled-dot or dot")
+_NO_POSITIONS = Cell("refused", "train with positions = learned, or export to ctranslate2")
+_NO_PATTERN = Cell("refused", "train with pattern = full")
+_TABLE = Cell("rewritten", "written as a table of 1,024 positions")
+
+_CELLS = {
+    "model.norm = post": Cell("refused", "GPT-2 is pre-norm: train with norm = pre"),
+    **{
+        f"model.score = {each}": _NO_SCORE
+        for each in ("additive", "concat", "general", "cosine", "(registered by a program)")
+    },
+    **{
+        f"model.positions = {each}": _TABLE
+        for each in ("sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "none")
+    },
+    **{
+        f"model.positions = {each}": _NO_POSITIONS
+        for each in ("rotary", "shaw", "t5", "alibi", "(registered by a program)")
+    },
+    **{
+        f"model.pattern = {each}": _NO_PATTERN for each in ("window", "dilated", "strided", "fixed")
+    },
+    "model.kv_heads below model.heads": Cell("rewritten", "keys and values are repeated"),
+    "model.d_key other than d_model / heads": Cell("refused", "leave d_key and d_value out"),
+    "model.d_key other than model.d_value": Cell("refused", "leave d_key and d_value out"),
+    "model.scale_embeddings = true": Cell(
+        "rewritten", "the factor is multiplied in; with tie = true the matrix is stored twice"
+    ),
+    "model.output_bias = true": Cell(
+        "refused", "GPT-2's projection has no bias: train with output_bias = false"
+    ),
+    "tokenizer.kind = words": Cell(
+        "refused", "train with tokenizer.kind = bpe, unigram, characters or bytes"
+    ),
+}
+
+GPT2 = Format(
+    name="huggingface",
+    options=LANGUAGE_OPTIONS,
+    extra="export",
+    modules=("transformers",),
+    cells={name: _CELLS.get(name, EXACT) for name in LANGUAGE_OPTIONS},
+    types={"float32": Tolerance(1e-3, 0.99)},
+    write=write,
+    write_search=write_search,
+    load=LoadedGPT2,
+    usage=USAGE,
+    writes_alone=True,
+)
+"""The format `huggingface` of language models."""

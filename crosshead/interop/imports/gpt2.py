@@ -1,0 +1,233 @@
+"""Imports of GPT-2 in Hugging Face's form: a directory that `GPT2LMHeadModel` loads."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from crosshead.bundle.origin import ImportOrigin
+from crosshead.data.text.json_tokenizer import JsonTokenizer, parsed, tokenizers_library
+from crosshead.data.text.pieces import CONTROL
+from crosshead.decoding.search import DecodeConfig
+from crosshead.interop.gpt2_weights import OUTPUT
+from crosshead.interop.imports.building import Imported, language_bundle
+from crosshead.interop.imports.huggingface import (
+    CONFIG,
+    GENERATION,
+    KIND,
+    NORM_EPS,
+    TOKENIZER,
+    VOCAB,
+    activation,
+    check_unquantized,
+    checked,
+    search_settings,
+    stored_weights,
+)
+from crosshead.interop.imports.reading import (
+    AGAIN,
+    ForeignDirectory,
+    ForeignModelError,
+    whole_number,
+)
+from crosshead.models.language import LanguageConfig
+from crosshead.vocabulary import BOS, PAD, UNK
+
+TOKENIZER_JSON, MERGES = "tokenizer.json", "merges.txt"
+
+_HEADS = ("GPT2LMHeadModel", "GPT2Model")
+"""The classes of models whose output is the next token. The second stores no projection."""
+
+_OFF = ("scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention")
+"""Settings of GPT-2 that crosshead does not have."""
+
+_SAMPLING = {"temperature": 1.0, "top_k": 50, "top_p": 1.0}
+"""The settings of sampling, and their defaults in transformers."""
+
+_PREFIX = "transformer."
+_BUFFERS = (".attn.bias", ".attn.masked_bias")
+"""The ends of the names of causal masks, which older files hold."""
+
+
+def recognises(directory: ForeignDirectory) -> bool:
+    """Return whether a directory has the configuration of a GPT-2.
+
+    Args:
+        directory: The directory.
+    """
+    return directory.has(CONFIG) and directory.json(CONFIG).get("model_type") == "gpt2"
+
+
+def read(path: Path, name: str) -> Imported:
+    """Return the GPT-2 of a directory as a bundle.
+
+    Args:
+        path: The directory.
+        name: The name of the model, for its origin.
+
+    Raises:
+        ForeignModelError: If a file is missing or damaged, or a setting cannot be expressed.
+        UserError: If the library `tokenizers` is not installed.
+    """
+    directory = ForeignDirectory(path)
+    settings, where = directory.json(CONFIG), path / CONFIG
+    _check(settings, where)
+    file, weights = stored_weights(directory)
+    tokenizer = _tokenizer(directory, settings, where)
+    rows = tokenizer.vocabulary.rows
+    config = _shape(settings, where, [each for each in (PAD, BOS, UNK) if rows[each] is None])
+    generation = directory.json(GENERATION) if directory.has(GENERATION) else {}
+    decode, notes = _decode({**settings, **generation}, where)
+    origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(file))
+    if settings.get("embd_pdrop", config.dropout) != config.dropout:
+        notes.append(
+            f"embd_pdrop = {settings['embd_pdrop']!r:.60} does not come along: fine-tuning drops "
+            f"resid_pdrop = {config.dropout} of embeddings, too"
+        )
+    named = _named(weights, tied=config.tie)
+    return Imported(language_bundle(config, tokenizer, named, decode, origin, path / file), notes)
+
+
+def _check(settings: Mapping[str, Any], where: Path) -> None:
+    """Raise `ForeignModelError` if a model computes anything that crosshead does not."""
+    check_unquantized(settings, where)
+    classes = settings.get("architectures") or [_HEADS[0]]
+    if not isinstance(classes, list) or not set(map(str, classes)) <= set(_HEADS):
+        raise ForeignModelError(
+            f"{where}: architectures is {classes!r:.60}; of the models with a GPT-2, only "
+            f"{_HEADS[0]} can be imported, which predicts the next token"
+        )
+    for key in _OFF:
+        if settings.get(key):
+            raise ForeignModelError(
+                f"{where}: {key} is {settings[key]!r:.60}, which crosshead does not have; only "
+                f"models with {key} = false can be imported"
+            )
+
+
+def _shape(settings: Mapping[str, Any], where: Path, absent: list[int]) -> LanguageConfig:
+    """Return the shape of a model that lacks some control tokens."""
+
+    def number(key: str) -> int:
+        return whole_number(settings, key, where)
+
+    width = number("n_embd")
+    values = {
+        "architecture": "language",
+        "d_model": width,
+        "layers": number("n_layer"),
+        "heads": number("n_head"),
+        "d_ff": 4 * width if settings.get("n_inner") is None else number("n_inner"),
+        "activation": activation(settings.get("activation_function", "gelu_new"), where),
+        "norm": "pre",
+        "norm_eps": settings.get("layer_norm_epsilon", NORM_EPS),
+        "score": "scaled-dot" if settings.get("scale_attn_weights", True) else "dot",
+        "positions": "learned",
+        "max_length": number("n_positions"),
+        "tie": bool(settings.get("tie_word_embeddings", True)),
+        "scale_embeddings": False,
+        "absent": absent,
+        "dropout": settings.get("resid_pdrop", 0.1),
+        "attention_dropout": settings.get("attn_pdrop", 0.1),
+    }
+    return checked(LanguageConfig, values, where)
+
+
+def _tokenizer(
+    directory: ForeignDirectory, settings: Mapping[str, Any], where: Path
+) -> JsonTokenizer:
+    """Return the tokenizer of a directory."""
+    name = TOKENIZER_JSON if directory.has(TOKENIZER_JSON) else VOCAB
+    if not directory.has(name):
+        raise ForeignModelError(
+            f"{directory.path}: has neither {TOKENIZER_JSON} nor {VOCAB} with {MERGES}; {AGAIN}"
+        )
+    size = whole_number(settings, "vocab_size", where)
+    try:
+        if name == TOKENIZER_JSON:
+            model = directory.bytes(TOKENIZER_JSON)
+        else:
+            model = _byte_level(directory, settings, where)
+        return JsonTokenizer(model, size, _control(parsed(model), settings, where))
+    except ValueError as error:
+        raise ForeignModelError(f"{directory.path / name}: {error}; {AGAIN}") from None
+
+
+Control = tuple[int | None, int | None, int | None, int | None]
+
+
+def _control(tokenizer: Any, settings: Mapping[str, Any], where: Path) -> Control:
+    """Return the ids of padding, begin, end and unknown; GPT-2 has the end alone.
+
+    The end token is the one that ends texts, or else the one that begins them.
+    """
+    pad, begin, end = (settings.get(f"{each}_token_id") for each in ("pad", "bos", "eos"))
+    end = begin if end is None else end
+    if type(end) is not int:
+        raise ForeignModelError(
+            f"{where}: eos_token_id is {end!r:.60}, expected the id of the token that ends a text"
+        )
+    unknown = getattr(tokenizer.model, "unk_token", None) or CONTROL[UNK]
+    wanted = (
+        pad if type(pad) is int else tokenizer.token_to_id(CONTROL[PAD]),
+        begin if type(begin) is int and begin != end else tokenizer.token_to_id(CONTROL[BOS]),
+        tokenizer.token_to_id(unknown),
+    )
+    # GPT-2 names its end token for several purposes; it stays the end alone.
+    first, second, third = (None if each == end else each for each in wanted)
+    return first, second, end, third
+
+
+def _byte_level(directory: ForeignDirectory, settings: Mapping[str, Any], where: Path) -> bytes:
+    """Return the `tokenizer.json` of byte-level BPE in the files `vocab.json` and `merges.txt`."""
+    library = tokenizers_library()
+    options = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
+    if options.get("add_prefix_space"):
+        raise ForeignModelError(
+            f"{directory.path / TOKENIZER}: add_prefix_space is true; save the tokenizer with "
+            "transformers, which writes tokenizer.json, and import the directory again"
+        )
+    ids = directory.json(VOCAB)
+    lines = directory.bytes(MERGES).decode().split("\n")
+    merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
+    if not all(len(each) == 2 for each in merges):
+        raise ForeignModelError(f"{directory.path / MERGES}: expected two pieces a line; {AGAIN}")
+    end = settings.get("eos_token_id")
+    try:
+        found = library.Tokenizer(library.models.BPE(vocab=ids, merges=merges))
+        found.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        found.decoder = library.decoders.ByteLevel()
+        found.add_special_tokens([piece for piece, index in ids.items() if index == end])
+    except Exception as error:  # the library raises no narrower class
+        raise ForeignModelError(
+            f"{directory.path / VOCAB}: no vocabulary of byte-level BPE with the merges of "
+            f"{MERGES} ({str(error)[:100]}); {AGAIN}"
+        ) from None
+    return str(found.to_str()).encode()
+
+
+def _decode(settings: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list[str]]:
+    """Return the search settings, and notes about the settings that do not come along."""
+    if not settings.get("do_sample"):
+        return search_settings(settings, where)
+    values = {
+        key: default if settings.get(key) is None else settings[key]
+        for key, default in _SAMPLING.items()
+    }
+    _, notes = search_settings({**settings, "do_sample": False, "num_beams": 1}, where)
+    sampled = {**values, "beam": 1, "sample": True, "length_offset": 0.0}
+    return checked(DecodeConfig, sampled, where), notes
+
+
+def _named(weights: Mapping[str, Tensor], *, tied: bool) -> dict[str, Tensor]:
+    """Return the weights by the names of `crosshead.interop.gpt2_weights`.
+
+    Files of `GPT2Model` lack the prefix. A tied projection is left out.
+    """
+    found = {}
+    for name, each in weights.items():
+        full = name if name.startswith(_PREFIX) or name == OUTPUT else _PREFIX + name
+        if not full.endswith(_BUFFERS) and not (tied and full == OUTPUT):
+            found[full] = each
+    return found
