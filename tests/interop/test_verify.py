@@ -69,6 +69,15 @@ def test_other_texts_are_found() -> None:
         check_comparison(found, Tolerance(1.0, 0.99), "mine")
 
 
+def test_one_of_forty_lines_may_have_another_output() -> None:
+    found = Comparison(40, True, 900, 1e-6, 1e-7, 39 / 40, 4)
+    check_comparison(found, Tolerance(1e-3, 0.99), "mine")
+    for lines, identical in ((40, 38 / 40), (39, 38 / 39), (200, 197 / 200)):
+        other = dataclasses.replace(found, lines=lines, identical=identical)
+        with pytest.raises(ExportError, match="the export differs"):
+            check_comparison(other, Tolerance(1e-3, 0.99), "mine")
+
+
 def test_pairs_contain_every_piece() -> None:
     bundle = small_bundle({"tie": "none"}, {"joint": False})
     seen: list[Example] = []
