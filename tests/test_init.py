@@ -56,7 +56,7 @@ PUBLIC = {
     "crosshead.pipelines": [
         "EnsembleTranslator", "Forecast", "ImageCaption", "ImageCaptioner", "ImageClassifier",
         "MaskFiller", "MultimodalTranslator", "Pipeline", "SeriesForecaster", "TextGenerator",
-        "Translator",
+        "TranslatedText", "Translator",
     ],
     "crosshead.tasks": [
         "Corpus", "Epoch", "Findings", "LOSS", "Loss", "Metric", "Sample", "Stopped", "Task",
