@@ -31,6 +31,7 @@ _EXPECTED = {
         "expected a whole number",
     "Input should be a valid number, unable to parse string as a number": "expected a number",
     "Input should be greater than": "expected a number greater than",
+    ": Value error, ": ": ",
 }  # fmt: skip
 """Replacements for pydantic's wording in the messages of some versions of typer."""
 

@@ -387,6 +387,8 @@ def test_a_broken_document_is_one_line_and_leaves_nothing(tmp_path: Path, refuse
     assert f"{path}:1:1: not UTF-8" in refused("translate", BUNDLE, path, "--output", out)
     said = refused("translate", BUNDLE, path, "--images", tmp_path, "--format", "srt")
     assert "--format srt is not for models that translate beside images" in said
+    said = refused("translate", BUNDLE, path, "--format", "htm")
+    assert "Invalid value for '--format': 'htm' is not one of 'lines', 'text'" in said
     assert sorted(each.name for each in tmp_path.iterdir()) == ["film.srt"]
 
 
