@@ -58,7 +58,7 @@ class Comparison:
         mean_difference: The mean difference, in nats.
         identical: The share of lines with the same output; None if no translation ended.
         beam: The beam of both searches.
-        outputs: What the model makes of a line, in the plural.
+        outputs: The noun for the outputs, in the plural.
     """
 
     lines: int
@@ -91,7 +91,7 @@ class Trial(NamedTuple):
     search: ForeignSearch
     """The settings of both searches."""
     kind: str
-    """What the model makes of a line, in the plural."""
+    """The noun for the outputs, in the plural: `translations` or `continuations`."""
 
 
 def lines_to_compare(bundle: TextBundle, lines: Sequence[str] | None) -> list[str]:
