@@ -5,6 +5,7 @@ Axes: `B` windows, `S` context steps, `T` steps of the horizon, `I` columns that
 """
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import ClassVar, Literal, NamedTuple
 
@@ -83,6 +84,7 @@ class Forecaster(Model):
         super().__init__()
         self.config: ForecasterConfig = config
         self.shape = shape
+        self.statistics = NORMALIZATIONS[config.normalize]
 
     def forward(
         self,
@@ -127,24 +129,48 @@ class Forecaster(Model):
             The forecasts, "B T C Q", normalised.
         """
 
-    def statistics(
-        self, context: Float[Tensor, "B S I"]
-    ) -> tuple[Float[Tensor, "B 1 I"], Float[Tensor, "B 1 I"]]:
-        """Return what normalisation subtracts from each window and column, and the divisor.
 
-        Args:
-            context: Values, "B S I".
+Statistics = tuple[Float[Tensor, "B 1 I"], Float[Tensor, "B 1 I"]]
+"""What normalisation subtracts from each window and column, and the divisor; both "B 1 I"."""
 
-        Returns:
-            Both, "B 1 I".
 
-        Reference:
-            Kim et al. 2022, "Reversible Instance Normalization", Eq. 1 and 2.
-        """
-        last = context[:, -1:]
-        if self.config.normalize == "none":
-            return torch.zeros_like(last), torch.ones_like(last)
-        if self.config.normalize == "last":
-            return last, torch.ones_like(last)
-        variance = context.var(dim=1, keepdim=True, correction=0)
-        return context.mean(dim=1, keepdim=True), (variance + EPSILON).sqrt()
+def unchanged(context: Float[Tensor, "B S I"]) -> Statistics:
+    """Return zeros and ones.
+
+    Args:
+        context: Values, "B S I".
+    """
+    last = context[:, -1:]
+    return torch.zeros_like(last), torch.ones_like(last)
+
+
+def last_value(context: Float[Tensor, "B S I"]) -> Statistics:
+    """Return the last value and ones.
+
+    Args:
+        context: Values, "B S I".
+
+    Reference:
+        Zeng et al. 2023, "Are Transformers Effective for Time Series Forecasting?", NLinear.
+    """
+    last = context[:, -1:]
+    return last, torch.ones_like(last)
+
+
+def mean_and_deviation(context: Float[Tensor, "B S I"]) -> Statistics:
+    """Return the mean and the standard deviation.
+
+    Args:
+        context: Values, "B S I".
+
+    Reference:
+        Kim et al. 2022, "Reversible Instance Normalization", Eq. 1 and 2.
+    """
+    variance = context.var(dim=1, keepdim=True, correction=0)
+    return context.mean(dim=1, keepdim=True), (variance + EPSILON).sqrt()
+
+
+NORMALIZATIONS: Mapping[str, Callable[[Tensor], Statistics]] = {
+    "none": unchanged, "instance": mean_and_deviation, "last": last_value
+}  # fmt: skip
+"""The functions of `normalize`."""

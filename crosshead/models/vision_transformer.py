@@ -4,7 +4,7 @@ Axes: `B` images, `C` colours, `H W` height and width, `P` patches, `D` model wi
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, Literal
 
 from jaxtyping import Float
@@ -137,12 +137,12 @@ class VisionTransformer(Classifier):
         self.encoder = ImageEncoder(
             config, shape, config.layers, class_token=config.pool == "class"
         )
+        self.pooled = POOLS[config.pool]
         self.head = zero_linear(config.d_model, classes)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B K"]:
         """Return the logits of the classes, "B K"."""
-        x = self.encoder(images)
-        return self.head(x[:, 0] if self.config.pool == "class" else x.mean(dim=1))
+        return self.head(self.pooled(self.encoder(images)))
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
         """Return the self-attention modules, the first layer first."""
@@ -151,6 +151,28 @@ class VisionTransformer(Classifier):
     def layers(self) -> Iterable[nn.Module]:
         """Return the layers of the encoder."""
         return self.encoder.stack.layers
+
+
+def class_token(x: Float[Tensor, "B P D"]) -> Float[Tensor, "B D"]:
+    """Return the hidden state of the class token, which comes first.
+
+    Args:
+        x: Hidden states, "B P D".
+    """
+    return x[:, 0]
+
+
+def mean_of_patches(x: Float[Tensor, "B P D"]) -> Float[Tensor, "B D"]:
+    """Return the mean of the hidden states of all patches.
+
+    Args:
+        x: Hidden states, "B P D".
+    """
+    return x.mean(dim=1)
+
+
+POOLS: Mapping[str, Callable[[Tensor], Tensor]] = {"class": class_token, "mean": mean_of_patches}
+"""The functions of `pool`."""
 
 
 def zero_linear(width: int, outputs: int) -> nn.Linear:
