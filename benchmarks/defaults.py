@@ -2,12 +2,16 @@
 
     .venv/bin/python benchmarks/defaults.py --folder runs/defaults [--pairs 2000 7000 29000]
         [--minutes 10 25 60] [--directions en-de de-en en-fr en-cs] [--presets auto tiny small]
+        [--joined 1]
 
 Every run is `crosshead train` with one thread on the first pairs of Multi30k; its validation set
 chooses the weights. Then each model translates the test set, and the report compares every preset
 with the best fixed one by paired bootstrap. Runs that are in the folder are not repeated, so the
-command may be stopped and given again. `--processor-time` counts minutes of the processor in place
-of minutes of the clock, for a machine that does other work beside it.
+command may be stopped and given again.
+
+A preset may have settings after it: `tiny,train.cooldown=0.5`. `--joined 4` joins four captions to
+a line, in every file, which gives long lines as in news. `--processor-time` counts minutes of the
+processor in place of minutes of the clock, for a machine that does other work beside it.
 """
 
 import argparse
@@ -33,10 +37,25 @@ class Setting(NamedTuple):
     direction: str
     pairs: int
     minutes: float
+    joined: int
+    """The number of captions in a line."""
 
     def name(self, preset: str) -> str:
         """The name of a run's directory."""
-        return f"{self.direction}-{self.pairs}-{self.minutes:g}-{preset}"
+        return f"{self.direction}-{self.pairs}x{self.joined}-{self.minutes:g}-{preset}"
+
+    def lines(self, name: str, language: str) -> list[str]:
+        """The lines of a file of Multi30k, joined."""
+        captions = multi30k(f"{name}.{language}").read_text().splitlines()
+        starts = range(0, len(captions) - self.joined + 1, self.joined)
+        return [" ".join(captions[start : start + self.joined]) for start in starts]
+
+    def file(self, name: str, language: str, folder: Path) -> Path:
+        """A file in the folder with the lines of a file of Multi30k; `pairs` lines of `train`."""
+        path = folder / f"{self.pairs}x{self.joined}-{name}.{language}"
+        found = self.lines(name, language)[: self.pairs if name == "train" else None]
+        path.write_text("".join(f"{line}\n" for line in found))
+        return path
 
 
 def main() -> None:
@@ -47,54 +66,57 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, nargs="+", default=[10, 25, 60])
     parser.add_argument("--directions", nargs="+", default=["en-de", "de-en", "en-fr", "en-cs"])
     parser.add_argument("--presets", nargs="+", default=["auto", "tiny", "small"])
+    parser.add_argument("--joined", type=int, nargs="+", default=[1])
     parser.add_argument("--test", default="test_2016_flickr", help="or val, to choose settings")
     parser.add_argument("--processor-time", action="store_true")
     given = parser.parse_args()
     program = PROCESSOR_TIME if given.processor_time else PROGRAM
-    settings = [Setting(*each) for each in product(given.directions, given.pairs, given.minutes)]
+    settings = [
+        Setting(*each)
+        for each in product(given.directions, given.pairs, given.minutes, given.joined)
+    ]
     print(machine(), flush=True)
     clock = "processor" if given.processor_time else "clock"
     print(f"\nBLEU of the beam search on {given.test}, 95 % interval; minutes of the {clock}\n")
-    print("| direction | pairs | minutes | preset | BLEU | p against the best fixed preset |")
-    print("|---|---|---|---|---|---|", flush=True)
+    print(
+        "| direction | pairs | captions in a line | minutes | preset | BLEU "
+        "| p against the best fixed preset |"
+    )
+    print("|---|---|---|---|---|---|---|", flush=True)
     for setting in settings:
         outputs = {
             preset: translated(setting, preset, given.folder, given.test, program)
             for preset in given.presets
         }
-        references = lines(given.test, setting.direction.split("-")[1])
+        references = setting.lines(given.test, setting.direction.split("-")[1])
         for row in rows(setting, compared(outputs, references)):
             print(row, flush=True)
 
 
 def translated(setting: Setting, preset: str, folder: Path, test: str, program: str) -> list[str]:
     """The translations of the test set by a preset's model, which is trained if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
     out = folder / setting.name(preset)
     source, target = setting.direction.split("-")
     if not (out / "model.safetensors").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        sides = []
-        for language in (source, target):
-            path = folder / f"train-{setting.pairs}.{language}"
-            text = lines("train", language)[: setting.pairs]
-            path.write_text("".join(f"{line}\n" for line in text))
-            sides.append(path)
+        name, *settings = preset.split(",")
         run(
-            program, "train", "--source", sides[0], "--target", sides[1],
-            "--valid-source", multi30k(f"val.{source}"),
-            "--valid-target", multi30k(f"val.{target}"),
-            "--preset", preset, "--max-minutes", setting.minutes, "--set", "threads=1",
-            "--out", out, "--force",
+            program, "train", "--source", setting.file("train", source, folder),
+            "--target", setting.file("train", target, folder),
+            "--valid-source", setting.file("val", source, folder),
+            "--valid-target", setting.file("val", target, folder),
+            "--preset", name, "--max-minutes", setting.minutes, "--set", "threads=1",
+            *(word for each in settings for word in ("--set", each)), "--out", out, "--force",
         )  # fmt: skip
     found = out / f"{test}.{target}"
     if not found.exists():
-        run(PROGRAM, "translate", out, multi30k(f"{test}.{source}"), "--output", found)
+        run(PROGRAM, "translate", out, setting.file(test, source, folder), "--output", found)
     return found.read_text().splitlines()
 
 
 def compared(outputs: dict[str, list[str]], references: Sequence[str]) -> list[ComparedScore]:
     """The BLEU of each preset; the baseline is the best fixed one."""
-    fixed = [name for name in outputs if name != "auto"]
+    fixed = [name for name in outputs if not name.startswith("auto")] or list(outputs)
     if len(outputs) < 2:
         [(name, translations)] = outputs.items()
         return compare({name: translations, "again": translations}, references, ["bleu"])[:1]
@@ -109,7 +131,8 @@ def rows(setting: Setting, scores: Sequence[ComparedScore]) -> Iterator[str]:
     for score in scores:
         p = "" if score.p_value is None else f"{score.p_value:.3f}"
         yield (
-            f"| {setting.direction} | {setting.pairs:,} | {setting.minutes:g} | {score.system} | "
+            f"| {setting.direction} | {setting.pairs:,} | {setting.joined} | {setting.minutes:g} "
+            f"| {score.system} | "
             f"{score.value:.2f} [{score.low:.2f}, {score.high:.2f}] | {p} |"
         )
 
@@ -117,11 +140,6 @@ def rows(setting: Setting, scores: Sequence[ComparedScore]) -> Iterator[str]:
 def multi30k(name: str) -> Path:
     """A file of the raw text of Multi30k."""
     return data_folder() / "multi30k" / "raw" / name
-
-
-def lines(name: str, language: str) -> list[str]:
-    """The lines of a file of Multi30k."""
-    return multi30k(f"{name}.{language}").read_text().splitlines()
 
 
 def run(program: str, *arguments: object) -> None:
