@@ -8,6 +8,7 @@ from crosshead.models.attention_kinds import (
 )
 from crosshead.models.base import Model, ModelConfig, SequenceModel, TokenModel, TokenModelConfig
 from crosshead.models.captioner import Captioner, CaptionerConfig
+from crosshead.models.classifier import Classifier, ClassifierConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.ensemble import Ensemble
@@ -33,12 +34,7 @@ from crosshead.models.series_decoders import (
 )
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
-from crosshead.models.vision_transformer import (
-    Classifier,
-    ClassifierConfig,
-    VisionTransformer,
-    VisionTransformerConfig,
-)
+from crosshead.models.vision_transformer import VisionTransformer, VisionTransformerConfig
 
 __all__ = [
     "AttentionParts",

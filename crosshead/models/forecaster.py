@@ -15,6 +15,9 @@ from pydantic import Field, field_validator
 from torch import Tensor
 
 from crosshead.models.base import Model, ModelConfig
+from crosshead.models.stack import StackConfig
+
+NO_PATTERNS = "forecasters attend to all positions; leave pattern and its settings out"
 
 EPSILON = 1e-5
 """Added to the variance of a window (Kim et al. 2022)."""
@@ -70,6 +73,15 @@ class ForecasterConfig(ModelConfig):
     def median(self) -> int:
         """The index of the median, or of the only forecast."""
         return self.quantiles.index(0.5) if self.quantiles else 0
+
+
+class SeriesStackConfig(StackConfig, ForecasterConfig):
+    """The settings of forecasters on attention layers."""
+
+    cannot: ClassVar[Mapping[str, str]] = {
+        **ForecasterConfig.cannot,
+        **dict.fromkeys(("pattern", "radius", "dilation", "stride", "columns"), NO_PATTERNS),
+    }
 
 
 class Forecaster(Model):

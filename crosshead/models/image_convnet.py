@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from crosshead.attention.dropout import Dropout
 from crosshead.config import MOST_WIDTH
+from crosshead.models.classifier import Classifier, ClassifierConfig, zero_linear
 from crosshead.models.image_encoder import ImageShape, for_convolutions
-from crosshead.models.vision_transformer import Classifier, ClassifierConfig, zero_linear
 
 GROUPS = 8
 """The number of groups of a group norm (Wu and He 2018)."""
@@ -84,7 +84,7 @@ class ConvNet(Classifier):
     config: ConvNetConfig
 
     def __init__(self, config: ConvNetConfig, shape: ImageShape, classes: int) -> None:
-        super().__init__(config, shape, classes)
+        super().__init__(config, shape)
         config.tokens(shape)
         halvings = range(config.blocks - 1, -1, -1)
         widths = [shape.channels, *(config.d_model >> each for each in halvings)]

@@ -14,24 +14,8 @@ from crosshead.config import MOST_LAYERS, MOST_POSITIONS
 from crosshead.layers.embeddings import LearnedPositions
 from crosshead.models.attention_kinds import PositionsName
 from crosshead.models.base import AttentionKind
-from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
-from crosshead.models.stack import (
-    Activation,
-    StackConfig,
-    added_positions,
-    encoder_stack,
-)
-
-NO_PATTERNS = "forecasters attend to all positions; leave pattern and its settings out"
-
-
-class SeriesStackConfig(StackConfig, ForecasterConfig):
-    """The settings of forecasters on attention layers."""
-
-    cannot: ClassVar[Mapping[str, str]] = {
-        **ForecasterConfig.cannot,
-        **dict.fromkeys(("pattern", "radius", "dilation", "stride", "columns"), NO_PATTERNS),
-    }
+from crosshead.models.forecaster import Forecaster, ForecasterShape, SeriesStackConfig
+from crosshead.models.stack import Activation, added_positions, encoder_stack
 
 
 class PatchForecasterConfig(SeriesStackConfig):

@@ -6,6 +6,7 @@ from pydantic import PlainValidator, SerializeAsAny, ValidationInfo
 
 from crosshead.models.base import Model, ModelConfig, TokenModel, TokenModelConfig
 from crosshead.models.captioner import Captioner, CaptionerConfig
+from crosshead.models.classifier import Classifier, ClassifierConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
@@ -24,12 +25,7 @@ from crosshead.models.series_decoders import (
 )
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
-from crosshead.models.vision_transformer import (
-    Classifier,
-    ClassifierConfig,
-    VisionTransformer,
-    VisionTransformerConfig,
-)
+from crosshead.models.vision_transformer import VisionTransformer, VisionTransformerConfig
 
 CONFIGS: dict[str, type[ModelConfig]] = {
     "transformer": TransformerConfig,

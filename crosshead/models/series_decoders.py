@@ -20,8 +20,12 @@ from crosshead.attention.kv_cache import DecodingCache, NoCache
 from crosshead.config import MOST_LAYERS
 from crosshead.layers.rnn import Cell, RecurrentStack
 from crosshead.models.base import AttentionKind
-from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
-from crosshead.models.patch_forecaster import SeriesStackConfig
+from crosshead.models.forecaster import (
+    Forecaster,
+    ForecasterConfig,
+    ForecasterShape,
+    SeriesStackConfig,
+)
 from crosshead.models.patterns import causal_mask
 from crosshead.models.stack import added_positions, decoder_stack, encoder_stack
 

@@ -1,9 +1,8 @@
-"""Image classifiers: their common base, and the vision Transformer.
+"""The vision Transformer.
 
 Axes: `B` images, `C` colours, `H W` height and width, `P` patches, `D` model width, `K` classes.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, Literal
 
@@ -13,53 +12,10 @@ from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention
 from crosshead.config import MOST_LAYERS
-from crosshead.models.base import AttentionKind, Model, ModelConfig
+from crosshead.models.base import AttentionKind
+from crosshead.models.classifier import Classifier, ClassifierConfig, zero_linear
 from crosshead.models.image_encoder import ImageEncoder, ImageShape, ImageStackConfig
 from crosshead.models.stack import Activation
-
-
-class ClassifierConfig(ModelConfig):
-    """The settings of every image classifier."""
-
-    task: ClassVar[str] = "classification"
-    vocabularies: ClassVar[int] = 0
-
-    @abstractmethod
-    def tokens(self, shape: ImageShape) -> int:
-        """Return the number of patches of an image, which `train.batch_tokens` counts.
-
-        Args:
-            shape: The sizes of the images.
-
-        Raises:
-            ValueError: If the model cannot read images of this size.
-        """
-
-
-class Classifier(Model):
-    """The base of image classifiers.
-
-    Args:
-        config: The settings.
-        shape: The sizes of the images.
-        classes: Number of classes, K.
-    """
-
-    def __init__(self, config: ClassifierConfig, shape: ImageShape, classes: int) -> None:
-        super().__init__()
-        self.config: ClassifierConfig = config
-        self.shape, self.classes = shape, classes
-
-    @abstractmethod
-    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B K"]:
-        """Return the logits of the classes.
-
-        Args:
-            images: The images, "B C H W", from -1 to 1.
-
-        Returns:
-            Logits, "B K".
-        """
 
 
 class VisionTransformerConfig(ImageStackConfig, ClassifierConfig):
@@ -133,7 +89,7 @@ class VisionTransformer(Classifier):
     config: VisionTransformerConfig
 
     def __init__(self, config: VisionTransformerConfig, shape: ImageShape, classes: int) -> None:
-        super().__init__(config, shape, classes)
+        super().__init__(config, shape)
         self.encoder = ImageEncoder(
             config, shape, config.layers, class_token=config.pool == "class"
         )
@@ -173,16 +129,3 @@ def mean_of_patches(x: Float[Tensor, "B P D"]) -> Float[Tensor, "B D"]:
 
 POOLS: Mapping[str, Callable[[Tensor], Tensor]] = {"class": class_token, "mean": mean_of_patches}
 """The functions of `pool`."""
-
-
-def zero_linear(width: int, outputs: int) -> nn.Linear:
-    """Return a linear layer whose weights are zero.
-
-    Args:
-        width: Number of inputs.
-        outputs: Number of outputs.
-    """
-    layer = nn.Linear(width, outputs)
-    nn.init.zeros_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
+from crosshead.models.classifier import Classifier
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.registry import build_classifier
-from crosshead.models.vision_transformer import Classifier
 from crosshead.studies.charts import COLORS
 from crosshead.studies.classifiers import BATCH, KINDS, MISSING, SIZES, ImageRuns, Job, cifar10
 from crosshead.studies.effort import Effort, Times

@@ -23,9 +23,9 @@ from crosshead.data.labelled_images import ImageData, ImageSets, read_image_sets
 from crosshead.errors import DataError
 from crosshead.evaluation.classification import classification_scores
 from crosshead.models.base import Model
+from crosshead.models.classifier import Classifier, ClassifierConfig
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.registry import build_classifier
-from crosshead.models.vision_transformer import Classifier, ClassifierConfig
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.image_classifier import ImageBundle, ImageBundleConfig, ImageClassifier
 from crosshead.recipe.presets import Sections

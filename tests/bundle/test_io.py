@@ -379,7 +379,7 @@ from crosshead.models.base import TokenModelConfig
 from crosshead.models.image_encoder import ImageShape, ImageStackConfig
 from crosshead.models.registry import CONFIGS, build_classifier, build_forecaster
 from crosshead.models.registry import build_image_text_model, build_model
-from crosshead.models.vision_transformer import ClassifierConfig
+from crosshead.models.classifier import ClassifierConfig
 from crosshead.models.language import LanguageConfig
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.series_decoders import SeriesRecurrentConfig

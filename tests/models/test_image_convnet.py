@@ -5,10 +5,10 @@ import torch
 
 from crosshead.config import validate
 from crosshead.errors import ConfigError
+from crosshead.models.classifier import Classifier
 from crosshead.models.image_convnet import ConvNetConfig
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.registry import build_classifier
-from crosshead.models.vision_transformer import Classifier
 
 
 def model(size: int = 8, **settings: Any) -> Classifier:
