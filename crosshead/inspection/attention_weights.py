@@ -9,8 +9,8 @@ from torch import Tensor
 
 from crosshead.errors import ConfigError, DataError
 from crosshead.inspection.record import choose_kind, record_attention
-from crosshead.models.base import AttentionKind
-from crosshead.pipelines.base import Pipeline
+from crosshead.models.base import AttentionKind, Model
+from crosshead.pipelines.base import AttentionInputs, Pipeline
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class AttentionWeights:
     piece t. Keys are the source pieces. Both end with the end of the sentence. In self-attention
     queries and keys are the pieces that the model reads.
 
-    If the keys are the patches of an image, row by row, `pixels` is the image as the model reads
-    it, "H W C", `uint8`; otherwise it is None.
+    If the keys are the patches of an image alone, row by row, `pixels` is the image as the model
+    reads it, "H W C", `uint8`; otherwise it is None.
     """
 
     kind: AttentionKind
@@ -70,14 +70,28 @@ def attention_weights(
     if not text.strip():
         raise DataError("the text is empty: there is nothing to attend to; give some words")
     read = pipeline.attention_inputs(text, target, chosen)
+    weights = recorded_weights(model, read, chosen)
+    return AttentionWeights(chosen, read.queries, read.keys, weights, read.pixels)
+
+
+def recorded_weights(
+    model: Model, read: AttentionInputs, kind: AttentionKind
+) -> Float[Tensor, "L H Q K"]:
+    """Return the weights of all layers and heads while a model reads its inputs.
+
+    Args:
+        model: The model.
+        read: Its inputs, for one row of a batch.
+        kind: A kind of attention that the model has.
+
+    Returns:
+        The weights, on the CPU in float32.
+    """
     with torch.inference_mode(), record_attention(model) as recorded:
         model(*read.inputs)
     names = {module: name for name, module in model.named_modules()}
-    layers = [
-        _joined(recorded[names[module]], len(read.keys)) for module in model.attentions()[chosen]
-    ]
-    weights = torch.stack(layers).float().cpu()
-    return AttentionWeights(chosen, read.queries, read.keys, weights, read.pixels)
+    calls = [recorded[names[module]] for module in model.attentions()[kind]]
+    return torch.stack([_joined(each, len(read.keys)) for each in calls]).float().cpu()
 
 
 def _joined(calls: list[Tensor], keys: int) -> Float[Tensor, "H Q K"]:

@@ -15,6 +15,7 @@ from crosshead.data.images import ImageLike
 from crosshead.data.scenes import Region, patches_of
 from crosshead.data.text.tokenizers import Tokenizer, token_ids
 from crosshead.errors import ConfigError, DataError
+from crosshead.inspection.attention_weights import recorded_weights
 from crosshead.inspection.drawing import check_picture, save
 from crosshead.inspection.labels import labels_of
 from crosshead.inspection.picture_maps import (
@@ -24,7 +25,7 @@ from crosshead.inspection.picture_maps import (
     overlay,
     with_largest,
 )
-from crosshead.inspection.record import check_numbered, record_attention
+from crosshead.inspection.record import check_numbered
 from crosshead.pipelines.captioner import ImageCaptioner
 from crosshead.system.plotting import drawing, new_figure
 
@@ -95,12 +96,8 @@ def word_maps(captioner: ImageCaptioner, image: ImageLike, caption: str | None =
         caption = captioner.search(pixels[None])[0][0].text
     if not caption.split():
         raise DataError("the caption has no words: give a caption")
-    model, rows = captioner.model, captioner.rows
-    with torch.inference_mode(), record_attention(model) as recorded:
-        model(*captioner.given(pixels, caption).inputs)
-    names = {module: name for name, module in model.named_modules()}
-    layers = [recorded[names[each]][0][0] for each in model.attentions()["cross"]]
-    weights = torch.stack(layers).float().cpu().unflatten(-1, (rows, rows))
+    weights = recorded_weights(captioner.model, captioner.given(pixels, caption), "cross")
+    weights = weights.unflatten(-1, (captioner.rows, captioner.rows))
     tokenizer = captioner.bundle.target_tokenizer
     [ids] = token_ids(tokenizer, [caption])
     words = pieces_of_words(tokenizer, ids)

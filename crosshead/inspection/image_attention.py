@@ -7,10 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from crosshead.data.images import ImageLike
 from crosshead.errors import ConfigError
-from crosshead.inspection.attention_weights import attention_weights
+from crosshead.inspection.attention_weights import recorded_weights
+from crosshead.inspection.record import choose_kind
 from crosshead.pipelines.image_classifier import ImageClassifier
-from crosshead.system.files import StrPath
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,12 @@ class ImageAttention:
     """The map of all layers up to each layer, by rollout."""
 
 
-def image_attention(classifier: ImageClassifier, image: StrPath) -> ImageAttention:
+def image_attention(classifier: ImageClassifier, image: ImageLike) -> ImageAttention:
     """Return the attention of a classifier over a picture.
 
     Args:
         classifier: The pipeline that `crosshead.load` returns, of a model with attention.
-        image: The file of the picture.
+        image: The file of the picture, an image of Pillow, or pixels "H W C" or "H W".
 
     Raises:
         ConfigError: If the model has no attention, or is no classifier.
@@ -48,12 +49,15 @@ def image_attention(classifier: ImageClassifier, image: StrPath) -> ImageAttenti
             "expected a classifier of images, which crosshead.load returns, found "
             f"{type(classifier).__name__}"
         )
-    found = attention_weights(classifier, str(image))
+    choose_kind(classifier.model, None)
+    pixels = classifier.pixels(image)
+    weights = recorded_weights(classifier.model, classifier.over_patches(pixels), "encoder")
+    rows = classifier.rows
     return ImageAttention(
-        classifier.pixels(image),
-        classifier(image),
-        _over_patches(found.weights, found.queries),
-        _over_patches(attention_rollout(found.weights), found.queries),
+        pixels,
+        classifier(pixels),
+        _over_patches(weights, rows),
+        _over_patches(attention_rollout(weights), rows),
     )
 
 
@@ -78,11 +82,8 @@ def attention_rollout(weights: Float[Tensor, "L H P P"]) -> Float[Tensor, "L P P
     return torch.stack(found)
 
 
-def _over_patches(
-    weights: Float[Tensor, "*layers P P"], names: list[str]
-) -> Float[Tensor, "*layers R R"]:
+def _over_patches(weights: Float[Tensor, "*layers P P"], rows: int) -> Float[Tensor, "*layers R R"]:
     """Return the weights of the class token, or of the mean of all patches, as maps."""
-    has_token = names[0] == "class"
-    maps = weights[..., 0, 1:] if has_token else weights.mean(dim=-2)
-    rows = round(maps.shape[-1] ** 0.5)
+    has_token = weights.shape[-1] > rows**2
+    maps: Tensor = weights[..., 0, 1:] if has_token else weights.mean(dim=-2)
     return maps.reshape(*maps.shape[:-1], rows, rows)

@@ -16,7 +16,6 @@ from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
 from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, SequenceModel, decodable
-from crosshead.models.captioner import CaptionerConfig
 from crosshead.models.image_encoder import ImageShape
 from crosshead.pipelines.base import AttentionInputs, patch_names
 from crosshead.pipelines.batched_search import search_all
@@ -81,13 +80,6 @@ class ImageCaptioner(ImagePipeline):
     def model(self) -> SequenceModel:
         """The bundle's model."""
         return decodable(self.bundle.model)
-
-    @property
-    def rows(self) -> int:
-        """The number of rows of patches, and of columns."""
-        config = self.bundle.config.model
-        assert isinstance(config, CaptionerConfig)
-        return self.bundle.config.image_size // config.patch_size
 
     @overload
     def __call__(self, images: ImageLike) -> str: ...  # type: ignore[overload-overlap]

@@ -15,13 +15,10 @@ from crosshead.config import MOST_PATCH, MOST_WIDTH
 from crosshead.data.images import ImageLike, as_floats
 from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, Model
+from crosshead.models.classifier import Classifier, ClassifierConfig
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.registry import build_classifier
-from crosshead.models.vision_transformer import (
-    Classifier,
-    ClassifierConfig,
-    VisionTransformerConfig,
-)
+from crosshead.models.vision_transformer import VisionTransformerConfig
 from crosshead.pipelines.base import AttentionInputs, patch_names
 from crosshead.pipelines.image_pipeline import ImagePipeline
 
@@ -142,11 +139,20 @@ class ImageClassifier(ImagePipeline):
         """Return the inputs for the image in a file; queries and keys are its patches."""
         if target is not None:
             raise ConfigError(f"this model {self.does}: it takes no target; leave it out")
+        return self.over_patches(self.pixels(text))
+
+    def over_patches(self, pixels: np.ndarray) -> AttentionInputs:
+        """Return the inputs for an image; queries and keys are its patches.
+
+        A class token comes first, if the model has one.
+
+        Args:
+            pixels: The image in the model's size, "H W C".
+        """
         config = self.model.config
         assert isinstance(config, VisionTransformerConfig)  # a convnet has no attention
-        names = patch_names(self.bundle.config.image_size // config.patch_size)
-        names = ["class"] * (config.pool == "class") + names
-        inputs = as_floats(self.pixels(text)[None]).to(self.device)
+        names = ["class"] * (config.pool == "class") + patch_names(self.rows)
+        inputs = as_floats(pixels[None]).to(self.device)
         return AttentionInputs((inputs,), names, names)
 
     def facts(self) -> list[list[str]]:

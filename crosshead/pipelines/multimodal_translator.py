@@ -17,7 +17,7 @@ from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind
 from crosshead.models.image_encoder import ImageShape
-from crosshead.models.multimodal import ImagesAndTokens, MultimodalConfig, MultimodalTransformer
+from crosshead.models.multimodal import ImagesAndTokens, MultimodalTransformer
 from crosshead.pipelines.base import AttentionInputs, patch_names
 from crosshead.pipelines.batched_search import search_all
 from crosshead.pipelines.image_pipeline import ImagePipeline
@@ -71,13 +71,6 @@ class MultimodalTranslator(ImagePipeline, LineTranslator):
     usage = "Translate with: {command} {bundle} FILE --images FOLDER"
 
     bundle: ImageTextBundle
-
-    @property
-    def rows(self) -> int:
-        """The number of rows of patches, and of columns."""
-        config = self.bundle.config.model
-        assert isinstance(config, MultimodalConfig)
-        return self.bundle.config.image_size // config.patch_size
 
     @overload
     def __call__(self, pairs: Beside) -> str: ...

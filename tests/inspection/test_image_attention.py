@@ -27,6 +27,7 @@ def test_the_map_of_the_class_token_has_its_weights_in_the_places_of_the_patches
     assert found.heads.shape == (2, 2, 4, 4) and found.rollout.shape == (2, 4, 4)
     assert found.heads[1, 0, 2, 3] == weights[1, 0, 0, 1 + 4 * 2 + 3]
     assert found.pixels.shape == (SIZE, SIZE, 3) and found.best == classify(image)
+    assert (image_attention(classify, found.pixels).heads == found.heads).all()
 
 
 def test_the_map_without_class_token_is_the_mean_over_patches(image: Path) -> None:
