@@ -33,7 +33,7 @@ from crosshead.tasks.loading import load_as
 from crosshead.tasks.recipes import compose
 
 EXACT = "captions of new scenes that are exactly right, in per cent"
-UNSEEN = "the same, of scenes with combinations of colour and shape that training did not have"
+UNSEEN = "captions of scenes with combinations not in training that are exactly right, in per cent"
 INSIDE = "weight of a noun inside the region of its object, best head"
 PEAKS = "nouns whose largest weight is inside the region, best head"
 CHANCE = "weight inside the region for uniform attention"
@@ -49,9 +49,9 @@ BANDS = (
     Band(
         INSIDE, 0.8, 1,
         "The pixels of one object decide a noun. A fifth is left for patches beside the region, "
-        "which share their pixels with it through the encoder's layer.",
+        "whose hidden states contain information from it.",
     ),
-    Band(PEAKS, 0.8, 1, "The same reason."),
+    Band(PEAKS, 0.8, 1, "As for the weight."),
     reported(CHANCE, "The area of the regions: about 8 % of the patches."),
     reported(UNSEEN, "No source has a figure for these scenes."),
     reported(UNSEEN_INSIDE, "Colour and shape are known, their combination is not."),

@@ -34,12 +34,14 @@ from crosshead.tasks.recipes import compose
 RIGHT, SHUFFLED, WITHOUT = "right image", "shuffled image", "no image"
 
 AMBIGUOUS_RIGHT = f"ambiguous words right, in per cent, {RIGHT}"
-AMBIGUOUS_SHUFFLED = f"the same, {SHUFFLED}"
-AMBIGUOUS_WITHOUT = f"the same, {WITHOUT}: a Transformer of the same shape"
+AMBIGUOUS_SHUFFLED = f"ambiguous words right, {SHUFFLED}"
+AMBIGUOUS_WITHOUT = f"ambiguous words right, {WITHOUT}: a Transformer of the same shape"
 EXACT_GAIN = (
     "sentences without an ambiguous word: exactly right, in points, with the image less without"
 )
-EXACT_SHUFFLED = "the same sentences, with the right image less with a shuffled one"
+EXACT_SHUFFLED = (
+    "sentences without an ambiguous word: exactly right, in points, right image less shuffled image"
+)
 EXACT_WITHOUT = "sentences without an ambiguous word that are exactly right, no image"
 GATE = "mean gate of the ambiguous word"
 OTHER_GATE = "mean gate of the other words"
