@@ -68,7 +68,7 @@ def attention(
     [MASK] a masked token.
 
     For a classifier of images the picture shows the image, and over it the weights of the class
-    token for the patches of the image.
+    token for the patches of the image, or without a class token the mean over all patches.
     """
     from crosshead.cli.answers import into
     from crosshead.errors import ConfigError

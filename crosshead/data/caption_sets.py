@@ -9,10 +9,12 @@ import numpy as np
 
 from crosshead.data.caption_files import CAPTIONS, CaptionFormat
 from crosshead.data.image_decoding import ORDER_SEED, ImagePlace, common_size, decode_images
-from crosshead.data.images import ImageFolder
+from crosshead.data.images import NOT_READ, ImageFolder
 from crosshead.errors import DataError
 from crosshead.system.devices import available_cores
 from crosshead.system.progress import counted
+
+NOT_READABLE = " of an image in a format that is not read (convert it to JPEG or PNG)"
 
 _NAMED = 3
 """The number of files and lines that a message names."""
@@ -161,7 +163,8 @@ def read_caption_set(
             if kind.is_empty(row):
                 left.add(f"{file}:{row.line}", Reason(f"empty {kind.unit}"))
             elif not fitting:
-                why = Reason(kind.unit, " without an image")
+                is_read = PurePosixPath(row.image).suffix.lower() not in NOT_READ
+                why = Reason(kind.unit, " without an image" if is_read else NOT_READABLE)
                 left.add(f"{file}:{row.line} {row.image}", why)
             elif len(fitting) > 1:
                 why = Reason(kind.unit, " whose name fits several images (give their folder too)")

@@ -23,11 +23,12 @@ class ImageTextData(DataSection):
 
     image_size: int | None = Field(None, ge=1, le=MOST_PATCH)
     """Height and width in pixels. The shorter side of an image is scaled to it, and the middle is
-    cut out. Unset: the size of the images if all are squares of one size, up to 96, or else 64."""
+    cut out. Unset: the size of the images if they are squares of one size, up to 96, or else 64;
+    a hundred images, spread over the set, are looked at."""
 
     valid_size: int = Field(500, ge=1, le=MOST)
-    """The number of images, between one and a tenth of all, that are held out of training if there
-    are no files for validation. They are the same for every seed."""
+    """The number of images that are held out of training if there are no files for validation; at
+    most a tenth of all. They are the same for every seed."""
 
     max_length: int = Field(64, ge=1, le=2**24)
     """A text with more tokens than this is left out of training; of a pair, each side counts."""

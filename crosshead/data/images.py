@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 ImageLike: TypeAlias = "StrPath | Image.Image | np.ndarray"
 """The file of an image, an image of Pillow, or pixels `uint8` with axes "H W C" or "H W"."""
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff",
+    ".jp2",
+)  # fmt: skip
 """The suffixes of files that are images."""
 
 NOT_READ = (".heic", ".heif", ".avif", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".jxl")
@@ -163,9 +165,9 @@ def decode_image(data: bytes, size: int | None, name: str) -> np.ndarray:
     """Return the pixels of an image, "H W C".
 
     The image is turned as its camera says, transparent parts become white, and every mode becomes
-    red, green and blue. Images of 16 bits have the white 65,535. Images of 32 bits and of floats
-    state no white: it is 1 (floats alone), 255 or 65,535, whichever first covers the largest value.
-    Other values are spread from black to white.
+    red, green and blue. White is 65,535 in 16-bit images. In 32-bit and float images it is the
+    smallest of 1 (float only), 255 and 65,535 that no value exceeds; otherwise the values are
+    spread from black to white.
 
     Args:
         data: The contents of the file.
@@ -317,9 +319,7 @@ def _as_rgb(image: "Image.Image") -> "Image.Image":
 def _as_bytes(values: np.ndarray, mode: str) -> np.ndarray:
     """Return grey values of 16 bits or more, or floats, as values from 0 to 255.
 
-    The white of 16 bits is 65,535. Otherwise it is 1 (floats alone), 255 or 65,535, whichever first
-    covers the largest value. Other values are spread from black to white; if all are equal, they
-    become a medium grey.
+    White is as for `decode_image`. Values that are spread and all equal become a medium grey.
     """
     if not np.isfinite(values).all():
         raise DataError("it has values that are not finite (NaN or infinity); repair the image")

@@ -43,11 +43,13 @@ def test_what_does_not_fit_is_left_out_and_counted(folder: Path) -> None:
     with Path("captions.jsonl").open("a") as file:
         file.write(
             '{"image": "gone.png", "caption": "a dog"}\n{"image": "002.png", "caption": ""}\n'
+            '{"image": "phone.HEIC", "caption": "a cat"}\n'
         )
     found = read_caption_set(["images"], ["captions.jsonl"], None)
     assert found.left_out.counts() == {
         "captions without an image": 1, "empty captions": 1, "images without a caption": 1,
         "broken images": 2,
+        "captions of an image in a format that is not read (convert it to JPEG or PNG)": 1,
     }  # fmt: skip
     assert found.pixels.shape == (10, 24, 24, 3)
     assert len(found.captions) == 20 and "001.png" not in found.names
@@ -57,7 +59,7 @@ def test_what_does_not_fit_is_left_out_and_counted(folder: Path) -> None:
     assert any("001.png: not a whole image" in line for line in lines)
     assert "left out: 1 image without a caption (extra.png)" in lines
     assert "image without a caption" not in "".join(found.left_out.described().lines())
-    assert len(found.left_out.described().lines()) == 3
+    assert len(found.left_out.described().lines()) == 4
     assert found.texts[-1] in found.references()[found.captions[-1].image]
 
 

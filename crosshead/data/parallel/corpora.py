@@ -83,8 +83,8 @@ class DataConfig(DataSection):
     """The number of tokens in a window of text: what a language model sees at once in training."""
 
     valid_size: int = Field(default=500, gt=0, le=MOST)
-    """The number of pairs, between one and a tenth of all, that are held out of training if there
-    are no validation files."""
+    """The number of pairs that are held out of training if there are no validation files; at most a
+    tenth of all."""
 
     max_length: int = Field(default=256, gt=0, le=2**24)
     """A pair with more tokens than this on either side is left out of training."""

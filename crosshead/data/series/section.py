@@ -39,8 +39,8 @@ class SeriesData(DataSection):
     series-recurrent."""
 
     time: str | None = None
-    """The time column. Unset: a column called date, time, timestamp, datetime, ds, day or month, or
-    else the first column with times."""
+    """The time column. Unset: a column called date, time, timestamp, datetime, ds, day, month or
+    year, or else the first column with times."""
 
     horizon: int = Field(96, ge=1, le=MOST_POSITIONS)
     """Number of steps to forecast."""

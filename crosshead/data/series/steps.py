@@ -39,14 +39,19 @@ class Step(NamedTuple):
         return np.asarray(last + self.microseconds * _MICROSECOND * steps)
 
     def season(self) -> int:
-        """Return the steps of the usual season: of a day, a week or a year; 1 if there is none."""
+        """Return the steps of the usual season: of a day, a week or a year; 1 if there is none.
+
+        A day and a week are whole numbers of steps, or no season. A year is rounded to steps.
+        """
         if self.months:
             return max(1, 12 // self.months)
         seconds = self.microseconds / 1e6
-        for season, longest in ((86_400, 43_200), (7 * 86_400, 86_400), (364 * 86_400, 604_800)):
+        if seconds < 60:
+            return 1
+        for season, longest in ((86_400, 43_200), (7 * 86_400, 86_400)):
             if seconds <= longest:
-                return max(1, round(season / seconds)) if seconds >= 60 else 1
-        return 1
+                return round(season / seconds) if season % seconds == 0 else 1
+        return round(364 * 86_400 / seconds) if seconds <= 604_800 else 1
 
     def words(self) -> str:
         """Return the step as text, such as `1 hour`."""

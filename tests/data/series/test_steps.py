@@ -42,7 +42,8 @@ def test_steps_are_found_and_continued(
     [
         (Step(60_000_000), 1440), (Step(900_000_000), 96), (HOUR, 24), (days(1), 7), (days(7), 52),
         (Step(months=1), 12), (Step(months=3), 4), (Step(months=12), 1), (Step(1_000_000), 1),
-        (days(30), 1),
+        (days(30), 1), (days(2), 182), (Step(12 * HOUR.microseconds), 2),
+        (Step(5 * HOUR.microseconds), 1), (Step(13 * HOUR.microseconds), 1),
     ],
 )  # fmt: skip
 def test_seasons_are_guessed_from_the_step(step: Step, season: int) -> None:
