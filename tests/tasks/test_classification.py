@@ -1,6 +1,7 @@
 """The task of classification: its data, its loss, and whole runs by the ordinary commands."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,9 @@ def test_it_is_trained_in_16_bits(model: str) -> None:
         for precision in ("bfloat16", "float32")
     ]
     narrow, wide = ([row["loss"] for row in log if row["kind"] == "valid"][-1] for log in logs)
-    assert narrow == pytest.approx(wide, rel=0.1) and narrow != wide
+    learned = [math.log(3) - loss for loss in (narrow, wide)]  # at first all classes are equal
+    assert learned[1] > 0.01 and learned[0] == pytest.approx(learned[1], rel=0.2)
+    assert narrow != wide
 
 
 def test_recomputed_layers_make_the_same_updates() -> None:
