@@ -173,7 +173,7 @@ def series_evaluation(
     whole = forecaster.checked(series)
     for line in whole.notes:
         note(f"{series}: {line}")
-    first = 0 if start is None else whole.row(start)
+    first = 0 if start is None else whole.row(start, forecaster.last_start(whole))
     given, season = forecaster.windows(whole, first), forecaster.bundle.config.season
     if start is None:
         note(

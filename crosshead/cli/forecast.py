@@ -8,6 +8,7 @@ import typer
 from crosshead.cli.app import app
 from crosshead.cli.options import BundleArgument, DeviceOption, JsonlOption, ThreadsOption
 from crosshead.cli.terminal import json_line, note, open_output
+from crosshead.data.series.steps import shown_time
 from crosshead.system.plotting import drawing, new_figure
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def forecast(
         typer.Option(
             metavar="TIME",
             help="Time of the first step to forecast; the model does not read this row or later "
-            "ones (default: the step after the last row).",
+            "ones (default: the step after the last row with a value).",
         ),
     ] = None,
     output: Annotated[
@@ -94,6 +95,7 @@ def forecast(
 @drawing()
 def _picture(found: "Forecast") -> Any:
     """Return a figure with a panel for each column: history, forecast, interval, later values."""
+    import numpy as np
     from matplotlib import dates
 
     names = found.series.names[:MOST_DRAWN]
@@ -103,14 +105,16 @@ def _picture(found: "Forecast") -> Any:
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     steps, times = len(found.times), found.series.times
     past = slice(max(0, found.first - max(24, 3 * steps)), found.first)
-    later = slice(found.first, found.first + steps)
-    line = ".-" if steps == 1 else "-"  # a line of one point would not be seen
+    before = slice(max(0, found.first - 1), found.first)  # it joins the lines
+    later = slice(before.start, found.first + steps)
+    marks: dict[str, Any] = {"marker": ".", "markevery": [-1]} if steps == 1 else {}
     levels = sorted(found.quantiles)
     for column, (name, panel) in enumerate(zip(names, panels, strict=True)):
-        values = found.series.values[:, column]
+        values, observed = found.series.values[:, column], found.series.observed[:, column]
         panel.plot(times[past], values[past], color="0.3", linewidth=1, label="history")
-        if len(times[later]):
-            panel.plot(times[later], values[later], line, color="0.6", lw=1, label="later values")
+        if found.first < len(times):
+            known = np.where(observed[later], values[later], np.nan)
+            panel.plot(times[later], known, color="0.6", lw=1, label="later values", **marks)
         if len(levels) > 1:
             low, high = (found.quantiles[level][:, column] for level in (levels[0], levels[-1]))
             style = {
@@ -121,9 +125,11 @@ def _picture(found: "Forecast") -> Any:
                 panel.vlines(found.times, low, high, lw=4, **style)
             else:
                 panel.fill_between(found.times, low, high, lw=0, **style)
-        panel.plot(found.times, found.values[:, column], line, color="C0", label="forecast")
+        ahead = [*values[before], *found.values[:, column]]
+        panel.plot([*times[before], *found.times], ahead, color="C0", label="forecast", **marks)
         panel.set_ylabel(name)
     panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)
     axis, formatter = panels[-1].xaxis, cast(Any, dates.ConciseDateFormatter)  # it has no types
-    axis.set_major_formatter(formatter(axis.get_major_locator()))
+    axis.set_major_formatter(formatter(axis.get_major_locator(), show_offset=False))
+    panels[-1].set_xlabel(f"{shown_time(times[past][0])} to {shown_time(found.times[-1])}")
     return figure

@@ -195,8 +195,8 @@ class SeriesForecaster(Pipeline):
         Args:
             series: A CSV or Parquet file with the columns of the training data, a table such as a
                 DataFrame or a dict of columns, or a `Series`.
-            start: The time of the first step to forecast, by default the step after the last row.
-                Later rows are not read.
+            start: The time of the first step to forecast, by default the step after the last row
+                with a value of a column to forecast. Later rows are not read.
 
         Raises:
             DataError: If the series lacks a column, has another time between rows, has fewer rows
@@ -205,14 +205,22 @@ class SeriesForecaster(Pipeline):
         series = self.checked(series)
         config, scale, step = self.bundle.config, self.bundle.scale, series.step
         targets = len(config.target)
-        first = len(series) if start is None else series.row(start)
+        known = np.flatnonzero(series.observed[:, :targets].any(axis=1))
+        first = int(known[-1]) + 1 if start is None else series.row(start)
+        ended: tuple[str, ...] = ()
+        if first < len(series) and start is None:
+            left = counted(len(series) - first, "row")
+            ended = (
+                f"the last {left} have no value of a column to forecast; the forecast begins at "
+                f"{shown_time(series.times[first])}",
+            )
         if first < config.context:
             raise DataError(
                 f"the series has {first:,} rows before the forecast, and the model reads "
                 f"{config.context:,}; give more rows"
             )
         past = slice(first - config.context, first)
-        notes = (*series.notes, *_filled_notes(series, past))
+        notes = (*series.notes, *ended, *_filled_notes(series, past))
         ahead = step.after(series.times[first - 1], config.horizon)
         times = np.concatenate([series.times[past], ahead])
         inputs = scaled_values(series, scale, past), calendar(times)
@@ -254,6 +262,21 @@ class SeriesForecaster(Pipeline):
             )
         return series
 
+    def last_start(self, series: Series) -> int:
+        """Return the last row at which a forecast with a value to score can begin.
+
+        Args:
+            series: The series.
+        """
+        starts = self._all_windows(series).starts
+        return int(starts[-1]) + self.bundle.config.context if len(starts) else len(series) - 1
+
+    def _all_windows(self, series: Series) -> SeriesWindows:
+        config = self.bundle.config
+        return windows(
+            series, self.bundle.scale, config.context, config.horizon, len(config.target)
+        )
+
     def windows(self, series: Series, first: int = 0) -> SeriesWindows:
         """Return all windows of a series that forecast rows from `first` on, for scores.
 
@@ -266,7 +289,7 @@ class SeriesForecaster(Pipeline):
         """
         config = self.bundle.config
         context, horizon = config.context, config.horizon
-        every = windows(series, self.bundle.scale, context, horizon, len(config.target))
+        every = self._all_windows(series)
         found = every.between(first, len(series))
         if len(found.starts):
             return found
@@ -274,7 +297,7 @@ class SeriesForecaster(Pipeline):
             raise DataError(
                 f"no forecast of {counted(horizon, 'step')} with a value to score begins at this "
                 "start or later; the latest start is "
-                f"{shown_time(series.times[every.starts[-1] + context])}"
+                f"{shown_time(series.times[self.last_start(series)])}"
             )
         if len(series) < context + horizon:
             raise DataError(

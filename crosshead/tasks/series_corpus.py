@@ -14,6 +14,7 @@ import numpy as np
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig
+from crosshead.caller import setting
 from crosshead.data.series.reading import Series, read_series
 from crosshead.data.series.section import SeriesData
 from crosshead.data.series.steps import Step, shown_time
@@ -182,13 +183,8 @@ def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesC
             f"one every {Step(*base.config.step).words()}; bring the rows to that step"
         )
     periods = split_rows(data.split, len(series), series.step)
-    train, need = periods[0], data.context + data.horizon
-    if train < need:
-        raise DataError(
-            f"{data.series[0]}: the training period has {counted(train, 'row')}, fewer than "
-            f"data.context {data.context} and data.horizon {data.horizon} together; lower them, or "
-            "give more rows"
-        )
+    _check_lengths(periods, data)
+    train = periods[0]
     scale = base.scale if base else fit_scale(series, train)
     series, scale = _without_constants(series, scale, train, data)
     targets = len(data.target) or len(series.names)
@@ -222,6 +218,26 @@ def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesC
         test,
         season,
         _naive_errors(series.selected(range(targets)), scale.first(targets), train, season),
+    )
+
+
+def _check_lengths(ends: tuple[int, int, int], data: SeriesData) -> None:
+    """Check that every period has a window; the message names sizes that fit."""
+    train, valid, test = (end - first for first, end in pairwise((0, *ends)))
+    scored = min(valid, test) if test else valid
+    if train >= data.context + data.horizon and scored >= data.horizon:
+        return
+    horizon = min(data.horizon, scored, train // 2)
+    context = min(data.context, train - horizon)
+    sizes = (
+        setting("data.horizon", horizon, has_flag=True),
+        setting("data.context", context, has_flag=True),
+    )
+    fits = f"{' and '.join(sizes)} fit, or " if horizon > 0 else ""
+    raise DataError(
+        f"{data.series[0]}: the periods of training, validation and test have {train:,}, {valid:,} "
+        f"and {test:,} rows, too few for {counted(data.horizon, 'step')} after "
+        f"{data.context:,}; {fits}give more rows, or change data.split"
     )
 
 
@@ -265,14 +281,9 @@ def _by_period(
     ):
         found = every.between(first, end)
         if not len(found.starts) and (first < end or period != "test"):
-            if end - first >= data.horizon:
-                raise DataError(
-                    f"{data.series[0]}: no value of the columns to forecast is known in the "
-                    f"{period} period of {end - first:,} rows; give values, or change data.split"
-                )
             raise DataError(
-                f"{data.series[0]}: the {period} period has {end - first:,} rows, too few for "
-                f"data.horizon {data.horizon}; lower it, give more rows, or change data.split"
+                f"{data.series[0]}: no value of the columns to forecast is known in the {period} "
+                f"period of {end - first:,} rows; give values, or change data.split"
             )
         yield found
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import crosshead
 from crosshead.cli import run
+from crosshead.cli.forecast import _picture
 from tests.cli.tools import BUNDLE, Refused, output_of
 from tests.data.written import write, write_series
 
@@ -47,6 +49,12 @@ def test_the_forecast_is_json_lines_or_a_file_or_a_picture(
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(file.read_text().splitlines()))
     assert float(rows[0]["load"]) == pytest.approx(json.loads(lines[0])["load"], rel=1e-5)
+    forecast = crosshead.load(folder / "run")(folder / "wave.csv", "2024-01-15 06:00")
+    panels = _picture(forecast).axes
+    drawn = {line.get_label(): line.get_xydata() for line in panels[0].lines}
+    for label in ("forecast", "later values"):  # both lines continue the history
+        assert drawn[label][0].tolist() == drawn["history"][-1].tolist() and len(drawn[label]) == 9
+    assert panels[-1].get_xlabel().endswith(" to 2024-01-15 13:00:00")
 
 
 def test_a_forecast_of_one_step_is_drawn_too(folder: Path, tmp_path: Path) -> None:
@@ -67,7 +75,10 @@ def test_what_rules_changed_is_told(
     assert "gaps.csv: 3 missing rows added and filled" in capfd.readouterr().err
     write(path, "\n".join([*lines[:-20], *(f"{each.partition(',')[0]},," for each in lines[-20:])]))
     assert run(["forecast", str(folder / "run"), "--series", str(path)]) == 0
-    assert "40 of the 96 values that the model reads are filled; the" in capfd.readouterr().err
+    assert (
+        "the last 20 rows have no value of a column to forecast; the forecast begins at"
+        in capfd.readouterr().err
+    )
 
 
 def test_forecasts_are_scored_beside_baselines(
@@ -108,6 +119,11 @@ def test_a_season_longer_than_the_context_is_scored_where_the_series_has_one(
         (["forecast", "RUN", "--series", "no.csv"], "no.csv: no such file"),
         (["forecast", "RUN", "--series", "WAVE", "--start", "soon"], "expected a time such as"),
         (["forecast", "RUN", "--series", "WAVE", "--start", "1999-01-01"], "no row at 1999"),
+        (["evaluate", "RUN", "--series", "WAVE", "--start", "2030"], "give 2024-01-17 08:00:00"),
+        (
+            ["evaluate", "RUN", "--series", "WAVE", "--start", "2024-01-17 09:00"],
+            "is 2024-01-17 08",
+        ),
         (
             ["forecast", "RUN", "--series", "WAVE", "--plot", "f.txt"],
             "to end in .png, .svg or .pdf",

@@ -129,6 +129,12 @@ def test_filled_values_in_the_context_are_counted(path: Path, tmp_path: Path) ->
     )
     assert forecast(path).notes == ()
     assert len(forecast(tmp_path / "gap.csv", start="2024-01-04 00:00").notes) == 1
+    blank = write(tmp_path / "blank.csv", "\n".join([*lines[:96], *(f"{t},," for t in times[96:])]))
+    found = forecast(blank)
+    begins = "the last 5 rows have no value of a column to forecast; the forecast begins at"
+    assert found.notes[-1] == f"{begins} {times[96].replace('T', ' ')}"
+    assert (found.first, str(found.times[0])[:16]) == (95, times[96].replace(" ", "T")[:16])
+    assert (found.values == forecast(path, start=times[96]).values).all()
     gap = [*lines[:71], *(f"{time},,5" for time in times[71:])]
     with pytest.raises(
         DataError,

@@ -212,10 +212,10 @@ def test_a_bundle_of_an_unfinished_run_forecasts() -> None:
     [
         (["--series", "no.csv"], "no.csv: no such file"),
         (["--series", "wave.csv", "--target", "laod"], "no column 'laod'; did you mean 'load'?"),
-        (["--series", "wave.csv", "--horizon", 500], "period has 280 rows, fewer than"),
+        (["--series", "wave.csv", "--horizon", 500], "--horizon 40 and --context 48 fit, or give"),
         (
             ["--series", "wave.csv", "--horizon", 60, "--context", 48],
-            "validation period has 40",
+            "280, 40 and 80 rows, too few for 60 steps after 48; --horizon 40 and --context 48 fit",
         ),
         (["--series", "wave.csv", "--horizon", 0], "--horizon: expected 1 or more, found 0"),
         (["--series", "empty.csv"], "empty.csv: is empty"),

@@ -10,13 +10,23 @@ from pathlib import Path
 
 import numpy as np
 
-from crosshead.data.series.steps import Step, on_clock, parse_time, places_of, shown_time
+from crosshead.data.series.steps import (
+    Step,
+    is_clock,
+    on_clock,
+    parse_time,
+    places_of,
+    shown_time,
+)
 from crosshead.data.series.tables import Columns, is_number, read_table, time_column
 from crosshead.errors import DataError
 from crosshead.system.progress import counted
 
 _MOVED = 0.1
 """The largest share of rows with a time between the steps of the grid."""
+
+_EQUAL = 0.1
+"""The largest share of rows with the time of another row."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +52,12 @@ class Series:
         """Return the number of rows."""
         return len(self.times)
 
-    def row(self, time: str) -> int:
-        """Return the row of a time, which may be the step after the last row.
+    def row(self, time: str, last: int | None = None) -> int:
+        """Return the row of a time.
+
+        Args:
+            time: The time of a row; without `last` also that of the step after the last row.
+            last: The last row that a message may propose.
 
         Raises:
             DataError: If `time` is no time, or no row has this time.
@@ -52,10 +66,13 @@ class Series:
             wanted = on_clock(parse_time(time), utc=self.utc)
         except (ValueError, OverflowError):
             raise DataError(f"expected a time such as 2024-01-31 12:00, found {time!r}") from None
-        known = np.append(self.times, self.step.after(self.times[-1], 1))
+        known = self.times
+        if last is None:
+            known, last = np.append(known, self.step.after(known[-1], 1)), len(known)
         place = int(np.searchsorted(known, wanted))
         if place == len(known) or known[place] != wanted:
-            nearest = " or ".join(map(shown_time, known[max(0, place - 1) : place + 1]))
+            after = min(place, last)
+            nearest = " or ".join(map(shown_time, known[min(max(0, place - 1), after) : after + 1]))
             raise DataError(
                 f"the series has no row at {time}: it has one every {self.step.words()} from "
                 f"{shown_time(self.times[0])} to {shown_time(self.times[-1])}; give {nearest}"
@@ -78,7 +95,8 @@ def read_series(
 
     Rules, each counted in `Series.notes`:
 
-    - Rows with the same time: the last one counts.
+    - Rows with the same time: the last one counts. If they are more than a tenth of all rows, the
+      series is refused.
     - Times with an offset from UTC are converted to UTC. If all of them show the same time of day,
       as those of days do, they keep their clock.
     - A time between two steps of the grid moves to the nearest step. If more than a tenth of the
@@ -106,6 +124,7 @@ def read_series(
     names = _columns(tables, target, time, notes)
     times, utc = _times(tables, time, notes)
     values = np.concatenate([table.numbers(names) for table in tables])
+    _check_equal(times, tables, time)
     _check_order(times, tables)
     found = _on_grid(names, times, values, notes, str(tables[0].path))
     return replace(found, utc=utc)
@@ -157,6 +176,27 @@ def _times(tables: Sequence[Columns], column: str, notes: list[str]) -> tuple[np
     elif any(zoned):
         notes.append(f"offsets from UTC are left out: all times are {clocks.pop()} of the clock")
     return np.array([on_clock(time, utc=utc) for time in times], "M8[us]"), utc
+
+
+def _check_equal(times: np.ndarray, tables: Sequence[Columns], column: str) -> None:
+    """Refuse files of which many rows have the time of another row, such as several series."""
+    known, places = np.unique(times, return_inverse=True)
+    equal = len(times) - len(known)
+    if equal <= _EQUAL * len(times):
+        return
+    found = f"{tables[0].path}: {equal:,} of {len(times):,} rows have the time of another row"
+    for name in tables[0].columns:
+        cells = [str(cell) for table in tables for cell in table.columns.get(name, ())]
+        if name == column or any(map(is_number, cells)):
+            continue
+        if len(cells) == len(times) == len({*zip(places.tolist(), cells, strict=True)}):
+            advice = (
+                f"write {column!r} and {name!r} as one column"
+                if all(map(is_clock, cells))
+                else "give a file with one of them alone, or a column of numbers for each"
+            )
+            raise DataError(f"{found}, and column {name!r} tells them apart; {advice}")
+    raise DataError(f"{found}; give one row for each time")
 
 
 def _check_order(times: np.ndarray, tables: Sequence[Columns]) -> None:

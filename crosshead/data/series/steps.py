@@ -12,8 +12,9 @@ from crosshead.system.progress import counted
 CALENDAR = 4
 """The number of calendar features: time of day, day of the week, of the month and of the year."""
 
-_DAY_FIRST = re.compile(r"^(\d\d)\.(\d\d)\.(\d{4})(?=\s|$)")
-_SLASHES = re.compile(r"^(\d\d?)/(\d\d?)/(\d{4})(?=\s|$)")
+_DAY_FIRST = re.compile(r"^(\d\d?)\.(\d\d?)\.(\d{4}|\d\d)(?=\s|$)")
+_SLASHES = re.compile(r"^(\d\d?)/(\d\d?)/(\d{4}|\d\d)(?=\s|$)")
+_CLOCK = re.compile(r"\s*(\d\d?):(\d\d)(:\d\d(?:\.\d+)?)?\s*([ap])?(?(4)\.?m\.?)\s*", re.IGNORECASE)
 _DAY = np.timedelta64(1, "D")
 _MICROSECOND = np.timedelta64(1, "us")
 
@@ -67,7 +68,8 @@ def parse_time(cell: Any) -> datetime.datetime:
     """Return the time of a cell, with its offset from UTC if it has one.
 
     Args:
-        cell: Text such as `2024-01-31 12:00`, `31.01.2024 12:00`, `2024-01` or `2024`, or a date.
+        cell: Text such as `2024-01-31 12:00`, `31.01.2024 12:00`, `2024-01-31 1:00 PM`, `2024-01`
+            or `2024`, or a date. Years of two digits lie between 1969 and 2068, as in POSIX.
             Ten digits are `2024013112` if that is an hour between 1900 and 2099, otherwise seconds
             since 1970 in UTC; thirteen digits are milliseconds.
 
@@ -80,7 +82,10 @@ def parse_time(cell: Any) -> datetime.datetime:
     if isinstance(cell, str) and re.fullmatch(r"\d{10}|\d{13}", cell.strip()):
         return _of_digits(cell.strip())
     if isinstance(cell, str):
-        text = _DAY_FIRST.sub(r"\3-\2-\1", cell.strip())
+        text = cell.strip()
+        if date := _DAY_FIRST.match(text):
+            text = _iso(date[3], date[2], date[1]) + text[date.end() :]
+        text = _on_24_hours(text)
         if re.fullmatch(r"\d{4}(-\d\d)?", text):  # a year, or a month
             text = f"{text}-01" if "-" in text else f"{text}-01-01"
         cell = datetime.datetime.fromisoformat(text)
@@ -113,11 +118,39 @@ def without_slashes(cells: Sequence[Any]) -> Sequence[Any]:
         raise ValueError
     month, day = (2, 1) if day_first else (1, 2)
     return [
-        f"{date[3]}-{int(date[month]):02}-{int(date[day]):02}{cell.strip()[date.end() :]}"
-        if date
-        else cell
+        _iso(date[3], date[month], date[day]) + cell.strip()[date.end() :] if date else cell
         for date, cell in zip(found, cells, strict=True)
     ]
+
+
+def _iso(year: str, month: str, day: str) -> str:
+    """Return a date in ISO 8601; a year of two digits lies between 1969 and 2068."""
+    whole = int(year) if len(year) == 4 else int(year) + (1900 if int(year) >= 69 else 2000)
+    return f"{whole}-{int(month):02}-{int(day):02}"
+
+
+def _on_24_hours(text: str) -> str:
+    """Return a date with a time of AM or PM, such as `2024-01-31 1:00 PM`, on a clock of 24 hours.
+
+    Raises:
+        ValueError: If the hour is not between 1 and 12.
+    """
+    date, _, rest = text.partition(" ")
+    clock = _CLOCK.fullmatch(rest)
+    if not clock or not clock[4]:
+        return text
+    hour = int(clock[1])
+    if not 1 <= hour <= 12:
+        raise ValueError
+    hour = hour % 12 + (12 if clock[4].lower() == "p" else 0)
+    return f"{date} {hour:02}:{clock[2]}{clock[3] or ''}"
+
+
+def is_clock(cell: Any) -> bool:
+    """Return whether a cell is a time of day, such as `12:00` or `1:00 PM`."""
+    return isinstance(cell, datetime.time) or (
+        isinstance(cell, str) and _CLOCK.fullmatch(cell) is not None
+    )
 
 
 def is_time(cell: Any) -> bool:

@@ -19,9 +19,11 @@ from crosshead.data.parallel.delimited import check_line_ends, csv_delimiter, qu
 from crosshead.data.series.steps import is_time, parse_time, without_slashes
 from crosshead.errors import DataError, why_unreadable
 from crosshead.system.lines import check_regular, read_lines
+from crosshead.system.progress import counted
 
 _TIME_NAMES = ("date", "time", "timestamp", "datetime", "ds", "day", "month", "year")
-_MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?"}
+_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-", ".", "?"}
+"""The cells that are missing values, in small letters."""
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 _A_NUMBER = "a number such as 1234.5 (at most 1e100)"
 _LARGEST = 1e100
@@ -95,7 +97,8 @@ class Columns:
                 found.append(parse(cell))
             except (ValueError, TypeError, OverflowError):
                 raise DataError(
-                    f"{self.origin(row)}: column {name!r}: expected {expected}, found {shown(cell)}"
+                    f"{self.origin(row)}: column {name!r}: expected {expected}, found "
+                    f"{shown(self.columns[name][row])}"
                 ) from None
         return found
 
@@ -137,8 +140,9 @@ def _read_csv(path: Path) -> Columns:
     for number, cells, _ in records:
         if len(cells) != len(header):
             raise DataError(
-                f"{path}:{number}: expected {len(header)} cells as in the first line, found "
-                f"{len(cells)}"
+                f"{path}:{number}: expected {counted(len(header), 'cell')} as in the first line, "
+                f"found {len(cells)}"
+                + ("; remove lines above the names of the columns" if len(header) == 1 else "")
             )
         rows.append(cells)
         numbers.append(number)
@@ -154,7 +158,8 @@ def _has_commas(cells: Sequence[str]) -> bool:
 
     With points as well, points and commas may separate thousands.
     """
-    return any(map(_DECIMAL_COMMA.fullmatch, cells)) and not any("." in cell for cell in cells)
+    points = any("." in cell for cell in cells if cell.strip() != ".")  # a missing value
+    return any(map(_DECIMAL_COMMA.fullmatch, cells)) and not points
 
 
 def _read_parquet(path: Path) -> dict[str, list[Any]]:

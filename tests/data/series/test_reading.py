@@ -57,9 +57,26 @@ def test_rows_before_the_first_value_of_a_column_are_left_out(tmp_path: Path) ->
 
 
 def test_of_rows_with_one_time_the_last_counts(tmp_path: Path) -> None:
-    found = read(tmp_path, hours([1, 2, 3]) + "\n2024-01-01 02:00,9")
-    assert found.values[:, 0].tolist() == [1, 2, 9]
+    found = read(tmp_path, hours(list(range(10))) + "\n2024-01-01 09:00,99")
+    assert found.values[:, 0].tolist() == [*range(9), 99]
     assert found.notes == ("1 row left out: with the same time as a later row",)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "words"),
+    [
+        ("date,shop,a", "2024-01-{0:02},east,1\n2024-01-{0:02},west,2", "'shop' tells them apart"),
+        ("Date,Time,a", "2024-01-{0:02},1:00 am,1\n2024-01-{0:02},1:00 pm,2",
+         "'Time' tells them apart; write 'Date' and 'Time' as one column"),
+        ("date,a", "2024-01-{0:02},1\n2024-01-{0:02},2", "another row; give one row for each time"),
+    ],
+)  # fmt: skip
+def test_several_series_in_one_file_are_refused(
+    header: str, row: str, words: str, tmp_path: Path
+) -> None:
+    rows = [row.format(day) for day in range(1, 10)]
+    found = refusal(read, tmp_path, "\n".join([header, *rows]))
+    assert "9 of 18 rows have the time of another row" in found and words in found
 
 
 def test_of_two_rows_in_a_month_the_last_counts(tmp_path: Path) -> None:
@@ -101,6 +118,9 @@ def test_a_time_of_the_series_is_found(tmp_path: Path) -> None:
             f"2024-01-02 23:00:00; give {nearest}"
         )
     assert "expected a time such as" in refusal(found.row, "soon")
+    assert found.row("2024-01-02 23:00", 40) == 47
+    for time in ("2024-01-02 20:30", "2024-01-03", "2025-01-01"):
+        assert refusal(found.row, time, 40).endswith("; give 2024-01-02 16:00:00")
 
 
 AUTUMN = [

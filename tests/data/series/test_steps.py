@@ -66,6 +66,25 @@ def test_digits_are_hours_or_seconds_or_milliseconds() -> None:
         parse_time("17067024")
 
 
+@pytest.mark.parametrize(
+    ("cell", "time"),
+    [
+        ("31.01.24 13:30", "2024-01-31 13:30"), ("1.2.2024", "2024-02-01"),
+        ("31.12.69", "1969-12-31"), ("31.12.68", "2068-12-31"),
+        ("2024-01-31 12:05 AM", "2024-01-31 00:05"), ("2024-01-31 12:00:30 p.m.",
+        "2024-01-31 12:00:30"), ("31.01.2024 1:00pm", "2024-01-31 13:00"),
+    ],
+)  # fmt: skip
+def test_short_years_and_clocks_of_12_hours_are_read(cell: str, time: str) -> None:
+    assert parse_time(cell) == datetime.datetime.fromisoformat(time)
+
+
+@pytest.mark.parametrize("cell", ["2024-01-31 13:00 PM", "2024-01-31 0:30 AM", "2024-01-31 1:0 PM"])
+def test_clocks_of_12_hours_have_hours_from_1_to_12(cell: str) -> None:
+    with pytest.raises(ValueError, match=r"^$|Invalid isoformat"):
+        parse_time(cell)
+
+
 @pytest.mark.parametrize("days", [28, 30, 365])
 def test_equal_steps_of_many_days_are_not_months(days: int) -> None:
     times = np.datetime64("2004-01-05", "us") + np.arange(40) * np.timedelta64(days, "D")

@@ -36,6 +36,12 @@ from tests.data.written import read, refusal, write, write_series
             ":3: the time 2024-01-01 stands below the later",
         ),
         ("date,a\n2024-01-01,1\n2024-01-02,1,2", [], ":3: expected 2 cells as in the first line"),
+        (
+            "sales\n\ndate,a\n2024-01-01,1",
+            [],
+            "found 2; remove lines above the names of the columns",
+        ),
+        ("date,a\n1/31/2024,1\n2/1/2024 9:00 XM,2", [], "found '2/1/2024 9:00 XM'"),
         ("date,a,a\n2024-01-01,1,2", [], "two columns are called 'a'"),
         ("", [], "is empty; expected a line of column names"),
         ("\n\n", [], "is empty"),
@@ -107,6 +113,14 @@ def test_an_export_with_semicolons_decimal_commas_and_days_first_is_read(tmp_pat
     )
     assert read(tmp_path, GERMAN).names == ("Last, kW", "Preis", "Zahl")
     assert read(tmp_path, "sep=;\n" + GERMAN.replace("\n", "\r\n")).notes == found.notes
+
+
+def test_words_of_spreadsheets_are_missing_values(tmp_path: Path) -> None:
+    cells = ["1,5", "#N/A", "N/A", ".", "-", "null", "2,5"]
+    rows = [f"{day:02}.01.24;{cell}" for day, cell in enumerate(cells, 1)]
+    found = read(tmp_path, "\n".join(["Datum;a", *rows]))
+    assert found.observed[:, 0].tolist() == [True, *[False] * 5, True]
+    assert found.values[-1, 0] == 2.5 and "2024-01-07" in str(found.times[-1])
 
 
 def test_a_comma_between_cells_is_no_decimal_comma(tmp_path: Path) -> None:
