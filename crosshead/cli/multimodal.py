@@ -175,14 +175,22 @@ def pair_evaluation(
 
 
 def pairs_table(found: Sequence[PairScores]) -> str:
-    """Return a table of scores: a row with the right images, and a row with shuffled images."""
+    """Return a table of scores: a row with the right images, and a row with shuffled images.
+
+    If no metric tells the rows apart, a line below says so.
+    """
     rows = [["images", *(each.metric for each in found[0].scores)]]
     for images, scores in found:
         rows.append(
             [images, *(f"{each.value:.2f} ({each.low:.2f} to {each.high:.2f})" for each in scores)]
         )
-    signatures = [f"{each.metric}: {each.signature}\n" for each in found[0].scores]
-    return table(rows) + "\n" + "".join(signatures)
+    lines = [f"{each.metric}: {each.signature}\n" for each in found[0].scores]
+    if all(map(_are_alike, *(each.scores for each in found))):
+        lines.append(
+            "Both rows are alike within their intervals: as far as this set can tell, the images "
+            "are of no use to the model.\n"
+        )
+    return table(rows) + "\n" + "".join(lines)
 
 
 def pairs_jsonl(found: Sequence[PairScores]) -> str:
@@ -196,3 +204,10 @@ def pairs_jsonl(found: Sequence[PairScores]) -> str:
 
 def _no_tab(line: str) -> np.ndarray:
     raise DataError(f"expected `image<TAB>sentence`, found {line[:60]!r}")
+def _are_alike(right: CorpusScore, shuffled: CorpusScore) -> bool:
+    """Return whether each of two scores lies within the interval of the other."""
+    return (
+        shuffled.low <= right.value <= shuffled.high and right.low <= shuffled.value <= right.high
+    )
+
+

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from crosshead.cli import run
+from crosshead.cli.multimodal import PairScores, pairs_table
+from crosshead.evaluation.bootstrap import CorpusScore
 from tests.cli.tools import BUNDLE, Refused, environment, output_of, preloaded_command
 from tests.data.written import write, write_image_pairs
 
@@ -100,6 +102,23 @@ def test_scores_have_a_row_for_the_right_and_for_shuffled_images(
 def test_what_is_left_out_of_a_test_set_is_said(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+def test_the_table_says_if_the_images_are_of_no_use() -> None:
+    def rows(*shuffled: tuple[float, float, float]) -> list[PairScores]:
+        right = [CorpusScore(name, 60.0, 55.0, 65.0, "s") for name in ("BLEU", "chrF2")]
+        others = [
+            CorpusScore(each.metric, *values, "s")
+            for each, values in zip(right, shuffled, strict=True)
+        ]
+        return [PairScores("right", right), PairScores("shuffled", others)]
+
+    alike, lower = (59.0, 54.0, 64.0), (50.0, 45.0, 55.0)
+    assert "the images are of no use to the model.\n" in pairs_table(rows(alike, alike))
+    for found in (rows(alike, lower), rows(lower, lower), rows(alike, (54.0, 48.0, 61.0))):
+        assert "no use" not in pairs_table(found)
+    unknown = (60.0, float("nan"), float("nan"))
+    assert "no use" not in pairs_table(rows(alike, unknown))
+
+
     lines = (folder / "pairs.jsonl").read_text().splitlines()
     lines.append('{"image": "gone.png", "source": "a dog", "target": "ein Hund"}')
     file = write(tmp_path / "some.jsonl", "\n".join(lines) + "\n")
