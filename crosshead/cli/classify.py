@@ -94,7 +94,7 @@ def image_evaluation(bundle: Path, images: Path, device: str, threads: int | Non
     from crosshead.evaluation.classification import classification_scores
     from crosshead.pipelines.image_classifier import ImageClassifier
     from crosshead.system.devices import available_cores
-    from crosshead.system.progress import counted
+    from crosshead.system.progress import left_out
     from crosshead.tasks.loading import load_as
 
     classifier = load_as(ImageClassifier, bundle, device, threads)
@@ -102,7 +102,7 @@ def image_evaluation(bundle: Path, images: Path, device: str, threads: int | Non
     size = classifier.bundle.config.image_size
     whole, broken = read_labelled(found, classifier.classes, size, available_cores(), note)
     if broken:
-        note(f"warning: {counted(len(broken), 'broken image')} left out; the first: {broken[0]}")
+        note(left_out(broken, "broken image"))
     return classification_scores(classifier, whole, split)
 
 

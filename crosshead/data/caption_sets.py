@@ -12,7 +12,7 @@ from crosshead.data.image_decoding import ORDER_SEED, ImagePlace, common_size, d
 from crosshead.data.images import NOT_READ, SUFFIXES, ImageFolder
 from crosshead.errors import DataError
 from crosshead.system.devices import available_cores
-from crosshead.system.progress import counted
+from crosshead.system.progress import counted, left_out
 
 NOT_READABLE = " of an image in a format that is not read (convert it to JPEG or PNG)"
 
@@ -20,9 +20,6 @@ NAMED_OTHERWISE = (
     " without an image of exactly this name; capitals and the ending count, and `#n` is only for "
     "lines `image#n<TAB>caption`"
 )
-
-_NAMED = 3
-"""The number of files and lines that a message names."""
 
 
 class Caption(NamedTuple):
@@ -76,11 +73,7 @@ class LeftOutCaptions:
 
     def lines(self) -> list[str]:
         """Return a message for each reason, with the first names."""
-        return [
-            f"left out: {counted(len(names), each.noun)}{each.rest} ({', '.join(names[:_NAMED])}"
-            + (", ...)" if len(names) > _NAMED else ")")
-            for each, names in self.names.items()
-        ]
+        return [left_out(names, each.noun, each.rest) for each, names in self.names.items()]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from crosshead.data.image_decoding import (
 from crosshead.data.images import ImageFolder
 from crosshead.data.section import DataSection, Names
 from crosshead.errors import DataError
-from crosshead.system.progress import counted
+from crosshead.system.progress import counted, left_out
 
 SPLITS = {
     "train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test",
@@ -151,10 +151,8 @@ def read_image_sets(
         )
     for folder in {each.place.folder for each in train}:
         if folder.not_read:
-            say(
-                f"{folder.path}: {counted(len(folder.not_read), 'image')} left out, of a format "
-                f"that is not read; the first: {folder.not_read[0]}; convert to JPEG or PNG"
-            )
+            paths = [str(folder.path / name) for name in folder.not_read]
+            say(left_out(paths, "image", " of a format that is not read; convert to JPEG or PNG"))
     if data.train_images and len(train) < data.train_images:
         say(f"data.train_images is {data.train_images:,}, and {len(train):,} images are there")
     size = data.image_size or common_size([each.place for each in train])

@@ -33,16 +33,13 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.devices import available_cores
 from crosshead.system.lines import file_sha256
-from crosshead.system.progress import counted
+from crosshead.system.progress import counted, left_out
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, stop_check
 from crosshead.tasks.usability import Findings, exactness
 from crosshead.tasks.validation import LOSS, Loss, Metric, Validation, Validator
 
 ACCURACY = Metric("accuracy", "accuracy, %", higher_is_better=True, digits=1)
-
-NAMED = 3
-"""The number of broken images that a run names."""
 
 
 class ClassificationRecipe(Recipe):
@@ -129,11 +126,7 @@ class ImageCorpus(Corpus):
             f"{len(classes)} classes ({names}); validation: {self.validation(data)}"
         )
         broken = self.sets.broken
-        if not broken:
-            return [first]
-        rest = [f"and {len(broken) - NAMED:,} more"] if len(broken) > NAMED else []
-        what = "broken image is" if len(broken) == 1 else "broken images are"
-        return [first, f"warning: {len(broken):,} {what} left out:", *broken[:NAMED], *rest]
+        return [first, left_out(broken, "broken image")] if broken else [first]
 
     def validation(self, data: ImageData) -> str:
         """Return the number and the origin of the validation and test images."""

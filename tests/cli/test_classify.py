@@ -85,7 +85,7 @@ def test_classes_are_scored_with_their_confusions(
     assert run(["evaluate", str(folder / "run"), "--images", str(part)]) == 0
     shown = capfd.readouterr()
     assert "images:35|split:all" in shown.out
-    assert "1 broken image left out; the first: " in shown.err
+    assert "left out: 1 broken image (" in shown.err and "low/003.png: not a" in shown.err
 
 
 def test_only_the_worst_confusions_of_many_classes_are_listed(
