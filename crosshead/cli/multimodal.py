@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crosshead.cli.answers import answering, search_settings
+from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.data.caption_sets import ImageNames, read_caption_set
 from crosshead.data.image_pairs import PAIRS, other_images
@@ -161,6 +162,7 @@ def pair_evaluation(
     found = read_caption_set(images, pairs, translator.bundle.config.image_size, kind=PAIRS)
     for line in found.left_out.described().lines():
         note(line)
+    say_if_seen(bundle, pairs)
     right = [each.image for each in found.captions]
     chosen = {"right": right, "shuffled": other_images(right)}
     rows, total = [], len(chosen) * len(right)
@@ -202,8 +204,6 @@ def pairs_jsonl(found: Sequence[PairScores]) -> str:
     )
 
 
-def _no_tab(line: str) -> np.ndarray:
-    raise DataError(f"expected `image<TAB>sentence`, found {line[:60]!r}")
 def _are_alike(right: CorpusScore, shuffled: CorpusScore) -> bool:
     """Return whether each of two scores lies within the interval of the other."""
     return (
@@ -211,3 +211,5 @@ def _are_alike(right: CorpusScore, shuffled: CorpusScore) -> bool:
     )
 
 
+def _no_tab(line: str) -> np.ndarray:
+    raise DataError(f"expected `image<TAB>sentence`, found {line[:60]!r}")

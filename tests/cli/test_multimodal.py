@@ -89,6 +89,9 @@ def test_scores_have_a_row_for_the_right_and_for_shuffled_images(
     data = ["--images", folder / "images", "--pairs", folder / "pairs.jsonl"]
     text = output_of(["evaluate", folder / "run", *data], capfd)
     rows = [line.split()[0] for line in text.split("\n\n")[0].splitlines()]
+    used = "pairs.jsonl: the training of this model used these data"
+    assert run(list(map(str, ["evaluate", folder / "run", *data]))) == 0
+    assert used in capfd.readouterr().err
     assert rows == ["images", "right", "shuffled"]
     assert all(name in text.splitlines()[0] for name in ("BLEU", "chrF2", "exact match, %"))
     lines = output_of(["evaluate", folder / "run", *data, "--jsonl", "--metrics", "ter"], capfd)
@@ -99,9 +102,6 @@ def test_scores_have_a_row_for_the_right_and_for_shuffled_images(
     ]  # fmt: skip
 
 
-def test_what_is_left_out_of_a_test_set_is_said(
-    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
 def test_the_table_says_if_the_images_are_of_no_use() -> None:
     def rows(*shuffled: tuple[float, float, float]) -> list[PairScores]:
         right = [CorpusScore(name, 60.0, 55.0, 65.0, "s") for name in ("BLEU", "chrF2")]
@@ -119,6 +119,9 @@ def test_the_table_says_if_the_images_are_of_no_use() -> None:
     assert "no use" not in pairs_table(rows(alike, unknown))
 
 
+def test_what_is_left_out_of_a_test_set_is_said(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     lines = (folder / "pairs.jsonl").read_text().splitlines()
     lines.append('{"image": "gone.png", "source": "a dog", "target": "ein Hund"}')
     file = write(tmp_path / "some.jsonl", "\n".join(lines) + "\n")
