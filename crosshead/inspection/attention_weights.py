@@ -87,7 +87,7 @@ def recorded_weights(
         kind: A kind of attention that the model has.
 
     Returns:
-        The weights, on the CPU in float32.
+        The weights "L H Q K", on the CPU in float32.
     """
     with torch.inference_mode(), record_attention(model) as recorded:
         model(*read.inputs)
