@@ -76,7 +76,7 @@ def caption(
     The command prints one line per image, in order. With --jsonl a line also has the image and the
     score, and with --n-best each caption has a line. An image that cannot be read is named on
     standard error and makes the exit code 2 at the end. Its line is empty, or with --jsonl it has
-    the key `error`.
+    the key `error`. An image with an empty caption is named there too.
     """
     from crosshead.cli.answers import search_settings
     from crosshead.errors import DataError, UserError
@@ -85,6 +85,7 @@ def caption(
     from crosshead.inspection.record import check_numbered
     from crosshead.models.captioner import CaptionerConfig
     from crosshead.pipelines.captioner import ImageCaptioner
+    from crosshead.system.progress import counted
     from crosshead.tasks.loading import load_as
 
     if plot is not None:
@@ -119,6 +120,14 @@ def caption(
     lines = in_order(images, rows, broken) if jsonl else [rows.get(each, "\n") for each in images]
     with open_output(output) as write:
         write("".join(lines).encode(errors="backslashreplace"))
+    empty = [
+        str(file)
+        for (file, _), best in zip(read, found, strict=True)
+        if not any(each.text.strip() for each in best)
+    ]
+    if empty and not jsonl:
+        names = ", ".join(empty)
+        note(f"{counted(len(empty), 'image')} got an empty caption: {names}")
     if plot is not None and read:
         maps = [
             word_maps(captioner, pixels, best.text)

@@ -90,11 +90,12 @@ def image_evaluation(bundle: Path, images: Path, device: str, threads: int | Non
         BundleError: If the model is no classifier.
         DataError: If the images cannot be used.
     """
-    from crosshead.data.labelled_images import read_labelled, scored_images
+    from crosshead.cli.seen_data import SEEN, on_card
+    from crosshead.data.labelled_images import images_sha256, read_labelled, scored_images
     from crosshead.evaluation.classification import classification_scores
     from crosshead.pipelines.image_classifier import ImageClassifier
     from crosshead.system.devices import available_cores
-    from crosshead.system.progress import counted
+    from crosshead.system.progress import left_out
     from crosshead.tasks.loading import load_as
 
     classifier = load_as(ImageClassifier, bundle, device, threads)
@@ -102,7 +103,14 @@ def image_evaluation(bundle: Path, images: Path, device: str, threads: int | Non
     size = classifier.bundle.config.image_size
     whole, broken = read_labelled(found, classifier.classes, size, available_cores(), note)
     if broken:
-        note(f"warning: {counted(len(broken), 'broken image')} left out; the first: {broken[0]}")
+        note(left_out(broken, "broken image"))
+    if split == "all" and on_card(bundle, images_sha256(images, [whole])):
+        note(f"{images}: {SEEN}, such as a folder test beside the folder train")
+    elif split == "all" and images.stem != "test":
+        note(
+            f"{images}: all {len(whole):,} images are scored; if the model was trained on some of "
+            "them, give images that were kept out of its training"
+        )
     return classification_scores(classifier, whole, split)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.cli.answers import answering, into, search_settings
+from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.config import nearest
 from crosshead.data.caption_sets import read_caption_set
@@ -218,6 +219,7 @@ def caption_evaluation(
     found = read_caption_set(images, captions, captioner.bundle.config.image_size)
     for line in found.left_out.described().lines():
         note(line)
+    say_if_seen(bundle, captions)
     with answering(len(found.names) if at_terminal() else None, "images") as advance:
         best = captioner.search(
             found.pixels, decode, progress=partial(advance, 0, len(found.names))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crosshead.cli.answers import answering, search_settings
+from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.data.caption_sets import ImageNames, read_caption_set
 from crosshead.data.image_pairs import PAIRS, other_images
@@ -113,7 +114,9 @@ class BesideImages:
             what = (
                 f"{len(fitting)} images end so; give the folder too" if fitting else "no such image"
             )
-            raise DataError(f"{name!r}: {what} in {folders}")
+            near = "" if fitting else self._places.near(name)
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise DataError(f"{name!r}: {what} in {folders}{hint}")
         [place] = fitting
         return decode_image(
             place.folder.read(place.name), self.bundle.config.image_size, place.path
@@ -159,6 +162,7 @@ def pair_evaluation(
     found = read_caption_set(images, pairs, translator.bundle.config.image_size, kind=PAIRS)
     for line in found.left_out.described().lines():
         note(line)
+    say_if_seen(bundle, pairs)
     right = [each.image for each in found.captions]
     chosen = {"right": right, "shuffled": other_images(right)}
     rows, total = [], len(chosen) * len(right)
@@ -173,14 +177,22 @@ def pair_evaluation(
 
 
 def pairs_table(found: Sequence[PairScores]) -> str:
-    """Return a table of scores: a row with the right images, and a row with shuffled images."""
+    """Return a table of scores: a row with the right images, and a row with shuffled images.
+
+    If no metric tells the rows apart, a line below says so.
+    """
     rows = [["images", *(each.metric for each in found[0].scores)]]
     for images, scores in found:
         rows.append(
             [images, *(f"{each.value:.2f} ({each.low:.2f} to {each.high:.2f})" for each in scores)]
         )
-    signatures = [f"{each.metric}: {each.signature}\n" for each in found[0].scores]
-    return table(rows) + "\n" + "".join(signatures)
+    lines = [f"{each.metric}: {each.signature}\n" for each in found[0].scores]
+    if all(map(_are_alike, *(each.scores for each in found))):
+        lines.append(
+            "Both rows are alike within their intervals: as far as this set can tell, the images "
+            "are of no use to the model.\n"
+        )
+    return table(rows) + "\n" + "".join(lines)
 
 
 def pairs_jsonl(found: Sequence[PairScores]) -> str:
@@ -189,6 +201,13 @@ def pairs_jsonl(found: Sequence[PairScores]) -> str:
         json_line({"images": images, **dataclasses.asdict(each)})
         for images, scores in found
         for each in scores
+    )
+
+
+def _are_alike(right: CorpusScore, shuffled: CorpusScore) -> bool:
+    """Return whether each of two scores lies within the interval of the other."""
+    return (
+        shuffled.low <= right.value <= shuffled.high and right.low <= shuffled.value <= right.high
     )
 
 

@@ -196,7 +196,8 @@ def evaluate(
 
     Give --pairs and --images for a model that translates beside images. The command prints BLEU,
     chrF and exact match with the right images, and with images shuffled among the sentences
-    (Caglayan et al. 2019). Equal scores mean that the images are of no use to the model.
+    (Caglayan et al. 2019). Equal scores mean that the images are of no use to the model; a line
+    says so if their intervals do not tell them apart.
     """
     from crosshead.cli import answers, classify, evaluation, multimodal
 

@@ -138,7 +138,8 @@ def train(
         typer.Option(
             metavar="F",
             help="File of captions of --images, for a captioner: JSON Lines with the keys image "
-            "and caption, or lines `image#n<TAB>caption`. Repeat it for more files.",
+            "and caption, CSV that begins with `image,caption` or `image;caption`, or lines "
+            "`image#n<TAB>caption`. Repeat it for more files.",
         ),
     ] = None,
     horizon: Annotated[

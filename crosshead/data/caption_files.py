@@ -2,15 +2,23 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from crosshead.caller import option
+from crosshead.data.parallel.delimited import is_csv
 from crosshead.errors import DataError
 from crosshead.system.lines import check_regular, iter_lines
 
-_CSV_HEADER = "image,caption"
-"""The first line of captions as CSV."""
+_COLUMNS = ["image", "caption"]
+"""The keys of a line of JSON, and the columns of CSV."""
+
+_CSV_DELIMITERS = (",", ";")
+"""The characters between the columns of CSV. Spreadsheets write semicolons where a comma is the
+decimal point."""
 
 
 class ReadCaption(NamedTuple):
@@ -41,17 +49,24 @@ def read_captions(path: Path) -> Iterator[ReadCaption]:
     """Yield the captions of a file.
 
     Args:
-        path: JSON Lines if the name ends in `.jsonl`; CSV if the first line is `image,caption`;
-            otherwise lines `image#n<TAB>caption`.
+        path: JSON Lines if the name ends in `.jsonl`; CSV if the first line is `image,caption` or
+            `image;caption`; otherwise lines `image#n<TAB>caption`.
 
     Raises:
-        DataError: If a line lacks the image or the caption; the message names file and line.
+        DataError: If a line lacks the image or the caption, or CSV has other columns; the message
+            names file and line.
     """
-    of_line = _of_json if is_json_lines(path) else _of_table
-    for number, line in numbered_lines(path):
-        if number == 1 and line.strip().lower() == _CSV_HEADER and of_line is _of_table:
-            of_line = _of_csv
-            continue
+    of_line: Callable[[str, str], Sequence[str]] = _of_table
+    lines = numbered_lines(path)
+    if is_json_lines(path):
+        of_line = partial(texts_of_json, keys=_COLUMNS)
+    else:
+        first = next(lines, None)
+        if first is not None and (delimiter := _csv_delimiter(first[1], path, first[0])):
+            of_line = partial(_of_csv, delimiter=delimiter)
+        elif first is not None:
+            lines = chain([first], lines)
+    for number, line in lines:
         name, text = of_line(line, f"{path}:{number}")
         yield ReadCaption(number, name, " ".join(text.split()))
 
@@ -80,45 +95,91 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
+def without_number(name: str) -> str:
+    """Return the name of an image without the number of its caption, as in `dog.jpg#0`.
+
+    Args:
+        name: The name, perhaps with `#` and a number behind it.
+    """
+    head, _, number = name.rpartition("#")
+    return head if head and number.isdigit() else name
+
+
 CAPTIONS = CaptionFormat(
     "caption", read_captions, lambda row: not row.text, valid_flag="--valid-captions"
 )
 """The files of captions."""
 
 
-def _of_json(line: str, where: str) -> tuple[str, str]:
-    """Return image and caption of a line of JSON."""
+def texts_of_json(line: str, where: str, keys: Sequence[str]) -> list[str]:
+    """Return the texts in a line of JSON Lines.
+
+    Args:
+        line: The line.
+        where: The file and the line, for messages.
+        keys: The keys of the texts.
+
+    Raises:
+        DataError: If the line is no object, or a key is missing or is no text.
+    """
     try:
         row = json.loads(line)
-        name, text = row["image"], row["caption"]
-        if isinstance(name, str) and isinstance(text, str):
-            return name, text
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
+    except (ValueError, RecursionError):
+        row = None
+    if isinstance(row, dict):
+        found = [row.get(key) for key in keys]
+        texts = [text for text in found if isinstance(text, str)]
+        if len(texts) == len(keys):
+            return texts
+    wanted = " and ".join([", ".join(f"`{key}`" for key in keys[:-1]), f"`{keys[-1]}`"])
+    advice = "" if isinstance(row, dict) else "; write one object a line (JSON Lines)"
     raise DataError(
-        f"{where}: expected an object with the texts `image` and `caption`, found {line[:60]!r}"
+        f"{where}: expected an object with the texts {wanted}, found {line[:60]!r}{advice}"
     )
 
 
-def _of_csv(line: str, where: str) -> tuple[str, str]:
+def _csv_delimiter(line: str, path: Path, number: int) -> str | None:
+    """Return the delimiter if a first line names the columns of CSV, or None for other formats."""
+    if "\t" in line:
+        return None
+    for mark in ",;|":
+        cells = [cell.strip(' "').lower() for cell in line.split(mark)]
+        if cells == _COLUMNS and mark in _CSV_DELIMITERS:
+            return mark
+        if len(cells) > 1 and (is_csv(path) or all(map(str.isidentifier, cells))):
+            raise DataError(
+                f"{path}:{number}: expected the columns `image,caption` or `image;caption` in the "
+                f"first line of CSV, found {line[:60]!r}; keep only these two columns, and name "
+                "them so"
+            )
+    return None
+
+
+def _of_csv(line: str, where: str, delimiter: str) -> list[str]:
     """Return image and caption of a line of CSV."""
     try:
-        name, text = next(csv.reader([line], strict=True))
+        name, text = next(csv.reader([line], delimiter=delimiter, strict=True))
     except (ValueError, csv.Error):
+        between = "a comma" if delimiter == "," else "a semicolon"
         raise DataError(
-            f"{where}: expected an image, a comma and a caption, in quotation marks if it has "
-            f"commas, found {line[:60]!r}"
+            f"{where}: expected an image, {between} and a caption, in quotation marks if it has "
+            f"`{delimiter}`, found {line[:60]!r}"
         ) from None
-    return name, text
+    return [name, text]
 
 
-def _of_table(line: str, where: str) -> tuple[str, str]:
+def _of_table(line: str, where: str) -> list[str]:
     """Return image and caption of a line `image#n<TAB>caption`."""
-    name, tab, text = line.partition("\t")
-    if not tab or not name.strip():
+    name, *texts = line.split("\t")
+    if len(texts) > 1:
         raise DataError(
-            f"{where}: expected `image#n<TAB>caption`, found {line[:60]!r}; end the name of a file "
-            f"of JSON Lines in .jsonl, and begin CSV with the line {_CSV_HEADER}"
+            f"{where}: expected `image#n<TAB>caption`, found {len(texts) + 1} cells; for pairs of "
+            f"sentences use {option('pairs')}, or remove the tabs from the caption"
         )
-    head, _, number = name.rpartition("#")
-    return head if head and number.isdigit() else name, text
+    if not texts or not name.strip():
+        raise DataError(
+            f"{where}: expected `image#n<TAB>caption`, found {line[:60]!r}; write JSON as one "
+            "object a line (JSON Lines) and end the name of the file in .jsonl, or begin CSV with "
+            "the line image,caption"
+        )
+    return [without_number(name), texts[0]]

@@ -51,8 +51,9 @@ class CaptionData(ImageTextData):
 
     captions: Names = Field(default_factory=list)
     """Files of captions. JSON Lines if the name ends in `.jsonl`, with the keys `image` and
-    `caption`; CSV if the first line is `image,caption`; otherwise lines `image#n<TAB>caption`.
-    `image` is a name in a folder of `images`. An image may have several captions."""
+    `caption`; CSV if the first line is `image,caption` or `image;caption`; otherwise lines
+    `image#n<TAB>caption`. `image` is a name in a folder of `images`. An image may have several
+    captions."""
 
     valid_captions: Names = Field(default_factory=list)
     """Files of captions for validation, in the form of `captions`; their images are in `images`

@@ -3,9 +3,9 @@
 A pair is a caption of an image (`crosshead.data.caption_files`) that has a source.
 """
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,7 +13,13 @@ import numpy as np
 from pydantic import Field
 
 from crosshead.data.batching import Batch, collate
-from crosshead.data.caption_files import CaptionFormat, ReadCaption, is_json_lines, numbered_lines
+from crosshead.data.caption_files import (
+    CaptionFormat,
+    ReadCaption,
+    is_json_lines,
+    numbered_lines,
+    texts_of_json,
+)
 from crosshead.data.captions import CaptionRows, ImageTextData
 from crosshead.data.images import as_floats
 from crosshead.data.section import Names
@@ -58,7 +64,9 @@ def read_image_pairs(path: Path) -> Iterator[ReadCaption]:
     Raises:
         DataError: If a line is no pair beside an image; the message names file and line.
     """
-    of_line = _of_json if is_json_lines(path) else _of_table
+    of_line: Callable[[str, str], Sequence[str]] = _of_table
+    if is_json_lines(path):
+        of_line = partial(texts_of_json, keys=KEYS)
     for number, line in numbered_lines(path):
         name, source, target = of_line(line, f"{path}:{number}")
         yield ReadCaption(number, name, " ".join(target.split()), " ".join(source.split()))
@@ -113,27 +121,12 @@ def other_images(images: Sequence[int]) -> list[int]:
     return [follower[image] for image in images]
 
 
-def _of_json(line: str, where: str) -> tuple[str, str, str]:
-    """Return image, source and target of a line of JSON."""
-    try:
-        row = json.loads(line)
-        name, source, target = (row[key] for key in KEYS)
-        if isinstance(name, str) and isinstance(source, str) and isinstance(target, str):
-            return name, source, target
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
-    raise DataError(
-        f"{where}: expected an object with the texts `image`, `source` and `target`, found "
-        f"{line[:60]!r}"
-    )
-
-
-def _of_table(line: str, where: str) -> tuple[str, str, str]:
+def _of_table(line: str, where: str) -> list[str]:
     """Return image, source and target of a line with tabs between them."""
     cells = line.split("\t")
     if len(cells) != len(KEYS) or not cells[0].strip():
         raise DataError(
-            f"{where}: expected `image<TAB>source<TAB>target`, found {line[:60]!r}; end the name "
-            "of a file of JSON Lines in .jsonl"
+            f"{where}: expected `image<TAB>source<TAB>target`, found {line[:60]!r}; write "
+            "JSON as one object a line (JSON Lines) and end the name of the file in .jsonl"
         )
-    return cells[0].strip(), cells[1], cells[2]
+    return [cells[0].strip(), *cells[1:]]

@@ -142,7 +142,8 @@ def read_image(path: Path) -> bytes:
         with open_regular(path) as file:
             data = file.read(MOST_BYTES + 1)
     except NotRegularError as error:
-        raise DataError(f"{path}: is {error.strerror} of an image") from None
+        advice = f"; give its files: {path}/*" if path.is_dir() else ""
+        raise DataError(f"{path}: is {error.strerror} of an image{advice}") from None
     except OSError as error:
         raise DataError(f"{path}: {why_unreadable(error)}") from None
     if len(data) > MOST_BYTES:

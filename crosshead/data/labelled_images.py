@@ -4,6 +4,7 @@ The class of an image is the folder that directly holds it. Folders `train`, `va
 `test` above the classes are splits.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,8 @@ from crosshead.data.image_decoding import (
 from crosshead.data.images import ImageFolder
 from crosshead.data.section import DataSection, Names
 from crosshead.errors import DataError
-from crosshead.system.progress import counted
+from crosshead.system.lines import file_sha256
+from crosshead.system.progress import counted, left_out
 
 SPLITS = {
     "train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test",
@@ -151,10 +153,8 @@ def read_image_sets(
         )
     for folder in {each.place.folder for each in train}:
         if folder.not_read:
-            say(
-                f"{folder.path}: {counted(len(folder.not_read), 'image')} left out, of a format "
-                f"that is not read; the first: {folder.not_read[0]}; convert to JPEG or PNG"
-            )
+            paths = [str(folder.path / name) for name in folder.not_read]
+            say(left_out(paths, "image", " of a format that is not read; convert to JPEG or PNG"))
     if data.train_images and len(train) < data.train_images:
         say(f"data.train_images is {data.train_images:,}, and {len(train):,} images are there")
     size = data.image_size or common_size([each.place for each in train])
@@ -320,6 +320,27 @@ def read_labelled(
     labels = np.array([numbers[each.label] for each in kept], np.int64)
     names = [each.place.path for each in kept]
     return LabelledImages(made.pixels, labels, names), made.broken
+
+
+def images_sha256(path: Path, groups: Sequence[LabelledImages]) -> str:
+    """Return the SHA-256 of an archive, or of the names and pixels of a folder's images.
+
+    Args:
+        path: The folder or the archive.
+        groups: The decoded images, in any order, perhaps with images of other folders.
+    """
+    if path.is_file():
+        return file_sha256(path)
+    inside = {
+        str(Path(name).relative_to(path)): pixels
+        for group in groups
+        for name, pixels in zip(group.names, group.pixels, strict=True)
+        if path in Path(name).parents
+    }
+    found = hashlib.sha256()
+    for name in sorted(inside):
+        found.update(name.encode("utf-8", "surrogateescape") + inside[name].tobytes())
+    return found.hexdigest()
 
 
 def _below_common(parts: list[tuple[str, ...]], least: int) -> list[tuple[str, ...]]:

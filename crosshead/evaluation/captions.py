@@ -7,7 +7,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from crosshead import __version__
 from crosshead.evaluation.bootstrap import RESAMPLES, SEED, CorpusScore, accuracy, bootstrapped
-from crosshead.evaluation.sacrebleu_metrics import check_sizes, metric_scores
+from crosshead.evaluation.sacrebleu_metrics import check_sizes, metric_scores, sentence_chrf
 
 
 def multi_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
@@ -49,6 +49,22 @@ def caption_scores(
     ]
     signature = f"bs:{RESAMPLES}|seed:{SEED}|per:text|version:crosshead-{__version__}"
     return [*scores, bootstrapped("exact match, %", hits, accuracy, signature)]
+
+
+def nearest_references(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[str]:
+    """Return the reference that is nearest to each text: an equal one, or the best by chrF2.
+
+    Args:
+        hypotheses: The texts.
+        references: The references of each text, at least one.
+    """
+    found = []
+    for text, wanted in zip(hypotheses, references, strict=True):
+        scores = sentence_chrf([text] * len(wanted), wanted)
+        # chrF2 ignores white space, so that several references may have the score of an equal one.
+        ranks = [(each == text, score) for each, score in zip(wanted, scores, strict=True)]
+        found.append(wanted[ranks.index(max(ranks))])
+    return found
 
 
 def _streams(references: Sequence[Sequence[str]]) -> list[Any]:

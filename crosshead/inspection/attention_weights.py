@@ -61,7 +61,7 @@ def attention_weights(
     Raises:
         ConfigError: If the model has no attention of this kind, or takes no target, or `pipeline`
             is no pipeline.
-        DataError: If the text is empty, or longer than the model reads at once.
+        DataError: If the text or the target is empty, or longer than the model reads at once.
     """
     if not isinstance(pipeline, Pipeline):
         raise ConfigError(f"expected what crosshead.load returns, found {type(pipeline).__name__}")
@@ -69,6 +69,8 @@ def attention_weights(
     chosen = choose_kind(model, kind)
     if not text.strip():
         raise DataError("the text is empty: there is nothing to attend to; give some words")
+    if target is not None and not target.strip():
+        raise DataError("the target is empty: give some words, or leave it out")
     read = pipeline.attention_inputs(text, target, chosen)
     weights = recorded_weights(model, read, chosen)
     return AttentionWeights(chosen, read.queries, read.keys, weights, read.pixels)
@@ -85,7 +87,7 @@ def recorded_weights(
         kind: A kind of attention that the model has.
 
     Returns:
-        The weights, on the CPU in float32.
+        The weights "L H Q K", on the CPU in float32.
     """
     with torch.inference_mode(), record_attention(model) as recorded:
         model(*read.inputs)

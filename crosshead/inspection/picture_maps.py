@@ -111,10 +111,8 @@ def draw_maps(
             weights = maps[row, number].numpy()
             overlay(axes, pixels, weights)
             axes.set_title(with_largest(label, weights), fontsize=8, pad=2, **labels.options)
-        first = cells[row * height, 0]
-        if row == 0:
-            first.set_title(name, fontsize=8, pad=2)
-        else:
-            first.text(0.5, 0.5, name, ha="center", va="center", fontsize=8)
+        first = cells[row * height, 1]
+        place = {"rotation": 90, "ha": "right", "va": "center", "transform": first.transAxes}
+        first.text(-0.03, 0.5, name, fontsize=8, **place)
     figure.suptitle(f"{title}\n{SCALE}", fontsize=9)
     return figure

@@ -14,7 +14,7 @@ from crosshead.data.batching import collate
 from crosshead.data.images import ImageLike, as_floats
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
-from crosshead.errors import ConfigError
+from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind, SequenceModel, decodable
 from crosshead.models.image_encoder import ImageShape
 from crosshead.pipelines.base import AttentionInputs, patch_names
@@ -181,6 +181,7 @@ class ImageCaptioner(ImagePipeline):
 
         Raises:
             ConfigError: If a caption is given for the encoder, which does not see it.
+            DataError: If the caption has no words.
         """
         bundle = self.bundle
         if kind == "encoder":
@@ -189,6 +190,8 @@ class ImageCaptioner(ImagePipeline):
             caption = ""
         elif caption is None:
             caption = self.search(pixels[None])[0][0].text
+        if kind != "encoder" and not caption.split():
+            raise DataError("the caption has no words: give a caption")
         [ids] = token_ids(bundle.target_tokenizer, [caption])
         batch = collate([((), ids)], [0], bundle.specials.start)
         images = as_floats(pixels[None])

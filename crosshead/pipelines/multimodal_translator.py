@@ -188,7 +188,7 @@ class MultimodalTranslator(ImagePipeline, LineTranslator):
         """
         model = self.bundle.model
         assert isinstance(model, MultimodalTransformer)
-        read = self.given(self.pixels(image), sentence, "")
+        read = self.given(self.pixels(image), sentence, kind="encoder")
         images, source, _ = read.inputs
         with torch.inference_mode():
             [found] = model.gates(images, source).tolist()

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import IO, Protocol, cast
 
 from rich.console import Console
@@ -17,6 +17,22 @@ def counted(number: int, noun: str) -> str:
     """Return a number with its noun: `1 epoch`, `2 epochs`, `2,000 batches`."""
     plural = "es" if noun.endswith("tch") else "s"
     return f"{number:,} {noun}{'' if number == 1 else plural}"
+
+
+def left_out(names: Sequence[str], noun: str, rest: str = "") -> str:
+    """Return a message about what is left out of some data, with the first names.
+
+    Args:
+        names: The names, perhaps each with the reason.
+        noun: The noun, such as `broken image`.
+        rest: The words behind it, such as ` without a caption`.
+    """
+    first = ", ".join([*names[:_NAMED], *["..."] * (len(names) > _NAMED)])
+    return f"left out: {counted(len(names), noun)}{rest} ({first})"
+
+
+_NAMED = 3
+"""The number of names in a message about what is left out."""
 
 
 class Display(Protocol):

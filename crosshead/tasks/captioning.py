@@ -63,7 +63,7 @@ class CaptionCorpus(ImageTextCorpus):
 class CaptioningValidator(ImageTextValidator):
     """Validates by the loss of the references, and by BLEU and exact match of greedy captions."""
 
-    labels = "image", "output", "reference"
+    labels = "image", "output", "nearest reference"
     nouns = Nouns("image", "caption")
 
     def inputs(self) -> list[str]:

@@ -19,7 +19,7 @@ from crosshead.bundle.config import BundleConfig, BundleScore
 from crosshead.config import called
 from crosshead.data.image_decoding import kept_size
 from crosshead.data.image_epochs import ImageBatch, ImageRows
-from crosshead.data.labelled_images import ImageData, ImageSets, read_image_sets
+from crosshead.data.labelled_images import ImageData, ImageSets, images_sha256, read_image_sets
 from crosshead.errors import DataError
 from crosshead.evaluation.classification import classification_scores
 from crosshead.models.base import Model
@@ -32,17 +32,13 @@ from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.devices import available_cores
-from crosshead.system.lines import file_sha256
-from crosshead.system.progress import counted
+from crosshead.system.progress import counted, left_out
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, stop_check
 from crosshead.tasks.usability import Findings, exactness
 from crosshead.tasks.validation import LOSS, Loss, Metric, Validation, Validator
 
 ACCURACY = Metric("accuracy", "accuracy, %", higher_is_better=True, digits=1)
-
-NAMED = 3
-"""The number of broken images that a run names."""
 
 
 class ClassificationRecipe(Recipe):
@@ -129,11 +125,7 @@ class ImageCorpus(Corpus):
             f"{len(classes)} classes ({names}); validation: {self.validation(data)}"
         )
         broken = self.sets.broken
-        if not broken:
-            return [first]
-        rest = [f"and {len(broken) - NAMED:,} more"] if len(broken) > NAMED else []
-        what = "broken image is" if len(broken) == 1 else "broken images are"
-        return [first, f"warning: {len(broken):,} {what} left out:", *broken[:NAMED], *rest]
+        return [first, left_out(broken, "broken image")] if broken else [first]
 
     def validation(self, data: ImageData) -> str:
         """Return the number and the origin of the validation and test images."""
@@ -200,21 +192,9 @@ def read_corpus(
     except ValueError as error:
         raise DataError(f"{data.images[0]}: {error}") from None
     paths = dict.fromkeys(data.files())
-    files = [CardFile(each, sets.counts[each], _checksum(each, sets)) for each in paths]
+    parts = sets.train, sets.valid, sets.test
+    files = [CardFile(each, sets.counts[each], images_sha256(Path(each), parts)) for each in paths]
     return ImageCorpus(files, sets, tokens)
-
-
-def _checksum(path: str, sets: ImageSets) -> str:
-    """Return the SHA-256 of an archive, or of the names and pixels of a folder's images."""
-    if Path(path).is_file():
-        return file_sha256(Path(path))
-    found = hashlib.sha256()
-    for part in (sets.train, sets.valid, sets.test):
-        for name, pixels in zip(part.names, part.pixels, strict=True):
-            if Path(path) in Path(name).parents:
-                inside = str(Path(name).relative_to(path))
-                found.update(inside.encode("utf-8", "surrogateescape") + pixels.tobytes())
-    return found.hexdigest()
 
 
 def classification_loss(logits: Float[Tensor, "B K"], batch: ImageBatch, smoothing: float) -> Loss:

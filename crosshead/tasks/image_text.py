@@ -13,15 +13,13 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.image_text_bundle import ImageTextBundle
 from crosshead.data.batching import plan_in_order
 from crosshead.data.caption_files import CaptionFormat
-from crosshead.data.caption_sets import (
-    CaptionSet,
-)
+from crosshead.data.caption_sets import CaptionSet
 from crosshead.data.captions import CaptionRows
 from crosshead.data.parallel.examples import Example
 from crosshead.data.text.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig, load_tokenizers
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.errors import DataError
-from crosshead.evaluation.captions import caption_scores, multi_bleu
+from crosshead.evaluation.captions import caption_scores, multi_bleu, nearest_references
 from crosshead.models.base import Model
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.registry import build_image_text_model
@@ -92,8 +90,8 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
         inputs, references = self.inputs(), self.references()
         found = self.outputs(self.recipe.decode)
         scores = caption_scores(found, references)
-        firsts = [each[0] for each in references]
-        findings = translation_findings(scores, inputs, found, firsts, self.labels, self.nouns)
+        nearest = nearest_references(found, references)
+        findings = translation_findings(scores, inputs, found, nearest, self.labels, self.nouns)
         remarks = exactness(scores[0], counted(len(found), self.labels[0]))
         enough = not findings.faults
         return dataclasses.replace(findings, remarks=remarks, scores_enough=enough)

@@ -9,7 +9,7 @@ from crosshead.cli import run
 from crosshead.errors import ConfigError
 from crosshead.pipelines.captioner import ImageCaption, ImageCaptioner
 from tests.cli.tools import BUNDLE, Refused, output_of
-from tests.data.written import write_captions
+from tests.data.written import write, write_captions
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +85,22 @@ def test_a_broken_image_is_named_and_the_others_have_captions(
     assert capfd.readouterr().err.count("\n") == 1
 
 
+def test_images_with_an_empty_caption_are_named(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["a dog", "", " "]
+    found = [[ImageCaption(text, -1.0, -1.0, [])] for text in texts]
+    monkeypatch.setattr(ImageCaptioner, "caption", lambda self, images, **settings: found)
+    typed = ["caption", str(folder / "run")]
+    typed += [str(folder / "images" / f"{number:03d}.png") for number in range(3)]
+    assert run(typed) == 0
+    shown = capfd.readouterr()
+    assert len(shown.out.splitlines()) == 3
+    assert f"2 images got an empty caption: {typed[3]}, {typed[4]}\n" in shown.err
+    assert run([*typed, "--jsonl"]) == 0
+    assert "empty caption" not in capfd.readouterr().err
+
+
 def test_captions_are_written_before_the_sheet_is_drawn(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +123,12 @@ def test_captions_are_scored_against_all_references(
     text = output_of(["evaluate", folder / "run", *data], capfd)
     assert [line.split()[0] for line in text.splitlines()] == ["metric", "BLEU", "chrF2", "exact"]
     assert "nrefs:2" in text
+    other = write(folder / "other.jsonl", (folder / "captions.jsonl").read_text() + "\n")
+    for file, said in ((folder / "captions.jsonl", True), (other, False)):
+        typed = ["evaluate", folder / "run", *data[:3], file]
+        assert run(list(map(str, typed))) == 0
+        used = "captions.jsonl: the training of this model used these data"
+        assert (used in capfd.readouterr().err) == said
     lines = output_of(["evaluate", folder / "run", *data, "--jsonl", "--metrics", "ter"], capfd)
     rows = [json.loads(line) for line in lines.splitlines()]
     assert [row["metric"] for row in rows] == ["TER", "exact match, %"]
@@ -127,4 +149,7 @@ def test_mistakes_are_refused_in_one_line(folder: Path, refused: Refused) -> Non
     assert "layer" in refused("caption", model, image, *sheet, "--layer", 9)
     assert "head" in refused("caption", model, image, *sheet, "--head", 99)
     assert not (folder / "no.txt").exists()
+    heads = ["--target", "", "--out", folder / "no.png"]
+    assert "the target is empty" in refused("attention", model, image, *heads)
+    assert "give its files: " in refused("attention", model, folder / "images", *heads[2:])
     assert "to end in .png" in refused("caption", model, image, "--plot", "sheet.gif")

@@ -85,7 +85,29 @@ def test_classes_are_scored_with_their_confusions(
     assert run(["evaluate", str(folder / "run"), "--images", str(part)]) == 0
     shown = capfd.readouterr()
     assert "images:35|split:all" in shown.out
-    assert "1 broken image left out; the first: " in shown.err
+    assert "left out: 1 broken image (" in shown.err and "low/003.png: not a" in shown.err
+    assert "part: all 35 images are scored; if the model was trained on some" in shown.err
+
+
+def test_images_of_training_are_named_as_such(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    seen = write_images(tmp_path / "seen", each=4)
+    settings = ["--max-updates", "1", "--threads", "1", "--set", "model.patch_size=2"]
+    out = str(tmp_path / "run")
+    assert run(["train", "--images", str(seen), "--out", out, *settings]) == 0
+    capfd.readouterr()
+
+    def notes(bundle: object, images: Path) -> str:
+        assert run(["evaluate", str(bundle), "--images", str(images)]) == 0
+        return capfd.readouterr().err
+
+    used = "the training of this model used these data"
+    assert f"seen: {used}" in notes(out, seen)
+    for other in (packed(seen), folder / "set" / "train"):
+        said = notes(out, other)
+        assert used not in said and "are scored; if the model was trained on some" in said
+    assert notes(out, folder / "set" / "test") == notes(out, folder / "set") == ""
 
 
 def test_only_the_worst_confusions_of_many_classes_are_listed(

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from crosshead.cli import run
+from crosshead.cli.multimodal import PairScores, pairs_table
+from crosshead.evaluation.bootstrap import CorpusScore
 from tests.cli.tools import BUNDLE, Refused, environment, output_of, preloaded_command
 from tests.data.written import write, write_image_pairs
 
@@ -39,6 +41,9 @@ def test_each_line_has_a_line(folder: Path, capfd: pytest.CaptureFixture[str]) -
     typed = ["translate", folder / "run", gone, "--images", folder / "images"]
     assert run([*map(str, typed), "--n-best", "2"]) == 2
     assert capfd.readouterr().out.splitlines()[0] == "1 |||  ||| nan"
+    near = write(folder / "near.tsv", "000.JPG#1\ta red sign\n")
+    assert run(["translate", *map(str, [folder / "run", near, *typed[3:]])]) == 2
+    assert "did you mean '000.png'?" in capfd.readouterr().err
     assert run([*map(str, typed), "--jsonl"]) == 2
     unread, blank = map(json.loads, capfd.readouterr().out.splitlines())
     assert (unread["log_prob"], unread["score"], unread["flags"]) == (None, None, ["unread"])
@@ -84,6 +89,9 @@ def test_scores_have_a_row_for_the_right_and_for_shuffled_images(
     data = ["--images", folder / "images", "--pairs", folder / "pairs.jsonl"]
     text = output_of(["evaluate", folder / "run", *data], capfd)
     rows = [line.split()[0] for line in text.split("\n\n")[0].splitlines()]
+    used = "pairs.jsonl: the training of this model used these data"
+    assert run(list(map(str, ["evaluate", folder / "run", *data]))) == 0
+    assert used in capfd.readouterr().err
     assert rows == ["images", "right", "shuffled"]
     assert all(name in text.splitlines()[0] for name in ("BLEU", "chrF2", "exact match, %"))
     lines = output_of(["evaluate", folder / "run", *data, "--jsonl", "--metrics", "ter"], capfd)
@@ -92,6 +100,23 @@ def test_scores_have_a_row_for_the_right_and_for_shuffled_images(
         ("right", "TER"), ("right", "exact match, %"),
         ("shuffled", "TER"), ("shuffled", "exact match, %"),
     ]  # fmt: skip
+
+
+def test_the_table_says_if_the_images_are_of_no_use() -> None:
+    def rows(*shuffled: tuple[float, float, float]) -> list[PairScores]:
+        right = [CorpusScore(name, 60.0, 55.0, 65.0, "s") for name in ("BLEU", "chrF2")]
+        others = [
+            CorpusScore(each.metric, *values, "s")
+            for each, values in zip(right, shuffled, strict=True)
+        ]
+        return [PairScores("right", right), PairScores("shuffled", others)]
+
+    alike, lower = (59.0, 54.0, 64.0), (50.0, 45.0, 55.0)
+    assert "the images are of no use to the model.\n" in pairs_table(rows(alike, alike))
+    for found in (rows(alike, lower), rows(lower, lower), rows(alike, (54.0, 48.0, 61.0))):
+        assert "no use" not in pairs_table(found)
+    unknown = (60.0, float("nan"), float("nan"))
+    assert "no use" not in pairs_table(rows(alike, unknown))
 
 
 def test_what_is_left_out_of_a_test_set_is_said(

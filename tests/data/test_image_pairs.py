@@ -59,9 +59,12 @@ def test_what_does_not_fit_is_left_out_and_counted(folder: Path) -> None:
         ("a.jsonl", '{"image": "a.png", "source": "a"}\n', "a.jsonl:1: expected an object"),
         ("a.jsonl", '{"source": "a", "target": "b"}\n', "a.jsonl:1: expected an object"),
         ("a.jsonl", '{"image": 1, "source": "a", "target": "b"}\n', "a.jsonl:1: expected"),
+        ("a.jsonl", '[{"image": "a.png"}]', "write one object a line (JSON Lines)"),
+        ("a.json", '[{"image": "a.png"}]', "as one object a line (JSON Lines)"),
         ("a.tsv", "000.png\ta\tb\na\tb\n", "a.tsv:2: expected `image<TAB>source<TAB>target`"),
         ("a.tsv", "\ta\tb\n", "a.tsv:1: expected `image<TAB>source<TAB>target`"),
         ("a.tsv", "other.png\ta\tb\n", "no pair has a readable image in images"),
+        ("a.tsv", "000.png#0\ta\tb\n", "000.png#0: there is 000.png"),
         ("a.tsv", "", "the files have no pairs"),
     ],
 )

@@ -1,3 +1,4 @@
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,10 @@ from crosshead.data.image_decoding import common_size
 from crosshead.data.images import ImageFolder
 from crosshead.data.labelled_images import (
     ImageData,
+    images_sha256,
     listed,
     read_image_sets,
+    read_labelled,
     scored_images,
 )
 from crosshead.errors import DataError
@@ -180,7 +183,10 @@ def test_images_in_a_format_that_is_not_read_are_counted(tmp_path: Path) -> None
     folder, lines = write_images(tmp_path / "set", each=20), []
     (folder / "low" / "IMG_1.HEIC").write_bytes(b"heic")
     read_image_sets(data(folder), say=lines.append)
-    assert any("1 image left out" in line and "low/IMG_1.HEIC" in line for line in lines)
+    assert any(
+        "left out: 1 image of a format that is not read" in line and "low/IMG_1.HEIC" in line
+        for line in lines
+    )
     (tmp_path / "phone" / "a").mkdir(parents=True)
     (tmp_path / "phone" / "a" / "IMG_1.HEIC").write_bytes(b"heic")
     with pytest.raises(DataError, match=r"a/IMG_1.HEIC is of a format that is not read"):
@@ -191,3 +197,16 @@ def test_fewer_images_than_asked_for_are_told(tmp_path: Path) -> None:
     lines: list[str] = []
     read_image_sets(data(write_images(tmp_path / "set", each=4), train_images=50), say=lines.append)
     assert any(line.startswith("data.train_images is 50, and") for line in lines)
+
+
+def test_the_checksum_of_a_folder_does_not_depend_on_the_order(tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "set", each=4)
+    sets = read_image_sets(data(folder))
+    whole, _ = read_labelled(listed(folder), sets.classes, sets.size)
+    found = images_sha256(folder, [sets.train, sets.valid])
+    assert (
+        found == images_sha256(folder, [whole]) == images_sha256(folder, [sets.valid, sets.train])
+    )
+    assert found != images_sha256(folder, [sets.train])
+    archive = packed(folder)
+    assert images_sha256(archive, []) == hashlib.sha256(archive.read_bytes()).hexdigest()

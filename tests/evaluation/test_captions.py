@@ -2,7 +2,7 @@ import pytest
 import sacrebleu
 
 from crosshead.errors import DataError
-from crosshead.evaluation.captions import caption_scores, multi_bleu
+from crosshead.evaluation.captions import caption_scores, multi_bleu, nearest_references
 
 CAPTIONS = ["a red circle above a blue square", "a green star", "two dogs run"] * 4
 REFERENCES = [
@@ -34,3 +34,10 @@ def test_a_caption_matches_any_of_its_references() -> None:
     assert second.signature.startswith("bs:1000|seed:12345|per:text|version:crosshead-")
     with pytest.raises(DataError, match="the test set is empty"):
         caption_scores([], [])
+
+
+def test_the_nearest_reference_is_an_equal_one_or_the_best_by_chrf() -> None:
+    found = nearest_references(CAPTIONS[:3], REFERENCES[:3])
+    assert found == [REFERENCES[0][1], "a green star", "two dogs run in the grass"]
+    assert nearest_references(["a red circle over"], REFERENCES[:1]) == [REFERENCES[0][0]]
+    assert nearest_references(["a b c"], [["ab c", "a b c"]]) == ["a b c"]

@@ -174,6 +174,8 @@ def test_texts_that_cannot_be_looked_at(translator: Translator) -> None:
     for pipeline in (translator, pipeline_of("language"), pipeline_of("encoder")):
         with pytest.raises(DataError, match="the text is empty"):
             attention_weights(pipeline, " \t")
+    with pytest.raises(DataError, match="the target is empty"):
+        attention_weights(translator, "One.", target=" ")
     with pytest.raises(DataError, match="pair 1: its source has 10,001 tokens"):
         attention_weights(translator, "One. " * 2500, target="Eins.")
     with pytest.raises(DataError, match="longer than the model translates in one piece"):

@@ -8,7 +8,7 @@ import torch
 
 from crosshead.data.images import encode_png
 from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import ConfigError, UserError
+from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.inspection import attention_weights
 from tests.models.small_captioners import ROWS, SIZE, captioner, pixels
 
@@ -61,6 +61,9 @@ def test_attention_is_read_by_the_function_for_text(tmp_path: Path) -> None:
     assert attention_weights(describe, str(path), kind="encoder").weights.shape == (1, 4, 9, 9)
     own = attention_weights(describe, str(path), kind="decoder")
     assert own.queries == own.keys and own.queries[0] == "<s>"
+    for kind in ("cross", "decoder"):
+        with pytest.raises(DataError, match="the caption has no words"):
+            describe.given(pixels(), " ", kind)
     with pytest.raises(ConfigError, match="the encoder does not see the caption"):
         describe.given(pixels(), "a red circle", "encoder")
 

@@ -4,7 +4,15 @@ import itertools
 import pytest
 
 from crosshead.system import progress as progress_module
-from crosshead.system.progress import Bar, Lines, Messages, Silent, choose_display, counted
+from crosshead.system.progress import (
+    Bar,
+    Lines,
+    Messages,
+    Silent,
+    choose_display,
+    counted,
+    left_out,
+)
 
 
 def unexpected() -> None:
@@ -118,3 +126,9 @@ def test_silence(capsys: pytest.CaptureFixture[str]) -> None:
     silent.advance(0.5, "loss 2.0")
     silent.close()
     assert capsys.readouterr() == ("", "")
+
+
+def test_the_first_names_of_what_is_left_out_are_shown() -> None:
+    assert left_out(["a.png"], "broken image") == "left out: 1 broken image (a.png)"
+    found = left_out(list("abcd"), "image", " without a caption")
+    assert found == "left out: 4 images without a caption (a, b, c, ...)"

@@ -13,7 +13,7 @@ from crosshead.bundle.files import verify_bundle
 from crosshead.cli import run
 from crosshead.models.captioner import CaptionerConfig
 from crosshead.pipelines.captioner import ImageCaptioner
-from crosshead.tasks.captioning import CaptioningTask
+from crosshead.tasks.captioning import CaptioningTask, CaptioningValidator
 from crosshead.tasks.recipes import compose
 from crosshead.training.distributed import shard
 from tests.data.written import write, write_captions
@@ -64,6 +64,20 @@ def test_captions_are_learned_scored_and_written(capfd: pytest.CaptureFixture[st
     assert describe([each.pixels for each in scenes]) == [each.caption for each in scenes]
     assert not any(wrong for _, wrong in verify_bundle(Path("run")))
     assert "writes captions of images" in Path("run", "README.md").read_text()
+
+
+def test_samples_are_shown_with_their_nearest_reference(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last caption of an image is as good as the first."""
+
+    def last(self: CaptioningValidator, decode: object) -> list[str]:
+        return [each[-1] for each in self.references()]
+
+    monkeypatch.setattr(CaptioningValidator, "outputs", last)
+    trained("run", "--max-updates", 1)
+    shown = capfd.readouterr().out
+    assert "worst of 2 by chrF2 (100.0)" in shown and "nearest reference  here is a" in shown
 
 
 def test_a_run_that_is_resumed_is_one_that_was_not_interrupted() -> None:

@@ -1,0 +1,40 @@
+"""Notes about test data that the training of a model has used."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from crosshead.bundle.places import CARD
+from crosshead.cli.terminal import note
+from crosshead.errors import BundleError
+from crosshead.system.lines import file_sha256
+from crosshead.system.stored import read_stored
+
+SEEN = (
+    "the training of this model used these data, so the scores are too good for new images; give "
+    "data that were kept out of it"
+)
+
+
+def on_card(bundle: Path, sha256: str) -> bool:
+    """Return whether the card of a bundle lists training data with this checksum.
+
+    Args:
+        bundle: The bundle.
+        sha256: The checksum of a file, or of the images of a folder.
+    """
+    try:
+        return sha256.encode() in read_stored(bundle / CARD)
+    except BundleError:  # a bundle need not have a card
+        return False
+
+
+def say_if_seen(bundle: Path, files: Sequence[str]) -> None:
+    """Print a note for each file that the card of a bundle lists as training data.
+
+    Args:
+        bundle: The bundle.
+        files: The files of the test data.
+    """
+    for file in files:
+        if on_card(bundle, file_sha256(Path(file))):
+            note(f"{file}: {SEEN}")
