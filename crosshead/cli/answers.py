@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import math
+import os
 import time
 import zipfile
 from collections import Counter
@@ -203,14 +204,29 @@ def into(translator: Translator, to: str | None) -> Translator:
     return translator
 
 
-def check_output(output: Path | None, file: str, bundle: Path) -> None:
-    """Raise `UserError` if the output would replace the input, or a file of the model."""
-    if output is None or not output.is_file():
-        return
-    if file != "-" and Path(file).is_file() and output.samefile(file):
-        raise UserError(f"{output} is the input file; give another --output")
-    if real_path(output) in map(real_path, files_in_use(bundle)):
-        raise UserError(f"{output} is a file of the model {bundle}; give another --output")
+def check_outputs(
+    outputs: Mapping[str, Path | None], inputs: Sequence[Path | str], bundle: Path
+) -> None:
+    """Raise `UserError` if an output would replace an input, a file of the model, or another one.
+
+    Args:
+        outputs: The files to write by their options.
+        inputs: The files that are read. `-` and other words that name no file do not count.
+        bundle: The bundle of the model.
+    """
+    options: dict[Path, str] = {}
+    for option, output in outputs.items():
+        if output is None:
+            continue
+        other = options.setdefault(real_path(output), option)
+        if other != option:
+            raise UserError(f"{other} and {option} both name {output}; give two files")
+        if not output.is_file():
+            continue
+        if any(os.path.isfile(file) and output.samefile(file) for file in inputs if file != "-"):
+            raise UserError(f"{output} is the input file; give another {option}")
+        if real_path(output) in map(real_path, files_in_use(bundle)):
+            raise UserError(f"{output} is a file of the model {bundle}; give another {option}")
 
 
 def answers(

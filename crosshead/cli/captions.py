@@ -78,7 +78,7 @@ def caption(
     standard error and makes the exit code 2 at the end. Its line is empty, or with --jsonl it has
     the key `error`. An image with an empty caption is named there too.
     """
-    from crosshead.cli.answers import search_settings
+    from crosshead.cli.answers import check_outputs, search_settings
     from crosshead.errors import DataError, UserError
     from crosshead.inspection.caption_maps import draw_word_maps, word_maps
     from crosshead.inspection.drawing import check_picture
@@ -94,6 +94,7 @@ def caption(
         raise UserError(
             "--layer and --head choose what --plot draws; give --plot, or leave them out"
         )
+    check_outputs({"--output": output, "--plot": plot}, images, bundle)
     captioner = load_as(ImageCaptioner, bundle, device, threads)
     stack = captioner.bundle.config.model
     assert isinstance(stack, CaptionerConfig)

@@ -64,12 +64,14 @@ def forecast(
     import csv
     import io
 
+    from crosshead.cli.answers import check_outputs
     from crosshead.inspection.drawing import check_picture, save
     from crosshead.pipelines.forecaster import SeriesForecaster
     from crosshead.tasks.loading import load_as
 
     if plot is not None:
         check_picture(plot)
+    check_outputs({"--output": output, "--plot": plot}, [series], bundle)
     forecaster = load_as(SeriesForecaster, bundle, device, threads)
     found = forecaster(series, start)
     for line in found.notes:
@@ -86,9 +88,9 @@ def forecast(
         writer.writeheader()
         writer.writerows(rows)
         text = table.getvalue()
-    if plot is not None:
-        save(plot, _picture(found))
     with open_output(output) as write:
+        if plot is not None:
+            save(plot, _picture(found))
         write(text.encode())
 
 

@@ -70,7 +70,7 @@ def attention(
     For a classifier of images the picture shows the image, and over it the weights of the class
     token for the patches of the image, or without a class token the mean over all patches.
     """
-    from crosshead.cli.answers import into
+    from crosshead.cli.answers import check_outputs, into
     from crosshead.errors import ConfigError
     from crosshead.inspection import (
         attention_weights,
@@ -85,6 +85,7 @@ def attention(
     from crosshead.tasks.loading import load
 
     check_picture(out)
+    check_outputs({"--out": out}, [text.partition("\t")[0]], bundle)
     pipeline = load(bundle, device)
     if to is not None and not isinstance(pipeline, Translator):
         raise ConfigError(f"--to is for models that translate text; this one {pipeline.does}")

@@ -209,7 +209,7 @@ def translate(
         )
     risk = answers.minimum_risk(mbr, beam, length_penalty, n_best)
     for each in bundles:
-        answers.check_output(output, file, each)
+        answers.check_outputs({"--output": output}, [file], each)
     document = None if images is not None else _document(kind, file)
     translator: Translator | BesideImages = (
         answers.into(load_as(Translator, bundles, device, threads, precision), to)

@@ -1,6 +1,7 @@
 """Decoding of many images into one array, by processes if there are many."""
 
 import multiprocessing
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 
 from crosshead.data.images import CHANNELS, ImageFolder, decode_image, image_extent
 from crosshead.errors import DataError, UserError
+from crosshead.system.progress import counted
 from crosshead.system.workers import become_worker, signals_left_to_this
 
 LARGEST_SIZE, USUAL_SIZE = 96, 64
@@ -54,6 +56,24 @@ class ImagePlace(NamedTuple):
     def path(self) -> str:
         """The file of the image; in an archive, its name below the archive."""
         return str(self.folder.path / self.name)
+
+    @property
+    def file(self) -> str:
+        """The path of the image without links: the same for two names of one file."""
+        return os.path.realpath(self.path)
+
+
+def shared_images(shared: int, count: int) -> str:
+    """Return a warning about validation images that are training images too.
+
+    Args:
+        shared: Their number.
+        count: The number of validation images.
+    """
+    return (
+        f"warning: {shared:,} of {counted(count, 'validation image')} are training images too, so "
+        "the validation scores are too good; give other images"
+    )
 
 
 class Decoded(NamedTuple):

@@ -33,7 +33,7 @@ ImageLike: TypeAlias = "StrPath | Image.Image | np.ndarray"
 """The file of an image, an image of Pillow, or pixels `uint8` with axes "H W C" or "H W"."""
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff",
-    ".jp2",
+    ".jpe", ".jfif", ".jp2", ".j2k",
 )  # fmt: skip
 """The suffixes of files that are images."""
 
@@ -309,7 +309,11 @@ def _as_rgb(image: "Image.Image") -> "Image.Image":
     """Return an image in red, green and blue, with transparent parts on white."""
     image_module, _ = _pillow()
     if image.mode.startswith(("I", "F")):  # 16 bits or more: scaled, where Pillow would cut off
-        image = image_module.fromarray(_as_bytes(np.asarray(image, dtype=np.float64), image.mode))
+        values, clear = np.asarray(image, dtype=np.float64), image.info.get("transparency")
+        image = image_module.fromarray(_as_bytes(values, image.mode))
+        if isinstance(clear, int):
+            seen = np.where(values == clear, 0, 255).astype(np.uint8)
+            image.putalpha(image_module.fromarray(seen))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         white = image_module.new("RGBA", image.size, "white")
@@ -349,8 +353,12 @@ def _pillow() -> tuple[Any, Any]:
 
 def _files_below(folder: Path) -> Iterator[str]:
     """Yield the regular files below a folder by their names in it, with "/" between folders."""
-    for place, folders, files in os.walk(folder):
-        folders.sort()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        above = Path(os.path.realpath(place))
+        # A link to a folder above itself would never end.
+        folders[:] = sorted(
+            name for name in folders if not above.is_relative_to(os.path.realpath(above / name))
+        )
         for name in files:
             path = Path(place) / name
             try:

@@ -21,6 +21,7 @@ from crosshead.data.image_decoding import (
     check_memory,
     common_size,
     decode_images,
+    shared_images,
 )
 from crosshead.data.images import ImageFolder
 from crosshead.data.section import DataSection, Names
@@ -157,6 +158,9 @@ def read_image_sets(
             say(left_out(paths, "image", " of a format that is not read; convert to JPEG or PNG"))
     if data.train_images and len(train) < data.train_images:
         say(f"data.train_images is {data.train_images:,}, and {len(train):,} images are there")
+    shared = {each.place.file for each in train} & {each.place.file for each in valid}
+    if shared:
+        say(shared_images(len(shared), len(valid)))
     size = data.image_size or common_size([each.place for each in train])
     check_memory(len(train) + len(valid) + len(test), size)
     broken: list[str] = []

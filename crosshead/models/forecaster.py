@@ -163,7 +163,8 @@ def last_value(context: Float[Tensor, "B S I"]) -> Statistics:
         context: Values, "B S I".
 
     Reference:
-        Zeng et al. 2023, "Are Transformers Effective for Time Series Forecasting?", NLinear.
+        Zeng et al. 2023, "Are Transformers Effective for Time Series Forecasting?", section 4
+        (NLinear).
     """
     last = context[:, -1:]
     return last, torch.ones_like(last)

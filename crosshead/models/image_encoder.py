@@ -61,6 +61,15 @@ class ImageStackConfig(StackConfig):
     which half of the numbers encode the row and half the column, or none."""
 
     @model_validator(mode="after")
+    def _check_positions(self) -> Self:
+        if self.patch_positions == "sinusoidal" and self.d_model % 4:
+            raise ValueError(
+                "sinusoidal patch_positions need a d_model that is divisible by 4, found "
+                f"{self.d_model}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_stem(self) -> Self:
         if self.stem == "convolution" and (self.patch_size < 2 or self.patch_size.bit_count() > 1):
             raise ValueError(
@@ -79,19 +88,12 @@ class PatchPositionTable(nn.Module):
         d_model: Width of the vectors; divisible by 4.
         rows: Number of rows of patches, and of columns.
 
-    Raises:
-        ValueError: If `d_model` is not divisible by 4.
-
     Reference:
         Vaswani et al. 2017, section 3.5; Dosovitskiy et al. 2021, section D.4.
     """
 
     def __init__(self, d_model: int, rows: int) -> None:
         super().__init__()
-        if d_model % 4:
-            raise ValueError(
-                f"sinusoidal patch_positions need a d_model that is divisible by 4, found {d_model}"
-            )
         with torch.device("cpu"):  # also in a model that is built without memory
             line = sinusoidal(rows, d_model // 2)
         row = line[:, None].expand(rows, rows, -1)
@@ -119,7 +121,7 @@ class ImageEncoder(nn.Module):
         class_token: Whether a learned vector stands before the patches.
 
     Raises:
-        ValueError: If the patches do not cover the image, or sinusoids do not fit d_model.
+        ValueError: If the patches do not cover the image.
 
     Reference:
         Dosovitskiy et al. 2021, section 3.1, Eq. 1, Eq. 4.

@@ -57,10 +57,7 @@ class ClassificationRecipe(Recipe):
             assert isinstance(self.model, ClassifierConfig)
             self.model.tokens(ImageShape(size))
             if self.data.crop >= size:
-                raise ValueError(
-                    f"{called('data.crop', info)} {self.data.crop} moves images of {size} pixels "
-                    "out of the picture; lower it"
-                )
+                raise ValueError(_too_far(called("data.crop", info), self.data.crop, size))
         return self
 
 
@@ -191,10 +188,17 @@ def read_corpus(
         tokens = config.tokens(ImageShape(sets.size))
     except ValueError as error:
         raise DataError(f"{data.images[0]}: {error}") from None
+    if data.crop >= sets.size:
+        raise DataError(f"{data.images[0]}: {_too_far('data.crop', data.crop, sets.size)}")
     paths = dict.fromkeys(data.files())
     parts = sets.train, sets.valid, sets.test
     files = [CardFile(each, sets.counts[each], images_sha256(Path(each), parts)) for each in paths]
     return ImageCorpus(files, sets, tokens)
+
+
+def _too_far(key: str, crop: int, size: int) -> str:
+    """Return the message about a crop that leaves nothing of an image."""
+    return f"{key} {crop} moves images of {size} pixels out of the picture; lower it"
 
 
 def classification_loss(logits: Float[Tensor, "B K"], batch: ImageBatch, smoothing: float) -> Loss:

@@ -23,7 +23,7 @@ from crosshead.data.caption_sets import (
     shown_counts,
 )
 from crosshead.data.captions import CaptionRows, ImageTextData
-from crosshead.data.image_decoding import kept_size
+from crosshead.data.image_decoding import kept_size, shared_images
 from crosshead.errors import DataError
 from crosshead.models.image_encoder import ImageShape, ImageStackConfig
 from crosshead.recipe.recipe import Recipe
@@ -219,6 +219,8 @@ def read_sets(
         return *hold_out(train, data.valid_size, kind), patches
     size = int(train.pixels.shape[1])
     valid = read_caption_set(data.images, data.valid_files, size, check, kind, say)
+    if shared := {*train.names} & {*valid.names}:  # names are unique in all folders
+        say(shared_images(len(shared), len(valid.names)))
     return train, valid, patches
 
 

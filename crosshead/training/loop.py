@@ -1,6 +1,7 @@
 """The training loop: updates, validations, checkpoints and budgets."""
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -49,7 +50,7 @@ class Decision(NamedTuple):
 
 
 class Diverged(UserError):
-    """Raised if the gradients of `MAX_SKIPPED` updates in a row are not finite."""
+    """Raised if the gradients of `MAX_SKIPPED` updates in a row or a validation are not finite."""
 
 
 @dataclass
@@ -334,6 +335,11 @@ def _validate(training: Training, meter: Meter) -> None:
             f"not enough memory to validate; the run is saved at update {progress.update}: "
             f"continue with more memory ({option('resume')})"
             + (f", or with a lower {lower}" if lower else "")
+        )
+    if not math.isfinite(found.values.get("loss", 0.0)):
+        raise Diverged(
+            f"the validation loss at update {progress.update} is not finite; lower "
+            "train.learning_rate"
         )
     score = found.score(training.task.metrics, config.metric or training.task.chooses)
     is_best = _count_score(progress, score, config.warmup or 0)

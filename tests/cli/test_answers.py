@@ -6,7 +6,7 @@ from crosshead.bundle.packing import pack
 from crosshead.cli.answers import (
     answering,
     bundles_and_file,
-    check_output,
+    check_outputs,
     only,
     search_settings,
     writing_settings,
@@ -103,16 +103,18 @@ def test_no_output_replaces_the_input_or_a_file_of_the_model(tmp_path: Path) -> 
     lines = tmp_path / "lines"
     lines.write_text("a\n")
     with pytest.raises(UserError, match="is the input file"):
-        check_output(lines, str(lines), bundle)
+        check_outputs({"--output": lines}, [lines], bundle)
     for name in own:
         with pytest.raises(UserError, match="is a file of the model"):
-            check_output(bundle / "checkpoints" / ".." / name, "-", bundle)
+            check_outputs({"--output": bundle / "checkpoints" / ".." / name}, ["-"], bundle)
     packed = tmp_path / "a.crosshead.zip"
     packed.write_text("kept")
     with pytest.raises(UserError, match="is a file of the model"):
-        check_output(packed, "-", packed)
+        check_outputs({"--output": packed}, ["-"], packed)
+    with pytest.raises(UserError, match=r"^--output and --plot both name .*a\.png; give two files"):
+        check_outputs({"--output": tmp_path / "a.png", "--plot": tmp_path / "a.png"}, [], bundle)
     for allowed in (None, bundle / "mine.txt", tmp_path / "new"):
-        check_output(allowed, str(lines), bundle)
+        check_outputs({"--output": allowed}, [lines], bundle)
 
 
 def test_the_last_argument_is_a_file_unless_it_is_a_bundle(tmp_path: Path) -> None:

@@ -153,3 +153,6 @@ def test_mistakes_are_refused_in_one_line(folder: Path, refused: Refused) -> Non
     assert "the target is empty" in refused("attention", model, image, *heads)
     assert "give its files: " in refused("attention", model, folder / "images", *heads[2:])
     assert "to end in .png" in refused("caption", model, image, "--plot", "sheet.gif")
+    assert "is the input file" in refused("caption", model, image, "--output", image)
+    assert "another --plot" in refused("caption", model, image, "--plot", image)
+    assert "another --out" in refused("attention", model, image, "--out", image)

@@ -57,6 +57,20 @@ def test_the_forecast_is_json_lines_or_a_file_or_a_picture(
     assert panels[-1].get_xlabel().endswith(" to 2024-01-15 13:00:00")
 
 
+def test_no_output_replaces_a_file_that_is_read_or_is_left_by_a_failure(
+    folder: Path, tmp_path: Path, refused: Refused
+) -> None:
+    wave, picture = folder / "wave.csv", tmp_path / "f.png"
+    whole = wave.read_bytes()
+    typed = ["forecast", folder / "run", "--series", wave]
+    assert "is the input file" in refused(*typed, "--output", wave)
+    weights = folder / "run" / "model.safetensors"
+    assert "is a file of the model" in refused(*typed, "--output", weights)
+    assert "give two files" in refused(*typed, "--output", picture, "--plot", picture)
+    refused(*typed, "--output", tmp_path / "no" / "x.csv", "--plot", picture)
+    assert wave.read_bytes() == whole and not picture.exists()
+
+
 def test_a_forecast_of_one_step_is_drawn_too(folder: Path, tmp_path: Path) -> None:
     settings = ["--context", "9", "--horizon", "1", "--threads", "1", "--max-updates", "2"]
     settings += ["--model", "dlinear", "--set", "model.quantiles=[0.2, 0.5, 0.8]"]

@@ -117,6 +117,12 @@ def test_transparent_parts_are_white() -> None:
     assert found[1, 1].tolist() == [255, 255, 255]
 
 
+def test_transparent_grey_of_16_bits_is_white() -> None:
+    image, file = Image.fromarray(np.array([[0, 257, 65535]], np.uint16)), io.BytesIO()
+    image.save(file, "PNG", transparency=257)
+    assert decode_image(file.getvalue(), None, "a.png")[0, :, 0].tolist() == [0, 255, 255]
+
+
 def test_an_image_is_turned_as_its_camera_says() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # turn by 90 degrees, clockwise
@@ -216,6 +222,18 @@ def test_a_name_that_an_archive_holds_twice_is_one_image(tmp_path: Path) -> None
             archive.writestr("a.png", b"second")
     folder = ImageFolder(tmp_path / "a.zip")
     assert folder.names == ["a.png"] and folder.read("a.png") == b"second"
+
+
+def test_linked_folders_are_followed_but_not_in_circles(tmp_path: Path) -> None:
+    for name in ("set/left", "other"):
+        (tmp_path / name).mkdir(parents=True)
+        for suffix in ("png", "jfif", "JPE", "j2k"):
+            (tmp_path / name / f"a.{suffix}").write_bytes(b"")
+    (tmp_path / "set" / "right").symlink_to(tmp_path / "other")
+    (tmp_path / "set" / "left" / "up").symlink_to(tmp_path / "set")
+    found = ImageFolder(tmp_path / "set").names
+    names = ("a.JPE", "a.j2k", "a.jfif", "a.png")
+    assert found == [f"{side}/{name}" for side in ("left", "right") for name in names]
 
 
 def test_a_link_to_nothing_is_an_image_that_cannot_be_read(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ TRAIN = ["--threads", 1, "--set", "train.batch_tokens=256", "--set", "learning_r
 TRAIN += ["--precision", "float32"]
 PLAIN = ["--set", "data.mixup=0", "--set", "data.cutmix=0", "--set", "data.flip=false"]
 PLAIN += ["--set", "data.crop=1"]
+WIDE = ["--set", "d_model=18", "--set", "heads=2"]
 
 
 @pytest.fixture(autouse=True)
@@ -158,6 +159,14 @@ def test_a_run_goes_on_without_broken_images(capfd: pytest.CaptureFixture[str]) 
         (["--model", "vit"], "give a folder of images, or a zip of one (--images)"),
         (["--images", "set", "--set", "data.image_size=6"], "not divisible into patches of 4"),
         (["--images", "set", "--set", "image_size=8", "--set", "crop=8"], "out of the picture"),
+        (
+            ["--images", "set", "--set", "crop=99"],
+            "crop 99 moves images of 8 pixels out of the pic",
+        ),
+        (
+            ["--images", "set", "--set", "patch_positions=sinusoidal", *WIDE],
+            "sinusoidal patch_positions need a d_model that is divisible by 4, found 18",
+        ),
         (["--images", "set", "--model", "convnet", "--set", "blocks=5"], "to nothing; lower"),
         (
             ["--images", "set", "--set", "train.batch_tokens=3"],
@@ -175,6 +184,22 @@ def test_mistakes_are_named_in_one_line(
     assert command("train", *arguments, "--out", "run") == 2
     said = capfd.readouterr().err
     assert words in said and said.count("\n") == 1 and not Path("run").exists()
+
+
+def test_a_run_that_diverges_leaves_no_bundle(capfd: pytest.CaptureFixture[str]) -> None:
+    settings = ["--set", "learning_rate=1e9", "--set", "warmup=1", "--max-updates", 3]
+    assert command("train", "--images", "set", "--out", "run", *TRAIN, *settings) == 2
+    said = capfd.readouterr().err
+    assert "the validation loss at update 3 is not finite; lower train.learning_rate" in said
+    assert not Path("run", "config.json").exists() and "best so far" not in said
+
+
+def test_validation_images_that_are_training_images_are_counted() -> None:
+    said: list[str] = []
+    images = {"images": ["set"], "valid_images": ["set/train"]}
+    read_corpus(compose(flags={"data": images}), say=said.append)
+    count = len(list(Path("set/train").glob("*/*")))
+    assert any(f"{count} of {count} validation images are training images" in line for line in said)
 
 
 def test_the_corpus_is_that_of_the_recipe() -> None:
