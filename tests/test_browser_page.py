@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from crosshead.interop.base import ForeignSearch
-from crosshead.interop.onnx import ONNX, LoadedGraphs
+from crosshead.interop.onnx import ONNX
+from crosshead.interop.onnx_runtime import LoadedGraphs
 from tests.interop.small_bundles import TEXT, small_bundle
 
 PAGE = Path(__file__).parent.parent / "docs" / "examples" / "translate.html"

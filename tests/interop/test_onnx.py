@@ -10,10 +10,13 @@ from crosshead.errors import ConfigError
 from crosshead.interop import onnx as exporting
 from crosshead.interop.base import ForeignSearch
 from crosshead.interop.export import export
-from crosshead.interop.onnx import DECODER, ENCODER, FOLDER, ONNX, LoadedGraphs
+from crosshead.interop.onnx import ONNX
+from crosshead.interop.onnx_runtime import DTYPES, FOLDER, LoadedGraphs, graph_names
 from crosshead.interop.verify import ExportError, compare_export
 from tests.interop.cells import cells_of, check_cell
 from tests.interop.small_bundles import TEXT, small_bundle
+
+ENCODER, DECODER = graph_names(DTYPES["float32"])
 
 
 @pytest.mark.parametrize("name", cells_of(ONNX))

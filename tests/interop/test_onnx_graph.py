@@ -9,8 +9,11 @@ import torch
 
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import collate
-from crosshead.interop.onnx import DECODER, ENCODER, FOLDER, ONNX, OnnxModel
+from crosshead.interop.onnx import ONNX
+from crosshead.interop.onnx_runtime import DTYPES, FOLDER, OnnxModel, graph_names
 from tests.interop.small_bundles import small_bundle
+
+ENCODER, DECODER = graph_names(DTYPES["float32"])
 
 SOURCES = [[5, 6, 7], [8, 9, 10, 11, 12, 13, 14]]
 
