@@ -10,6 +10,7 @@ in layer norms or rotary positions. The weights are those of the export to Huggi
 names of inputs from it. The graphs hold the rest.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,9 @@ from crosshead.vocabulary import BOS, EOS, PAD, UNK
 _LARGEST = 2**31 - 1
 """The most bytes of one graph: the limit of the format that ONNX files have."""
 
+_STORED: dict[str, Callable[[bytes], bytes]] = {"float32": bytes, "int8": quantised}
+"""The function that brings a graph into each number format."""
+
 
 def write(bundle: TextBundle, kind: str, directory: Path) -> None:
     """Write a bundle's model and its tokenizer.
@@ -73,7 +77,7 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
     assert isinstance(tokenizer, ImportedTokenizer | SubwordTokenizer)
     joined, dtype = exported_vocabulary(bundle), DTYPES[kind]
     weights = _weights(bundle, joined)
-    stored = {"float32": bytes, "int8": quantised}[kind]
+    stored = _STORED[kind]
     encoder, decoder = graph_names(dtype)
     files = {
         CONFIG: json_bytes(_settings(bundle, joined, dtype)),
@@ -213,6 +217,7 @@ ONNX = Format(
     usage=USAGE,
     writes_alone=True,
     writes_with=("onnx",),
+    quantises_with=("onnxruntime",),
     language="js",
 )
 """The format `onnx`."""

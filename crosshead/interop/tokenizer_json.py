@@ -198,8 +198,9 @@ def _model(tokenizer: SentencePieces, joined: JoinedVocabulary) -> dict[str, Any
     unknown = joined.source[UNK]
     control = {joined.pieces[row] for row in joined.source[: len(CONTROL)] if row is not None}
     found = {*control, *tokenizer.special, *byte_names, *learned}
+    # Marian finds a character of the vocabulary that the SentencePiece model lacks.
     names = [
-        piece if piece in found or piece.startswith(MARK) else f"{MARK}{piece}"
+        piece if piece in found or len(piece) == 1 or piece.startswith(MARK) else f"{MARK}{piece}"
         for piece in joined.pieces
     ]
     if _is_bpe(tokenizer):
