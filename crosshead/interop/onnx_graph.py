@@ -67,8 +67,8 @@ def encoder_graph(weights: Weights) -> bytes:
             x: str, positions: Positions = positions, prefix: str = f"{prefix}.self_attn"
         ) -> str:
             query, key, value = (graph.projected(x, prefix, each) for each in "qkv")
-            rotated = [positions.rotated(each) for each in (query, key)]
-            return graph.attended(*rotated, value, padding, prefix, positions)
+            query, key = positions.rotated(query), positions.rotated(key)
+            return graph.attended(query, key, value, padding, prefix, positions)
 
         x = graph.sublayer(x, f"{prefix}.self_attn_layer_norm", attention)
         x = graph.feedforward(x, prefix)

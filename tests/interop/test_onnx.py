@@ -99,14 +99,3 @@ def test_transformers_loads_the_tokenizer(tmp_path: Path) -> None:
         assert tokenizer(line)["input_ids"] == [*ids, 2]
         assert tokenizer.decode([*ids, 2], skip_special_tokens=True) == line
     assert tokenizer.pad_token_id == 0
-
-
-def test_the_tokenizer_beside_it_shows_bytes_that_are_no_text_as_crosshead_does(
-    tmp_path: Path,
-) -> None:
-    bundle = small_bundle()
-    ONNX.write(bundle, "float32", tmp_path)
-    tokens = [bundle.source_tokenizer.encode(each)[-1] for each in ("\u0101", "\u0103", "\u0101")]
-    loaded = LoadedGraphs(bundle, tmp_path)
-    assert "\ufffd" in loaded.decode(tokens)
-    assert loaded.decode(tokens) == bundle.target_tokenizer.decode(tokens)
