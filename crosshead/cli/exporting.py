@@ -39,8 +39,8 @@ def export(
             "--type",
             metavar="T",
             help="Number format of the weights: float32, int8, int8_float32, int16, float16 or "
-            "bfloat16 (default: float32). int8 is the smallest and fastest. huggingface and onnx "
-            "have float32 alone.",
+            "bfloat16 (default: float32). int8 is the smallest and fastest. onnx has float32 and "
+            "int8, and huggingface has float32 alone.",
         ),
     ] = None,
     valid_source: Annotated[

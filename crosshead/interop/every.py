@@ -10,7 +10,14 @@ from crosshead import __version__
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import ConfigError
-from crosshead.interop.export import Exported, check_libraries, check_place, export, move
+from crosshead.interop.export import (
+    Exported,
+    check_libraries,
+    check_place,
+    export,
+    move,
+    number_format,
+)
 from crosshead.interop.formats import FORMATS, format_of, formats_for, refusals
 from crosshead.system.files import atomic_write, explain_os_errors, make_directory, real_path
 
@@ -50,7 +57,8 @@ def export_all(
         ]
         raise ConfigError(f"no format can express this model ({'; '.join(whys)}); train another")
     for name in names:
-        check_libraries(format_of(bundle, name), verify=verify)
+        form = format_of(bundle, name)
+        check_libraries(form, number_format(form, None), verify=verify)
     check_place(out, force=force)
     real = real_path(out)
     make_directory(real.parent)

@@ -93,7 +93,7 @@ def export(
         )
     chosen = number_format(form, kind)
     check_place(out, force=force, suffix=form.suffix)
-    check_libraries(form, verify=verify)
+    check_libraries(form, chosen, verify=verify)
     real = real_path(out)
     make_directory(real.parent)
     hidden = real.with_name(f".{real.name}.{os.getpid()}.tmp")
@@ -110,17 +110,20 @@ def export(
     return Exported(out, to, chosen, size, search, comparison)
 
 
-def check_libraries(form: Format, *, verify: bool) -> None:
+def check_libraries(form: Format, kind: str, *, verify: bool) -> None:
     """Check that the libraries of a format are installed.
 
     Args:
         form: The format.
+        kind: The number format of the weights.
         verify: Whether the export will be verified.
 
     Raises:
         UserError: If one is missing. The message names the extra that installs it.
     """
     to_write = {*form.writes_with, *(() if form.writes_alone else form.modules)}
+    if kind != number_format(form, None):
+        to_write.update(form.quantises_with)
     needed = to_write | set(form.modules if verify else ())
     missing = sorted(name for name in needed if importlib.util.find_spec(name) is None)
     if not missing:

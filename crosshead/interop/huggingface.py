@@ -171,17 +171,17 @@ def search_arguments(search: ForeignSearch) -> dict[str, Any]:
     }
 
 
-def control(bundle: TextBundle) -> dict[str, int | None]:
+def control(ids: Sequence[int | None], start: int) -> dict[str, int | None]:
     """Return the exported ids of padding, end and start, by their keys in `config.json`.
 
     Args:
-        bundle: The bundle.
+        ids: The exported id of each id of the target.
+        start: The id that the target starts with.
     """
-    ids = foreign_ids(bundle.target_tokenizer)
     return {
         "pad_token_id": ids[PAD],
         "eos_token_id": ids[EOS],
-        "decoder_start_token_id": ids[bundle.specials.start],
+        "decoder_start_token_id": ids[start],
     }
 
 
@@ -196,7 +196,12 @@ def forbidden_ids(bundle: TextBundle) -> list[list[int]]:
 
 
 def _generation(bundle: TextBundle) -> dict[str, Any]:
-    return {**control(bundle), "forced_eos_token_id": None, "bad_words_ids": forbidden_ids(bundle)}
+    ids = foreign_ids(bundle.target_tokenizer)
+    return {
+        **control(ids, bundle.specials.start),
+        "forced_eos_token_id": None,
+        "bad_words_ids": forbidden_ids(bundle),
+    }
 
 
 def settings(bundle: TextBundle) -> dict[str, Any]:
@@ -234,7 +239,7 @@ def settings(bundle: TextBundle) -> dict[str, Any]:
         "tie_word_embeddings": config.tie != "none",
         "is_encoder_decoder": True,
         "torch_dtype": "float32",
-        **control(bundle),
+        **control(foreign_ids(bundle.target_tokenizer), bundle.specials.start),
         "forced_eos_token_id": None,
     }
 

@@ -15,6 +15,7 @@ from crosshead.data.text.symbols import ByteTokenizer, CharacterTokenizer
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import ConfigError
 from crosshead.interop.huggingface import foreign_ids, json_bytes
+from crosshead.interop.joined_vocabulary import joined_vocabulary
 from crosshead.interop.tokenizer_json import (
     BYTE_NAME,
     added,
@@ -67,7 +68,7 @@ def tokenizer_files(tokenizer: Tokenizer, most: int) -> dict[str, bytes]:
 def _own(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the content of `tokenizer.json` for a tokenizer of crosshead's own."""
     if isinstance(tokenizer, SubwordTokenizer):
-        found = tokenizer_json(tokenizer)
+        found = tokenizer_json(tokenizer, joined_vocabulary(tokenizer, tokenizer))
         vocabulary = found["model"]["vocab"]
         decoders = [
             replaced(_LINE_BEGINS, "", "Regex") if each["type"] == "Strip" else each

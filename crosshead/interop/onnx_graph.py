@@ -10,16 +10,17 @@ positions, `D` width, `E` width of a head, `V` vocabulary.
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from torch import Tensor
 
 from crosshead.interop.bart import LOGITS_BIAS, embedding_names
-from crosshead.interop.ctranslate2_layers import numbers
+from crosshead.interop.ctranslate2_layers import numbers, position_table
 from crosshead.interop.onnx_nodes import Nodes
-from crosshead.models.transformer import TransformerConfig
+from crosshead.interop.onnx_positions import Positions, Span, positions_of
+from crosshead.layers.embeddings import Embeddings
+from crosshead.models.transformer import Transformer
 
 OPSET = 17
 """The version of ONNX's operators: the first with layer normalisation."""
@@ -33,14 +34,17 @@ class Weights:
     """The numbers of a model.
 
     Attributes:
-        config: Its shape.
+        model: The model, for its shape and its positions.
         family: Its weights by the names of the family.
-        positions: The tables of added positions of source and target, "N D"; None without.
+        length: The number of positions of tables, unless the model has learned another number.
+        target_rows: The row of the target's matrices for each token id; None if both numbers are
+            the same.
     """
 
-    config: TransformerConfig
+    model: Transformer
     family: Mapping[str, Tensor]
-    positions: tuple[np.ndarray | None, np.ndarray | None]
+    length: int
+    target_rows: Sequence[int] | None
 
 
 def encoder_graph(weights: Weights) -> bytes:
@@ -49,20 +53,22 @@ def encoder_graph(weights: Weights) -> bytes:
     Args:
         weights: The numbers of the model.
     """
-    graph = _Graph(weights)
+    graph, model = _Graph(weights), weights.model
     shape = ["batch_size", "encoder_sequence_length"]
     padding = graph.padding_bias("attention_mask")
-    length = graph.size("input_ids", 1)
-    name, _, _ = embedding_names(weights.config)
-    x = graph.embedded(name, "input_ids", weights.positions[0], graph.whole("zero", [0]), length)
-    for layer in range(weights.config.encoder_layers):
+    span = Span(graph, graph.whole("zero", [0]), graph.size("input_ids", 1))
+    name, _, _ = embedding_names(model.config)
+    x = graph.embedded(name, "input_ids", model.source_embeddings, span)
+    attentions = [each.attention for each in model.encoder.layers]
+    for layer, positions in enumerate(positions_of(attentions, graph, span, weights.length)):
         prefix = f"model.encoder.layers.{layer}"
 
-        def attention(x: str, prefix: str = f"{prefix}.self_attn") -> str:
-            query, key, value = (
-                graph.heads(graph.linear(x, f"{prefix}.{each}_proj")) for each in "qkv"
-            )
-            return graph.attended(query, key, value, padding, prefix)
+        def attention(
+            x: str, positions: Positions = positions, prefix: str = f"{prefix}.self_attn"
+        ) -> str:
+            query, key, value = (graph.projected(x, prefix, each) for each in "qkv")
+            query, key = positions.rotated(query), positions.rotated(key)
+            return graph.attended(query, key, value, padding, prefix, positions)
 
         x = graph.sublayer(x, f"{prefix}.self_attn_layer_norm", attention)
         x = graph.feedforward(x, prefix)
@@ -72,7 +78,7 @@ def encoder_graph(weights: Weights) -> bytes:
     return graph.serialized(
         "encoder",
         {"input_ids": (whole, shape), "attention_mask": (whole, shape)},
-        {"last_hidden_state": (real, [*shape, weights.config.d_model])},
+        {"last_hidden_state": (real, [*shape, model.config.d_model])},
     )
 
 
@@ -84,28 +90,40 @@ def decoder_graph(weights: Weights) -> bytes:
     Args:
         weights: The numbers of the model.
     """
-    graph, config = _Graph(weights), weights.config
+    graph, model, config = _Graph(weights), weights.model, weights.model.config
     _, name, output = embedding_names(config)
     past = _Past(graph)
     length = graph.size("input_ids", 1)
-    end = graph.add("Add", [past.length, length])
-    x = graph.embedded(name, "input_ids", weights.positions[1], past.length, end)
-    causal = graph.causal_bias(past.length, length, end)
+    span = Span(graph, past.length, graph.add("Add", [past.length, length]))
+    x = graph.embedded(name, graph.target_rows("input_ids"), model.target_embeddings, span)
+    causal = graph.causal_bias(span)
     padding = graph.padding_bias("encoder_attention_mask")
-    for layer in range(config.decoder_layers):
+    attentions = [each.self_attention for each in model.decoder.layers]
+    for layer, positions in enumerate(positions_of(attentions, graph, span, weights.length)):
         prefix = f"model.decoder.layers.{layer}"
 
-        def self_attention(x: str, layer: int = layer, prefix: str = f"{prefix}.self_attn") -> str:
-            key, value = past.extended(layer, "decoder", x, prefix)
-            query = graph.heads(graph.linear(x, f"{prefix}.q_proj"))
-            return graph.attended(query, key, value, causal, prefix)
+        def self_attention(
+            x: str,
+            layer: int = layer,
+            positions: Positions = positions,
+            prefix: str = f"{prefix}.self_attn",
+        ) -> str:
+            query, key, value = (graph.projected(x, prefix, each) for each in "qkv")
+            keys = past.extended(layer, "decoder", "key", positions.rotated(key))
+            values = past.extended(layer, "decoder", "value", value)
+            return graph.attended(positions.rotated(query), keys, values, causal, prefix, positions)
 
         def cross_attention(
             x: str, layer: int = layer, prefix: str = f"{prefix}.encoder_attn"
         ) -> str:
-            key, value = past.extended(layer, "encoder", past.new_source, prefix)
-            query = graph.heads(graph.linear(x, f"{prefix}.q_proj"))
-            return graph.attended(query, key, value, padding, prefix)
+            keys, values = (
+                past.extended(
+                    layer, "encoder", name, graph.projected(past.new_source, prefix, name[0])
+                )
+                for name in ("key", "value")
+            )
+            query = graph.projected(x, prefix, "q")
+            return graph.attended(query, keys, values, padding, prefix, Positions())
 
         x = graph.sublayer(x, f"{prefix}.self_attn_layer_norm", self_attention)
         x = graph.sublayer(x, f"{prefix}.encoder_attn_layer_norm", cross_attention)
@@ -139,7 +157,8 @@ class _Graph(Nodes):
 
     def __init__(self, weights: Weights) -> None:
         super().__init__(OPSET)
-        self.config, self._family = weights.config, weights.family
+        self.config = weights.model.config
+        self._weights, self._family = weights, weights.family
 
     def weight(self, name: str, *, transposed: bool = False) -> str:
         """Return a weight of the family as a constant."""
@@ -150,17 +169,26 @@ class _Graph(Nodes):
         """Return the size of an axis, as a tensor of one whole number."""
         return self.add("Shape", [x], start=axis, end=axis + 1)
 
-    def embedded(
-        self, name: str, ids: str, positions: np.ndarray | None, start: str, end: str
-    ) -> str:
-        """Return the vectors of tokens at the positions from `start` to before `end`, "B T D"."""
+    def target_rows(self, ids: str) -> str:
+        """Return the rows of the target's matrices for token ids."""
+        known = self._weights.target_rows
+        return ids if known is None else self.add("Gather", [self._target_rows(known), ids])
+
+    def embedded(self, name: str, rows: str, embeddings: Embeddings, span: Span) -> str:
+        """Return the vectors of tokens with their added positions, "B T D".
+
+        Args:
+            name: The name of the matrix.
+            rows: The row of each token, "B T".
+            embeddings: The embeddings that the positions are from.
+            span: The positions of the tokens.
+        """
         scale = self.number("embedding_scale", math.sqrt(self.config.d_model))
-        x = self.add("Mul", [self.add("Gather", [self.weight(name), ids]), scale])
-        if positions is None:
+        x = self.add("Mul", [self.add("Gather", [self.weight(name), rows]), scale])
+        table = position_table(embeddings, self._weights.length)
+        if table is None:
             return x
-        table = self.tensor("positions", positions)
-        rows = self.add("Slice", [table, start, end, self.whole("first_axis", [0])])
-        return self.add("Add", [x, rows])
+        return self.add("Add", [x, span.rows(self.tensor("positions", table))])
 
     def linear(self, x: str, name: str) -> str:
         """Return x W^T + b."""
@@ -190,13 +218,16 @@ class _Graph(Nodes):
 
         return self.sublayer(x, f"{prefix}.final_layer_norm", part)
 
-    def heads(self, x: str) -> str:
-        """Return "B T D" as "B H T E"."""
+    def projected(self, x: str, prefix: str, letter: str) -> str:
+        """Return the queries (q), keys (k) or values (v) of "B T D" as "B H T E"."""
         heads = self.config.heads
         shape = self.whole("split", [0, 0, heads, self.config.d_model // heads])
-        return self.add("Transpose", [self.add("Reshape", [x, shape])], perm=[0, 2, 1, 3])
+        split = self.add("Reshape", [self.linear(x, f"{prefix}.{letter}_proj"), shape])
+        return self.add("Transpose", [split], perm=[0, 2, 1, 3])
 
-    def attended(self, query: str, key: str, value: str, bias: str, prefix: str) -> str:
+    def attended(
+        self, query: str, key: str, value: str, bias: str, prefix: str, positions: Positions
+    ) -> str:
         """Return the output of an attention, "B T D".
 
         Args:
@@ -205,13 +236,16 @@ class _Graph(Nodes):
             value: Values, "B H K E".
             bias: The bias of the scores, which broadcasts to "B H T K".
             prefix: The name of the module of the family.
+            positions: The positions that act in the attention.
         """
         width = self.config.d_model // self.config.heads
         scale = self.number("attention_scale", width**-0.5)
         scaled = self.add("Mul", [query, scale])
-        scores = self.add("MatMul", [scaled, self.add("Transpose", [key], perm=[0, 1, 3, 2])])
+        products = self.add("MatMul", [scaled, self.add("Transpose", [key], perm=[0, 1, 3, 2])])
+        scores = positions.scored(scaled, products)
         weights = self.add("Softmax", [self.add("Add", [scores, bias])], axis=-1)
-        both = self.add("Transpose", [self.add("MatMul", [weights, value])], perm=[0, 2, 1, 3])
+        sums = positions.combined(weights, self.add("MatMul", [weights, value]))
+        both = self.add("Transpose", [sums], perm=[0, 2, 1, 3])
         joined = self.add("Reshape", [both, self.whole("join", [0, 0, self.config.d_model])])
         return self.linear(joined, f"{prefix}.out_proj")
 
@@ -221,23 +255,21 @@ class _Graph(Nodes):
         axes = self.whole("heads_and_queries", [1, 2])
         return self._bias(self.add("Unsqueeze", [real, axes]))
 
-    def causal_bias(self, past: str, length: str, end: str) -> str:
+    def causal_bias(self, span: Span) -> str:
         """Return the bias by which a position sees itself and earlier ones, "T K"."""
-        scalars = [self.add("Squeeze", [each]) for each in (past, end)]
-        zero, one = (self._scalar(each) for each in (0, 1))
-        keys = self.add("Range", [zero, scalars[1], one])
-        queries = self.add("Range", [*scalars, one])
-        column = self.add("Unsqueeze", [queries, self.whole("second_axis", [1])])
-        allowed = self.add("LessOrEqual", [keys, column])
+        allowed = self.add("GreaterOrEqual", [span.distances, self.whole("zero", [0])])
         return self._bias(self.add("Cast", [allowed], to=self.types.FLOAT))
 
     def logits(self, x: str, name: str, length: str) -> int:
         """Add the output `logits`, "B T V", and return V."""
-        size = len(self._family[name])
+        known = self._weights.target_rows
+        size = len(self._family[name] if known is None else known)
         rows = self.add("Reshape", [x, self.whole("rows", [-1, self.config.d_model])])
         bias = self.tensor(LOGITS_BIAS, numbers(self._family[LOGITS_BIAS][0]))
         # The matrix is not transposed on disk, so that it is the target embedding if both are tied.
         flat = self.add("Gemm", [rows, self.weight(name), bias], transB=1)
+        if known is not None:
+            flat = self.add("Gather", [flat, self._target_rows(known)], axis=1)
         parts = [self.whole("all", [-1]), length, self.whole("vocabulary", [size])]
         self.add("Reshape", [flat, self.add("Concat", parts, axis=0)], "logits")
         return size
@@ -247,8 +279,8 @@ class _Graph(Nodes):
         missing = self.add("Sub", [allowed, self.number("one", 1.0)])
         return self.add("Mul", [missing, self.number("masked", _MASKED)])
 
-    def _scalar(self, value: int) -> str:
-        return self.add("Squeeze", [self.whole(f"scalar_{value}", [value])])
+    def _target_rows(self, known: Sequence[int]) -> str:
+        return self.whole("target_rows", list(known))
 
     def _activated(self, x: str) -> str:
         """Return the activation of x."""
@@ -293,21 +325,10 @@ class _Past:
         )
         """The part of the encoder's output that has no keys yet: all of it, or nothing."""
 
-    def extended(self, layer: int, side: str, x: str, prefix: str) -> list[str]:
-        """Return keys and values of the past with those of x, which are also outputs, "B H K E"."""
-        graph = self._graph
-        return [
-            graph.add(
-                "Concat",
-                [
-                    self._past(layer, side, name),
-                    graph.heads(graph.linear(x, f"{prefix}.{name[0]}_proj")),
-                ],
-                f"present.{layer}.{side}.{name}",
-                axis=2,
-            )
-            for name in ("key", "value")
-        ]
+    def extended(self, layer: int, side: str, name: str, new: str) -> str:
+        """Return keys or values of the past with new ones, which are also an output, "B H K E"."""
+        earlier = self._past(layer, side, name)
+        return self._graph.add("Concat", [earlier, new], f"present.{layer}.{side}.{name}", axis=2)
 
     def values(self, name: str, length: str) -> dict[str, tuple[int, list[int | str]]]:
         """Return type and shape of all keys and values.

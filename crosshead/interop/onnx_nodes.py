@@ -25,7 +25,8 @@ class Nodes:
     def add(self, op: str, inputs: Sequence[str], out: str = "", **attributes: Any) -> str:
         """Add a node and return the name of its output."""
         out = out or f"{op.lower()}_{len(self.nodes)}"
-        self.nodes.append(self.helper.make_node(op, inputs, [out], **attributes))
+        # ONNX Runtime names the nodes that it adds after these; some versions need the names.
+        self.nodes.append(self.helper.make_node(op, inputs, [out], out, **attributes))
         return out
 
     def whole(self, name: str, values: list[int]) -> str:

@@ -7,6 +7,10 @@ the same for ordinary and for odd text. Three things differ:
 - The name of a control piece in a text, such as `</s>`, becomes that control piece.
 - In unigram models, transformers.js knows no bytes: a character without a piece becomes unknown.
 - `tokenizers` shows bytes that are no text as one U+FFFD each.
+
+A piece that no source has, such as a piece of a target vocabulary of its own, begins with a space.
+It is never found in a text, because every space of a text becomes U+2581. Decoding takes the space
+away.
 """
 
 import base64
@@ -21,36 +25,38 @@ from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.data.text.pieces import CONTROL
 from crosshead.data.text.subwords import ESCAPE, RESERVED, SPACE, SubwordTokenizer
 from crosshead.errors import ConfigError
-from crosshead.interop.huggingface import foreign_ids, vocabulary
+from crosshead.interop.joined_vocabulary import MARK, JoinedVocabulary
 from crosshead.vocabulary import EOS, UNK
 
 BYTE_NAME = "<(?=0x[0-9A-F]{2}>)"
 """A pattern of the beginning of a byte's name. `tokenizers` would read the name in a text as the
 byte, so the text is split there."""
 
+SentencePieces = SubwordTokenizer | ImportedTokenizer
+"""A tokenizer with a SentencePiece model."""
+
 _MOST_SPACES = 1000
 """The most spaces that are left out at each end of a translation of an imported model."""
 
 
-def tokenizer_json(tokenizer: SubwordTokenizer | ImportedTokenizer) -> dict[str, Any]:
-    """Return the content of `tokenizer.json`.
+def tokenizer_json(tokenizer: SentencePieces, joined: JoinedVocabulary) -> dict[str, Any]:
+    """Return the content of `tokenizer.json`, which encodes sources and decodes targets.
 
     Args:
-        tokenizer: The tokenizer.
+        tokenizer: The tokenizer of the source.
+        joined: Its vocabulary, joined with that of the target, whose tokenizer is of the same kind.
 
     Raises:
         ConfigError: If the vocabulary of an imported tokenizer lacks pieces of its SentencePiece
             model.
     """
-    pieces = vocabulary(tokenizer)
-    names = {index: piece for piece, index in pieces.items()}
-    rows = foreign_ids(tokenizer)
+    names, rows = joined.pieces, joined.source
     control = [row for row in rows[: len(CONTROL)] if row is not None]
     end = rows[EOS]
     assert end is not None
     is_own = isinstance(tokenizer, SubwordTokenizer)
-    tags = [] if is_own else [pieces[each] for each in tokenizer.special]
-    model = _model(tokenizer, pieces)
+    tags = [] if is_own else [names.index(each) for each in tokenizer.special]
+    model = _model(tokenizer, joined)
     splitters = []
     if is_own and tokenizer.special:
         splitters.append(splitter(any_of(tokenizer.special), "Isolated"))
@@ -110,7 +116,7 @@ def replaced(old: str, new: str, kind: str = "String") -> dict[str, Any]:
     return {"type": "Replace", "pattern": {kind: old}, "content": new}
 
 
-def _normalizers(tokenizer: SubwordTokenizer | ImportedTokenizer) -> list[dict[str, Any]]:
+def _normalizers(tokenizer: SentencePieces) -> list[dict[str, Any]]:
     """Return the changes of a text before it is split: escapes, or those of SentencePiece."""
     before: list[dict[str, Any]]
     if isinstance(tokenizer, SubwordTokenizer):
@@ -137,6 +143,7 @@ def _decoders(is_own: bool) -> list[dict[str, Any]]:
     # The escape itself comes last, so that no escaped text is restored twice.
     escapes = [replaced(f"{ESCAPE}{n}", each) for n, each in enumerate(RESERVED)][::-1]
     return [
+        replaced(f"^{MARK}+", "", "Regex"),
         replaced(SPACE, " "),
         {"type": "ByteFallback"},
         {"type": "Fuse"},
@@ -171,9 +178,7 @@ def any_of(special: Sequence[str]) -> str:
     return "|".join(re.sub(r"[\\^$.|?*+()\[\]{}/]", r"\\\g<0>", each) for each in longest_first)
 
 
-def _model(
-    tokenizer: SubwordTokenizer | ImportedTokenizer, pieces: Mapping[str, int]
-) -> dict[str, Any]:
+def _model(tokenizer: SentencePieces, joined: JoinedVocabulary) -> dict[str, Any]:
     """Return the pieces with their scores, or with the merges that build them."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
     scores: dict[str, float] = {}
@@ -185,13 +190,19 @@ def _model(
         elif not processor.is_control(index) and not processor.is_unknown(index):
             scores[piece] = processor.get_score(index)
     learned = {piece: score for piece, score in scores.items() if piece not in tokenizer.special}
-    if missing := (learned.keys() | byte_names) - pieces.keys():
+    if missing := (learned.keys() | byte_names) - set(joined.pieces):
         raise ConfigError(
             f"onnx cannot express the tokenizer: its vocabulary lacks {len(missing):,} pieces of "
             f"its SentencePiece model, such as {min(missing)!r}; export to ctranslate2"
         )
-    unknown = foreign_ids(tokenizer)[UNK]
-    names = list(pieces)
+    unknown = joined.source[UNK]
+    control = {joined.pieces[row] for row in joined.source[: len(CONTROL)] if row is not None}
+    found = {*control, *tokenizer.special, *byte_names, *learned}
+    # Marian finds a character of the vocabulary that the SentencePiece model lacks.
+    names = [
+        piece if piece in found or len(piece) == 1 or piece.startswith(MARK) else f"{MARK}{piece}"
+        for piece in joined.pieces
+    ]
     if _is_bpe(tokenizer):
         return {
             "type": "BPE",
@@ -203,7 +214,7 @@ def _model(
             "byte_fallback": bool(byte_names),
             # A special piece, which the pre-tokenizer has split off, is built by no merges.
             "ignore_merges": bool(tokenizer.special),
-            "vocab": dict(pieces),
+            "vocab": {piece: index for index, piece in enumerate(names)},
             "merges": _merges(learned),
         }
     return {
@@ -215,7 +226,7 @@ def _model(
     }
 
 
-def _is_bpe(tokenizer: SubwordTokenizer | ImportedTokenizer) -> bool:
+def _is_bpe(tokenizer: SentencePieces) -> bool:
     if isinstance(tokenizer, SubwordTokenizer):
         return tokenizer.kind == "bpe"
     trainer = _proto(tokenizer.model).trainer_spec

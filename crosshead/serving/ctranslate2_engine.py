@@ -36,8 +36,8 @@ def ctranslate2_engines(
         ConfigError: If CTranslate2 has no such number format.
         UserError: If CTranslate2 is not installed.
     """
-    check_libraries(CTRANSLATE2, verify=True)
     chosen = number_format(CTRANSLATE2, kind)
+    check_libraries(CTRANSLATE2, chosen, verify=True)
 
     def engines(translator: Translator) -> Callable[[int], Engine]:
         model = CTranslate2Model(translator.bundle, chosen, workers)

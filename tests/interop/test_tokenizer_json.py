@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer as Fast
@@ -12,6 +13,7 @@ from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import ConfigError
 from crosshead.interop.huggingface import foreign_ids
+from crosshead.interop.joined_vocabulary import joined_vocabulary
 from crosshead.interop.tokenizer_json import tokenizer_json
 from tests.interop.sentencepieces import learned, marian_vocabulary
 from tests.interop.small_bundles import TEXT, imported_tokenizer
@@ -45,8 +47,12 @@ def odd_lines(count: int = 300) -> list[str]:
     return ODD + made_up
 
 
+def alone(tokenizer: SubwordTokenizer | ImportedTokenizer) -> dict[str, Any]:
+    return tokenizer_json(tokenizer, joined_vocabulary(tokenizer, tokenizer))
+
+
 def fast(tokenizer: SubwordTokenizer | ImportedTokenizer) -> Fast:
-    found: Fast = Fast.from_str(json.dumps(tokenizer_json(tokenizer)))
+    found: Fast = Fast.from_str(json.dumps(alone(tokenizer)))
     return found
 
 
@@ -104,7 +110,7 @@ def test_a_vocabulary_without_pieces_of_its_model_is_refused() -> None:
     control = (pieces.index("<pad>"), None, 0, 1)
     tokenizer = ImportedTokenizer(model, ForeignVocabulary(tuple(pieces), control))
     with pytest.raises(ConfigError, match="vocabulary lacks 1 pieces of its SentencePiece model"):
-        tokenizer_json(tokenizer)
+        alone(tokenizer)
 
 
 def test_a_control_piece_in_a_text_becomes_that_piece() -> None:
