@@ -172,5 +172,5 @@ VISION = Study(
     "Dosovitskiy et al. 2021, section 4.3",
     BANDS,
     run,
-    Times(quick=6, full=4200),  # estimated from six of its nine runs
+    Times(quick=6, full=7570),
 )
