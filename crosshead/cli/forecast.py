@@ -8,7 +8,6 @@ import typer
 from crosshead.cli.app import app
 from crosshead.cli.options import BundleArgument, DeviceOption, JsonlOption, ThreadsOption
 from crosshead.cli.terminal import json_line, note, open_output
-from crosshead.data.series.steps import shown_time
 from crosshead.system.plotting import drawing, new_figure
 
 if TYPE_CHECKING:
@@ -99,6 +98,8 @@ def _picture(found: "Forecast") -> Any:
     """Return a figure with a panel for each column: history, forecast, interval, later values."""
     import numpy as np
     from matplotlib import dates
+
+    from crosshead.data.series.steps import shown_time
 
     names = found.series.names[:MOST_DRAWN]
     if len(names) < len(found.series.names):
