@@ -143,7 +143,7 @@ class Forecaster(Model):
 
 
 Statistics = tuple[Float[Tensor, "B 1 I"], Float[Tensor, "B 1 I"]]
-"""What normalisation subtracts from each window and column, and the divisor; both "B 1 I"."""
+"""The centre that normalisation subtracts from each window and column, and its divisor, "B 1 I"."""
 
 
 def unchanged(context: Float[Tensor, "B S I"]) -> Statistics:
