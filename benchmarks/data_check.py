@@ -7,25 +7,25 @@ first third. With --train-minutes the script also trains on the clean, the damag
 text, and prints BLEU.
 
     python benchmarks/data_check.py
-    python benchmarks/data_check.py --train-minutes 10 --threads 1
+    python benchmarks/data_check.py --train-minutes 10 [--train-pairs 7000] [--processor-time]
+
+The trainings use one thread. Runs that are in the folder are not repeated, so the command may be
+stopped and given again.
 """
 
 import argparse
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from harness import machine
+from trained import cells, compared, multi30k, trained, translated
 
 from crosshead.data.checks.check import DataReport, check_pairs
 from crosshead.data.parallel.pairs import Origin
 from crosshead.system.lines import read_lines
 
-ROOT = Path(__file__).parent.parent
 SHARES = {
     "misaligned": 0.05, "language": 0.02, "duplicate": 0.03, "near-duplicate": 0.01, "length": 0.01,
 }  # fmt: skip
@@ -123,11 +123,11 @@ def checked(source: list[str], target: list[str]) -> tuple[DataReport, float]:
     return report, time.process_time() - began
 
 
-def precision_and_recall(raw: Path, languages: list[str], sizes: list[int], seed: int) -> None:
+def precision_and_recall(languages: list[str], sizes: list[int], seed: int) -> None:
     """Print a table for each language pair and size."""
     for language in languages:
-        sides = [read_lines(raw / f"train.{name}") for name in ("en", language)]
-        intruder = read_lines(raw / f"train.{INTRUDERS[language]}")
+        sides = [read_lines(multi30k(f"train.{name}")) for name in ("en", language)]
+        intruder = read_lines(multi30k(f"train.{INTRUDERS[language]}"))
         for size in sizes:
             clean = [side[:size] for side in sides]
             text = damaged(clean[0], clean[1], intruder[:size], seed)
@@ -144,14 +144,14 @@ def precision_and_recall(raw: Path, languages: list[str], sizes: list[int], seed
             print(f"\nOther kinds found: {others or 'none'}", flush=True)
 
 
-def large(raw: Path, count: int, seed: int) -> None:
+def large(count: int, seed: int) -> None:
     """Print time and memory for a corpus of `count` pairs, made by repeating Multi30k.
 
     A number in front of both sides makes the repeated pairs different.
     """
     import resource
 
-    sides = [read_lines(raw / f"train.{name}") for name in ("en", "de")]
+    sides = [read_lines(multi30k(f"train.{name}")) for name in ("en", "de")]
     rng = np.random.default_rng(seed)
     rows = rng.integers(len(sides[0]), size=count).tolist()
     source, target = ([f"{n} {side[row]}" for n, row in enumerate(rows)] for side in sides)
@@ -164,38 +164,34 @@ def large(raw: Path, count: int, seed: int) -> None:
     )
 
 
-def train(raw: Path, minutes: float, threads: int, seed: int) -> None:
-    """Train on the clean, the damaged and the cleaned text, and print BLEU on the test set."""
-    sides = [read_lines(raw / f"train.{name}") for name in ("en", "de")]
-    text = damaged(sides[0], sides[1], read_lines(raw / "train.fr"), seed)
+def train(folder: Path, size: int, minutes: float, seed: int, processor_time: bool) -> None:
+    """Train on the clean, the damaged and the cleaned text, and compare BLEU on the test set."""
+    sides = [read_lines(multi30k(f"train.{name}"))[:size] for name in ("en", "de")]
+    text = damaged(sides[0], sides[1], read_lines(multi30k("train.fr"))[:size], seed)
     report, _ = checked(text.source, text.target)
-    with tempfile.TemporaryDirectory() as folder:
-        for name, texts in (
-            ("clean", sides),
-            ("damaged", (text.source, text.target)),
-            ("cleaned", report.cleaned()),
-        ):
-            place = Path(folder) / name
-            place.mkdir()
-            for side, language in zip(texts, ("en", "de"), strict=True):
-                lines = "".join(f"{line}\n" for line in side)
-                (place / f"train.{language}").write_text(lines, "utf-8")
-            crosshead(
-                "train", "multi30k", "--source", place / "train.en", "--target", place / "train.de",
-                "--valid-source", raw / "val.en", "--valid-target", raw / "val.de",
-                "--out", place / "run", "--max-minutes", minutes, "--threads", threads,
-                "--seed", seed,
-            )  # fmt: skip
-            print(f"\n{name}, {len(texts[0]):,} pairs, {minutes:g} minutes:", flush=True)
-            crosshead(
-                "evaluate", place / "run", "--source", raw / "test_2016_flickr.en",
-                "--reference", raw / "test_2016_flickr.de", "--threads", threads,
-            )  # fmt: skip
-
-
-def crosshead(*arguments: object) -> None:
-    """Run a command of crosshead."""
-    subprocess.run([sys.executable, "-m", "crosshead", *map(str, arguments)], check=True)
+    texts = {
+        "clean": sides, "damaged": (text.source, text.target), "cleaned": report.cleaned(),
+    }  # fmt: skip
+    outputs = {}
+    for name, pair in texts.items():
+        place = folder / f"{name}-{size}-{minutes:g}-{seed}"
+        place.mkdir(parents=True, exist_ok=True)
+        for side, language in zip(pair, ("en", "de"), strict=True):
+            lines = "".join(f"{line}\n" for line in side)
+            (place / f"train.{language}").write_text(lines, "utf-8")
+        arguments = [
+            "--source", place / "train.en", "--target", place / "train.de",
+            "--valid-source", multi30k("val.en"), "--valid-target", multi30k("val.de"),
+            "--max-minutes", minutes, "--threads", 1, "--seed", seed,
+        ]  # fmt: skip
+        trained(place / "run", arguments, processor_time)
+        test = multi30k("test_2016_flickr.en")
+        outputs[name] = translated(place / "run", test, place / "test_2016_flickr.de")
+    print("\n| text | pairs | BLEU on test_2016_flickr | p against the clean text |")
+    print("|---|---|---|---|")
+    references = read_lines(multi30k("test_2016_flickr.de"))
+    for score in compared(outputs, references, ["clean"]):
+        print(f"| {score.system} | {len(texts[score.system][0]):,} | {cells(score)} |", flush=True)
 
 
 def main() -> None:
@@ -204,17 +200,20 @@ def main() -> None:
     parser.add_argument("--sizes", default="29000,7000,2000", help="numbers of pairs")
     parser.add_argument("--large", type=int, help="also check a corpus of this many pairs")
     parser.add_argument("--train-minutes", type=float, help="train three times for this long")
-    parser.add_argument("--threads", type=int, default=1, help="threads of the training")
+    parser.add_argument("--train-pairs", type=int, default=29_000, help="the size of its text")
+    parser.add_argument("--folder", type=Path, default=Path("runs/data_check"), help="of the runs")
+    parser.add_argument("--processor-time", action="store_true", help="minutes of the processor")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    data = Path(os.environ.get("CROSSHEAD_DATA") or ROOT.parent / "shared" / "data")
-    raw = data / "multi30k" / "raw"
+    print(machine(), flush=True)
     sizes = [int(size) for size in given.sizes.split(",") if size]
-    precision_and_recall(raw, given.languages.split(","), sizes, given.seed)
+    precision_and_recall(given.languages.split(","), sizes, given.seed)
     if given.large:
-        large(raw, given.large, given.seed)
+        large(given.large, given.seed)
     if given.train_minutes:
-        train(raw, given.train_minutes, given.threads, given.seed)
+        train(
+            given.folder, given.train_pairs, given.train_minutes, given.seed, given.processor_time
+        )
 
 
 if __name__ == "__main__":

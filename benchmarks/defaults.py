@@ -15,20 +15,15 @@ processor in place of minutes of the clock, for a machine that does other work b
 """
 
 import argparse
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import data_folder, machine
+from harness import machine
+from trained import cells, compared, multi30k, trained, translated
 
-from crosshead.evaluation.comparison import ComparedScore, compare
-
-PROGRAM = "import sys; from crosshead.cli import main; sys.exit(main())"
-PROCESSOR_TIME = f"import time; time.perf_counter = time.process_time; {PROGRAM}"
-"""The program; a run counts its minutes with `time.perf_counter`."""
+from crosshead.evaluation.comparison import ComparedScore
 
 
 class Setting(NamedTuple):
@@ -70,7 +65,6 @@ def main() -> None:
     parser.add_argument("--test", default="test_2016_flickr", help="or val, to choose settings")
     parser.add_argument("--processor-time", action="store_true")
     given = parser.parse_args()
-    program = PROCESSOR_TIME if given.processor_time else PROGRAM
     settings = [
         Setting(*each)
         for each in product(given.directions, given.pairs, given.minutes, given.joined)
@@ -85,67 +79,42 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|", flush=True)
     for setting in settings:
         outputs = {
-            preset: translated(setting, preset, given.folder, given.test, program)
+            preset: output(setting, preset, given.folder, given.test, given.processor_time)
             for preset in given.presets
         }
         references = setting.lines(given.test, setting.direction.split("-")[1])
-        for row in rows(setting, compared(outputs, references)):
+        fixed = [name for name in outputs if not name.startswith("auto")] or list(outputs)
+        for row in rows(setting, compared(outputs, references, fixed)):
             print(row, flush=True)
 
 
-def translated(setting: Setting, preset: str, folder: Path, test: str, program: str) -> list[str]:
+def output(
+    setting: Setting, preset: str, folder: Path, test: str, processor_time: bool
+) -> list[str]:
     """The translations of the test set by a preset's model, which is trained if it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
     out = folder / setting.name(preset)
     source, target = setting.direction.split("-")
-    if not (out / "model.safetensors").exists():
-        name, *settings = preset.split(",")
-        run(
-            program, "train", "--source", setting.file("train", source, folder),
-            "--target", setting.file("train", target, folder),
-            "--valid-source", setting.file("val", source, folder),
-            "--valid-target", setting.file("val", target, folder),
-            "--preset", name, "--max-minutes", setting.minutes, "--set", "threads=1",
-            *(word for each in settings for word in ("--set", each)), "--out", out, "--force",
-        )  # fmt: skip
-    found = out / f"{test}.{target}"
-    if not found.exists():
-        run(PROGRAM, "translate", out, setting.file(test, source, folder), "--output", found)
-    return found.read_text().splitlines()
-
-
-def compared(outputs: dict[str, list[str]], references: Sequence[str]) -> list[ComparedScore]:
-    """The BLEU of each preset; the baseline is the best fixed one."""
-    fixed = [name for name in outputs if not name.startswith("auto")] or list(outputs)
-    if len(outputs) < 2:
-        [(name, translations)] = outputs.items()
-        return compare({name: translations, "again": translations}, references, ["bleu"])[:1]
-    scores = compare({name: outputs[name] for name in outputs}, references, ["bleu"])
-    best = max((score for score in scores if score.system in fixed), key=lambda each: each.value)
-    order = [best.system, *(name for name in outputs if name != best.system)]
-    return compare({name: outputs[name] for name in order}, references, ["bleu"])
+    name, *settings = preset.split(",")
+    arguments = [
+        "--source", setting.file("train", source, folder),
+        "--target", setting.file("train", target, folder),
+        "--valid-source", setting.file("val", source, folder),
+        "--valid-target", setting.file("val", target, folder),
+        "--preset", name, "--max-minutes", setting.minutes, "--set", "threads=1",
+        *(word for each in settings for word in ("--set", each)),
+    ]  # fmt: skip
+    trained(out, arguments, processor_time)
+    return translated(out, setting.file(test, source, folder), out / f"{test}.{target}")
 
 
 def rows(setting: Setting, scores: Sequence[ComparedScore]) -> Iterator[str]:
     """The lines of the table."""
     for score in scores:
-        p = "" if score.p_value is None else f"{score.p_value:.3f}"
         yield (
             f"| {setting.direction} | {setting.pairs:,} | {setting.joined} | {setting.minutes:g} "
-            f"| {score.system} | "
-            f"{score.value:.2f} [{score.low:.2f}, {score.high:.2f}] | {p} |"
+            f"| {score.system} | {cells(score)} |"
         )
-
-
-def multi30k(name: str) -> Path:
-    """A file of the raw text of Multi30k."""
-    return data_folder() / "multi30k" / "raw" / name
-
-
-def run(program: str, *arguments: object) -> None:
-    """Run crosshead; its messages go to standard error."""
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    subprocess.run(command, check=True, stdout=sys.stderr)
 
 
 if __name__ == "__main__":
