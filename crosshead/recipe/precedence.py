@@ -98,6 +98,9 @@ def completed(
     if train.get("schedule", lowest["train"].get("schedule")) == "paper":
         # The learning rate of the preset belongs to another schedule.
         lowest["train"].pop("learning_rate", None)
+    if "schedule" in train:
+        # The cooldown of the preset belongs to its own schedule.
+        lowest["train"].pop("cooldown", None)
     return {name: {**lowest.get(name, {}), **table} for name, table in sections.items()}
 
 

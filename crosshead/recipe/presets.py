@@ -11,7 +11,12 @@ AUTO = "auto"
 DEFAULT = "tiny"
 """The preset that completes a recipe file, and that `auto` begins with."""
 
-_SMALL_DATA = {"learning_rate": 0.004, "max_updates": 30_000, "batch_tokens": 4096}
+_SMALL_DATA = {
+    "learning_rate": 0.004,
+    "cooldown": 0.5,
+    "max_updates": 30_000,
+    "batch_tokens": 4096,
+}
 _PAPER = {
     "schedule": "paper",
     "warmup": 4000,

@@ -43,9 +43,9 @@ VOCAB_SIZE = 4000
 _DOWNLOADED = Path("data") / "multi30k"
 
 _TRAIN = {
-    "batch_tokens": 2048, "warmup": 400, "valid_every": 1000, "checkpoint_every": 250,
-    "patience": 0, "precision": "float32", "device": "cpu", "threads": 1, "keep_last": 1,
-    "average": 0,
+    "batch_tokens": 2048, "schedule": "inverse-sqrt", "warmup": 400, "valid_every": 1000,
+    "checkpoint_every": 250, "patience": 0, "precision": "float32", "device": "cpu", "threads": 1,
+    "keep_last": 1, "average": 0,
 }  # fmt: skip
 """Training settings shared by all models. Batches are small, because ten minutes are few updates.
 The precision is fixed, because `auto` depends on a measurement. Validation counts as training time,

@@ -122,6 +122,17 @@ def test_the_papers_schedule_needs_no_peak_removed_from_a_preset(layer: str) -> 
     assert compose("tiny", **above).train.learning_rate is None  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("layer", ["recipe", "flags", "assignments"])
+@pytest.mark.parametrize("schedule", ["constant", "inverse-sqrt"])
+def test_a_stated_schedule_has_no_cooldown_of_a_preset(layer: str, schedule: str) -> None:
+    table = {"train": {"schedule": schedule}}
+    above = {layer: [f"schedule={schedule}"] if layer == "assignments" else table}
+    assert compose("tiny").train.cooldown == 0.5
+    assert compose("tiny", **above).train.cooldown == 0  # type: ignore[arg-type]
+    both = compose("tiny", assignments=[f"schedule={schedule}", "cooldown=0.3"])
+    assert both.train.cooldown == 0.3
+
+
 KNOWN = KnownKeys(
     {"data": ["size", "left"], "model": ["size", "width"], "train": ["seed", "max_updates"]},
     frozenset({"memory"}),

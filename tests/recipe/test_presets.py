@@ -42,6 +42,15 @@ def test_presets_are_whole_recipes_but_for_the_data(architecture: str, size: str
         assert recipe.decode.sample == (TASKS[architecture] == "language")
 
 
+@pytest.mark.parametrize(("architecture", "size"), NAMED)
+def test_the_rate_falls_to_the_end_of_the_budget_but_for_the_papers_models(
+    architecture: str, size: str
+) -> None:
+    train = preset(architecture, size).train
+    is_paper = size in ("base", "big")
+    assert (train.cooldown > 0 or train.schedule == "cosine") != is_paper
+
+
 @pytest.mark.parametrize("architecture", PRESETS)
 def test_a_larger_one_has_more_parameters(architecture: str) -> None:
     sizes = [parameters(preset(architecture, size)) for size in PRESETS[architecture]]
