@@ -24,6 +24,7 @@ from harness import machine
 from trained import cells, compared, multi30k, trained, translated
 
 from crosshead.evaluation.comparison import ComparedScore
+from crosshead.system.lines import read_lines
 
 
 class Setting(NamedTuple):
@@ -41,7 +42,7 @@ class Setting(NamedTuple):
 
     def lines(self, name: str, language: str) -> list[str]:
         """The lines of a file of Multi30k, joined."""
-        captions = multi30k(f"{name}.{language}").read_text().splitlines()
+        captions = read_lines(multi30k(f"{name}.{language}"))
         starts = range(0, len(captions) - self.joined + 1, self.joined)
         return [" ".join(captions[start : start + self.joined]) for start in starts]
 
@@ -49,7 +50,7 @@ class Setting(NamedTuple):
         """A file in the folder with the lines of a file of Multi30k; `pairs` lines of `train`."""
         path = folder / f"{self.pairs}x{self.joined}-{name}.{language}"
         found = self.lines(name, language)[: self.pairs if name == "train" else None]
-        path.write_text("".join(f"{line}\n" for line in found))
+        path.write_text("".join(f"{line}\n" for line in found), "utf-8")
         return path
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from harness import data_folder
 
 from crosshead.evaluation.comparison import ComparedScore, compare
+from crosshead.system.lines import read_lines
 
 PROGRAM = "import sys; from crosshead.cli import main; sys.exit(main())"
 PROCESSOR_TIME = f"import time; time.perf_counter = time.process_time; {PROGRAM}"
@@ -32,7 +33,7 @@ def translated(bundle: Path, text: Path, output: Path) -> list[str]:
     """The translations of a text by a bundle, which are kept in `output`."""
     if not output.exists():
         run(PROGRAM, "translate", bundle, text, "--output", output)
-    return output.read_text().splitlines()
+    return read_lines(output)
 
 
 def compared(

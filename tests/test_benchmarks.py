@@ -302,8 +302,22 @@ def test_the_benchmark_of_odd_input_runs(tmp_path: Path, data: Path) -> None:
 
 @pytest.mark.slow
 def test_the_benchmark_of_data_curves_runs() -> None:
-    printed = run("data_curves.py", "--draws", 2)
+    printed = run("data_curves.py", "--draws", 2, "--runs", 4)
     assert "| flat | 0.00 |" in printed and printed.count("\n| ") == 7
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_presets_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    for _ in range(2):  # the second time nothing is trained
+        printed = run(
+            "defaults.py", "--folder", folder, "--pairs", 50, "--minutes", 0.1, "--joined", 2,
+            "--directions", "en-de", "--test", "val", "--presets", "auto", "tiny,d_model=16",
+        )  # fmt: skip
+        fixed, auto = [line for line in printed.splitlines() if line.startswith("| en-de | 50 |")]
+        assert fixed.startswith("| en-de | 50 | 2 | 0.1 | tiny,d_model=16 | ")
+        assert auto.startswith("| en-de | 50 | 2 | 0.1 | auto | ")
+    assert len((folder / "50x2-train.en").read_text().splitlines()) == 50
 
 
 STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from crosshead.data.checks.check import DataReport
     from crosshead.data.checks.suspects import Suspect
 
-_GAP = 3
-"""The largest distance of neighbouring pairs of a stretch."""
 _WIDEST = 50
 """The largest number of characters of a text in an example."""
 
@@ -138,7 +136,7 @@ def data_check(
     put(f"\n{out / SUSPECTS}: all suspect pairs, with the reason for each\n")
     if apply:
         left = len(report) - len(report.dropped())
-        put(f"{', '.join(map(str, written))}: the {left:,} other pairs\n")
+        put(f"{', '.join(map(str, written))}: {left:,} pairs kept\n")
 
 
 def _summary(report: "DataReport") -> str:
@@ -168,14 +166,14 @@ def _summary(report: "DataReport") -> str:
 
 def _stretches(report: "DataReport") -> str:
     """Return a line for each stretch of neighbouring pairs that are shifted by the same lines."""
-    from crosshead.data.checks.alignment import APART
+    from crosshead.data.checks.alignment import APART, GAP
 
     runs: list[list[Suspect]] = []
     for suspect in report.suspects:
         if suspect.kind != "misaligned" or suspect.reason == APART:
             continue
         last = runs[-1][-1] if runs else None
-        if last and suspect.reason == last.reason and suspect.row - last.row <= _GAP:
+        if last and suspect.reason == last.reason and suspect.row - last.row <= GAP:
             runs[-1].append(suspect)
         else:
             runs.append([suspect])

@@ -16,7 +16,8 @@ _EXPONENTS = np.geomspace(0.02, 2.0, 60)
 
 _MISFIT = 3.84
 """A law misses the scores if its squared errors, in standard deviations, add up to more: the 95 %
-quantile of chi-squared with one degree of freedom."""
+quantile of chi-squared with one degree of freedom. A law with free numbers would go through three
+scores exactly; the bounds of the exponent are all that keeps it from them."""
 
 _LEAST = 3
 """The law has three numbers, so that it needs three scores."""
@@ -70,9 +71,9 @@ class Gain:
     """True if the law fits the scores."""
 
     @property
-    def can_be_told(self) -> bool:
-        """True if the law fits, and the interval excludes that more data bring nothing."""
-        return self.fits and self.low > 0
+    def is_certain(self) -> bool:
+        """True if the law fits, and the interval excludes that more data change nothing."""
+        return self.fits and (self.low > 0 or self.high < 0)
 
 
 def fit_power_law(measured: Sequence[ScoreOfPairs]) -> PowerLaw:

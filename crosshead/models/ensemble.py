@@ -87,7 +87,7 @@ class Ensemble(SequenceModel):
         return torch.cat([model.features(*inputs, **named) for model in self._models], dim=-1)
 
     def forward(self, *inputs: Tensor) -> Float[Tensor, "B T V"]:
-        """Return the mean log-probabilities of every position, "B T V".
+        """Return the logarithm of the mean probabilities of every position, "B T V".
 
         Args:
             inputs: As for `features`.

@@ -56,8 +56,8 @@ class TrainConfig(Config):
 
     warmup: int | None = Field(None, ge=1, le=MOST)
     """The number of updates in which the learning rate grows. Unset, the run chooses: ten epochs,
-    from 200 to 4,000 updates and at most a tenth of the updates that `max_updates` and `max_epochs`
-    allow."""
+    from 200 to 4,000 updates and at most a tenth of the updates that the budgets allow, minutes
+    included."""
 
     adam_beta1: float = Field(0.9, ge=0, lt=1)
     """Decay of the first moment of Adam (section 5.3)."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from crosshead.caller import option
 from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.text_recipe import TextRecipe
+from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Speed
 from crosshead.tasks.parallel_corpus import ParallelCorpus
@@ -25,9 +26,9 @@ class Size(NamedTuple):
     learning_rate: float
     """The peak of the learning rate."""
     least_data: float
-    """The smallest number of target tokens in an epoch that it is chosen for."""
+    """It is chosen from this number of target tokens in an epoch on."""
     least_training: float
-    """The smallest number of target tokens, over all epochs, that the budget must allow."""
+    """It is chosen only if the budget allows this number of target tokens over all epochs."""
 
 
 SIZES = (
@@ -35,8 +36,8 @@ SIZES = (
     Size(4, 256, 1024, 4, 0.0015, least_data=1.5e6, least_training=2.5e7),
     Size(4, 128, 256, 4, 0.004, least_data=0, least_training=0),
 )
-"""The sizes, largest first. The first one is the base model of Vaswani et al. 2017 (Table 3), the
-last one that of Wu et al. 2021 for 29,000 pairs."""
+"""The sizes, largest first. Layers and widths of the first one are those of the base model of
+Vaswani et al. 2017 (Table 3), and of the last one those of Wu et al. 2021 for 29,000 pairs."""
 
 LARGEST_BATCH, LEAST_BATCH = 4096, 1024
 """The largest and the smallest size of a batch, in tokens."""
@@ -49,7 +50,7 @@ LEAST_MEASURED = 100
 would take as long."""
 
 DROPOUTS = ((15, 0.1), (40, 0.2), (math.inf, 0.3))
-"""The dropout by the largest number of epochs that it is chosen for."""
+"""Pairs of a number of epochs, and the dropout of runs of at most so many epochs."""
 
 WARMUP_SHARE, MOST_WARMUP = 0.1, 4000
 """The warm-up as a share of the run, and its largest number of updates."""
@@ -115,16 +116,30 @@ def _with_budget(recipe: TextRecipe, tokens: int) -> TextRecipe:
 def _largest(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed, tokens: int) -> Plan:
     """Return the plan with the largest model that the data and the budget allow.
 
-    If the user has stated a part of the size, the rest is that of the smallest size.
+    If the user has stated a part of the size, the rest is that of the nearest size.
     """
-    smallest = SIZES[-1]
-    is_open = _shape(smallest).keys() <= _open_keys(recipe, "model")
-    allowed = [size for size in SIZES if is_open and tokens >= size.least_data]
-    for size in allowed or [smallest]:
+    if _has_stated_shape(recipe):
+        return _plan(_with_size(recipe, _nearest_size(recipe)), corpus, speed)
+    for size in [size for size in SIZES if tokens >= size.least_data]:
         plan = _plan(_with_size(recipe, size), corpus, speed)
         if plan.epochs * tokens >= size.least_training:
             break
     return plan
+
+
+def _has_stated_shape(recipe: TextRecipe) -> bool:
+    """Return whether the user has stated a part of the model's size."""
+    return not _shape(SIZES[-1]).keys() <= _open_keys(recipe, "model")
+
+
+def _nearest_size(recipe: TextRecipe) -> Size:
+    """Return the size that is nearest to a stated width, or the smallest one."""
+    model = recipe.model
+    assert isinstance(model, TransformerConfig)
+    if "d_model" in _open_keys(recipe, "model"):
+        return SIZES[-1]
+    fitting = [size for size in SIZES if model.d_model % size.heads == 0]
+    return min(fitting or [SIZES[-1]], key=lambda size: abs(math.log(size.d_model / model.d_model)))
 
 
 def _with_size(recipe: TextRecipe, size: Size) -> TextRecipe:
@@ -216,15 +231,16 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
     model, train = recipe.model, recipe.train
     assert isinstance(model, TransformerConfig)
     each = f", {plan.seconds:.2g} s each" if plan.seconds else ""
+    halved = train.batch_tokens < LARGEST_BATCH and "train.batch_tokens" in recipe.open
     lines = [
         f"auto: {counted(corpus.size, 'pair')} with {tokens:,} target tokens give about "
         f"{counted(plan.updates, 'update')}{each}, {plan.epochs:.3g} epochs",
-        f"auto: a model of {model.encoder_layers} + {model.decoder_layers} layers of width "
-        f"{model.d_model}, {model.norm}-norm, with dropout {model.dropout:g}",
-        f"auto: batches of {train.batch_tokens:,} tokens, the schedule {train.schedule} with "
-        + (f"a peak of {train.learning_rate:g}, " if train.learning_rate else "")
-        + f"a warm-up of {counted(train.warmup or 0, 'update')} and a cooldown of "
-        f"{train.cooldown:.0%} of the run",
+        f"auto: a {model.norm}-norm model of {model.encoder_layers} + {model.decoder_layers} "
+        f"layers of width {model.d_model}, {_why_this_size(recipe, tokens)}",
+        f"auto: dropout {model.dropout:g}, {_why_this_dropout(recipe, plan)}",
+        f"auto: batches of {train.batch_tokens:,} tokens"
+        + (f", less than {LARGEST_BATCH:,}, for more updates" if halved else "")
+        + f"; {_rate(train)}",
     ]
     if "train.max_minutes" in recipe.open and plan.seconds:
         minutes = plan.updates * plan.seconds / 60
@@ -233,3 +249,37 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
             f"{option('max_minutes')}"
         )
     return lines
+
+
+def _why_this_size(recipe: TextRecipe, tokens: int) -> str:
+    """Return the reason for the size of the model."""
+    if _has_stated_shape(recipe):
+        return "as stated"
+    assert isinstance(recipe.model, TransformerConfig)
+    larger = [size for size in SIZES if size.d_model > recipe.model.d_model]
+    if not larger:
+        return "the largest size, because data and time suffice for it"
+    least = f"because width {larger[-1].d_model} needs"
+    if tokens < larger[-1].least_data:
+        return f"{least} {larger[-1].least_data:,.0f} target tokens in an epoch"
+    return f"{least} time for {larger[-1].least_training:,.0f} target tokens in all epochs"
+
+
+def _why_this_dropout(recipe: TextRecipe, plan: Plan) -> str:
+    """Return the reason for the dropout."""
+    if "model.dropout" not in recipe.open:
+        return "as stated"
+    overfit = (
+        "are too few to overfit" if plan.epochs <= DROPOUTS[0][0] else "would overfit with less"
+    )
+    return f"because {plan.epochs:.3g} epochs {overfit}"
+
+
+def _rate(train: TrainConfig) -> str:
+    """Return how the learning rate rises and falls."""
+    peak = f" to {train.learning_rate:g}" if train.learning_rate else ""
+    rises = f"the learning rate rises{peak} in {counted(train.warmup or 0, 'update')}"
+    falls = f"falls to 0 in the last {train.cooldown:.0%} of the run" if train.cooldown else ""
+    if train.schedule != "constant":
+        return f"{rises} by the schedule {train.schedule}" + (f", and {falls}" if falls else "")
+    return f"{rises}, and " + (falls or "stays there")

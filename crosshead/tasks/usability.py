@@ -33,10 +33,10 @@ _USES = (
     (30.0, "mostly understandable, with errors in details"),
     (20.0, "the topic is clear, but many sentences have serious errors"),
     (10.0, "a rough idea of the topic; most sentences have serious errors"),
-    (-math.inf, "experiments only; most sentences are wrong"),
 )
 """The use of translations, by the least BLEU. The bands are those of Google's documentation of
-AutoML Translation. They are a rule of thumb, because BLEU depends on the languages and the text."""
+AutoML Translation (https://cloud.google.com/translate/docs/advanced/automl-evaluate). They are a
+rule of thumb, because BLEU depends on the languages and the text."""
 
 
 class Sample(NamedTuple):
@@ -107,7 +107,7 @@ def translation_samples(
 
 
 def exactness(score: CorpusScore, parts: str) -> list[str]:
-    """Return a sentence that says which differences of a score may be chance.
+    """Return a sentence that says how exact a score is.
 
     Without an interval of finite width there is none.
 
@@ -119,10 +119,9 @@ def exactness(score: CorpusScore, parts: str) -> list[str]:
     if not (math.isfinite(half) and half > 0):
         return []
     digits = max(0, 1 - math.floor(math.log10(half)))
-    tell, metric = "tells" if parts.startswith("1 ") else "tell", score.metric.removesuffix(", %")
+    metric = score.metric.removesuffix(", %")
     return [
-        f"{parts} {tell} {metric} to about ±{half:.{digits}f}: a smaller difference from another "
-        "model may be chance."
+        f"{metric} is exact to about ±{half:.{digits}f} (95 %): the validation set has {parts}."
     ]
 
 
@@ -178,14 +177,16 @@ def translation_remarks(
         outputs: The translations.
         references: The reference translations.
     """
-    use = next(words for least, words in _USES if bleu.value >= least)
+    use = next((words for least, words in _USES if bleu.value >= least), "")
     exact = _exact(outputs, references)
     if bleu.value < LOW_BLEU and exact >= LOW_EXACT:
         use = f"{exact:.0f} % of translations equal their reference; they are too short for BLEU"
+    usable = f"Usable for text like the validation set: {use}"
     signs = _Signs.of(sources, outputs, references)
     count = len(outputs)
     return [
-        f"Usable for text like the validation set: {use} (BLEU {bleu.value:.1f}).",
+        f"{usable if use else 'Hardly usable yet: most sentences are wrong'} "
+        f"(BLEU {bleu.value:.1f}).",
         f"Translations have {signs.length:.2f} times the length of the references; "
         f"{_of_all(signs.looping, count, 'repeats itself', 'repeat themselves')} (references: "
         f"{signs.looping_references:,}), {signs.copies:,} "
@@ -220,7 +221,7 @@ def translation_findings(
         faults,
         labels,
         translation_samples(*texts),
-        [*remarks, *exactness(bleu, counted(len(outputs), "sentence"))],
+        [*remarks, *exactness(bleu, counted(len(outputs), nouns.input))],
         scores_enough=bleu.value >= LOW_BLEU or _exact(outputs, references) >= LOW_EXACT,
     )
 

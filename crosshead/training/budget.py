@@ -85,7 +85,7 @@ def budget_spent(
 
 
 def budget_line(config: TrainConfig) -> str:
-    """Return a message about the budgets, which the percentage of the progress is of."""
+    """Return a message about the budgets. The percentage of the progress is the part done."""
     limits = []
     if config.max_updates is not None:
         limits.append(counted(config.max_updates, "update"))
@@ -93,7 +93,7 @@ def budget_line(config: TrainConfig) -> str:
         limits.append(counted(config.max_epochs, "epoch"))
     if config.max_minutes is not None:
         limits.append(f"{config.max_minutes:g} minutes")
-    line = f"100 % is {' or '.join(limits)}"
+    line = f"training ends after {' or '.join(limits)}"
     if len(limits) > 1:
         line += ", whichever comes first"
     if config.patience:

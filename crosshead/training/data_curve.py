@@ -55,13 +55,16 @@ class MetricCurve:
                 f"What twice the data ({2 * pairs:,} pairs) would bring in {self.metric} cannot be "
                 "told: no power law fits these scores. Longer training may help."
             )
-        shown = f"{found.value:+.1f} (95 %: {found.low:+.1f} to {found.high:+.1f})"
-        if not found.can_be_told:
+        interval = f"{found.low:+.1f} to {found.high:+.1f}"
+        if not found.is_certain:
             return (
-                f"What twice the data ({2 * pairs:,} pairs) would bring in {self.metric} cannot be "
-                f"told from these runs: {shown}."
+                f"Twice the data ({2 * pairs:,} pairs) would change {self.metric} by {interval} "
+                "(95 %): these runs do not show that it would help."
             )
-        return f"Twice the data ({2 * pairs:,} pairs) would likely change {self.metric} by {shown}."
+        return (
+            f"Twice the data ({2 * pairs:,} pairs) would likely change {self.metric} by "
+            f"{found.value:+.1f} (95 %: {interval})."
+        )
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ def data_curve(out: Path, runs: Runs) -> DataCurve | None:
     check_pairs(whole.pairs)
     given = getattr(runs.recipe.data, "share", 1.0)
     subsets = [
-        Subset(name, f"{given * share:g} of the pairs", {"share": given * share})
+        Subset(name, f"curve, a {name} of the pairs", {"share": given * share})
         for name, share in SHARES.items()
     ]
     found = train_subsets(runs, folder, subsets)

@@ -26,27 +26,17 @@ def domain_rows(log: Path, metrics: Sequence[Metric]) -> list[list[str]]:
     if not chosen or measured[0]["update"] != 0:
         return []
     return [
-        [domain, _change(measured[0], chosen[-1], metric, prefix, verdicts)]
-        for domain, prefix, verdicts in (
-            ("new domain", "", ("it helped", "it did not help")),
-            ("old domain", OLD, ("it did not forget", "it forgot")),
-        )
+        [domain, _change(measured[0], chosen[-1], metric, prefix)]
+        for domain, prefix in (("new domain", ""), ("old domain", OLD))
         for metric in metrics
     ]
 
 
 def _change(
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    metric: Metric,
-    prefix: str,
-    verdicts: tuple[str, str],
+    before: Mapping[str, Any], after: Mapping[str, Any], metric: Metric, prefix: str
 ) -> str:
-    """Return a metric at update 0 and now, and the first verdict if it has not become worse.
-
-    On the new domain, an equal value counts as worse.
-    """
+    """Return a metric at update 0 and now, and in which direction it has changed."""
     old, new = (float(row[f"{prefix}{metric.name}"]) for row in (before, after))
     gain = (new - old) * (1 if metric.higher_is_better else -1)
-    is_good = gain >= 0 if prefix else gain > 0
-    return f"{metric.shown(old)} at update 0, {new:.{metric.digits}f} now: {verdicts[not is_good]}"
+    change = "better" if gain > 0 else "worse" if gain < 0 else "unchanged"
+    return f"{metric.shown(old)} at update 0, {new:.{metric.digits}f} now: {change}"

@@ -20,7 +20,7 @@ _SECONDS, _UPDATES = 1.5, 10
 _SLOW = 10.0
 """If a whole batch would take more seconds, only a share of it is computed."""
 
-_SHARE = 8
+_ONE_ROW_IN = 8
 """The first measured updates have one row out of this number of rows of a batch."""
 
 
@@ -54,7 +54,7 @@ def measured_seconds(recipe: Recipe, corpus: Corpus, machine: Machine) -> float 
 
 def _measured(updater: Updater, epoch: Epoch, plan: list[np.ndarray]) -> float:
     """Return the mean seconds of a few updates, in the order of the plan."""
-    few = plan[0][:: min(_SHARE, len(plan[0]))]
+    few = plan[0][:: min(_ONE_ROW_IN, len(plan[0]))]
     for _ in range(2):  # the first update takes longer
         began = time.perf_counter()
         updater.update(epoch, few, 0.0)

@@ -25,6 +25,9 @@ from crosshead.training.directory import is_resumable
 from crosshead.training.run import train
 from crosshead.training.settings import absolute, check_resumed, stored_form, stored_recipe
 
+_BY_SIZE = {"tokenizer": ("vocab_size",), "train": ("warmup", "valid_every")}
+"""Keys by section whose values a run chooses by the number of its pairs, if they are not stated."""
+
 _BUDGET = ("max_updates", "max_epochs", "max_minutes", "patience")
 """Keys of `[train]` that a resumed run may change, and that are the same for all subsets."""
 
@@ -108,8 +111,9 @@ def check_subsets(recipe: Recipe, flag: str, start: Path | None) -> None:
 def planned_recipe(out: Path, folder: Path, given: Recipe, *, resume: bool) -> Recipe:
     """Return the recipe of the runs on subsets, and store it in their folder.
 
-    It is the recipe of the run on all pairs, with the values that this run chose. Only a vocabulary
-    size that the user did not state is open again, because small subsets cannot have a large one.
+    It is the recipe of the run on all pairs, with the values that this run chose. Those that depend
+    on the number of pairs are open again, unless the user stated them: small subsets cannot have a
+    large vocabulary, and a long warm-up would be a larger part of their runs.
 
     Args:
         out: The run on all pairs.
@@ -127,8 +131,11 @@ def planned_recipe(out: Path, folder: Path, given: Recipe, *, resume: bool) -> R
         recipe = stored_recipe(folder)
     else:
         recipe = stored_recipe(out)
-        if newest is None or "tokenizer.vocab_size" not in newest[1].stated:
-            recipe = _with(recipe, "tokenizer", {"vocab_size": None})
+        stated = () if newest is None else newest[1].stated
+        for section, keys in _BY_SIZE.items():
+            is_open = {key: recipe.left_open[section][key] for key in keys}
+            changes = {k: v for k, v in is_open.items() if f"{section}.{k}" not in stated}
+            recipe = _with(recipe, section, changes)
     if resume:
         recipe = _with(recipe, "train", {key: getattr(given.train, key) for key in _BUDGET})
     make_directory(folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crosshead.caller import how_to_resume, setting
+from crosshead.caller import how_to_resume, option, setting
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Task
@@ -84,4 +84,10 @@ def verdict(
     factor = max(10, math.ceil(5 * warmup / max(1, progress.update)))
     longer = np.format_float_positional(factor * budget, trim="-")
     larger = setting(f"train.{end.kind}", longer, has_flag=True)
+    if config.cooldown:
+        # A resumed run would begin at a high rate again, with settings for a short run.
+        return (
+            f"{why}train longer: begin this run again with {option('force')} and {larger}, because "
+            "its learning rate has fallen to 0"
+        )
     return f"{why}train longer: {how_to_resume(out, larger)}"

@@ -41,7 +41,7 @@ def test_apply_writes_what_the_table_does_not_list(
     text = output_of(
         ["data", "check", *files, "--out", out, "--apply", "--skip", "misaligned"], capfd
     )
-    assert text.endswith(f"{out}/train.en, {out}/train.de: the 600 other pairs\n")
+    assert text.endswith(f"{out}/train.en, {out}/train.de: 600 pairs kept\n")
     for name in ("train.en", "train.de"):
         lines = (tmp_path / name).read_text().splitlines()
         assert (out / name).read_text().splitlines() == lines[:600]

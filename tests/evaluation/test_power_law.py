@@ -1,4 +1,4 @@
-"""Laws that are known are found again, and what cannot be told is not told."""
+"""Laws that are known are found again, and chance is not taken for a gain."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def test_a_power_law_is_found_again(exponent: float) -> None:
         assert fitted.values(pairs)[0] == pytest.approx(law(pairs), abs=0.05)
     found = gain(fitted, PAIRS[-1])
     assert found.value == pytest.approx(law(58_000) - law(29_000), abs=0.15)
-    assert found.low < found.value < found.high and found.can_be_told
+    assert found.low < found.value < found.high and found.is_certain
 
 
 def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
@@ -49,13 +49,14 @@ def test_more_data_that_do_not_help_are_not_promised(slope: float) -> None:
     def law(pairs: float) -> float:
         return float(30 + slope * np.log2(pairs))
 
-    assert not gain(fit_power_law(curve(law, 1.0)), 29_000).can_be_told
+    found = gain(fit_power_law(curve(law, 1.0)), 29_000)
+    assert found.low <= 0 and found.is_certain == (found.high < 0)
 
 
 def test_scores_on_no_law_tell_nothing() -> None:
     values = (2.0, 2.0, 0.0)
     fitted = fit_power_law([ScoreOfPairs(n, y, y, y) for n, y in zip(PAIRS, values, strict=True)])
-    assert not fitted.fits and not gain(fitted, 29_000).can_be_told
+    assert not fitted.fits and not gain(fitted, 29_000).is_certain
 
 
 def test_a_law_needs_three_scores() -> None:

@@ -54,7 +54,8 @@ def settled(
         stated = (*stated, f"train.max_minutes={minutes}")
     there = Speed(seconds, None if minutes is None else 60 * minutes)
     recipe, lines = settle(compose("auto", assignments=stated), corpus, there)  # type: ignore[arg-type]
-    assert 3 <= len(lines) <= 5
+    assert 4 <= len(lines) <= 5
+    assert all("because" in line or "as stated" in line for line in lines[1:3])
     # The values are checked again, together.
     assert type(recipe).model_validate(recipe.model_dump()).model_dump() == recipe.model_dump()
     return recipe
@@ -147,3 +148,23 @@ def test_what_is_stated_stays(keys: set[str]) -> None:
 def test_a_machine_whose_speed_is_not_known_gets_a_recipe() -> None:
     recipe = settled(3000, speed=None, minutes=10)
     assert recipe.train.warmup and recipe.train.max_epochs
+
+
+@pytest.mark.parametrize(
+    ("stated", "rate", "shape"),
+    [
+        (("d_model=512",), 0.0007, (6, 2048, 8)),
+        (("d_model=300",), 0.0015, (4, 1024, 4)),
+        (("d_model=96", "encoder_layers=2"), 0.004, (2, 256, 4)),
+        (("d_model=512", "d_ff=100", "learning_rate=0.002"), 0.002, (6, 100, 8)),
+        (("encoder_layers=9",), 0.004, (9, 256, 4)),
+    ],
+)
+def test_a_stated_width_has_the_rate_and_the_shape_of_the_nearest_size(
+    stated: tuple[str, ...], rate: float, shape: tuple[int, int, int]
+) -> None:
+    recipe = settled(300, *stated)
+    model = recipe.model
+    assert isinstance(model, TransformerConfig)
+    assert recipe.train.learning_rate == rate
+    assert (model.encoder_layers, model.d_ff, model.heads) == shape

@@ -99,9 +99,10 @@ def test_a_remark_says_what_translations_are_good_for() -> None:
     texts = SOURCES, [*REFERENCES[:18], SOURCES[18], "ja ja ja ja"], REFERENCES
     for value, words in ((41.0, "a good draft"), (35.0, "mostly understandable"),
                          (25.0, "the topic is clear"), (12.0, "a rough idea"),
-                         (6.0, "experiments only")):  # fmt: skip
+                         (6.0, "")):  # fmt: skip
         use, signs = translation_remarks(dataclasses.replace(bleu, value=value), *texts)
-        assert use.startswith("Usable for text like the validation set: " + words)
+        usable = f"Usable for text like the validation set: {words}"
+        assert use.startswith(usable if words else "Hardly usable yet: most sentences are wrong")
         assert use.endswith(f"(BLEU {value:.1f}).")
         assert "1 of 20 translations repeats itself (references: 0)" in signs
         assert signs.endswith("0 copy their source (references: 0).")
@@ -113,11 +114,10 @@ def test_a_remark_says_what_translations_are_good_for() -> None:
 def test_the_exactness_is_half_the_interval() -> None:
     score = CorpusScore("BLEU", 30.0, 28.8, 31.3, "s")
     assert exactness(score, "1,014 sentences") == [
-        "1,014 sentences tell BLEU to about ±1.2: a smaller difference from another model may be "
-        "chance."
+        "BLEU is exact to about ±1.2 (95 %): the validation set has 1,014 sentences."
     ]
     [narrow] = exactness(dataclasses.replace(score, low=29.9957, high=30.0), "9 windows")
-    assert "±0.0022:" in narrow
+    assert "±0.0022 (95 %)" in narrow
     assert exactness(dataclasses.replace(score, low=30.0, high=30.0), "1 sentence") == []
     assert exactness(dataclasses.replace(score, high=math.inf), "1 sentence") == []
 

@@ -111,14 +111,14 @@ def test_minutes_that_end_within_the_warm_up_are_foreseen(
 @pytest.mark.parametrize(
     ("values", "line"),
     [
-        ({"patience": 0}, "100 % is 1,000 updates"),
+        ({"patience": 0}, "training ends after 1,000 updates"),
         (
             {"max_updates": None, "max_epochs": 1, "patience": 1},
-            "100 % is 1 epoch; early stopping after 1 validation without improvement",
+            "training ends after 1 epoch; early stopping after 1 validation without improvement",
         ),
         (
             {"max_minutes": 1.5, "patience": 0},
-            "100 % is 1,000 updates or 1.5 minutes, whichever comes first",
+            "training ends after 1,000 updates or 1.5 minutes, whichever comes first",
         ),
     ],
 )

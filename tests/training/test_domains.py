@@ -30,22 +30,22 @@ def log(tmp_path: Path) -> Path:
 
 def test_the_base_is_compared_with_the_chosen_weights_on_both_domains(log: Path) -> None:
     assert domain_rows(log, [LOSS, BLEU]) == [
-        ["new domain", "loss 3.000 at update 0, 2.500 now: it helped"],
-        ["new domain", "BLEU (greedy) 10.00 at update 0, 15.50 now: it helped"],
-        ["old domain", "loss 2.000 at update 0, 2.000 now: it did not forget"],
-        ["old domain", "BLEU (greedy) 30.00 at update 0, 30.00 now: it did not forget"],
+        ["new domain", "loss 3.000 at update 0, 2.500 now: better"],
+        ["new domain", "BLEU (greedy) 10.00 at update 0, 15.50 now: better"],
+        ["old domain", "loss 2.000 at update 0, 2.000 now: unchanged"],
+        ["old domain", "BLEU (greedy) 30.00 at update 0, 30.00 now: unchanged"],
     ]
 
 
 def test_a_worse_value_is_called_worse(log: Path) -> None:
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
     assert [words for _, words in domain_rows(log, [BLEU])] == [
-        "BLEU (greedy) 10.00 at update 0, 14.00 now: it helped",
-        "BLEU (greedy) 30.00 at update 0, 29.00 now: it forgot",
+        "BLEU (greedy) 10.00 at update 0, 14.00 now: better",
+        "BLEU (greedy) 30.00 at update 0, 29.00 now: worse",
     ]
     log.write_text(log.read_text().splitlines(keepends=True)[0])  # the base stays the best
     assert [words.partition(": ")[2] for _, words in domain_rows(log, [LOSS])] == [
-        "it did not help", "it did not forget",
+        "unchanged", "unchanged",
     ]  # fmt: skip
 
 

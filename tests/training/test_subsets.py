@@ -96,18 +96,20 @@ def test_a_stopped_run_goes_on(trained: tuple[Runs, Path, list[Outcome]], tmp_pa
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_the_recipe_of_the_subsets_keeps_a_stated_vocabulary_and_opens_a_chosen_one(
+def test_the_recipe_of_the_subsets_keeps_what_is_stated_and_opens_what_was_chosen_by_size(
     text: Path, finished: Path, tmp_path: Path, resume: bool
 ) -> None:
     chosen, later = tmp_path / "chosen", recipe_for(text, "max_updates=99")
     begun = recipe_for(text, *SHORT, "max_updates=1")
     assert isinstance(begun, TextRecipe)
     unstated = begun.tokenizer.model_copy(update={"vocab_size": None})
-    train(begun.model_copy(update={"tokenizer": unstated}), chosen)
-    for out, size in ((finished, 100), (chosen, None)):
+    without = begun.train.model_copy(update={"warmup": None})
+    train(begun.model_copy(update={"tokenizer": unstated, "train": without}), chosen)
+    for out, size, warmup, valid_every in ((finished, 100, 10, 6), (chosen, None, None, 2)):
         folder = tmp_path / out.name / "folder"
         planned = planned_recipe(out, folder, later, resume=resume)
         assert planned.tokenizer.vocab_size == size  # type: ignore[attr-defined]
+        assert (planned.train.warmup, planned.train.valid_every) == (warmup, valid_every)
         assert planned.model == stored_recipe(out).model
         assert planned.train.max_updates == (99 if resume else stored_recipe(out).train.max_updates)
         again = planned_recipe(out, folder, later, resume=True)

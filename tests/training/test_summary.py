@@ -65,7 +65,8 @@ def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None
     )
     assert machine.startswith("on cpu, 1 thread, float32 (as asked); about 0.5 GB of memory")
     assert budget == (
-        "100 % is 30,000 updates; early stopping after 10 validations without improvement"
+        "training ends after 30,000 updates; early stopping after 10 validations without "
+        "improvement"
     )
     assert warning.startswith("warning: from 19 pairs a model only learns to repeat them; ")
 

@@ -98,3 +98,11 @@ def test_the_advice_fits_the_end(
     if advice.startswith("--"):
         assert "train --resume --out 'a b'" in said
     assert verdict([], task, config, progress, end, Path("a b")) == ""
+
+
+def test_a_run_whose_rate_has_fallen_to_0_is_not_resumed() -> None:
+    config = TrainConfig(learning_rate=0.1, max_minutes=0.5, cooldown=0.9)
+    end = End(EndKind.MAX_MINUTES, "it ended")
+    said = verdict(["why"], TASKS["translation"], config, Progress(update=400), end, Path("a"))
+    assert "begin this run again with --force and --max-minutes 5, " in said
+    assert "--resume" not in said

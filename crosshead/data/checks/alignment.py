@@ -40,7 +40,7 @@ _LARGEST_ODDS = 8.0
 _BEGIN, _STAY = 1e-4, 0.98
 """The probabilities that a stretch of misaligned pairs begins at a row, and that it continues."""
 _SHIFTS = (0, -1, 1, -2, 2, -3, 3)
-_SHORTEST_STRETCH, _GAP = 4, 3
+_SHORTEST_STRETCH, GAP = 4, 3
 """The smallest number of rows of a stretch, and the largest distance between two of them."""
 _LEAST_GAIN = 1.0
 """The gain of the median score by which a shift must improve a stretch."""
@@ -192,7 +192,8 @@ def _smoothed(odds: np.ndarray, share: float) -> np.ndarray:
 
     Args:
         odds: The log-odds of each row, misaligned to aligned.
-        share: The share of misaligned rows outside of stretches.
+        share: The share of misaligned rows. It is taken for those outside of stretches, although
+            it includes the others; this raises the probability of single rows a little.
     """
     likelihood = np.exp(np.clip(odds, -_LARGEST_ODDS, _LARGEST_ODDS)).tolist()
     alone = min(share, 0.5)
@@ -231,7 +232,7 @@ def _shifts(sides: _Sides, lexicon: Lexicon, found: np.ndarray) -> list[int]:
     A shift of 1 means that the target of row n translates the source of row n + 1.
     """
     shifts: list[int] = []
-    for run in np.split(found, np.flatnonzero(np.diff(found) > _GAP) + 1):
+    for run in np.split(found, np.flatnonzero(np.diff(found) > GAP) + 1):
         best = 0
         if len(run) >= _SHORTEST_STRETCH:
             gains = {}

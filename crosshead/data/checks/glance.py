@@ -39,10 +39,10 @@ def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> list[str
         return []
     found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     where = counted(len(rows), "pair")
-    where = where if len(rows) == len(text) else f"a sample of {where}"
+    where = where if len(rows) == len(text) else f"{where} of a sample"
     keys = (*PAIRED[:3], "fields", *PAIRED[3:])
     files = {key: getattr(data, key) for key in keys if getattr(data, key)}
-    return [f"warning: suspect pairs in {where}: {found}; to see them: {how_to_check(files)}"]
+    return [f"warning: of {where} these are suspect: {found}; to see them: {how_to_check(files)}"]
 
 
 def _sample(count: int) -> np.ndarray:

@@ -24,7 +24,7 @@ def shifted(count: int) -> ParallelText:
 
 def test_a_warning_has_counts_and_the_command() -> None:
     (line,) = glance(shifted(1200), FILES, None)
-    assert line.startswith("warning: suspect pairs in 1,200 pairs: ")
+    assert line.startswith("warning: of 1,200 pairs these are suspect: ")
     assert " misaligned; to see them: crosshead data check --source 'my train.en'" in line
     assert line.endswith("--target train.de --valid-source v.en --valid-target v.de")
     with calling_from(PYTHON):
@@ -49,7 +49,7 @@ def test_pairs_of_the_validation_set_bring_a_warning() -> None:
 def test_a_large_text_is_sampled_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_ROWS", 900)
     (line,) = glance(shifted(20_000), FILES, None)
-    assert line.startswith("warning: suspect pairs in a sample of 900 pairs: ")
+    assert line.startswith("warning: of 900 pairs of a sample these are suspect: ")
     rows = module._sample(20_000)
     assert len(rows) == 900 and rows[0] == 0 and rows[-1] == 19_999
     assert np.flatnonzero(np.diff(rows) > 1).tolist() == [299, 599]
