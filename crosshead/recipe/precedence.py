@@ -7,7 +7,7 @@ from typing import Any
 
 from crosshead.config import nearest, nearest_key
 from crosshead.errors import ConfigError
-from crosshead.recipe.presets import AUTO, PRESETS, Sections
+from crosshead.recipe.presets import AUTO, PRESETS, TO_THE_END, Sections
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,11 @@ def completed(
     if any(key in train for key in _BUDGETS):
         # Stated budgets replace the preset's budgets.
         lowest["train"] = {k: v for k, v in lowest["train"].items() if k not in _BUDGETS}
+        if "schedule" not in {**lowest["train"], **train}:
+            lowest["train"] |= TO_THE_END
     if train.get("schedule", lowest["train"].get("schedule")) == "paper":
         # The learning rate of the preset belongs to another schedule.
         lowest["train"].pop("learning_rate", None)
-    if "schedule" in train:
-        # The cooldown of the preset belongs to its own schedule.
-        lowest["train"].pop("cooldown", None)
     return {name: {**lowest.get(name, {}), **table} for name, table in sections.items()}
 
 

@@ -103,7 +103,8 @@ def test_an_unknown_preset_is_refused_with_the_nearest() -> None:
 def test_a_stated_budget_replaces_those_of_the_preset(model: str, preset: str, budget: str) -> None:
     beginning = compose(preset, {"model": model}).train
     train = compose(preset, {"model": model}, assignments=[f"train.{budget}"]).train
-    assert train.schedule == beginning.schedule
+    to_the_end = beginning.schedule == "inverse-sqrt"
+    assert train.schedule == ("constant" if to_the_end else beginning.schedule)
     found = {"max_updates": train.max_updates, "max_epochs": train.max_epochs}
     found["max_minutes"] = train.max_minutes
     expected = {"max_updates": None, "max_epochs": None, "max_minutes": None}
@@ -122,15 +123,27 @@ def test_the_papers_schedule_needs_no_peak_removed_from_a_preset(layer: str) -> 
     assert compose("tiny", **above).train.learning_rate is None  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("layer", ["recipe", "flags", "assignments"])
-@pytest.mark.parametrize("schedule", ["constant", "inverse-sqrt"])
-def test_a_stated_schedule_has_no_cooldown_of_a_preset(layer: str, schedule: str) -> None:
-    table = {"train": {"schedule": schedule}}
-    above = {layer: [f"schedule={schedule}"] if layer == "assignments" else table}
-    assert compose("tiny").train.cooldown == 0.5
-    assert compose("tiny", **above).train.cooldown == 0  # type: ignore[arg-type]
-    both = compose("tiny", assignments=[f"schedule={schedule}", "cooldown=0.3"])
-    assert both.train.cooldown == 0.3
+@pytest.mark.parametrize("size", ["tiny", "small"])
+@pytest.mark.parametrize("budget", ["max_updates=9", "max_epochs=9", "max_minutes=9"])
+def test_the_rate_of_a_small_preset_falls_to_the_end_of_a_stated_budget(
+    size: str, budget: str
+) -> None:
+    def rate(*assignments: str) -> tuple[str, float]:
+        train = compose(size, assignments=assignments).train
+        return train.schedule, train.cooldown
+
+    assert rate() == ("inverse-sqrt", 0.0)
+    assert rate(budget) == ("constant", 0.9)
+    assert rate(budget, "cooldown=0.3") == ("constant", 0.3)
+    assert rate(budget, "schedule=inverse-sqrt") == ("inverse-sqrt", 0.0)
+    assert rate("schedule=constant") == ("constant", 0.0)
+
+
+def test_presets_with_a_schedule_keep_it_with_a_stated_budget() -> None:
+    for given in ({"model": "language"}, {"model": {"architecture": "vit"}}):
+        train = compose("tiny", given, assignments=["max_minutes=9"]).train
+        assert (train.schedule, train.cooldown) == ("cosine", 0.0)
+    assert compose("base", assignments=["max_minutes=9"]).train.schedule == "paper"
 
 
 KNOWN = KnownKeys(
