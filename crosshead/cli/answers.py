@@ -15,6 +15,7 @@ from crosshead.bundle.files import files_in_use
 from crosshead.cli.options import bundle_place
 from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import validate
+from crosshead.data.parallel.languages import suffix_language
 from crosshead.data.text.profile import FLAGS
 from crosshead.decoding.minimum_risk import MinimumRisk
 from crosshead.decoding.search import DecodeConfig
@@ -248,28 +249,26 @@ def answers(
     )
 
 
-def line_warnings(
-    found: Sequence[Sequence[Translation]], first: int, unit: str = "line"
-) -> list[str]:
-    """Return a warning for each line, or other unit, that was split or passed through."""
-    warnings = []
-    for number, (best, *_) in enumerate(found, first):
-        if best.was_passed_through:
-            warnings.append(
-                f"warning: {unit} {number} was kept unchanged, not translated: it has more than "
-                f"{LONGEST_STRETCH:,} characters without a space or punctuation"
-            )
-        elif best.was_split:
-            where = "inside a sentence" if best.sentence_was_cut else "between sentences"
-            warnings.append(
-                f"warning: {unit} {number} is too long for the model: it was split {where} and "
-                "translated in parts"
-            )
-    return warnings
+def check_direction(translator: Translator, source: str | os.PathLike[str]) -> None:
+    """Check that the name of a source file is not that of text in the target language.
+
+    Args:
+        translator: The model.
+        source: The file that the model reads.
+
+    Raises:
+        UserError: If the file is named as text in the language that the model writes.
+    """
+    reads, writes = translator.bundle.config.source_language, translator.target_language
+    if reads and writes and suffix_language(os.fspath(source)) == writes != reads:
+        raise UserError(
+            f"{source}: is named as text in {writes}, but this model translates from {reads} to "
+            f"{writes}; give a model of the other direction, or a file with another suffix"
+        )
 
 
-class FlaggedLines:
-    """The flagged lines of a whole input, for one warning at its end.
+class OddLines:
+    """The lines of a whole input that were split, kept or flagged, for warnings at its end.
 
     Args:
         unit: The noun for a line: `line`, or `sentence` in a document.
@@ -280,9 +279,11 @@ class FlaggedLines:
         self._lines = self._flagged = 0
         self._counts: Counter[str] = Counter()
         self._first = ""
+        self._split: list[str] = []
+        self._kept: list[str] = []
 
     def add(self, lines: Sequence[str], found: Sequence[Sequence[Translation]], first: int) -> None:
-        """Count the flags of the best translations.
+        """Count the lines by what happened to their best translations.
 
         Args:
             lines: The lines.
@@ -294,19 +295,43 @@ class FlaggedLines:
             flags = [each for each in best.flags if each in FLAGS]
             self._counts.update(flags)
             self._flagged += bool(flags)
+            name = f"{self._unit} {number}"
             if flags and not self._first:
-                self._first = f"{self._unit} {number} ({_beginning(line)}): {FLAGS[flags[0]]}"
+                self._first = f"{name} ({_beginning(line)}): {FLAGS[flags[0]]}"
+            if best.was_passed_through:
+                self._kept.append(name)
+            elif best.was_split:
+                self._split.append(name)
 
-    def warning(self) -> str:
-        """Return the warning, or an empty string if no line is flagged."""
-        if not self._flagged:
-            return ""
-        kinds = ", ".join(f"{name} {self._counts[name]:,}" for name in FLAGS if self._counts[name])
-        return (
-            f"warning: {self._flagged:,} of {counted(self._lines, self._unit)} may be translated "
-            f"badly ({kinds}); the first is {self._first}; --jsonl lists the flags of each "
-            f"{self._unit}"
-        )
+    def warnings(self) -> list[str]:
+        """Return a warning for each kind of lines that there are."""
+        found = []
+        if self._kept:
+            found.append(
+                f"warning: {self._named(self._kept, 'was', 'were')} kept unchanged, not "
+                f"translated: more than {LONGEST_STRETCH:,} characters without a space or "
+                "punctuation"
+            )
+        if self._split:
+            found.append(
+                f"warning: {self._named(self._split, 'is', 'are')} too long for the model, and "
+                f"{'was' if len(self._split) == 1 else 'were'} translated in parts"
+            )
+        if self._flagged:
+            kinds = [f"{name} {self._counts[name]:,}" for name in FLAGS if self._counts[name]]
+            found.append(
+                f"warning: {self._flagged:,} of {counted(self._lines, self._unit)} may be "
+                f"translated badly ({', '.join(kinds)}); the first is {self._first}; --jsonl lists "
+                f"the flags of each {self._unit}"
+            )
+        return found
+
+    def _named(self, lines: Sequence[str], one: str, several: str) -> str:
+        """Return the subject and the verb of a sentence about some lines."""
+        if len(lines) == 1:
+            return f"{lines[0]} {one}"
+        every = counted(self._lines, self._unit)
+        return f"{len(lines):,} of {every}, {lines[0]} the first, {several}"
 
 
 def _beginning(line: str, most: int = 40) -> str:
@@ -320,27 +345,20 @@ def answering(total: int | None, unit: str = "lines") -> Iterator[Callable[..., 
     """Yield a callback that reports how many lines are answered.
 
     The callback takes the number of lines answered before a group, the number of lines in the
-    group, the share of the group that is done, and messages to print. A progress bar shows the
-    answered share of `total` lines. If `total` is None or 0, no bar is shown.
+    group, and the share of the group that is done. A progress bar shows the answered share of
+    `total` lines. If `total` is None or 0, no bar is shown.
 
     Args:
         total: Number of lines in all, or None if it is not known.
         unit: Noun for what is counted.
     """
-
-    def say(before: int, lines: int, share: float, said: Sequence[str] = ()) -> None:
-        for line in said:
-            note(line)
-
     if not total:
-        yield say
+        yield lambda before, lines, share: None
         return
     display = Bar(Messages(lambda: None))
     began = time.monotonic()
 
-    def advance(before: int, lines: int, share: float, said: Sequence[str] = ()) -> None:
-        for line in said:
-            display.say(f"crosshead: {line}")
+    def advance(before: int, lines: int, share: float) -> None:
         done = before + share * lines
         speed = done / max(time.monotonic() - began, 1e-3)
         display.advance(done / total, f"{int(done):,} of {total:,} {unit}, {speed:,.0f} {unit}/s")

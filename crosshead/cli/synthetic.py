@@ -167,13 +167,14 @@ def _made(
     make: "Callable[[Translator, Synthesis, Display], SyntheticPairs]",
 ) -> "SyntheticPairs":
     """Load the models, translate with progress, and print how many pairs there are."""
-    from crosshead.cli.answers import into, search_settings
+    from crosshead.cli.answers import check_direction, into, search_settings
     from crosshead.pipelines.translator import Translator
     from crosshead.system.progress import choose_display, counted
     from crosshead.tasks.loading import load_as
     from crosshead.training.synthetic import BLOCK, Synthesis
 
     translator = into(load_as(Translator, bundles, *machine), to)
+    check_direction(translator, text)
     decode = search_settings(translator.bundle.config.decode, sample, flags, None)
     display = choose_display(lambda: None)
     try:

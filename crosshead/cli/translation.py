@@ -96,7 +96,7 @@ TemperatureOption = Annotated[
     typer.Option(
         metavar="T",
         help="Sampling temperature: below 1 is more conservative, above 1 more varied "
-        "(default: the bundle's, usually 1; needs --sample or --mbr).",
+        "(default: the bundle's, usually 1; for sampling).",
     ),
 ]
 TopKOption = Annotated[
@@ -104,7 +104,7 @@ TopKOption = Annotated[
     typer.Option(
         metavar="K",
         help="Sample from the K most probable tokens only; 0 is no limit (default: the "
-        "bundle's, usually 0; needs --sample or --mbr).",
+        "bundle's, usually 0; for sampling).",
     ),
 ]
 TopPOption = Annotated[
@@ -112,7 +112,7 @@ TopPOption = Annotated[
     typer.Option(
         metavar="P",
         help="Sample from the smallest set of tokens with this total probability, above 0 and "
-        "up to 1 (default: the bundle's, usually 1; needs --sample or --mbr).",
+        "up to 1 (default: the bundle's, usually 1; for sampling).",
     ),
 ]
 SeedOption = Annotated[
@@ -233,7 +233,9 @@ def translate(
     total = None
     if watched(output):
         total = count_lines(file) if document is None else len(document.sentences)
-    before, flagged = 0, answers.FlaggedLines(unit)
+    if document is None and Path(file).suffix.lower() in (".csv", ".tsv"):
+        note(f"warning: each line of {file} is translated as a whole, with all of its columns")
+    before, odd = 0, answers.OddLines(unit)
     with open_output(output) as write, answers.answering(total, f"{unit}s") as advance:
         for lines in groups:
             progress = partial(advance, before, len(lines))
@@ -247,10 +249,10 @@ def translate(
                 else answers.answers(lines, found, first, listed, scores, unit if jsonl else None)
             )
             write(written.encode())
-            flagged.add(lines, found, first)
-            progress(1.0, answers.line_warnings(found, first, unit))
+            odd.add(lines, found, first)
+            progress(1.0)
             before += len(lines)
-    if warning := flagged.warning():
+    for warning in odd.warnings():
         note(warning)
     if isinstance(translator, BesideImages):
         translator.finish()

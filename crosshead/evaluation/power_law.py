@@ -8,6 +8,9 @@ import numpy as np
 DRAWS = 2000
 """The number of times that the scores are drawn anew from their intervals."""
 
+LARGEST = 100.0
+"""The largest score of BLEU and chrF."""
+
 SEED = 12345
 """The seed of the draws."""
 
@@ -51,13 +54,12 @@ class PowerLaw:
     """False if the fitted law misses the scores by more than their intervals explain."""
 
     def values(self, pairs: float) -> np.ndarray:
-        """Return the score of each law, "N".
+        """Return the score of each law, "N"; at most 100, the largest score.
 
         Args:
             pairs: The number of training pairs.
         """
-        found: np.ndarray = self.limits - self.factors * pairs**-self.exponents
-        return found
+        return np.minimum(self.limits - self.factors * pairs**-self.exponents, LARGEST)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ number of updates, and the settings that follow from them. Keys that the user ha
 import math
 from typing import Any, NamedTuple
 
-from crosshead.caller import option
+from crosshead.caller import setting
 from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.recipe.train import TrainConfig
@@ -56,7 +56,7 @@ WARMUP_SHARE, MOST_WARMUP = 0.1, 4000
 """The warm-up as a share of the run, and its largest number of updates."""
 
 VALIDATIONS = 10
-"""The number of validations of a run."""
+"""The number of validations of a run, if they are at least a minute apart."""
 
 USUAL_EPOCHS, USUAL_DATA = 80, 400_000
 """Without a budget, a run has USUAL_EPOCHS epochs if an epoch has USUAL_DATA target tokens. The
@@ -199,10 +199,13 @@ def _with_batches(plan: Plan, corpus: ParallelCorpus) -> Plan:
 def _with_schedule(plan: Plan) -> TextRecipe:
     """Return the recipe with the regularisers and the schedule that suit the length of the run."""
     dropout = next(dropout for most, dropout in DROPOUTS if plan.epochs <= most)
+    a_tenth, is_paper = round(WARMUP_SHARE * plan.updates), plan.recipe.train.schedule == "paper"
+    a_minute = round(60 / plan.seconds) if plan.seconds else 0
     train = {
         "cooldown": 1 - WARMUP_SHARE,
-        "warmup": max(1, min(round(WARMUP_SHARE * plan.updates), MOST_WARMUP)),
-        "valid_every": min(max(1, plan.updates // VALIDATIONS), 2000),
+        # A shorter warm-up would raise the peak of the paper's schedule.
+        "warmup": MOST_WARMUP if is_paper else max(1, min(a_tenth, MOST_WARMUP)),
+        "valid_every": min(max(1, plan.updates // VALIDATIONS, a_minute), 2000),
         "average": 0,
         "patience": 0,
     }
@@ -245,8 +248,8 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
     if "train.max_minutes" in recipe.open and plan.seconds:
         minutes = plan.updates * plan.seconds / 60
         lines.append(
-            f"auto: this takes about {minutes:,.0f} minutes; for another length give "
-            f"{option('max_minutes')}"
+            f"auto: this takes about {counted(max(1, round(minutes)), 'minute')}; for another "
+            f"length give {setting('train.max_minutes', has_flag=True)}"
         )
     return lines
 

@@ -33,10 +33,17 @@ from crosshead.tasks.image_text_corpus import (
     read_sets,
 )
 from crosshead.tasks.token_task import TokenTask
-from crosshead.tasks.usability import TRANSLATIONS, Findings, Nouns, exactness, translation_findings
+from crosshead.tasks.usability import (
+    LOW_BLEU,
+    TRANSLATIONS,
+    Findings,
+    Nouns,
+    exactness,
+    translation_findings,
+)
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 
-BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy")
+BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy", chance=LOW_BLEU)
 EXACT = Metric("exact", "exact match, %", higher_is_better=True, search="greedy")
 
 _EXAMPLE_SIZE = 64

@@ -25,16 +25,21 @@ from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.translator import Translator
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.text_recipe import TextRecipe
+from crosshead.system.progress import counted
 from crosshead.tasks import automatic
 from crosshead.tasks.base import Speed
 from crosshead.tasks.parallel_corpus import ParallelCorpus, read_parallel
 from crosshead.tasks.token_task import TokenTask
-from crosshead.tasks.usability import Findings, translation_findings
+from crosshead.tasks.usability import LOW_BLEU, Findings, translation_findings
 from crosshead.tasks.validation import LOSS, OLD, Metric, Validation, Validator
 
-GREEDY = DecodeConfig(beam=1)
+_FEW = 100
+"""Fewer validation pairs than this tell little about a model."""
 
-BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy")
+_ROOM = 5
+"""Validation cuts translations that are this many tokens longer than the references allow."""
+
+BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy", chance=LOW_BLEU)
 
 
 class TranslationRecipe(TextRecipe):
@@ -97,7 +102,12 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
             collate(examples, rows.tolist(), start)
             for rows in plan_in_order(lengths, max(most, int(lengths.max())))
         )
-        return {**means, "bleu": bleu(self._translate(text.source, GREEDY), text.target)}
+        # A model that has learned little repeats itself up to the longest output. No reference is
+        # longer than this one, so the rest would only take time.
+        extra = max(0, int((lengths[:, 1] - lengths[:, 0]).max())) + _ROOM
+        extra = min(extra, self.recipe.decode.max_extra)
+        greedy = DecodeConfig(beam=1, max_extra=extra)
+        return {**means, "bleu": bleu(self._translate(text.source, greedy), text.target)}
 
     def findings(self, weights: dict[str, Tensor]) -> Findings:
         """Return BLEU and chrF on the validation set by the search of the recipe, and samples."""
@@ -105,7 +115,13 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
         valid = self.corpus.valid
         translations = self._translate(valid.source, self.recipe.decode)
         found = corpus_scores(translations, valid.target)
-        return translation_findings(found, valid.source, translations, valid.target)
+        findings = translation_findings(found, valid.source, translations, valid.target)
+        if len(valid.source) < _FEW:
+            findings.remarks.append(
+                f"A validation set of {counted(len(valid.source), 'pair')} tells little: "
+                "`crosshead train --folds 5` validates on all pairs."
+            )
+        return findings
 
     @property
     def validations_to_score(self) -> float:

@@ -17,8 +17,11 @@ LOW_BLEU = 5.0
 """Translations below this BLEU have hardly anything in common with the references."""
 
 LOW_EXACT = 5.0
-"""If this percentage of translations equal their reference, a low BLEU is no fault. BLEU is 0 if no
-translation has four tokens, however good they are."""
+"""If this percentage of short translations equal their reference, a low BLEU is no fault. BLEU is 0
+if no translation has four tokens, however good they are."""
+
+_SHORT = 4
+"""Translations of fewer words than this have no BLEU of their own."""
 
 _SHARE = 0.1
 """The share of translations that are empty, or that repeat themselves or copy their source more
@@ -142,7 +145,7 @@ def translation_faults(
         nouns: The nouns for inputs and outputs.
     """
     faults = []
-    if bleu < LOW_BLEU and _exact(outputs, references) < LOW_EXACT:
+    if bleu < LOW_BLEU and _exact(sources, outputs, references) < LOW_EXACT:
         faults.append(f"BLEU {bleu:.1f} is below {LOW_BLEU:g}")
     signs = _Signs.of(sources, outputs, references)
     least = max(1.0, _SHARE * len(outputs))
@@ -178,7 +181,7 @@ def translation_remarks(
         references: The reference translations.
     """
     use = next((words for least, words in _USES if bleu.value >= least), "")
-    exact = _exact(outputs, references)
+    exact = _exact(sources, outputs, references)
     if bleu.value < LOW_BLEU and exact >= LOW_EXACT:
         use = f"{exact:.0f} % of translations equal their reference; they are too short for BLEU"
     usable = f"Usable for text like the validation set: {use}"
@@ -221,8 +224,8 @@ def translation_findings(
         faults,
         labels,
         translation_samples(*texts),
-        [*remarks, *exactness(bleu, counted(len(outputs), nouns.input))],
-        scores_enough=bleu.value >= LOW_BLEU or _exact(outputs, references) >= LOW_EXACT,
+        [*remarks, *([] if faults else exactness(bleu, counted(len(outputs), nouns.input)))],
+        scores_enough=bleu.value >= LOW_BLEU or _exact(*texts) >= LOW_EXACT,
     )
 
 
@@ -249,10 +252,18 @@ class _Signs(NamedTuple):
         )
 
 
-def _exact(outputs: Sequence[str], references: Sequence[str]) -> float:
-    """Return the percentage of outputs that equal their reference and are not empty."""
+def _exact(sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]) -> float:
+    """Return the percentage of outputs that equal their reference, if most references are short.
+
+    References that are their source do not count: any copy would equal them.
+    """
+    short = sum(len(wanted.split()) < _SHORT for wanted in references)
+    if 2 * short <= len(references):
+        return 0.0
     hits = sum(
-        bool(text) and text == wanted for text, wanted in zip(outputs, references, strict=True)
+        text == wanted != source
+        for source, text, wanted in zip(sources, outputs, references, strict=True)
+        if text
     )
     return 100 * hits / len(outputs)
 

@@ -1,5 +1,6 @@
 """Validation: the metrics of a task, and the evaluation of weights."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ class Metric(NamedTuple):
     digits: int = 2
     search: str = ""
     """The search behind the metric, if validation does not use the search of the recipe."""
+    chance: float = -math.inf
+    """If the best value of a run is at most this one, chance decides among the values, and the
+    other metrics choose the weights."""
 
     def shown(self, value: float) -> str:
         """Return the metric with a value, as text for people.
@@ -66,7 +70,7 @@ class Validation(NamedTuple):
     """Values by their names in the log: the metrics of the task, and others."""
 
     def score(self, metrics: Sequence[Metric], chosen: str) -> list[float]:
-        """Return values to maximise. The chosen metric is first; the other metrics break ties.
+        """Return values to maximise: the chosen metric, and then the others.
 
         Args:
             metrics: The metrics of the task.
@@ -78,6 +82,24 @@ class Validation(NamedTuple):
             for each in ordered
             if each.name in self.values
         ]
+
+    @staticmethod
+    def is_better(
+        score: Sequence[float], best: Sequence[float], metrics: Sequence[Metric], chosen: str
+    ) -> bool:
+        """Return whether a score is better than the best one so far.
+
+        Values of the chosen metric that are at most its `chance` count as equal, so that the other
+        metrics decide between them.
+
+        Args:
+            score: The values of a validation, as `score` returns them.
+            best: The best values so far.
+            metrics: The metrics of the task.
+            chosen: The name of the metric that chooses checkpoints.
+        """
+        chance = next(metric.chance for metric in metrics if metric.name == chosen)
+        return [max(score[0], chance), *score[1:]] > [max(best[0], chance), *best[1:]]
 
     def clause(self, metrics: Sequence[Metric]) -> str:
         """Return the metrics as text for people.

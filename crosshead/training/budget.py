@@ -47,9 +47,18 @@ class Overhead:
     duration of one validation."""
 
 
-def seconds_after(progress: Progress, overhead: Overhead) -> float:
-    """Return the expected seconds for the end of the run, from its longest validation so far."""
-    return progress.validation_seconds * overhead.validations_after
+def seconds_after(minutes: float, progress: Progress, overhead: Overhead) -> float:
+    """Return the expected seconds for the end of the run, from its last validation.
+
+    They are at most half of the budget. The first validations of a run take the longest, because a
+    model that has learned little writes long translations.
+
+    Args:
+        minutes: The budget of the run.
+        progress: The progress of the run.
+        overhead: The time that the command needs besides updates.
+    """
+    return min(progress.validation_seconds * overhead.validations_after, 30 * minutes)
 
 
 def budget_spent(
@@ -71,7 +80,7 @@ def budget_spent(
         return End(EndKind.MAX_EPOCHS, f"max_epochs {config.max_epochs} is reached")
     if config.max_minutes is not None and progress.update:
         left = 60 * config.max_minutes - overhead.before - progress.seconds - since
-        after = seconds_after(progress, overhead)
+        after = seconds_after(config.max_minutes, progress, overhead)
         reached = f"max_minutes {config.max_minutes:g} is reached"
         if left <= 0 or config.max_minutes <= progress.minutes_spent:
             return End(EndKind.MAX_MINUTES, reached)
@@ -119,7 +128,12 @@ def needs_timed_validation(
 def fraction_done(
     config: TrainConfig, progress: Progress, overhead: Overhead, since: float
 ) -> float:
-    """Return the completed fraction of a run, by the budget that will end it first."""
+    """Return the completed fraction of a run, by the budget that will end it first.
+
+    It is 0 before the first update, which is made even if the minutes are over.
+    """
+    if not progress.update:
+        return 0.0
     shares = [0.0]
     if config.max_updates is not None:
         shares.append(progress.update / config.max_updates)
@@ -133,7 +147,7 @@ def fraction_done(
 def _fraction_of_minutes(
     minutes: float, progress: Progress, overhead: Overhead, since: float
 ) -> float:
-    training = 60 * minutes - overhead.before - seconds_after(progress, overhead)
+    training = 60 * minutes - overhead.before - seconds_after(minutes, progress, overhead)
     return (progress.seconds + since) / training if training > 0 else 1.0
 
 

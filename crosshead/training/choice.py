@@ -67,7 +67,9 @@ def choose_weights(
         [update_of(place) for place in last],
         found.score(task.metrics, config.metric or task.chooses),
     )
-    is_new = score > progress.best_score
+    is_new = found.is_better(
+        score, progress.best_score, task.metrics, config.metric or task.chooses
+    )
     is_best = is_new or updates == progress.best_average
     context.write(
         "average",
@@ -110,6 +112,8 @@ def _best(
     if progress.best_average:
         return ChosenWeights(weights, _name(progress.best_average), validated)
     label, search = ordered[0].label, ordered[0].search
+    if validated[chosen] <= ordered[0].chance and len(ordered) > 1:
+        label, search = ordered[1].label, ordered[1].search
     name = f"{label} ({search})" if search else label
     clause = f"the best validation {name}, at update {progress.best_update}"
     if config.ema:

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -341,25 +342,32 @@ def _validate(training: Training, meter: Meter) -> None:
             f"the validation loss at update {progress.update} is not finite; lower "
             "train.learning_rate"
         )
-    score = found.score(training.task.metrics, config.metric or training.task.chooses)
-    is_best = _count_score(progress, score, config.warmup or 0)
+    metrics, chosen = training.task.metrics, config.metric or training.task.chooses
+    is_better = partial(found.is_better, metrics=metrics, chosen=chosen)
+    score = found.score(metrics, chosen)
+    is_best = _count_score(progress, score, is_better, config.warmup or 0)
     if is_best:
         save_best(main.directory, weights, main.settings, progress.update)
     progress.validated = progress.update
     progress.seconds += meter.restart()
     took = time.perf_counter() - began
-    progress.validation_seconds = max(progress.validation_seconds, took)
+    progress.validation_seconds = took
     meter.leave_out(took)
     _report_validation(training, found, is_best)
 
 
-def _count_score(progress: Progress, score: list[float], warmup: int) -> bool:
+def _count_score(
+    progress: Progress,
+    score: list[float],
+    is_better: Callable[[list[float], list[float]], bool],
+    warmup: int,
+) -> bool:
     """Update the best score and the count for patience; return whether this score is the best."""
-    if progress.best_score is None or score > progress.best_score:
+    if progress.best_score is None or is_better(score, progress.best_score):
         progress.best_score, progress.best_update, progress.since_best = score, progress.update, 0
         progress.best_alone, progress.best_average = None, []
         return True
-    if progress.best_alone is not None and score > progress.best_alone:
+    if progress.best_alone is not None and is_better(score, progress.best_alone):
         # Patience compares single weights: an earlier average must not end training too soon.
         progress.best_alone, progress.since_best = score, 0
     elif progress.update > warmup:  # during warm-up, scores are mostly chance

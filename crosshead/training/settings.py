@@ -159,8 +159,8 @@ def old_domain(run: Path) -> dict[str, list[str]]:
     if not found["old_valid_source"] and not found["old_valid_pairs"]:
         raise UserError(
             f"{run}: has no validation files, because its validation pairs were held out; give the "
-            "files of its domain in a recipe: old_source, old_target, old_valid_source and "
-            "old_valid_target in [data]"
+            "files of its domain in a recipe: old_pairs and old_valid_pairs in [data], or "
+            "old_source, old_target, old_valid_source and old_valid_target"
         )
     return found
 

@@ -8,6 +8,9 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.corpus import Epoch
 
+PAPER_WARMUP = 4000
+"""The warm-up of Vaswani et al. 2017, section 5.3."""
+
 
 def with_sizes(recipe: Recipe, epoch: Epoch, budget: float | None = None) -> Recipe:
     """Return the recipe with a warm-up and a validation interval that suit epochs like `epoch`.
@@ -31,13 +34,16 @@ def with_sizes(recipe: Recipe, epoch: Epoch, budget: float | None = None) -> Rec
 def warmup_updates(config: TrainConfig, updates: int, budget: float | None = None) -> int:
     """Return the number of warm-up updates.
 
-    It is the usual warm-up, and at most a tenth of each budget.
+    It is the usual warm-up, and at most a tenth of each budget. The paper's schedule always has its
+    4,000 updates, because a shorter warm-up would raise its peak.
 
     Args:
         config: The settings of training, with the budgets.
         updates: Updates per epoch.
         budget: The number of updates that `max_minutes` allows, or None if it is not known.
     """
+    if config.schedule == "paper":
+        return PAPER_WARMUP
     epochs = config.max_epochs and config.max_epochs * updates
     tenths = [int(most / 10) for most in (config.max_updates, epochs, budget) if most is not None]
     return max(1, min([default_warmup(updates), *tenths]))

@@ -1,11 +1,14 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from crosshead.bundle.packing import pack
 from crosshead.cli.answers import (
+    OddLines,
     answering,
     bundles_and_file,
+    check_direction,
     check_outputs,
     only,
     search_settings,
@@ -13,7 +16,10 @@ from crosshead.cli.answers import (
 )
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
+from crosshead.pipelines.line_translator import Translation
+from crosshead.pipelines.translator import Translator
 from crosshead.system.progress import Silent
+from crosshead.tasks.loading import load_as
 from tests.cli.tools import BUNDLE
 
 
@@ -78,20 +84,17 @@ def test_progress_is_shown_of_a_known_number_of_lines(
     monkeypatch.setattr("crosshead.cli.answers.Bar", Recorded)
     with answering(4) as advance:
         advance(1, 2, 0.5)
-        advance(0, 2, 1.0, ["warning: line 1"])
-    assert shown == [
-        (0, "0 of 4 lines"), (0.5, "2 of 4 lines"),
-        (-1, "crosshead: warning: line 1"), (0.5, "2 of 4 lines"),
-    ]  # fmt: skip
+        advance(0, 2, 1.0)
+    assert shown == [(0, "0 of 4 lines"), (0.5, "2 of 4 lines"), (0.5, "2 of 4 lines")]
     with answering(200, "characters") as advance:
         advance(0, 200, 0.5)
-    assert shown[4:] == [(0, "0 of 200 characters"), (0.5, "100 of 200 characters")]
+    assert shown[3:] == [(0, "0 of 200 characters"), (0.5, "100 of 200 characters")]
     assert capsys.readouterr().err == ""
     for unknown in (None, 0):
         with answering(unknown) as advance:
-            advance(0, 2, 1.0, ["warning: line 1"])
-    assert capsys.readouterr().err == "crosshead: warning: line 1\n" * 2
-    assert len(shown) == 6
+            advance(0, 2, 1.0)
+    assert capsys.readouterr().err == ""
+    assert len(shown) == 5
 
 
 def test_no_output_replaces_the_input_or_a_file_of_the_model(tmp_path: Path) -> None:
@@ -137,3 +140,32 @@ def test_one_bundle_is_asked_for_where_no_ensemble_can_be() -> None:
     assert only([BUNDLE], "--text") == BUNDLE
     with pytest.raises(UserError, match="--text takes one bundle, found 2; only models that"):
         only([BUNDLE, BUNDLE], "--text")
+
+
+def test_odd_lines_give_one_warning_of_a_kind() -> None:
+    plain = Translation("x", 0.0, 0.0, [], [])
+    split = dataclasses.replace(plain, was_split=True)
+    kept = dataclasses.replace(plain, was_passed_through=True)
+    odd = OddLines()
+    odd.add(["a", "b"], [[plain], [split]], 1)
+    assert odd.warnings() == [
+        "warning: line 2 is too long for the model, and was translated in parts"
+    ]
+    odd.add(["c", "d"], [[split], [kept]], 3)
+    assert odd.warnings()[1:] == [
+        "warning: 2 of 4 lines, line 2 the first, are too long for the model, and were translated "
+        "in parts"
+    ]
+    assert odd.warnings()[0].startswith("warning: line 4 was kept unchanged, not translated: ")
+    assert OddLines().warnings() == []
+
+
+def test_text_in_the_target_language_is_not_read_as_a_source() -> None:
+    translator = load_as(Translator, [BUNDLE], "cpu", 1)
+    config = translator.bundle.config
+    known = config.model_copy(update={"source_language": "en", "target_language": "de"})
+    named = Translator(dataclasses.replace(translator.bundle, config=known))
+    for fine in ("news.en", "news.txt", "-", "news.fr.gz"):
+        check_direction(named, fine)
+    with pytest.raises(UserError, match=r"named as text in de, but .* from en to de; give"):
+        check_direction(named, "news.de.gz")

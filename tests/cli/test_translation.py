@@ -130,7 +130,7 @@ def test_a_line_that_is_split_is_warned_of(
     assert run(["translate", str(BUNDLE), str(path), "--beam", "1"]) == 0
     captured = capfd.readouterr()
     assert captured.out.count("\n") == 2
-    said = "warning: line 2 is too long for the model: it was split"
+    said = "warning: line 2 is too long for the model, and was translated in parts"
     assert f"{said} between sentences and" in captured.err
     path.write_text("one.\n" + "one two three " * 20 + "\n")
     assert run(["translate", str(BUNDLE), str(path), "--beam", "1"]) == 0

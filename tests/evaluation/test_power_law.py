@@ -62,3 +62,9 @@ def test_scores_on_no_law_tell_nothing() -> None:
 def test_a_law_needs_three_scores() -> None:
     with pytest.raises(ValueError, match="expected at least three scores, found 2"):
         fit_power_law(curve(lambda pairs: pairs, 1.0)[:2])
+
+
+def test_no_score_is_above_the_largest() -> None:
+    rising = [ScoreOfPairs(500 * 2**n, y, y - 1, y + 1) for n, y in enumerate([60.0, 75.0, 90.0])]
+    law = fit_power_law(rising)
+    assert law.values(4000).max() == 100 and gain(law, 2000).value > 0

@@ -57,6 +57,22 @@ def test_short_texts_that_equal_their_references_are_usable_without_bleu() -> No
     assert translation_faults(0.0, SOURCES, outputs[::-1], REFERENCES) == ["BLEU 0.0 is below 5"]
 
 
+def test_copies_and_long_references_are_not_taken_for_short_texts() -> None:
+    copied = ["eins", *SOURCES[1:]]
+    outputs = ["eins", *["zwei"] * 19]  # one copy that its reference is, too
+    references = ["eins", *REFERENCES[1:]]
+    assert "BLEU 0.0 is below 5" in translation_faults(0.0, copied, outputs, references)
+    long = [f"{text} mit vielen weiteren Wörtern" for text in REFERENCES]
+    outputs = [*long[:10], *["zwei"] * 10]
+    assert "BLEU 2.0 is below 5" in translation_faults(2.0, SOURCES, outputs, long)
+
+
+def test_a_score_of_a_model_with_faults_is_not_called_exact() -> None:
+    outputs = ["ja ja ja ja ja"] * 20
+    found = translation_findings(corpus_scores(outputs, LONG), SOURCES, outputs, LONG)
+    assert found.faults and not found.remarks
+
+
 def test_the_faults_of_captions_name_images_and_captions() -> None:
     nouns = Nouns("image", "caption")
     faults = translation_faults(9.0, SOURCES, ["", *["ein Satz"] * 19], REFERENCES, nouns)

@@ -6,7 +6,8 @@ import torch
 from crosshead.bundle.weights import weights_of
 from crosshead.data.batching import collate
 from crosshead.tasks.token_loss import LabelSmoothing, token_loss
-from crosshead.tasks.translation import TranslationValidator
+from crosshead.tasks.translation import BLEU, TranslationValidator
+from crosshead.tasks.validation import LOSS, Validation
 from tests.tasks.validators import weights
 
 
@@ -39,3 +40,21 @@ def test_the_bundle_is_that_of_the_recipe(validator: TranslationValidator) -> No
     config = bundle.config
     assert (config.longest_source, config.decode) == (5, validator.recipe.decode)
     assert config.source_vocabulary == validator.corpus.source_tokenizer.vocab_size
+
+
+@pytest.mark.parametrize(
+    ("score", "best", "is_better"),
+    [
+        ([2.0, -3.9], [2.2, -7.6], True),  # both are chance, so the loss decides
+        ([2.2, -7.6], [2.0, -3.9], False),
+        ([5.1, -9.0], [4.9, -3.9], True),
+        ([20.0, -3.0], [21.0, -9.0], False),
+        ([20.0, -3.0], [20.0, -3.0], False),
+    ],
+)
+def test_bleu_that_is_chance_does_not_choose_the_weights(
+    score: list[float], best: list[float], is_better: bool
+) -> None:
+    assert Validation.is_better(score, best, [LOSS, BLEU], "bleu") == is_better
+    by_loss = Validation.is_better(score[::-1], best[::-1], [LOSS, BLEU], "loss")
+    assert by_loss == (score[1] > best[1])

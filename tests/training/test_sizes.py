@@ -28,6 +28,10 @@ def test_the_warm_up_is_ten_epochs_within_bounds(
     assert warmup_updates(config, updates) == expected
 
 
+def test_a_shorter_warm_up_does_not_raise_the_peak_of_the_papers_schedule() -> None:
+    assert warmup_updates(TrainConfig(schedule="paper", max_updates=20), 3, 20) == 4000
+
+
 def examples(count: int) -> list[Example]:
     """Each fills a batch of 257 tokens by itself."""
     return [([5] * 200, [5] * 200)] * count

@@ -92,6 +92,12 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
             held.setdefault(stripped, row)
     rows = sorted(held.values())
     repeats = _repeats(text, held)
+    if pairs and not rows and all(all(_stripped(pair)) for pair in pairs.values()):
+        raise DataError(
+            f"every pair that was drawn for validation has a side of more than "
+            f"{4 * config.max_length:,} characters; raise data.max_length, or split the pairs into "
+            "sentences"
+        )
     if not rows or len(rows) + len(repeats) == len(text):
         raise DataError(
             f"the training pairs ({len(text)}) are too few or too similar to hold some out for "

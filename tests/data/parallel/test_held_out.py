@@ -93,6 +93,7 @@ def test_what_cannot_be_learned_from_is_not_held_out() -> None:
     assert "give validation files" in refusal(corpus([(" ", "t")] * 50))
     assert "give validation files" in refusal(corpus([("s", "t")] * 50))
     assert "give validation files" in refusal(corpus([]))
+    assert "raise data.max_length" in refusal(corpus([(long, long)] * 50))
 
 
 def test_a_held_out_pair_is_not_trained_on_with_more_white_space_around_it() -> None:
