@@ -21,7 +21,8 @@ SMALL = [
     "tokenizer.kind=words", "tokenizer.vocab_size=100", "encoder_layers=1", "decoder_layers=1",
     "d_model=16", "d_ff=16", "heads=2", "model.dropout=0.1", "train.batch_tokens=200",
     "schedule=inverse-sqrt", "learning_rate=0.01", "warmup=10", "max_updates=18", "valid_every=6",
-    "precision=float32", "threads=1", "keep_last=3", "average=3", "patience=0", "log_every=1", "data.max_length=20",
+    "precision=float32", "threads=1", "keep_last=3", "average=3", "patience=0", "log_every=1",
+    "data.max_length=20",
     "data.valid_size=12", "max_extra=3",
 ]  # fmt: skip
 
