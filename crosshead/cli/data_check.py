@@ -130,6 +130,8 @@ def data_check(
     for line in report.notes:
         note(line)
     written = [] if out is None else write_files(report, text, out, apply=apply)
+    if report.verdict:
+        put(f"{report.verdict[:1].upper()}{report.verdict[1:]}.\n\n")
     put(_summary(report))
     if out is None:
         return

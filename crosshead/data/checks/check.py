@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosshead.data.checks.alignment import LEAST_ROWS, misaligned
+from crosshead.data.checks.alignment import (
+    LEAST_ROWS,
+    MOST_MISALIGNED,
+    Alignment,
+    misaligned,
+    shift_reason,
+)
 from crosshead.data.checks.forms import (
     composed,
     damaged,
@@ -42,6 +48,8 @@ class DataReport:
     """Returns the file and the line of a row."""
     notes: Sequence[str] = ()
     """Messages about checks that were not possible."""
+    verdict: str = ""
+    """A sentence about the text as a whole if many of its pairs are misaligned, or ""."""
 
     def __len__(self) -> int:
         """Return the number of pairs that were checked."""
@@ -107,6 +115,7 @@ def check_pairs(
     """
     check_kinds(skip)
     source, target = sides
+    verdict = ""
     found, notes = _of_lines(sides, skip)
     if not {"empty", "identical"} <= set(skip):
         found += empty_or_identical(source, target)
@@ -115,8 +124,10 @@ def check_pairs(
     explained = {each.row for each in found if each.kind in _EXPLAINED}
     if "misaligned" not in skip:
         rows = _others(len(source), explained)
-        found += (apart := misaligned(source, target, rows))
-        explained |= {each.row for each in apart}
+        alignment = misaligned(source, target, rows)
+        found += alignment.suspects
+        explained |= {each.row for each in alignment.suspects}
+        verdict = _verdict(alignment)
         if len(rows) < LEAST_ROWS:
             notes.append(
                 f"misaligned pairs were not looked for: {counted(len(rows), 'pair')} to learn word "
@@ -139,7 +150,23 @@ def check_pairs(
     order = {kind: number for number, kind in enumerate(KINDS)}
     kept = [suspect for suspect in found if suspect.kind not in skip]
     kept.sort(key=lambda suspect: (suspect.row, order[suspect.kind]))
-    return DataReport(sides, kept, origin, notes)
+    return DataReport(sides, kept, origin, notes, verdict)
+
+
+def _verdict(alignment: Alignment) -> str:
+    """Return a sentence about the text as a whole if many of its pairs are misaligned, or ""."""
+    if alignment.share < MOST_MISALIGNED:
+        return ""
+    about = f"about {alignment.share:.0%} of the pairs are misaligned"
+    if alignment.shift:
+        return (
+            f"{about}, and for most of them {shift_reason(alignment.shift)}; repair the files where"
+            " the shift begins, instead of dropping the pairs (--apply)"
+        )
+    return (
+        f"{about}, so the sides probably do not belong together line by line; repair the files, "
+        "instead of dropping the pairs (--apply)"
+    )
 
 
 def _others(count: int, rows: Collection[int]) -> np.ndarray:

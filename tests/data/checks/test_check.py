@@ -1,3 +1,4 @@
+import random
 import unicodedata
 
 import pytest
@@ -68,6 +69,20 @@ def test_the_cleaned_text_lacks_the_suspects_and_repairs_unicode() -> None:
 
 def test_a_check_of_the_cleaned_text_finds_nothing() -> None:
     assert check_pairs(report().cleaned(), lambda row: Origin("f", row + 1)).suspects == []
+
+
+def test_many_misaligned_pairs_bring_a_verdict() -> None:
+    def verdict(source: list[str], target: list[str]) -> str:
+        return check_pairs((source, target), lambda row: Origin("f", row + 1)).verdict
+
+    source, target = pairs(ROWS)
+    assert verdict(source, target) == verdict(source, target[:-60] + target[:-61:-1]) == ""
+    assert "for most of them the target translates the source 2 lines above; repair" in verdict(
+        source, target[-2:] + target[:-2]
+    )
+    shuffled = target[:300] + random.Random(1).sample(target[300:], 300)
+    for text in (shuffled, random.Random(1).sample(target, ROWS)):
+        assert "the sides probably do not belong together line by line" in verdict(source, text)
 
 
 def test_too_few_pairs_bring_a_note() -> None:
