@@ -126,7 +126,8 @@ def data_check(
     )
     if out is not None:
         check_outputs(training_parts(config), out, apply=apply)
-    report, text = check_files(config, skip.split(",") if skip else [], note)
+    kinds = [kind.strip() for kind in skip.split(",")] if skip else []
+    report, text = check_files(config, kinds, note)
     for line in report.notes:
         note(line)
     written = [] if out is None else write_files(report, text, out, apply=apply)

@@ -48,6 +48,13 @@ def test_a_shifted_text_has_a_verdict_above_the_table(
     assert below in first and lines[-1].endswith(below)
 
 
+def test_spaces_around_skipped_kinds_are_ignored(
+    files: list[object], capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = output_of(["data", "check", *files, "--skip", "misaligned, duplicate "], capfd)
+    assert text == "601 pairs checked, none is suspect\n"
+
+
 def test_apply_writes_what_the_table_does_not_list(
     files: list[object], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
