@@ -17,11 +17,13 @@ from crosshead.data.checks.forms import (
     composed,
     damaged,
     decomposed,
+    doubled,
     empty_or_identical,
     mark_up,
 )
 from crosshead.data.checks.language import LEAST_LINES, LEAST_NGRAMS, foreign
 from crosshead.data.checks.lengths import LEAST_PAIRS, odd_lengths
+from crosshead.data.checks.placeholders import placeholders
 from crosshead.data.checks.repeats import repeated
 from crosshead.data.checks.scripts import wrong_script
 from crosshead.data.checks.suspects import KINDS, REPAIRED, Suspect
@@ -29,8 +31,11 @@ from crosshead.data.parallel.pairs import Origin, ParallelText, Sides
 from crosshead.errors import DataError
 from crosshead.system.progress import counted
 
-_EXPLAINED = ("empty", "identical", "encoding", "script", "language")
+_EXPLAINED = ("empty", "identical", "placeholder", "encoding", "doubled", "script", "language")
 """The kinds whose pairs are not compared by their words and lengths."""
+
+_CLEARER = ("empty", "identical", "placeholder", "script")
+"""The kinds that say more clearly than `language` why a line is unlike the rest of its side."""
 
 REPEATS = ("duplicate", "near-duplicate", "overlap")
 """The kinds of pairs that repeat others."""
@@ -117,8 +122,11 @@ def check_pairs(
     source, target = sides
     verdict = ""
     found, notes = _of_lines(sides, skip)
-    if not {"empty", "identical"} <= set(skip):
-        found += empty_or_identical(source, target)
+    found += empty_or_identical(source, target)
+    if "doubled" not in skip:
+        found += doubled(source, target)
+    clear = {each.row for each in found if each.kind in _CLEARER}
+    found = [each for each in found if each.kind != "language" or each.row not in clear]
     if "mark-up" not in skip:
         found += mark_up(source, target)
     explained = {each.row for each in found if each.kind in _EXPLAINED}
@@ -178,6 +186,7 @@ def _of_lines(sides: Sides, skip: Collection[str]) -> tuple[list[Suspect], list[
     """Return the suspect lines of each side by their characters, script and language, and notes."""
     found: list[Suspect] = []
     notes = []
+    source, target = sides
     names = ("source", "target")
     for lines, name in zip(sides, names, strict=True):
         for kind, check in (
@@ -187,6 +196,8 @@ def _of_lines(sides: Sides, skip: Collection[str]) -> tuple[list[Suspect], list[
         ):
             if kind not in skip:
                 found += check(lines, name)
+    if "placeholder" not in skip:
+        found += placeholders(source, target, names[0]) + placeholders(target, source, names[1])
     if "language" not in skip:
         for pair, name in ((sides, names[0]), (sides[::-1], names[1])):
             others = foreign(*pair, name)

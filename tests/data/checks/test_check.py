@@ -25,6 +25,8 @@ def damaged() -> Sides:
         target[row] = other[row]
     target[12] = target[12][:3]
     target[13], target[14] = target[14], target[13]
+    target[15] = "#N/A"
+    source[16] = f"{source[16]} {source[16]}"
     return [*source, source[20], source[21]], [*target, target[20], f"{target[21]} lo"]
 
 
@@ -40,8 +42,9 @@ def test_every_kind_is_found_and_counted() -> None:
     for suspect in found.suspects:
         rows[suspect.kind].append(suspect.row)
     assert rows == {
-        "empty": [0], "identical": [1], "encoding": [2], "unicode": [3], "mark-up": [4],
-        "script": [5], "language": [1, 5, 6, 7, 8, 9, 10, 11], "length": [12],
+        "empty": [0], "identical": [1], "placeholder": [15], "encoding": [2],
+        "unicode": [3], "mark-up": [4], "doubled": [16], "script": [5],
+        "language": [6, 7, 8, 9, 10, 11], "length": [12],
         "misaligned": [13, 14], "duplicate": [600], "near-duplicate": [601], "overlap": [30],
     }  # fmt: skip
     assert found.counts() == {kind: len(each) for kind, each in rows.items()}
@@ -54,6 +57,11 @@ def test_a_skipped_kind_is_not_found_and_does_not_change_the_others() -> None:
         others = [each for each in whole.suspects if each.kind != kind]
         assert report((kind,)).suspects == others
     assert report(REPEATS).counts().keys() == whole.counts().keys() - set(REPEATS)
+
+
+def test_identical_sides_are_not_of_another_language_if_they_are_skipped() -> None:
+    kinds = [each.kind for each in report(("empty", "identical")).suspects if each.row == 1]
+    assert kinds == []
 
 
 def test_the_cleaned_text_lacks_the_suspects_and_repairs_unicode() -> None:
