@@ -99,8 +99,8 @@ def data_check(
 
     The command prints a table with the number of pairs of each kind and an example. A suspect pair
     is not always wrong: read some of them before you remove them. A pair may be of several kinds.
-    The kinds are empty, identical, encoding, unicode, mark-up, script, language, length,
-    misaligned, duplicate, near-duplicate and overlap.
+    The kinds are empty, identical, placeholder, encoding, unicode, mark-up, doubled, script,
+    language, length, misaligned, duplicate, near-duplicate and overlap.
 
     --apply drops the suspect pairs, except for pairs of the kind unicode alone, which it writes in
     the usual Unicode form (NFC). Aligned files keep their names; a file of pairs becomes TSV. The
@@ -126,10 +126,13 @@ def data_check(
     )
     if out is not None:
         check_outputs(training_parts(config), out, apply=apply)
-    report, text = check_files(config, skip.split(",") if skip else [], note)
+    kinds = [kind.strip() for kind in skip.split(",")] if skip else []
+    report, text = check_files(config, kinds, note)
     for line in report.notes:
         note(line)
     written = [] if out is None else write_files(report, text, out, apply=apply)
+    if report.verdict:
+        put(f"{report.verdict[:1].upper()}{report.verdict[1:]}.\n\n")
     put(_summary(report))
     if out is None:
         return

@@ -34,6 +34,27 @@ def test_a_table_has_counts_and_an_example_of_each_kind(
     assert int(begin) in range(298, 305) and int(end) in range(357, 363)
 
 
+def test_a_shifted_text_has_a_verdict_above_the_table(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, target = pairs(ROWS)
+    for name, lines in (("en", source), ("de", target[1:] + target[:1])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    first, *lines = output_of(
+        ["data", "check", "--source", tmp_path / "en", "--target", tmp_path / "de"], capfd
+    ).splitlines()
+    assert first.startswith("About ") and first.endswith("dropping the pairs (--apply).")
+    below = "the target translates the source 1 line below"
+    assert below in first and lines[-1].endswith(below)
+
+
+def test_spaces_around_skipped_kinds_are_ignored(
+    files: list[object], capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = output_of(["data", "check", *files, "--skip", "misaligned, duplicate "], capfd)
+    assert text == "601 pairs checked, none is suspect\n"
+
+
 def test_apply_writes_what_the_table_does_not_list(
     files: list[object], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

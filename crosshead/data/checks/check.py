@@ -6,16 +6,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosshead.data.checks.alignment import LEAST_ROWS, misaligned
+from crosshead.data.checks.alignment import (
+    LEAST_ROWS,
+    MOST_MISALIGNED,
+    Alignment,
+    misaligned,
+    shift_reason,
+)
 from crosshead.data.checks.forms import (
     composed,
     damaged,
     decomposed,
+    doubled,
     empty_or_identical,
     mark_up,
 )
 from crosshead.data.checks.language import LEAST_LINES, LEAST_NGRAMS, foreign
 from crosshead.data.checks.lengths import LEAST_PAIRS, odd_lengths
+from crosshead.data.checks.placeholders import placeholders
 from crosshead.data.checks.repeats import repeated
 from crosshead.data.checks.scripts import wrong_script
 from crosshead.data.checks.suspects import KINDS, REPAIRED, Suspect
@@ -23,8 +31,11 @@ from crosshead.data.parallel.pairs import Origin, ParallelText, Sides
 from crosshead.errors import DataError
 from crosshead.system.progress import counted
 
-_EXPLAINED = ("empty", "identical", "encoding", "script", "language")
+_EXPLAINED = ("empty", "identical", "placeholder", "encoding", "doubled", "script", "language")
 """The kinds whose pairs are not compared by their words and lengths."""
+
+_CLEARER = ("empty", "identical", "placeholder", "script")
+"""The kinds that say more clearly than `language` why a line is unlike the rest of its side."""
 
 REPEATS = ("duplicate", "near-duplicate", "overlap")
 """The kinds of pairs that repeat others."""
@@ -42,6 +53,8 @@ class DataReport:
     """Returns the file and the line of a row."""
     notes: Sequence[str] = ()
     """Messages about checks that were not possible."""
+    verdict: str = ""
+    """A sentence about the text as a whole if many of its pairs are misaligned, or ""."""
 
     def __len__(self) -> int:
         """Return the number of pairs that were checked."""
@@ -107,16 +120,22 @@ def check_pairs(
     """
     check_kinds(skip)
     source, target = sides
+    verdict = ""
     found, notes = _of_lines(sides, skip)
-    if not {"empty", "identical"} <= set(skip):
-        found += empty_or_identical(source, target)
+    found += empty_or_identical(source, target)
+    if "doubled" not in skip:
+        found += doubled(source, target)
+    clear = {each.row for each in found if each.kind in _CLEARER}
+    found = [each for each in found if each.kind != "language" or each.row not in clear]
     if "mark-up" not in skip:
         found += mark_up(source, target)
     explained = {each.row for each in found if each.kind in _EXPLAINED}
     if "misaligned" not in skip:
         rows = _others(len(source), explained)
-        found += (apart := misaligned(source, target, rows))
-        explained |= {each.row for each in apart}
+        alignment = misaligned(source, target, rows)
+        found += alignment.suspects
+        explained |= {each.row for each in alignment.suspects}
+        verdict = _verdict(alignment)
         if len(rows) < LEAST_ROWS:
             notes.append(
                 f"misaligned pairs were not looked for: {counted(len(rows), 'pair')} to learn word "
@@ -139,7 +158,23 @@ def check_pairs(
     order = {kind: number for number, kind in enumerate(KINDS)}
     kept = [suspect for suspect in found if suspect.kind not in skip]
     kept.sort(key=lambda suspect: (suspect.row, order[suspect.kind]))
-    return DataReport(sides, kept, origin, notes)
+    return DataReport(sides, kept, origin, notes, verdict)
+
+
+def _verdict(alignment: Alignment) -> str:
+    """Return a sentence about the text as a whole if many of its pairs are misaligned, or ""."""
+    if alignment.share < MOST_MISALIGNED:
+        return ""
+    about = f"about {alignment.share:.0%} of the pairs are misaligned"
+    if alignment.shift:
+        return (
+            f"{about}, and for most of them {shift_reason(alignment.shift)}; repair the files where"
+            " the shift begins, instead of dropping the pairs (--apply)"
+        )
+    return (
+        f"{about}, so the sides probably do not belong together line by line; repair the files, "
+        "instead of dropping the pairs (--apply)"
+    )
 
 
 def _others(count: int, rows: Collection[int]) -> np.ndarray:
@@ -151,6 +186,7 @@ def _of_lines(sides: Sides, skip: Collection[str]) -> tuple[list[Suspect], list[
     """Return the suspect lines of each side by their characters, script and language, and notes."""
     found: list[Suspect] = []
     notes = []
+    source, target = sides
     names = ("source", "target")
     for lines, name in zip(sides, names, strict=True):
         for kind, check in (
@@ -160,6 +196,8 @@ def _of_lines(sides: Sides, skip: Collection[str]) -> tuple[list[Suspect], list[
         ):
             if kind not in skip:
                 found += check(lines, name)
+    if "placeholder" not in skip:
+        found += placeholders(source, target, names[0]) + placeholders(target, source, names[1])
     if "language" not in skip:
         for pair, name in ((sides, names[0]), (sides[::-1], names[1])):
             others = foreign(*pair, name)

@@ -1,4 +1,4 @@
-"""Pairs that are no text to learn from: empty, identical, damaged characters, mark-up."""
+"""Pairs that are no text to learn from: empty, identical, doubled, damaged characters, mark-up."""
 
 import re
 import unicodedata
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from crosshead.data.checks.suspects import Suspect
+from crosshead.data.checks.words import split_words
 
 _LEAD = "".join(map(chr, range(0xC2, 0xF5)))
 _CONTINUATION = "".join(
@@ -17,12 +18,19 @@ _MISREAD = re.compile(f"[{re.escape(_LEAD)}][{re.escape(_CONTINUATION)}]{{1,3}}"
 _BROKEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd\ufffe\uffff]")
 """Control characters, and the character that replaces undecodable bytes."""
 
+_INVISIBLE = re.compile(r"[\u00ad\u200b\u2060\ufeff]")
+"""A soft hyphen, zero-width space, word joiner or byte order mark. The zero-width joiner and
+non-joiner are left out, because Persian and Indic scripts need them."""
+
 _LOST = re.compile(r"[^\W\d_]\?[^\W\d_]")
 """A question mark between letters, as in M?nchen."""
 
 _URL = re.compile(r"\w+://\S+|\bwww\.\S+")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|&(?:[A-Za-z]+|#\d+|#x[0-9A-Fa-f]+);|\{\{|\}\}|\[\[|\]\]")
 """A tag of HTML or XML, a character reference, or brackets of wiki text."""
+
+_LEAST_DOUBLED = 3
+"""The smallest number of words of a text that stands twice. Fewer are often meant: "no, no"."""
 
 _MOST_MARK_UP = 0.3
 """The largest share of a side's characters in tags that is not suspect."""
@@ -47,6 +55,29 @@ def empty_or_identical(source: Sequence[str], target: Sequence[str]) -> list[Sus
         elif left == right and any(map(str.isalpha, left)):
             suspects.append(Suspect(row, "identical", 1.0, "both sides are the same"))
     return suspects
+
+
+def doubled(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
+    """Return the pairs of which only one side is a text of 3 or more words twice. The score is 1.
+
+    Args:
+        source: All sources.
+        target: All targets.
+    """
+    suspects = []
+    for row, (left, right) in enumerate(zip(source, target, strict=True)):
+        twice = _is_doubled(left), _is_doubled(right)
+        if twice[0] != twice[1]:
+            side = "source" if twice[0] else "target"
+            suspects.append(Suspect(row, "doubled", 1.0, f"the {side} is one text twice"))
+    return suspects
+
+
+def _is_doubled(line: str) -> bool:
+    text = line.strip()
+    half = len(text) // 2
+    first = text[:half].strip()
+    return first == text[-half:].strip() and len(split_words(first)) >= _LEAST_DOUBLED
 
 
 def damaged(lines: Sequence[str], side: str) -> list[Suspect]:
@@ -75,6 +106,8 @@ def _damage(line: str, letters: Counter[str]) -> tuple[str, float]:
         return "", 0.0
     if broken := _BROKEN.search(line):
         return f"the character U+{ord(broken[0]):04X}", 1.0
+    if hidden := _INVISIBLE.search(line):
+        return f"the invisible character U+{ord(hidden[0]):04X}", 1.0
     if "?" in line and (lost := _LOST.search(_URL.sub(" ", line))):
         return f"{lost[0]!r}, probably a lost letter", 0.5
     if line.isascii():

@@ -22,7 +22,7 @@ _SAID_ELSEWHERE = ("empty", "identical", "duplicate", "near-duplicate")
 
 
 def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> list[str]:
-    """Return a warning, in a list, if some pairs of a sample are suspect.
+    """Return a warning if some pairs of a sample are suspect, and one if many are misaligned.
 
     Args:
         text: The training pairs.
@@ -42,7 +42,11 @@ def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> list[str
     where = where if len(rows) == len(text) else f"{where} of a sample"
     keys = (*PAIRED[:3], "fields", *PAIRED[3:])
     files = {key: getattr(data, key) for key in keys if getattr(data, key)}
-    return [f"warning: of {where} these are suspect: {found}; to see them: {how_to_check(files)}"]
+    verdict = [f"warning: {report.verdict}"] if report.verdict else []
+    return [
+        *verdict,
+        f"warning: of {where} these are suspect: {found}; to see them: {how_to_check(files)}",
+    ]
 
 
 def _sample(count: int) -> np.ndarray:

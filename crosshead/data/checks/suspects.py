@@ -5,9 +5,11 @@ from typing import NamedTuple
 KINDS = {
     "empty": "a side has no text",
     "identical": "both sides are the same text",
-    "encoding": "characters damaged by a wrong encoding",
+    "placeholder": "one text opposite many different texts, or an error of a spreadsheet",
+    "encoding": "characters damaged by a wrong encoding, or invisible",
     "unicode": "characters in an unusual Unicode form",
     "mark-up": "tags on one side only, or much mark-up",
+    "doubled": "one side only is a text twice",
     "script": "letters of another script",
     "language": "another language than the rest of the side",
     "length": "lengths that do not fit together",

@@ -1,10 +1,19 @@
 import itertools
 import math
+import random
+from collections import Counter
 
 import numpy as np
+import pytest
 
 from crosshead.data.checks import alignment
-from crosshead.data.checks.alignment import APART, LEAST_ROWS, misaligned
+from crosshead.data.checks.alignment import (
+    APART,
+    LEAST_ROWS,
+    MOST_MISALIGNED,
+    misaligned,
+    shift_reason,
+)
 from tests.data.checks.made_up import pairs
 
 ROWS = 900
@@ -17,7 +26,7 @@ def test_swapped_and_shifted_pairs_are_found() -> None:
         target[200], target[430], target[777], target[10],
     )  # fmt: skip
     target[500:560] = target[501:560] + target[500:501]
-    found = {each.row: each for each in misaligned(source, target, np.arange(ROWS))}
+    found = {each.row: each for each in misaligned(source, target, np.arange(ROWS)).suspects}
     expected = {*swapped, *range(500, 560)}
     # The last row of the stretch has a target from above; so only a part of it may be missed.
     assert set(found) <= expected and len(found) >= len(expected) - 2
@@ -27,18 +36,69 @@ def test_swapped_and_shifted_pairs_are_found() -> None:
     assert all(0.5 < each.score <= 1 for each in found.values())
 
 
+@pytest.mark.parametrize("shift", [1, 2])
+@pytest.mark.parametrize("first", [90, 450, 810])
+def test_a_shift_to_the_end_is_named(first: int, shift: int) -> None:
+    source, target = pairs(ROWS + shift)
+    del source[ROWS:], target[first : first + shift]
+    suspects = misaligned(source, target, np.arange(ROWS)).suspects
+    named = [each.row for each in suspects if each.reason == shift_reason(shift)]
+    # The last targets translate sources that are cut off.
+    assert set(range(first + 5, ROWS - shift)) <= set(named) <= set(range(first - 5, ROWS))
+
+
+def test_two_shifts_of_one_stretch_are_named_each() -> None:
+    source, target = pairs(ROWS + 2)
+    del source[ROWS:], target[600], target[300]
+    suspects = misaligned(source, target, np.arange(ROWS)).suspects
+    reasons = {each.row: each.reason for each in suspects}
+    assert all(reasons[row] == shift_reason(1) for row in range(305, 594))
+    assert all(reasons[row] == shift_reason(2) for row in range(605, 890))
+
+
+def test_a_shift_counts_rows_that_take_no_part() -> None:
+    source, target = pairs(ROWS + 1)
+    del source[ROWS:], target[450]
+    rows = np.delete(np.arange(ROWS), np.arange(500, 800, 10))
+    suspects = misaligned(source, target, rows).suspects
+    reasons = Counter(each.reason for each in suspects if each.row >= 450)
+    assert reasons[shift_reason(1)] > 400 and reasons.keys() <= {shift_reason(1), APART}
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.6, 1.0])
+def test_random_pairs_are_no_stretch(share: float) -> None:
+    source, target = pairs(ROWS)
+    rng = random.Random(1)
+    rows = rng.sample(range(ROWS), round(share * ROWS))
+    texts = [target[row] for row in rows]
+    for row, text in zip(rows, texts[1:] + texts[:1], strict=True):
+        target[row] = text
+    found = misaligned(source, target, np.arange(ROWS))
+    assert {each.reason for each in found.suspects} == {APART}
+    assert found.share == pytest.approx(share, abs=0.1) and found.shift == 0
+
+
+@pytest.mark.parametrize("shift", [-3, -1, 1, 2])
+def test_a_text_that_is_shifted_as_a_whole_has_one_shift(shift: int) -> None:
+    source, target = pairs(ROWS)
+    target = target[shift:] + target[:shift]
+    found = misaligned(source, target, np.arange(ROWS))
+    assert found.shift == shift and found.share > MOST_MISALIGNED
+    assert sum(each.reason == shift_reason(shift) for each in found.suspects) >= ROWS - 5
+
+
 def test_a_clean_text_has_no_suspects() -> None:
-    assert misaligned(*pairs(ROWS), np.arange(ROWS)) == []
+    assert misaligned(*pairs(ROWS), np.arange(ROWS)).suspects == []
 
 
 def test_pairs_that_are_all_alike_have_no_suspects() -> None:
     source, target = ["a cat", "a dog", "!"] * ROWS, ["eine Katze", "ein Hund", "?"] * ROWS
-    assert misaligned(source, target, np.arange(3 * ROWS)) == []
+    assert misaligned(source, target, np.arange(3 * ROWS)).suspects == []
 
 
 def test_too_few_pairs_are_not_judged() -> None:
     source, target = pairs(ROWS)
-    assert misaligned(source, target[::-1], np.arange(LEAST_ROWS - 1)) == []
+    assert misaligned(source, target[::-1], np.arange(LEAST_ROWS - 1)).suspects == []
 
 
 def test_other_rows_take_no_part() -> None:
@@ -48,9 +108,9 @@ def test_other_rows_take_no_part() -> None:
     whole[50:150] = ["unread"] * 100
     target[300], target[700] = target[700], target[300]
     whole[300], whole[700] = target[300], target[700]
-    found = misaligned(source, target, rows)
+    found = misaligned(source, target, rows).suspects
     assert [each.row for each in found] == [300, 700]
-    assert misaligned(source, whole, rows) == found
+    assert misaligned(source, whole, rows).suspects == found
 
 
 def test_the_smoothed_probability_is_that_of_all_sequences_of_states() -> None:

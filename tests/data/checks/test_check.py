@@ -1,3 +1,4 @@
+import random
 import unicodedata
 
 import pytest
@@ -24,6 +25,8 @@ def damaged() -> Sides:
         target[row] = other[row]
     target[12] = target[12][:3]
     target[13], target[14] = target[14], target[13]
+    target[15] = "#N/A"
+    source[16] = f"{source[16]} {source[16]}"
     return [*source, source[20], source[21]], [*target, target[20], f"{target[21]} lo"]
 
 
@@ -39,8 +42,9 @@ def test_every_kind_is_found_and_counted() -> None:
     for suspect in found.suspects:
         rows[suspect.kind].append(suspect.row)
     assert rows == {
-        "empty": [0], "identical": [1], "encoding": [2], "unicode": [3], "mark-up": [4],
-        "script": [5], "language": [1, 5, 6, 7, 8, 9, 10, 11], "length": [12],
+        "empty": [0], "identical": [1], "placeholder": [15], "encoding": [2],
+        "unicode": [3], "mark-up": [4], "doubled": [16], "script": [5],
+        "language": [6, 7, 8, 9, 10, 11], "length": [12],
         "misaligned": [13, 14], "duplicate": [600], "near-duplicate": [601], "overlap": [30],
     }  # fmt: skip
     assert found.counts() == {kind: len(each) for kind, each in rows.items()}
@@ -53,6 +57,11 @@ def test_a_skipped_kind_is_not_found_and_does_not_change_the_others() -> None:
         others = [each for each in whole.suspects if each.kind != kind]
         assert report((kind,)).suspects == others
     assert report(REPEATS).counts().keys() == whole.counts().keys() - set(REPEATS)
+
+
+def test_identical_sides_are_not_of_another_language_if_they_are_skipped() -> None:
+    kinds = [each.kind for each in report(("empty", "identical")).suspects if each.row == 1]
+    assert kinds == []
 
 
 def test_the_cleaned_text_lacks_the_suspects_and_repairs_unicode() -> None:
@@ -68,6 +77,20 @@ def test_the_cleaned_text_lacks_the_suspects_and_repairs_unicode() -> None:
 
 def test_a_check_of_the_cleaned_text_finds_nothing() -> None:
     assert check_pairs(report().cleaned(), lambda row: Origin("f", row + 1)).suspects == []
+
+
+def test_many_misaligned_pairs_bring_a_verdict() -> None:
+    def verdict(source: list[str], target: list[str]) -> str:
+        return check_pairs((source, target), lambda row: Origin("f", row + 1)).verdict
+
+    source, target = pairs(ROWS)
+    assert verdict(source, target) == verdict(source, target[:-60] + target[:-61:-1]) == ""
+    assert "for most of them the target translates the source 2 lines above; repair" in verdict(
+        source, target[-2:] + target[:-2]
+    )
+    shuffled = target[:300] + random.Random(1).sample(target[300:], 300)
+    for text in (shuffled, random.Random(1).sample(target, ROWS)):
+        assert "the sides probably do not belong together line by line" in verdict(source, text)
 
 
 def test_too_few_pairs_bring_a_note() -> None:

@@ -6,6 +6,7 @@ from crosshead.data.checks.forms import (
     composed,
     damaged,
     decomposed,
+    doubled,
     empty_or_identical,
     mark_up,
 )
@@ -21,6 +22,23 @@ def test_empty_and_identical_sides() -> None:
         (2, "empty", "the target is empty"),
         (3, "identical", "both sides are the same"),
     ]
+
+
+def test_one_side_that_is_a_text_twice_is_doubled() -> None:
+    source = ["a red cat", "so it is so it is", "a b c.", "no no", "ab ba ab", "a b ca b c"]
+    target = ["x y z x y z", "x y z x y z", "w v u", "x", "y", "z"]
+    found = doubled(source, target)
+    assert [(each.row, each.kind, each.reason) for each in found] == [
+        (0, "doubled", "the target is one text twice"),
+        (5, "doubled", "the source is one text twice"),
+    ]
+
+
+@pytest.mark.parametrize("character", ["\u200b", "\u00ad", "\u2060", "\ufeff"])
+def test_invisible_characters_are_damage(character: str) -> None:
+    (found,) = damaged([*USUAL, f"Häu{character}ser"], "target")
+    reason = f"the target has the invisible character U+{ord(character):04X}"
+    assert (found.row, found.score, found.reason) == (2, 1.0, reason)
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])

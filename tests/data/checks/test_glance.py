@@ -1,3 +1,5 @@
+import random
+
 import numpy as np
 import pytest
 
@@ -23,14 +25,23 @@ def shifted(count: int) -> ParallelText:
 
 
 def test_a_warning_has_counts_and_the_command() -> None:
-    (line,) = glance(shifted(1200), FILES, None)
-    assert line.startswith("warning: of 1,200 pairs these are suspect: ")
+    (line,) = glance(shifted(2000), FILES, None)
+    assert line.startswith("warning: of 2,000 pairs these are suspect: ")
     assert " misaligned; to see them: crosshead data check --source 'my train.en'" in line
     assert line.endswith("--target train.de --valid-source v.en --valid-target v.de")
     with calling_from(PYTHON):
         assert (
-            "crosshead.check_data(source='my train.en', " in glance(shifted(1200), FILES, None)[0]
+            "crosshead.check_data(source='my train.en', " in glance(shifted(2000), FILES, None)[0]
         )
+
+
+def test_a_shifted_and_a_shuffled_text_bring_a_verdict() -> None:
+    source, target = pairs(1200)
+    first, second = glance(text(source, target[1:] + target[:1]), FILES, None)
+    assert first.startswith("warning: about ") and " 1 line below; repair the files" in first
+    assert second.startswith("warning: of 1,200 pairs these are suspect: ")
+    random.Random(1).shuffle(target)
+    assert "do not belong together" in glance(text(source, target), FILES, None)[0]
 
 
 def test_a_clean_text_and_a_few_suspects_bring_no_warning() -> None:
@@ -48,7 +59,8 @@ def test_pairs_of_the_validation_set_bring_a_warning() -> None:
 
 def test_a_large_text_is_sampled_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_ROWS", 900)
-    (line,) = glance(shifted(20_000), FILES, None)
+    verdict, line = glance(shifted(20_000), FILES, None)
+    assert verdict.startswith("warning: about 3") and "misaligned, so the sides" in verdict
     assert line.startswith("warning: of 900 pairs of a sample these are suspect: ")
     rows = module._sample(20_000)
     assert len(rows) == 900 and rows[0] == 0 and rows[-1] == 19_999

@@ -1,0 +1,77 @@
+"""Texts that stand in place of a translation: `TODO`, `See above.`, errors of spreadsheets.
+
+A placeholder is the translation of many texts that have little in common. The usual answers to one
+text, such as "Yes", resemble one another: they share more words than random lines of their side.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+
+from crosshead.data.checks.suspects import Suspect
+from crosshead.data.checks.words import split_words
+
+_LEAST_PARTNERS = 5
+"""The smallest number of different texts that a placeholder stands opposite."""
+_LEAST_DIFFERENT = 0.5
+"""The smallest share of different texts among all texts opposite a placeholder. Most texts that are
+frequent have one translation that is more frequent than the others."""
+_MOST_ALIKE = 2.0
+"""The largest likeness of the texts opposite a placeholder, as a multiple of that of neighbouring
+lines of their side."""
+
+_MOST_COMPARED = 10_000
+"""The largest number of neighbouring lines that are compared."""
+
+_SHEET_ERROR = re.compile(
+    r"#(?:N/A|REF!|VALUE!|NAME\?|DIV/0!|NUM!|NULL!|NV|BEZUG!|WERT!|ZAHL!)|=[^\W\d_][\w.]*\(.*",
+    re.DOTALL,
+)
+"""An error that a spreadsheet shows in English or German, or a formula such as =SUM(A1:A3)."""
+
+
+def placeholders(lines: Sequence[str], others: Sequence[str], side: str) -> list[Suspect]:
+    """Return the lines that stand in place of a translation.
+
+    The score is 1 for errors of spreadsheets, and otherwise approaches 1 with the number of
+    different texts on the other side.
+
+    Args:
+        lines: All lines of the side.
+        others: All lines of the other side.
+        side: The name of the side, for the reason.
+    """
+    rows = defaultdict(list)
+    for row, line in enumerate(lines):
+        rows[line.strip()].append(row)
+    usual = None
+    suspects = []
+    for text, found in rows.items():
+        if _SHEET_ERROR.fullmatch(text):
+            reason = f"the {side} is an error or a formula of a spreadsheet"
+            suspects += [Suspect(row, "placeholder", 1.0, reason) for row in found]
+            continue
+        if not text or len(found) < _LEAST_PARTNERS:
+            continue
+        partners = list(dict.fromkeys(others[row].strip() for row in found))
+        if len(partners) < max(_LEAST_PARTNERS, _LEAST_DIFFERENT * len(found)):
+            continue
+        if usual is None:
+            usual = _likeness(others[:_MOST_COMPARED])
+        if _likeness(partners) <= _MOST_ALIKE * usual:
+            score = 1 - 1 / len(partners)
+            reason = f"the {side} stands opposite {len(partners):,} different texts"
+            suspects += [Suspect(row, "placeholder", score, reason) for row in found]
+    return suspects
+
+
+def _likeness(lines: Sequence[str]) -> float:
+    """Return the mean share of words that two neighbouring different lines have in common."""
+    words = [set(split_words(line)) for line in lines]
+    shares = [
+        len(left & right) / len(left | right)
+        for left, right in pairwise(words)
+        if left and right and left != right
+    ]
+    return sum(shares) / max(len(shares), 1)

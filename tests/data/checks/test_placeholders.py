@@ -1,0 +1,38 @@
+import pytest
+
+from crosshead.data.checks.placeholders import placeholders
+from tests.data.checks.made_up import pairs
+
+
+@pytest.mark.parametrize("text", ["TODO", "Siehe oben.", "This text is not translated yet."])
+def test_one_text_opposite_many_different_texts_is_found(text: str) -> None:
+    source, target = pairs(300)
+    for row in range(0, 300, 30):
+        target[row] = text
+    found = placeholders(target, source, "target")
+    assert [(each.row, each.kind) for each in found] == [
+        (row, "placeholder") for row in range(0, 300, 30)
+    ]
+    assert {each.reason for each in found} == {"the target stands opposite 10 different texts"}
+    assert placeholders(source, target, "source") == []
+
+
+def test_a_text_with_few_or_similar_translations_is_not_found() -> None:
+    source, target = pairs(300)
+    source[:20] = ["Yes"] * 10 + ["I do not know"] * 10
+    target[:10] = ["Ja", "Ja.", "Doch", "Ja!", *["Ja"] * 6]
+    words = ["es", "das", "dies", "ja", "doch", "so", "jetzt", "noch", "auch", "selbst"]
+    target[10:20] = [f"ich weiß {word} nicht" for word in words]
+    assert placeholders(source, target, "source") == []
+    assert placeholders(target, source, "target") == []
+
+
+@pytest.mark.parametrize("text", ["#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "=SUM(A1:A3)"])
+def test_a_single_error_of_a_spreadsheet_is_found(text: str) -> None:
+    found = placeholders(["a", f" {text}"], ["b", "c"], "source")
+    assert [(each.row, each.score) for each in found] == [(1, 1.0)]
+
+
+@pytest.mark.parametrize("text", ["#1", "= a (b)", "the error #N/A", "=)"])
+def test_signs_in_a_text_are_no_error_of_a_spreadsheet(text: str) -> None:
+    assert placeholders([text], ["b"], "source") == []
