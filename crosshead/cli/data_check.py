@@ -125,7 +125,8 @@ def data_check(
         DataConfig, values, typed=flags | {f"data.{key}": flag for key, flag in flags.items()}
     )
     if out is not None:
-        check_outputs(training_parts(config), out, apply=apply)
+        valid = [*config.valid_source, *config.valid_target, *config.valid_pairs]
+        check_outputs(training_parts(config), out, apply=apply, others=valid)
     kinds = [kind.strip() for kind in skip.split(",")] if skip else []
     report, text = check_files(config, kinds, note)
     for line in report.notes:

@@ -93,7 +93,13 @@ def test_wrong_options_are_refused(files: list[object], tmp_path: Path, refused:
     assert "has no --target" in refused(*check, *files[:2])
     assert "has no --source" in refused(*check, *files[2:])
     assert "no such file" in refused(*check, "--pairs", tmp_path / "none.tsv")
-    assert "a file that is checked" in refused(*check, *files, "--out", tmp_path, "--apply")
+    assert "a file that is read" in refused(*check, *files, "--out", tmp_path, "--apply")
+    (exam := tmp_path / "exam").mkdir()
+    for name in ("train.en", "train.de"):
+        (exam / name).write_text("x\n")
+    valid = ("--valid-source", exam / "train.en", "--valid-target", exam / "train.de")
+    said = refused(*check, *files, *valid, "--out", exam, "--apply")
+    assert "a file that is read" in said and (exam / "train.en").read_text() == "x\n"
     jsonl = tmp_path / "x.jsonl"
     jsonl.write_text('{"a": "b", "c": "d"}\n')
     assert "name the fields of source and target (--fields" in refused(*check, "--pairs", jsonl)

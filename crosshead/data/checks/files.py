@@ -65,19 +65,23 @@ def suspect_lines(report: DataReport) -> Iterator[str]:
         yield "\t".join(_BREAK.sub(" ", str(cell)) for cell in cells)
 
 
-def check_outputs(parts: Sequence[Part], out: Path, *, apply: bool) -> None:
+def check_outputs(
+    parts: Sequence[Part], out: Path, *, apply: bool, others: Sequence[str] = ()
+) -> None:
     """Check the names of the files that `write_files` writes, before the text is read.
 
     Args:
         parts: The corpora of the text.
         out: The directory of the files.
         apply: True to write the cleaned text too.
+        others: The names of other files that are read, such as validation files.
 
     Raises:
         DataError: If an input would be replaced, or two files would have the same name.
     """
     names = [SUSPECTS, *(name for part in parts if apply for name in _cleaned_names(part))]
     inputs = {real_path(Path(name)) for part in parts for name in part.files}
+    inputs |= {real_path(Path(name)) for name in others}
     for number, name in enumerate(names):
         if name in names[:number]:
             raise DataError(
@@ -85,7 +89,7 @@ def check_outputs(parts: Sequence[Part], out: Path, *, apply: bool) -> None:
                 "inputs, or check them one after the other"
             )
         if real_path(out / name) in inputs:
-            raise DataError(f"{out / name}: a file that is checked; name another directory")
+            raise DataError(f"{out / name}: a file that is read; name another directory")
 
 
 def write_files(report: DataReport, text: Corpora, out: Path, *, apply: bool) -> list[Path]:

@@ -173,7 +173,9 @@ def mark_up(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
         found = [_TAG.findall(side) for side in pair]
         if not any(found):
             continue
-        share = max(sum(map(len, tags)) / len(side) for tags, side in zip(found, pair, strict=True))
+        share = max(
+            sum(map(len, tags)) / max(1, len(side)) for tags, side in zip(found, pair, strict=True)
+        )
         first = (found[0] or found[1])[0]
         if not all(found):
             side = "source" if found[0] else "target"

@@ -105,7 +105,7 @@ def test_several_files_are_cleaned_one_by_one(tmp_path: Path) -> None:
 def test_inputs_are_never_replaced(tmp_path: Path) -> None:
     config = write_tsv(tmp_path)
     before = (tmp_path / "x.tsv").read_bytes()
-    with pytest.raises(DataError, match=r"x\.tsv: a file that is checked; name another directory"):
+    with pytest.raises(DataError, match=r"x\.tsv: a file that is read; name another directory"):
         check(config, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["x.tsv"]
     assert (tmp_path / "x.tsv").read_bytes() == before

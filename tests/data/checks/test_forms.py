@@ -84,3 +84,5 @@ def test_mark_up_is_suspect_on_one_side_or_if_it_is_most_of_the_text() -> None:
     assert [each.row for each in found] == [1, 3, 4, 5]
     assert found[0].reason == "only the source has '<br>'"
     assert found[1].score == pytest.approx(18 / 19)
+    [beside_nothing] = mark_up(["<b>Hello</b>"], [""])
+    assert beside_nothing.reason == "only the source has '<b>'"
