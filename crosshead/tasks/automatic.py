@@ -34,10 +34,13 @@ class Size(NamedTuple):
 SIZES = (
     Size(6, 512, 2048, 8, 0.0007, least_data=1e7, least_training=3e8),
     Size(4, 256, 1024, 4, 0.0015, least_data=1.5e6, least_training=2.5e7),
-    Size(4, 128, 256, 4, 0.004, least_data=0, least_training=0),
+    Size(4, 128, 256, 4, 0.004, least_data=1e5, least_training=0),
+    Size(2, 64, 256, 4, 0.004, least_data=0, least_training=0),
 )
 """The sizes, largest first. Layers and widths of the first one are those of the base model of
-Vaswani et al. 2017 (Table 3), and of the last one those of Wu et al. 2021 for 29,000 pairs."""
+Vaswani et al. 2017 (Table 3), and of the third one those of Wu et al. 2021 for 29,000 pairs. The
+last one was better for 2,000 captions in five and in ten minutes of a slow core (docs/results.md).
+"""
 
 LARGEST_BATCH, LEAST_BATCH = 4096, 1024
 """The largest and the smallest size of a batch, in tokens."""
@@ -116,10 +119,11 @@ def _with_budget(recipe: TextRecipe, tokens: int) -> TextRecipe:
 def _largest(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed, tokens: int) -> Plan:
     """Return the plan with the largest model that the data and the budget allow.
 
-    If the user has stated a part of the size, the rest is that of the nearest size.
+    If the user has stated a width, the rest of the shape is that of the nearest size. If another
+    part is stated, the rest is that of the largest size that needs no long budget.
     """
     if _has_stated_shape(recipe):
-        return _plan(_with_size(recipe, _nearest_size(recipe)), corpus, speed)
+        return _plan(_with_size(recipe, _nearest_size(recipe, tokens)), corpus, speed)
     for size in [size for size in SIZES if tokens >= size.least_data]:
         plan = _plan(_with_size(recipe, size), corpus, speed)
         if plan.epochs * tokens >= size.least_training:
@@ -132,12 +136,12 @@ def _has_stated_shape(recipe: TextRecipe) -> bool:
     return not _shape(SIZES[-1]).keys() <= _open_keys(recipe, "model")
 
 
-def _nearest_size(recipe: TextRecipe) -> Size:
-    """Return the size that is nearest to a stated width, or the smallest one."""
+def _nearest_size(recipe: TextRecipe, tokens: int) -> Size:
+    """Return the size that is nearest to a stated width, or the one that suits the data."""
     model = recipe.model
     assert isinstance(model, TransformerConfig)
     if "d_model" in _open_keys(recipe, "model"):
-        return SIZES[-1]
+        return next(s for s in SIZES if tokens >= s.least_data and not s.least_training)
     fitting = [size for size in SIZES if model.d_model % size.heads == 0]
     return min(fitting or [SIZES[-1]], key=lambda size: abs(math.log(size.d_model / model.d_model)))
 

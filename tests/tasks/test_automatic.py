@@ -64,22 +64,27 @@ def settled(
 @pytest.mark.parametrize("minutes", [5, 10, 25, 60, 600])
 @pytest.mark.parametrize("pairs", [200, 2000, 29_000])
 def test_a_run_of_any_budget_ends_well_past_its_warm_up(pairs: int, minutes: float) -> None:
-    train = settled(pairs, minutes=minutes).train
+    recipe = settled(pairs, minutes=minutes)
+    train, speed = recipe.train, 8000 / (recipe.model.d_model / 128) ** 1.5
     assert train.warmup and train.max_epochs
-    epochs = min(train.max_epochs, 60 * minutes * 8000 / (14 * pairs))
+    epochs = min(train.max_epochs, 60 * minutes * speed / (14 * pairs))
     updates = epochs * len(Pairs([([5] * 13,) * 2] * pairs).plan(train.batch_tokens, 1, 0))
     assert train.warmup <= 0.11 * updates + 1
     assert train.cooldown == pytest.approx(0.9) and train.schedule == "constant"
-    assert 4 <= updates / train.valid_every <= 15
+    assert 3 <= updates / train.valid_every <= 15
     assert train.max_minutes == minutes and train.max_updates is None
 
 
 def test_more_data_and_more_time_give_a_larger_model() -> None:
     widths = [
         settled(pairs, speed=speed, minutes=60).model.d_model
-        for pairs, speed in ((29_000, 8e3), (29_000, 8e6), (110_000, 8e3), (110_000, 8e5))
-    ]
-    assert widths == [128, 128, 128, 256]
+        for pairs, speed in (
+            (2000, 8e5), (29_000, 8e3), (29_000, 8e6), (110_000, 8e3), (110_000, 8e5)
+        )
+    ]  # fmt: skip
+    assert widths == [64, 128, 128, 128, 256]
+    assert settled(29_000, "encoder_layers=2", minutes=60).model.d_model == 128
+    assert settled(2000, "encoder_layers=3", minutes=60).model.d_model == 64
     long = settled(3000, speed=8e6, minutes=600, tokens=4000)
     assert long.model.d_model == SIZES[0].d_model
 
@@ -158,6 +163,7 @@ def test_a_machine_whose_speed_is_not_known_gets_a_recipe() -> None:
         (("d_model=96", "encoder_layers=2"), 0.004, (2, 256, 4)),
         (("d_model=512", "d_ff=100", "learning_rate=0.002"), 0.002, (6, 100, 8)),
         (("encoder_layers=9",), 0.004, (9, 256, 4)),
+        (("d_model=48",), 0.004, (2, 256, 4)),
     ],
 )
 def test_a_stated_width_has_the_rate_and_the_shape_of_the_nearest_size(
@@ -177,8 +183,8 @@ def test_the_papers_schedule_keeps_its_warm_up() -> None:
 
 
 def test_validations_are_a_minute_apart() -> None:
-    long, short = (settled(2000, minutes=minutes, speed=1000).train for minutes in (60, 3))
-    seconds = 14 * 2000 / 1000 / len(Pairs([([5] * 13,) * 2] * 2000).plan(1024, 1, 0))
+    long, short = (settled(8000, minutes=minutes, speed=1000).train for minutes in (60, 3))
+    seconds = 14 * 8000 / 1000 / len(Pairs([([5] * 13,) * 2] * 8000).plan(1024, 1, 0))
     assert short.batch_tokens == 1024
     assert short.valid_every == pytest.approx(60 / seconds, rel=0.05)
     assert long.valid_every > short.valid_every
