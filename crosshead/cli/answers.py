@@ -280,6 +280,7 @@ class OddLines:
         self._counts: Counter[str] = Counter()
         self._first = ""
         self._split: list[str] = []
+        self._cut = 0
         self._kept: list[str] = []
 
     def add(self, lines: Sequence[str], found: Sequence[Sequence[Translation]], first: int) -> None:
@@ -302,6 +303,7 @@ class OddLines:
                 self._kept.append(name)
             elif best.was_split:
                 self._split.append(name)
+                self._cut += best.sentence_was_cut
 
     def warnings(self) -> list[str]:
         """Return a warning for each kind of lines that there are."""
@@ -313,9 +315,12 @@ class OddLines:
                 "punctuation"
             )
         if self._split:
+            inside = f", {self._cut:,} of them split inside a sentence" if self._cut else ""
+            if len(self._split) == 1:
+                inside = ", split inside a sentence" if self._cut else ", split between sentences"
             found.append(
                 f"warning: {self._named(self._split, 'is', 'are')} too long for the model, and "
-                f"{'was' if len(self._split) == 1 else 'were'} translated in parts"
+                f"{'was' if len(self._split) == 1 else 'were'} translated in parts{inside}"
             )
         if self._flagged:
             kinds = [f"{name} {self._counts[name]:,}" for name in FLAGS if self._counts[name]]

@@ -101,7 +101,7 @@ def budget_line(config: TrainConfig) -> str:
     if config.max_epochs is not None:
         limits.append(counted(config.max_epochs, "epoch"))
     if config.max_minutes is not None:
-        limits.append(f"{config.max_minutes:g} minutes")
+        limits.append(f"{config.max_minutes:g} minute{'s' * (config.max_minutes != 1)}")
     line = f"training ends after {' or '.join(limits)}"
     if len(limits) > 1:
         line += ", whichever comes first"

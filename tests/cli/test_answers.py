@@ -149,12 +149,14 @@ def test_odd_lines_give_one_warning_of_a_kind() -> None:
     odd = OddLines()
     odd.add(["a", "b"], [[plain], [split]], 1)
     assert odd.warnings() == [
-        "warning: line 2 is too long for the model, and was translated in parts"
+        "warning: line 2 is too long for the model, and was translated in parts, split between "
+        "sentences"
     ]
-    odd.add(["c", "d"], [[split], [kept]], 3)
+    cut = dataclasses.replace(split, sentence_was_cut=True)
+    odd.add(["c", "d"], [[cut], [kept]], 3)
     assert odd.warnings()[1:] == [
         "warning: 2 of 4 lines, line 2 the first, are too long for the model, and were translated "
-        "in parts"
+        "in parts, 1 of them split inside a sentence"
     ]
     assert odd.warnings()[0].startswith("warning: line 4 was kept unchanged, not translated: ")
     assert OddLines().warnings() == []

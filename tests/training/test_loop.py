@@ -465,11 +465,11 @@ def test_weights_that_are_given_are_validated_before_the_first_update(tmp_path: 
 
 def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path) -> None:
     config = settings(max_updates=500, patience=3)
-    scores = [1, 3, 2, 3, 4, 4, 4, 4, 5]
+    scores = [10, 30, 20, 30, 40, 40, 40, 40, 50]
     training, reason = run(tmp_path, config, validate=scripted(*scores))
     assert reason == "3 validations brought nothing better"
     assert training.progress.update == 16  # the eighth validation
-    assert (training.progress.best_update, training.progress.best_score) == (10, [4, -1.0])
+    assert (training.progress.best_update, training.progress.best_score) == (10, [40, -1.0])
     marks = [line["best"] for line in logged(tmp_path) if line["kind"] == "valid"]
     assert marks == [True, True, False, False, True, False, False, False]
 
@@ -493,7 +493,7 @@ def test_the_loss_decides_where_two_validations_have_the_same_bleu(tmp_path: Pat
 
 def test_the_best_weights_are_those_that_validated_best(tmp_path: Path) -> None:
     config = settings(max_updates=8, keep_last=9)
-    training, _ = run(tmp_path, config, validate=scripted(1, 5, 2, 3))
+    training, _ = run(tmp_path, config, validate=scripted(10, 50, 20, 30))
     places = {place.name[-1]: place for place in list_checkpoints(training.main.directory)}
     assert list(places) == ["2", "4", "6", "8"]
     best = load_best(training.main.directory)
