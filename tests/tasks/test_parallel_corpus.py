@@ -69,7 +69,8 @@ def test_suspect_pairs_are_warned_of_once_and_change_nothing(
 ) -> None:
     source, target = pairs(600)
     (folder / "en").write_text("".join(f"{line}\n" for line in source))
-    (folder / "de").write_text("".join(f"{line}\n" for line in [*target[:300], *source[300:]]))
+    english = [*source[301:], source[300]]
+    (folder / "de").write_text("".join(f"{line}\n" for line in [*target[:300], *english]))
     said: list[str] = []
     corpus = read_parallel(recipe(folder), None, None, said.append)
     [warning] = said
