@@ -68,7 +68,10 @@ def export(
         ),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace an earlier export at PATH.")
+        bool,
+        typer.Option(
+            "--force", help="Replace an earlier export at PATH. Nothing else is replaced."
+        ),
     ] = False,
 ) -> None:
     """Write a model in the format of another library, such as CTranslate2 or Argos.
@@ -90,7 +93,13 @@ def export(
         if kind is not None:
             raise ConfigError("--type is for one format; leave it out with --to all")
         every = export_all(
-            loaded, out, sources=sources, references=references, verify=verify, force=force
+            loaded,
+            out,
+            sources=sources,
+            references=references,
+            verify=verify,
+            force=force,
+            source=bundle,
         )
     else:
         every = [
@@ -103,6 +112,7 @@ def export(
                 references=references,
                 verify=verify,
                 force=force,
+                source=bundle,
             )
         ]
     rows = []

@@ -1,7 +1,5 @@
 """Export a model to every format that can express it: one directory, and one README for all."""
 
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +15,11 @@ from crosshead.interop.export import (
     export,
     move,
     number_format,
+    staging,
+    write_verification,
 )
 from crosshead.interop.formats import FORMATS, format_of, formats_for, refusals
-from crosshead.system.files import atomic_write, explain_os_errors, make_directory, real_path
+from crosshead.system.files import atomic_write, explain_os_errors, real_path
 
 README = "README.md"
 
@@ -32,6 +32,7 @@ def export_all(
     references: Sequence[str] | None = None,
     verify: bool = True,
     force: bool = False,
+    source: Path | None = None,
 ) -> list[Exported]:
     """Write a model in every format that can express it, each with its default number format.
 
@@ -42,6 +43,7 @@ def export_all(
         references: Their translations, as for `export`.
         verify: Whether each export is loaded and compared.
         force: Whether an earlier export at `out` is replaced.
+        source: The place of the bundle, as for `export`.
 
     Returns:
         The exports.
@@ -59,29 +61,23 @@ def export_all(
     for name in names:
         form = format_of(bundle, name)
         check_libraries(form, number_format(form, None), verify=verify)
-    check_place(out, force=force)
-    real = real_path(out)
-    make_directory(real.parent)
-    hidden = real.with_name(f".{real.name}.{os.getpid()}.tmp")
+    check_place(out, force=force, source=source)
     done = []
-    try:
-        with explain_os_errors(out):
-            hidden.mkdir()
-            for name in names:
-                place = _place(name)
-                one = export(
-                    bundle,
-                    name,
-                    hidden / place,
-                    sources=sources,
-                    references=references,
-                    verify=verify,
-                )
-                done.append(replace(one, path=out / place))
-            atomic_write(hidden / README, readme(bundle, done).encode())
-            move(hidden, real)
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)
+    with staging(out) as hidden, explain_os_errors(out):
+        for name in names:
+            place = _place(name)
+            one = export(
+                bundle,
+                name,
+                hidden / place,
+                sources=sources,
+                references=references,
+                verify=verify,
+            )
+            done.append(replace(one, path=out / place))
+        atomic_write(hidden / README, readme(bundle, done).encode())
+        write_verification(hidden, "all", None)
+        move(hidden, real_path(out))
     return done
 
 

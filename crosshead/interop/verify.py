@@ -272,15 +272,16 @@ def check_comparison(found: Comparison, tolerance: Tolerance, name: str) -> None
     )
 
 
-def write_comparison(found: Comparison, path: Path, **more: object) -> None:
+def write_comparison(found: Comparison | None, path: Path, **more: object) -> None:
     """Write the differences of an export as JSON.
 
     Args:
-        found: The differences.
+        found: The differences; None if none were measured.
         path: The file.
         more: Further values of the file.
     """
-    text = json.dumps({**more, **asdict(found)}, indent=1) + "\n"
+    values = {} if found is None else asdict(found)
+    text = json.dumps({**more, **values}, indent=1) + "\n"
     atomic_write(path, text.encode())
 
 

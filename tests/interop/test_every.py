@@ -26,6 +26,9 @@ def test_one_directory_says_how_each_export_is_loaded(tmp_path: Path) -> None:
     assert "largest difference of a log-probability" in said
     assert "- argos: unknown languages (train on files" in said
     assert [each.name for each in tmp_path.iterdir()] == ["all"]
+    with pytest.raises(UserError, match=r"the bundle .* is there"):
+        export_all(small_bundle(codes=False), out, force=True, source=out / "ctranslate2")
+    export_all(small_bundle(codes=False), out, force=True, verify=False)
 
 
 def test_a_combination_that_a_format_cannot_express_leaves_that_format_out(
