@@ -39,8 +39,8 @@ def export(
             "--type",
             metavar="T",
             help="Number format of the weights: float32, int8, int8_float32, int16, float16 or "
-            "bfloat16 (default: float32). int8 is the smallest and fastest. onnx has float32 and "
-            "int8, and huggingface has float32 alone.",
+            "bfloat16 (default: float32). int8 is the smallest and fastest; int8_float32 gives the "
+            "same file. onnx has float32 and int8, and huggingface has float32 alone.",
         ),
     ] = None,
     valid_source: Annotated[
@@ -56,8 +56,9 @@ def export(
         Path | None,
         typer.Option(
             metavar="F",
-            help="Translations of these lines. With them, the length penalty nearest to the "
-            "model's is chosen, because other libraries define it differently.",
+            help="Translations of these lines. With them, crosshead tries six length penalties and "
+            "keeps the one whose translations agree most with its own, because other libraries "
+            "define the penalty differently.",
         ),
     ] = None,
     no_verify: Annotated[

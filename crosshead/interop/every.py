@@ -58,10 +58,10 @@ def export_all(
             f"{name}: {', '.join(refusals(bundle, format_of(bundle, name)))}" for name in FORMATS
         ]
         raise ConfigError(f"no format can express this model ({'; '.join(whys)}); train another")
+    check_place(out, force=force, source=source)
     for name in names:
         form = format_of(bundle, name)
         check_libraries(form, number_format(form, None), verify=verify)
-    check_place(out, force=force, source=source)
     done = []
     with staging(out) as hidden, explain_os_errors(out):
         for name in names:
@@ -88,10 +88,11 @@ def readme(bundle: Bundle, done: Sequence[Exported]) -> str:
         bundle: The bundle.
         done: The exports.
     """
+    assert isinstance(bundle, TextBundle)  # no format expresses another one
     parts = [f"# A model of crosshead {__version__} for other libraries\n"]
     for each in done:
         form = format_of(bundle, each.form)
-        program = f"```{form.language}\n{_usage(form.usage, bundle, each)}```"
+        program = f"```{form.language}\n{form.usage(bundle, each.path.name)}```"
         parts.append(f"## {each.path.name}\n\n{program}\n")
         if each.comparison is not None:
             parts.append(f"Compared with crosshead ({each.kind}): {each.comparison}.\n")
@@ -100,14 +101,6 @@ def readme(bundle: Bundle, done: Sequence[Exported]) -> str:
     if missing:
         parts.append(f"## Formats that cannot express the model\n\n{''.join(missing)}")
     return "\n".join(parts)
-
-
-def _usage(usage: str, bundle: Bundle, each: Exported) -> str:
-    """Return the program of a format with the name of the export and the model's languages."""
-    assert isinstance(bundle, TextBundle)
-    text = usage.format(path=each.path.name)
-    source, target = bundle.config.source_language, bundle.config.target_language
-    return text.replace('"en", "de"', f'"{source}", "{target}"')
 
 
 def _place(name: str) -> str:

@@ -25,16 +25,24 @@ def test_an_export_is_verified_and_put_in_its_place(tmp_path: Path) -> None:
     assert done.size == sum(each.stat().st_size for each in out.iterdir())
     said = json.loads((out / "verification.json").read_text())
     assert (said["format"], said["type"], said["lines"]) == ("ctranslate2", "float32", 15)
-    assert said["largest_difference"] < 1e-5 and said["identical"] == 1.0
+    assert said["largest_difference"] < 1e-5 and said["different"] == 0
     settings = json.loads((out / "search.json").read_text())
     assert settings["beam_size"] == 2
     assert settings["length_penalty"] == done.search.search.length_penalty
 
 
+def test_a_validation_line_that_is_too_long_is_left_out(tmp_path: Path) -> None:
+    """In both places: where the export is compared, and where the length penalty is chosen."""
+    sources, references = [*TEXT["source"][:3], "dog " * 1100], [*TEXT["target"][:3], "Hund"]
+    bundle = small_bundle(beam=2)
+    done = export(bundle, "ctranslate2", tmp_path / "x", sources=sources, references=references)
+    assert done.comparison is not None and done.comparison.lines == done.search.pairs == 3
+
+
 def test_an_export_that_differs_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = replace(CTRANSLATE2, types={"float32": Tolerance(-1.0, 1.0)})
+    wrong = replace(CTRANSLATE2, types={"float32": Tolerance(-1.0, 1.0, 0)})
     monkeypatch.setitem(FORMATS, "ctranslate2", wrong)
     with pytest.raises(UserError, match="the export differs from the model"):
         export(small_bundle(), "ctranslate2", tmp_path / "out")
