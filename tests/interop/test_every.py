@@ -92,6 +92,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", mostly_slow(PROGRAMS, ["separate", "characters"]))
 def test_the_written_program_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
