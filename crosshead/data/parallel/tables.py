@@ -8,13 +8,11 @@ from typing import Any
 
 from crosshead.caller import option
 from crosshead.data.parallel.delimited import SAMPLE, Layout, is_csv, looks_like_header
+from crosshead.data.parallel.pairs import Pair
 from crosshead.errors import DataError
 
 _MOST_DIGITS = 6
 """The largest number of digits in a column number. A longer number is a name."""
-
-Pair = tuple[str, str]
-"""Source and target."""
 
 
 def is_jsonl(path: Path) -> bool:
