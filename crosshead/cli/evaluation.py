@@ -6,7 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crosshead.cli.answers import answering, check_direction, into, search_settings
+from crosshead.cli.answers import (
+    answering,
+    check_direction,
+    into,
+    search_settings,
+    warn_of_table,
+)
 from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.config import nearest
@@ -93,6 +99,7 @@ def translation_evaluation(
     instead = "give --text, not --source and --reference"
     translator = into(load_as(Translator, bundles, device, threads, instead=instead), to)
     check_direction(translator, source)
+    warn_of_table(source)
     return evaluate(
         translator, sources, references, metrics, tokenize,
         translate=lambda lines: translated(translator, lines, flags),

@@ -32,6 +32,23 @@ def test_evaluation_and_comparison(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert both.count("chrF2  ") == 2
 
 
+def test_a_table_is_read_as_lines_with_a_warning(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table, reference, other = tmp_path / "table.csv", tmp_path / "reference", tmp_path / "copy"
+    table.write_text("one two,x\n")
+    reference.write_text("eins zwei\n")
+    shutil.copytree(BUNDLE, other)
+    sides = ["--source", table, "--reference", reference]
+    for command in (
+        ["evaluate", BUNDLE, *sides], ["compare", BUNDLE, other, *sides],
+        ["score", BUNDLE, "--source", table, "--target", reference],
+    ):  # fmt: skip
+        assert run([str(word) for word in command]) == 0
+        said = capfd.readouterr().err
+        assert said.count(f"warning: {table}: each line is read as one sentence") == 1
+
+
 def test_perplexity_is_not_taken_of_a_pair_that_is_too_long(
     tmp_path: Path, refused: Refused
 ) -> None:

@@ -17,6 +17,7 @@ from crosshead.data.parallel.tables import (
     is_jsonl,
     jsonl_pairs,
     table_pairs,
+    whole_lines_warning,
 )
 from crosshead.errors import DataError
 from crosshead.system.lines import iter_lines
@@ -51,7 +52,9 @@ class Part:
         return self.layout.line(row + header)
 
     def notes(self) -> list[str]:
-        """Return messages about how the file is read, and a warning if it may have a header."""
+        """Return messages about how the file is read, and warnings if this may be wrong."""
+        if len(self.files) == 2:
+            return [line for name in self.files for line in whole_lines_warning(Path(name))]
         if self._is_lines:
             return []
         path = Path(self.files[0])
