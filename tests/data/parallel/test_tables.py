@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.data.parallel.corpora import read_pairs
+from crosshead.data.parallel.corpora import read_pairs, training_parts
 from crosshead.data.parallel.tables import whole_lines_warning
 from tests.data.written import config, refusal, write
 
@@ -80,6 +80,36 @@ def test_columns_are_named_where_there_are_too_many(tmp_path: Path) -> None:
     write(tmp_path / "x.csv", "ID,English,Deutsch\n1,One two,Eins zwei\n")
     said = refusal(read_pairs, config(pairs=str(tmp_path / "x.csv")))
     assert "found 3 ('ID', 'English', 'Deutsch')" in said and "--fields 1,2" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fields", "expected"),
+    [
+        ("x.tsv", "1\t2\none\teins\n", ["1", "2"], ("one", "eins")),
+        ("x.tsv", "2\t1\none\teins\n", ["1", "2"], ("eins", "one")),
+        ("x.csv", "id,1,2\n7,one,eins\n", ["1", "2"], ("one", "eins")),
+        ("x.jsonl", '{"1": "one", "2": "eins"}\n', ["1", "2"], ("one", "eins")),
+    ],
+)
+def test_digits_are_names_where_the_first_line_has_them(
+    name: str, content: str, fields: list[str], expected: tuple[str, str], tmp_path: Path
+) -> None:
+    data = config(pairs=str(write(tmp_path / name, content)), fields=fields)
+    text = read_pairs(data)
+    assert list(zip(text.source, text.target, strict=True)) == [expected]
+    if name.endswith(".jsonl"):
+        return
+    assert text.origin(0).line == 2
+    [note] = [each for each in training_parts(data)[0].notes() if "column names" in each]
+    assert note.startswith(f"{tmp_path / name}:1: '1' and '2' are read as column names, not as")
+
+
+@pytest.mark.parametrize("content", ["1\tone\n2\teins\n", "1\t1\t2\n1\t1\t3\n", "12\t2\na\tb\n"])
+def test_digits_are_numbers_of_columns_elsewhere(content: str, tmp_path: Path) -> None:
+    data = config(pairs=str(write(tmp_path / "x.tsv", content)), fields=["1", "2"])
+    rows = [line.split("\t") for line in content.splitlines()]
+    text = read_pairs(data)
+    assert (text.source, text.target) == ([row[0] for row in rows], [row[1] for row in rows])
 
 
 def test_fields_inside_a_field_are_named_with_a_dot(tmp_path: Path) -> None:
