@@ -309,6 +309,7 @@ def compare(
     sources, references = read_aligned(source, reference)
     flags = {"beam": beam, "length_penalty": length_penalty}
     answers.warn_of_table(source)
+    evaluation.say_if_tokenised(references, str(reference), names, tokenize)
     systems: dict[str, Sequence[str]] = {
         bundle_shown(bundle): evaluation.translated(
             answers.into(load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), to),
