@@ -1,4 +1,4 @@
-"""The share of simulated learning curves whose gain lies in the stated interval: see README.md."""
+"""The share of simulated data curves whose gain lies in the stated interval: see README.md."""
 
 import argparse
 from collections.abc import Callable

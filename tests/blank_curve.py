@@ -6,7 +6,7 @@ from crosshead.training.log import read_log
 
 
 def blank_curve(log: Path, picture: Path, metrics: object = ()) -> list[int]:
-    """Do what `plot_curve` does, but leave the picture blank."""
+    """Do what `draw_training_curve` does, but leave the picture blank."""
     _, damaged = read_log(log)
     picture.write_bytes(b"\x89PNG")
     return damaged

@@ -64,7 +64,7 @@ def _blank_pictures() -> Iterator[None]:
     `tests/training/test_curve.py` draws them, and so do programs that tests start.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("crosshead.training.result.plot_curve", blank_curve)
+        patch.setattr("crosshead.training.result.draw_training_curve", blank_curve)
         yield
 
 

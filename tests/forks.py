@@ -113,7 +113,7 @@ def _follow(line: socket.socket) -> list[str]:
         import crosshead.training.result
         from tests.blank_curve import blank_curve
 
-        crosshead.training.result.plot_curve = blank_curve
+        crosshead.training.result.draw_training_curve = blank_curve
     os.chdir(asked["folder"])
     os.sched_setaffinity(0, asked["cores"])
     return list(asked["arguments"])

@@ -16,6 +16,7 @@ from crosshead.cli.options import bundle_place
 from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import validate
 from crosshead.data.parallel.languages import suffix_language
+from crosshead.data.parallel.tables import whole_lines_warning
 from crosshead.data.text.profile import FLAGS
 from crosshead.decoding.minimum_risk import MinimumRisk
 from crosshead.decoding.search import DecodeConfig
@@ -265,6 +266,16 @@ def check_direction(translator: Translator, source: str | os.PathLike[str]) -> N
             f"{source}: is named as text in {writes}, but this model translates from {reads} to "
             f"{writes}; give a model of the other direction, or a file with another suffix"
         )
+
+
+def warn_of_table(source: str | os.PathLike[str]) -> None:
+    """Print a warning if a source file is named as a table, whose lines are no sentences.
+
+    Args:
+        source: The file that a model reads, line by line.
+    """
+    for line in whole_lines_warning(Path(source)):
+        note(line)
 
 
 class OddLines:

@@ -1,12 +1,18 @@
 """Scores of the command line: measured on files, and shown as tables or JSON Lines."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crosshead.cli.answers import answering, check_direction, into, search_settings
+from crosshead.cli.answers import (
+    answering,
+    check_direction,
+    into,
+    search_settings,
+    warn_of_table,
+)
 from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.config import nearest
@@ -20,6 +26,7 @@ from crosshead.evaluation.comparison import ComparedScore
 from crosshead.evaluation.forecasts import ForecastScore, forecast_scores, why_without_season
 from crosshead.evaluation.likelihood import masked_scores, text_scores
 from crosshead.evaluation.sacrebleu_metrics import METRICS
+from crosshead.evaluation.tokenised import tokenised_warning
 from crosshead.evaluation.translations import corpus_scores, evaluate
 from crosshead.pipelines.captioner import ImageCaptioner
 from crosshead.pipelines.forecaster import SeriesForecaster
@@ -61,6 +68,22 @@ def check_distinct(bundles: Sequence[Path]) -> None:
             raise UserError(f"{bundle} is given twice; name each bundle once")
 
 
+def say_if_tokenised(
+    references: Iterable[str], where: str, metrics: Sequence[str], tokenize: str | None
+) -> None:
+    """Print a warning if BLEU would be measured on tokenised references.
+
+    Args:
+        references: The references.
+        where: The names of their files.
+        metrics: The names of metrics.
+        tokenize: The tokenisation of BLEU; `none` is for tokenised references.
+    """
+    if "bleu" in metrics and tokenize != "none":
+        for line in tokenised_warning(references, where):
+            note(line)
+
+
 def translation_evaluation(
     bundles: Sequence[Path],
     source: Path,
@@ -93,6 +116,8 @@ def translation_evaluation(
     instead = "give --text, not --source and --reference"
     translator = into(load_as(Translator, bundles, device, threads, instead=instead), to)
     check_direction(translator, source)
+    warn_of_table(source)
+    say_if_tokenised(references, str(reference), metrics, tokenize)
     return evaluate(
         translator, sources, references, metrics, tokenize,
         translate=lambda lines: translated(translator, lines, flags),
@@ -221,6 +246,7 @@ def caption_evaluation(
     for line in found.left_out.described().lines():
         note(line)
     say_if_seen(bundle, captions)
+    say_if_tokenised(found.texts, ", ".join(captions), metrics, tokenize)
     with answering(len(found.names) if at_terminal() else None, "images") as advance:
         best = captioner.search(
             found.pixels, decode, progress=partial(advance, 0, len(found.names))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crosshead.cli.answers import answering, search_settings
+from crosshead.cli.evaluation import say_if_tokenised
 from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.data.caption_sets import ImageNames, read_caption_set
@@ -163,6 +164,7 @@ def pair_evaluation(
     for line in found.left_out.described().lines():
         note(line)
     say_if_seen(bundle, pairs)
+    say_if_tokenised(found.texts, ", ".join(pairs), metrics, tokenize)
     right = [each.image for each in found.captions]
     chosen = {"right": right, "shuffled": other_images(right)}
     rows, total = [], len(chosen) * len(right)

@@ -308,6 +308,8 @@ def compare(
     evaluation.check_distinct(bundles)
     sources, references = read_aligned(source, reference)
     flags = {"beam": beam, "length_penalty": length_penalty}
+    answers.warn_of_table(source)
+    evaluation.say_if_tokenised(references, str(reference), names, tokenize)
     systems: dict[str, Sequence[str]] = {
         bundle_shown(bundle): evaluation.translated(
             answers.into(load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), to),
@@ -353,5 +355,6 @@ def score(
     sources, targets = read_aligned(source, target)
     loaded = load_as(Translator, bundles, device, threads, instead=_SCORE_TEXT)
     translator = answers.into(loaded, to)
+    answers.warn_of_table(source)
     for text in answers.scored(translator, sources, targets, jsonl):
         put(text)

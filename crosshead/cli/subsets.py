@@ -6,7 +6,7 @@ from pathlib import Path
 
 from crosshead.cli.terminal import note, put, table
 from crosshead.errors import UserError
-from crosshead.training.data_curve import PICTURE, DataCurve, data_curve, draw_curve
+from crosshead.training.data_curve import PICTURE, DataCurve, data_curve, draw_data_curve
 from crosshead.training.data_curve import TABLE as CURVE_TABLE
 from crosshead.training.folds import TABLE as FOLDS_TABLE
 from crosshead.training.folds import Folds, cross_validate
@@ -19,7 +19,7 @@ def run_subsets(out: Path, runs: Runs, curve: bool, folds: int | None, resume: b
     Args:
         out: The finished run on all pairs.
         runs: The settings of the runs, with the recipe of the command.
-        curve: True for the learning curve over the amount of data.
+        curve: True for the data curve.
         folds: The number of folds of a cross-validation, or None.
         resume: True if the run on all pairs was resumed.
 
@@ -32,10 +32,10 @@ def run_subsets(out: Path, runs: Runs, curve: bool, folds: int | None, resume: b
             return False
         put(folds_report(found))
     if curve:
-        curves = data_curve(out, _planned(out, "curve", runs, resume))
-        if curves is None:
+        measured = data_curve(out, _planned(out, "curve", runs, resume))
+        if measured is None:
             return False
-        put(curve_report(curves, _drawn(curves)))
+        put(curve_report(measured, _drawn(measured)))
     return True
 
 
@@ -59,7 +59,7 @@ def _report(outcomes: dict[str, Outcome], sentences: Sequence[str], files: Seque
 def _drawn(curve: DataCurve) -> list[Path]:
     """Draw the curve and return the picture; an error becomes a message."""
     try:
-        draw_curve(curve)
+        draw_data_curve(curve)
     except UserError as error:
         note(str(error))
         return []

@@ -167,7 +167,7 @@ def _made(
     make: "Callable[[Translator, Synthesis, Display], SyntheticPairs]",
 ) -> "SyntheticPairs":
     """Load the models, translate with progress, and print how many pairs there are."""
-    from crosshead.cli.answers import check_direction, into, search_settings
+    from crosshead.cli.answers import check_direction, into, search_settings, warn_of_table
     from crosshead.pipelines.translator import Translator
     from crosshead.system.progress import choose_display, counted
     from crosshead.tasks.loading import load_as
@@ -175,6 +175,7 @@ def _made(
 
     translator = into(load_as(Translator, bundles, *machine), to)
     check_direction(translator, text)
+    warn_of_table(text)
     decode = search_settings(translator.bundle.config.decode, sample, flags, None)
     display = choose_display(lambda: None)
     try:

@@ -360,7 +360,7 @@ def train(
     from crosshead.cli.subsets import run_subsets
     from crosshead.system.progress import Display, choose_display
     from crosshead.training.context import any_size
-    from crosshead.training.data_curve import check_pairs
+    from crosshead.training.data_curve import check_enough_pairs
     from crosshead.training.run import train as run_recipe
     from crosshead.training.settings import old_domain, typed_flags, without_unset
     from crosshead.training.subsets import Runs, check_subsets
@@ -411,7 +411,7 @@ def train(
                 command=command,
                 display=display(),
                 should_stop=request,
-                check_size=check_pairs if curve else any_size,
+                check_size=check_enough_pairs if curve else any_size,
             )
             if summary.rank == 0:  # only the main process prints
                 report = reports.end_of_run(summary, *more)

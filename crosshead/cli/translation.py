@@ -233,8 +233,8 @@ def translate(
     total = None
     if watched(output):
         total = count_lines(file) if document is None else len(document.sentences)
-    if document is None and Path(file).suffix.lower() in (".csv", ".tsv"):
-        note(f"warning: each line of {file} is translated as a whole, with all of its columns")
+    if document is None and images is None:
+        answers.warn_of_table(file)
     before, odd = 0, answers.OddLines(unit)
     with open_output(output) as write, answers.answering(total, f"{unit}s") as advance:
         for lines in groups:

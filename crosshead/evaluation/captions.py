@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sacrebleu.metrics.bleu import BLEU
-
 from crosshead import __version__
 from crosshead.evaluation.bootstrap import RESAMPLES, SEED, CorpusScore, accuracy, bootstrapped
-from crosshead.evaluation.sacrebleu_metrics import check_sizes, metric_scores, sentence_chrf
+from crosshead.evaluation.sacrebleu_metrics import (
+    check_sizes,
+    metric_of,
+    metric_scores,
+    sentence_chrf,
+)
 
 
 def multi_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
@@ -17,7 +20,8 @@ def multi_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -
         hypotheses: The texts.
         references: The references of each text, at least one.
     """
-    return float(BLEU().corpus_score(list(hypotheses), _streams(references)).score)
+    metric = metric_of("bleu", None)
+    return float(metric.corpus_score(list(hypotheses), _streams(references)).score)
 
 
 def caption_scores(

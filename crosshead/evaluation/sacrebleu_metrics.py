@@ -50,7 +50,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
         hypotheses: The translations.
         references: The reference of each translation.
     """
-    return float(BLEU().corpus_score(list(hypotheses), [list(references)]).score)
+    metric = metric_of("bleu", None)
+    return float(metric.corpus_score(list(hypotheses), [list(references)]).score)
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
@@ -118,7 +119,8 @@ def metric_of(name: str, tokenize: str | None) -> Any:
         known = list(BLEU.TOKENIZERS)
         raise ConfigError(f"unknown tokenisation {tokenize!r}; {nearest(tokenize, known)}")
     try:
-        return BLEU(tokenize=tokenize)
+        # `force` keeps sacreBLEU from printing that text looks tokenised; `tokenised.py` says so.
+        return BLEU(tokenize=tokenize, force=True)
     except (ImportError, RuntimeError, OSError) as error:
         # Some tokenisations of sacreBLEU need another package or a download.
         reason = " ".join(str(error).split())

@@ -8,6 +8,7 @@ import math
 from typing import Any, NamedTuple
 
 from crosshead.caller import setting
+from crosshead.data.text.learning import why_vocabulary_size
 from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.recipe.train import LAST_PART, TrainConfig
@@ -266,7 +267,8 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
         f"{counted(plan.updates, 'update')}{each}, {plan.epochs:.3g} epochs",
         f"auto: a {model.norm}-norm model of {model.encoder_layers} + {model.decoder_layers} "
         f"layers of width {model.d_model}, {_why_this_size(recipe, tokens)}",
-        f"auto: dropout {model.dropout:g}, {_why_this_dropout(recipe, plan)}",
+        f"auto: {corpus.facts()}, {_why_this_vocabulary(recipe)}; dropout {model.dropout:g}, "
+        f"{_why_this_dropout(recipe, plan)}",
         f"auto: batches of {train.batch_tokens:,} tokens"
         + (f", less than {LARGEST_BATCH:,}, for more updates" if halved else "")
         + f"; {_rate(train)}",
@@ -297,6 +299,13 @@ def _why_this_size(recipe: TextRecipe, tokens: int) -> str:
     if tokens < larger[-1].least_data:
         return f"{least} {larger[-1].least_data:,.0f} target tokens in an epoch"
     return f"{least} time for {larger[-1].least_training:,.0f} target tokens in all epochs"
+
+
+def _why_this_vocabulary(recipe: TextRecipe) -> str:
+    """Return the reason for the size of the vocabulary."""
+    if "tokenizer.vocab_size" not in recipe.open:
+        return "as stated"
+    return why_vocabulary_size(recipe.tokenizer)
 
 
 def _why_this_dropout(recipe: TextRecipe, plan: Plan) -> str:

@@ -25,6 +25,7 @@ from crosshead.data.caption_sets import (
 from crosshead.data.captions import CaptionRows, ImageTextData
 from crosshead.data.image_decoding import kept_size, shared_images
 from crosshead.errors import DataError
+from crosshead.evaluation.tokenised import tokenised_warning
 from crosshead.models.image_encoder import ImageShape, ImageStackConfig
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.text_recipe import TokenRecipe
@@ -134,6 +135,8 @@ class ImageTextCorpus(TokenCorpus):
                 f"left out: {counted(longer, self.unit)} of more than data.max_length "
                 f"{data.max_length} tokens"
             )
+        where = ", ".join(data.valid_files) or "the held-out references"
+        lines += tokenised_warning(self.valid.texts, where)
         lines += unknown_words(self.target_tokenizer, self.train.texts, self.unit)
         return [first, *lines]
 

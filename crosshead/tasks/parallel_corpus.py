@@ -52,6 +52,7 @@ from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.subwords import BpeTokenizer
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
 from crosshead.errors import ConfigError, DataError, UserError
+from crosshead.evaluation.tokenised import tokenised_warning
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.devices import available_cores
 from crosshead.system.lines import file_sha256
@@ -150,6 +151,8 @@ class ParallelCorpus(TokenCorpus):
             names = [*data.old_valid_source, *data.old_valid_target, *data.old_valid_pairs]
             found = counted(len(self.old_valid), "pair")
             lines.append(f"old domain: validation with {found} of {', '.join(names)}")
+        targets = ", ".join([*data.valid_target, *data.valid_pairs])
+        lines += tokenised_warning(self.valid.target, targets or "the held-out references")
         if self.size < FEW_PAIRS:
             lines.append(
                 f"warning: from {found} a model only learns to repeat them; to translate new "

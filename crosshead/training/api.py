@@ -29,7 +29,7 @@ def train(
     source: Texts | None = None,
     target: Texts | None = None,
     pairs: Pairs | None = None,
-    fields: Sequence[str] | None = None,
+    fields: Sequence[str | int] | None = None,
     text: Texts | None = None,
     valid_source: Texts | None = None,
     valid_target: Texts | None = None,
@@ -60,7 +60,8 @@ def train(
         target: Their translations, in the same order; with data of another task, its `data.target`.
         pairs: Pairs in place of `source` and `target`: files; an iterable of tuples (source,
             target); an iterable of mappings, or a mapping or table of columns, with `fields`.
-        fields: The source field and the target field of `pairs`.
+        fields: The source field and the target field of `pairs`: names, or numbers as keys of
+            columns in memory.
         text: Monolingual text, for a language model.
         valid_source: Source sentences for validation. By default some pairs are held out.
         valid_target: Their translations.

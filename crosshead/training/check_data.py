@@ -22,7 +22,7 @@ def check_data(
     source: Texts | None = None,
     target: Texts | None = None,
     pairs: Pairs | None = None,
-    fields: Sequence[str] | None = None,
+    fields: Sequence[str | int] | None = None,
     valid_source: Texts | None = None,
     valid_target: Texts | None = None,
     valid_pairs: Pairs | None = None,
@@ -37,7 +37,8 @@ def check_data(
         source: Source sentences.
         target: Their translations, in the same order.
         pairs: Pairs in place of `source` and `target`.
-        fields: The source field and the target field of `pairs`.
+        fields: The source field and the target field of `pairs`: names, or numbers as keys of
+            columns in memory.
         valid_source: Source sentences of validation or test sets, which the data should not
             contain.
         valid_target: Their translations.

@@ -1,4 +1,4 @@
-"""The learning curve over the amount of data: runs on halves of the pairs, and a power law."""
+"""The data curve, scores over the amount of data: runs on halves of the pairs, and a power law."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from crosshead.training.subsets import (
     train_subsets,
     write_table,
 )
+from crosshead.training.training_curve import LEAST_SCORE
 
 SHARES = {"half": 1 / 2, "quarter": 1 / 4}
 """The shares of the training pairs, besides all of them. Smaller ones would mislead the law: scores
@@ -28,9 +29,6 @@ of very few pairs often rise more slowly than by a power law."""
 
 LEAST_PAIRS = 400
 """A curve needs at least this many training pairs."""
-
-_LEAST_TOP = 10.0
-"""The smallest upper end of the score axis, so that low scores look as low as they are."""
 
 TABLE, PICTURE = "curve.tsv", "curve.png"
 """Files in the folder of the curve."""
@@ -69,7 +67,7 @@ class MetricCurve:
 
 @dataclass(frozen=True)
 class DataCurve:
-    """The learning curves of all metrics, and the runs behind them."""
+    """The data curves of all metrics, and the runs behind them."""
 
     folder: Path
     outcomes: dict[str, Outcome]
@@ -77,7 +75,7 @@ class DataCurve:
     metrics: list[MetricCurve]
 
 
-def check_pairs(pairs: int) -> None:
+def check_enough_pairs(pairs: int) -> None:
     """Check that there are enough training pairs for a curve.
 
     Args:
@@ -96,7 +94,7 @@ def check_pairs(pairs: int) -> None:
 def data_curve(out: Path, runs: Runs) -> DataCurve | None:
     """Train on halves of the pairs of a finished run, and fit a law through the scores.
 
-    The folder gets a table. `draw_curve` draws the picture.
+    The folder gets a table. `draw_data_curve` draws the picture.
 
     Args:
         out: The finished run on all pairs.
@@ -109,7 +107,7 @@ def data_curve(out: Path, runs: Runs) -> DataCurve | None:
         UserError: If there are too few pairs, or a run cannot be trained.
     """
     whole, folder = outcome_of(out), subset_folder(out, "curve")
-    check_pairs(whole.pairs)
+    check_enough_pairs(whole.pairs)
     given = getattr(runs.recipe.data, "share", 1.0)
     subsets = [
         Subset(name, f"curve, a {name} of the pairs", {"share": given * share})
@@ -124,7 +122,7 @@ def data_curve(out: Path, runs: Runs) -> DataCurve | None:
     return curve
 
 
-def draw_curve(curve: DataCurve) -> None:
+def draw_data_curve(curve: DataCurve) -> None:
     """Draw scores, law and interval as a PNG picture, with an axis for each metric.
 
     Args:
@@ -186,5 +184,5 @@ def _draw(axes: Any, curve: MetricCurve) -> None:
     axes.minorticks_off()
     axes.set_xlabel("training pairs")
     axes.set_ylabel(curve.metric)
-    axes.set_ylim(bottom=0, top=max(axes.get_ylim()[1], _LEAST_TOP))
+    axes.set_ylim(bottom=0, top=max(axes.get_ylim()[1], LEAST_SCORE))
     axes.grid(alpha=0.3)

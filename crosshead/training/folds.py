@@ -18,6 +18,16 @@ from crosshead.training.subsets import (
 TABLE = "folds.tsv"
 """The file in the folder of the folds."""
 
+LEAST_FOLDS = 3
+"""The smallest number of folds with an interval. That of two would be 16 standard deviations to
+each side."""
+
+_T = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093,
+)  # fmt: skip
+"""The 97.5 % quantiles of Student's t distribution with 1, 2, ... degrees of freedom."""
+
 
 @dataclass(frozen=True)
 class Folds:
@@ -36,15 +46,47 @@ class Folds:
         return [score.value for score in scores if score.metric == metric]
 
     def sentences(self) -> list[str]:
-        """Return a sentence for each metric: mean and spread over the folds."""
-        first = next(iter(self.outcomes.values()))
+        """Return sentences: mean, interval and spread of each metric, and the kind of interval."""
+        count = len(self.outcomes)
+        found = []
+        for score in next(iter(self.outcomes.values())).scores:
+            values = self.values(score.metric)
+            inside = ""
+            if count >= LEAST_FOLDS:
+                low, high = mean_interval(values)
+                inside = f" (95 % interval {low:.2f} to {high:.2f})"
+            found.append(
+                f"{score.metric} over {count} folds: {np.mean(values):.2f} on average{inside}, "
+                f"from {min(values):.2f} to {max(values):.2f} (standard deviation "
+                f"{np.std(values, ddof=1):.2f})."
+            )
+        if count < LEAST_FOLDS:
+            return [*found, f"An interval of the average needs at least {LEAST_FOLDS} folds."]
         return [
-            f"{score.metric} over {len(self.outcomes)} folds: {np.mean(values):.2f} on average, "
-            f"from {min(values):.2f} to {max(values):.2f} (standard deviation "
-            f"{np.std(values, ddof=1):.2f})."
-            for score in first.scores
-            for values in [self.values(score.metric)]
+            *found,
+            "Intervals of averages: Student's t over the folds, widened because the models share "
+            "training pairs (Nadeau and Bengio 2003).",
         ]
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % interval of the mean score of all folds; it does not begin below 0.
+
+    The models of k folds share most of their training pairs, so their scores are not independent,
+    and their deviation divided by the root of k is too small. The correction adds the ratio of test
+    to training pairs, 1 / (k - 1), to 1 / k.
+
+    Args:
+        values: The scores of the folds.
+
+    Reference:
+        Nadeau and Bengio 2003, "Inference for the Generalization Error".
+    """
+    count = len(values)
+    deviation = float(np.std(values, ddof=1)) * np.sqrt(1 / count + 1 / (count - 1))
+    half = _T[min(count - 1, len(_T)) - 1] * float(deviation)
+    mean = float(np.mean(values))
+    return max(0.0, mean - half), mean + half
 
 
 def cross_validate(out: Path, count: int, runs: Runs) -> Folds | None:

@@ -49,7 +49,7 @@ class GivenData:
         target: Texts | None,
         pairs: Pairs | None,
         text: Texts | None,
-        fields: Sequence[str] | None,
+        fields: Sequence[str | int] | None,
     ) -> dict[str, list[str]]:
         """Return the keys of `[data]` for one split, and write data in memory to files.
 
@@ -82,9 +82,9 @@ class GivenData:
                 json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) for row in rows
             )
             found[f"{prefix}pairs"] = [self.write(f"{name}.jsonl", lines)]
-            found["fields"] = list(keys)
+            found["fields"] = list(map(str, keys))
         elif fields:
-            found["fields"] = list(fields)
+            found["fields"] = list(map(str, fields))
         if text is not None and names["text"] is None:
             lines = (line for each in _checked(text, f"{prefix}text") for line in each.splitlines())
             found[f"{prefix}text"] = [self.write(f"{name}.txt", lines)]
@@ -174,7 +174,7 @@ def _aligned(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[s
         yield pair  # type: ignore[misc]
 
 
-def _rows(pairs: Any, fields: tuple[str, ...], name: str) -> Iterator[tuple[str, str]]:
+def _rows(pairs: Any, fields: tuple[str | int, ...], name: str) -> Iterator[tuple[str, str]]:
     """Yield pairs from tuples, from mappings by field, or from columns by field."""
     if hasattr(pairs, "keys"):  # a mapping or a table of columns
         missing = [field for field in fields if field not in pairs.keys()]  # noqa: SIM118

@@ -20,7 +20,6 @@ from crosshead.training.budget import STOPPED, End, EndKind
 from crosshead.training.checkpoint import save_state
 from crosshead.training.choice import ChosenWeights, choose_weights
 from crosshead.training.context import Context
-from crosshead.training.curve import plot_curve
 from crosshead.training.directory import PICTURE, drop_replaced
 from crosshead.training.directory_lock import LockedDirectory
 from crosshead.training.domains import domain_rows
@@ -29,6 +28,7 @@ from crosshead.training.loop import MainProcess
 from crosshead.training.progress import Progress
 from crosshead.training.setup import Setup
 from crosshead.training.summary import card_facts
+from crosshead.training.training_curve import draw_training_curve
 from crosshead.training.verdict import verdict, warmup_signs
 
 
@@ -177,7 +177,7 @@ def _log_end(setup: Setup, end: End, result: _Result) -> None:
 def _plot(out: Path, metrics: Sequence[Metric], context: Context) -> None:
     """Draw the training curve; an error becomes a message, because the bundle is already saved."""
     try:
-        damaged = plot_curve(out / LOG, out / PICTURE, metrics)
+        damaged = draw_training_curve(out / LOG, out / PICTURE, metrics)
     except UserError as error:
         context.say(str(error))
         return

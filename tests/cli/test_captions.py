@@ -39,6 +39,21 @@ def test_each_image_has_a_line(
     assert file.read_text().splitlines() == lines
 
 
+def test_tokenised_captions_bring_one_warning(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = [json.loads(line) for line in (folder / "captions.jsonl").read_text().splitlines()]
+    lines = [json.dumps({**row, "caption": f"{row['caption']} ."}) for row in rows]
+    file = write(tmp_path / "tokenised.jsonl", "\n".join(lines) + "\n")
+    data = ["--images", folder / "images", "--captions", file]
+    assert run(list(map(str, ["evaluate", folder / "run", *data]))) == 0
+    assert capfd.readouterr().err.count(f"warning: {file}: tokenised text") == 1
+    more = ["--out", tmp_path / "run", "--valid-captions", file, "--max-updates", 1]
+    more += ["--threads", 1, "--set", "patch_size=8", "--set", "d_model=16", "--set", "d_ff=16"]
+    assert run(list(map(str, ["train", *data, *more]))) == 0
+    assert capfd.readouterr().err.count(f"warning: {file}: tokenised text") == 1
+
+
 def test_each_of_the_best_captions_has_a_line(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

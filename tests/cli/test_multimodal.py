@@ -43,7 +43,9 @@ def test_each_line_has_a_line(folder: Path, capfd: pytest.CaptureFixture[str]) -
     assert capfd.readouterr().out.splitlines()[0] == "1 |||  ||| nan"
     near = write(folder / "near.tsv", "000.JPG#1\ta red sign\n")
     assert run(["translate", *map(str, [folder / "run", near, *typed[3:]])]) == 2
-    assert "did you mean '000.png'?" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "did you mean '000.png'?" in said
+    assert "is read as one sentence" not in said  # a line is an image and a sentence
     assert run([*map(str, typed), "--jsonl"]) == 2
     unread, blank = map(json.loads, capfd.readouterr().out.splitlines())
     assert (unread["log_prob"], unread["score"], unread["flags"]) == (None, None, ["unread"])

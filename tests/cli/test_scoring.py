@@ -32,6 +32,41 @@ def test_evaluation_and_comparison(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert both.count("chrF2  ") == 2
 
 
+def test_tokenised_references_bring_a_warning_unless_they_are_scored_as_such(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, reference, other = tmp_path / "source", tmp_path / "reference", tmp_path / "copy"
+    source.write_text("one two\n" * 120)
+    reference.write_text("eins zwei .\n" * 120)
+    shutil.copytree(BUNDLE, other)
+    sides = ["--source", source, "--reference", reference, "--beam", 1]
+    for more, warnings in (
+        ([], 1), (["--tokenize", "none"], 0), (["--metrics", "chrf"], 0),
+    ):  # fmt: skip
+        for command in (["evaluate", BUNDLE], ["compare", BUNDLE, other]):
+            assert run([str(word) for word in [*command, *sides, *more]]) == 0
+            said = capfd.readouterr().err
+            assert said.count(f"warning: {reference}: tokenised text") == warnings
+            assert "detokenize" not in said
+
+
+def test_a_table_is_read_as_lines_with_a_warning(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table, reference, other = tmp_path / "table.csv", tmp_path / "reference", tmp_path / "copy"
+    table.write_text("one two,x\n")
+    reference.write_text("eins zwei\n")
+    shutil.copytree(BUNDLE, other)
+    sides = ["--source", table, "--reference", reference]
+    for command in (
+        ["evaluate", BUNDLE, *sides], ["compare", BUNDLE, other, *sides],
+        ["score", BUNDLE, "--source", table, "--target", reference],
+    ):  # fmt: skip
+        assert run([str(word) for word in command]) == 0
+        said = capfd.readouterr().err
+        assert said.count(f"warning: {table}: each line is read as one sentence") == 1
+
+
 def test_perplexity_is_not_taken_of_a_pair_that_is_too_long(
     tmp_path: Path, refused: Refused
 ) -> None:

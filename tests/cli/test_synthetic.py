@@ -56,6 +56,18 @@ def test_the_printed_command_trains_on_tagged_back_translations(
     assert '"<B\'T>"' in tokenizer
 
 
+def test_a_table_is_read_as_lines_with_a_warning(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("one two,x\n")
+    for number, command in enumerate([["distill", BUNDLE, "--source"], ["backtranslate", BUNDLE]]):
+        out = tmp_path / str(number)
+        assert run([*map(str, command), str(table), "--out", str(out), "--beam", "1"]) == 0
+        said = capfd.readouterr().err
+        assert said.count(f"warning: {table}: each line is read as one sentence") == 1
+
+
 def test_a_stop_says_how_to_go_on(
     tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,16 @@ def test_n_best_and_scores_and_json_agree(
         assert several["translations"][0]["translation"] == best[0]
 
 
+def test_a_table_is_read_as_lines_with_a_warning(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("one two,x\n")
+    assert run(["translate", str(BUNDLE), str(table)]) == 0
+    said = capfd.readouterr().err
+    assert said.count(f"warning: {table}: each line is read as one sentence, with all of its") == 1
+
+
 def test_samples_depend_on_the_seed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "in"
     path.write_text("one two three\n" * 8)

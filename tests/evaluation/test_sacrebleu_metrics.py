@@ -5,6 +5,8 @@ import pytest
 import sacrebleu
 
 from crosshead.errors import ConfigError, DataError
+from crosshead.evaluation.captions import multi_bleu
+from crosshead.evaluation.comparison import compare
 from crosshead.evaluation.sacrebleu_metrics import (
     bleu,
     check_sizes,
@@ -26,6 +28,25 @@ def test_scores_are_those_of_sacrebleu() -> None:
     assert f"version:{sacrebleu.__version__}" in named.signature
     for score in (named, chrf, ter):
         assert score.low < score.value < score.high
+
+
+def test_tokenised_text_is_scored_without_a_word(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"one two three {number} ." for number in range(120)]
+    assert bleu(lines, lines) == pytest.approx(100)
+    assert multi_bleu(lines, [[line] for line in lines]) == pytest.approx(100)
+    [score] = metric_scores(lines, [lines], ["bleu"], None)
+    compare({"a": lines, "b": lines}, lines, ["bleu"])
+    assert not caplog.records and capfd.readouterr() == ("", "")
+    assert score.signature == str(sacrebleu_bleu(lines).get_signature())
+
+
+def sacrebleu_bleu(lines: list[str]) -> sacrebleu.BLEU:
+    """The metric of sacreBLEU itself, after it has scored these lines."""
+    metric = sacrebleu.BLEU()
+    metric.corpus_score(lines, [lines], n_bootstrap=1000)
+    return metric
 
 
 def test_the_utility_is_the_chrf_of_the_sentence() -> None:

@@ -27,6 +27,9 @@ class FakeCorpus:
     def lengths(self) -> np.ndarray:
         return np.full((self.size, 2), self.tokens)
 
+    def facts(self) -> str:
+        return "vocabulary 1,234"
+
     def epochs(self, recipe: TextRecipe) -> Any:
         examples = [([5] * (self.tokens - 1),) * 2] * self.size
         return lambda epoch: Pairs(examples)
@@ -56,6 +59,9 @@ def settled(
     recipe, lines = settle(compose("auto", assignments=stated), corpus, there)  # type: ignore[arg-type]
     assert 4 <= len(lines) <= 5
     assert all("because" in line or "as stated" in line for line in lines[1:3])
+    is_stated = any(each.startswith("tokenizer.vocab_size") for each in stated)
+    why = "as stated" if is_stated else "because "
+    assert lines[2].startswith(f"auto: vocabulary 1,234, {why}") and "; dropout 0." in lines[2]
     # The values are checked again, together.
     assert type(recipe).model_validate(recipe.model_dump()).model_dump() == recipe.model_dump()
     return recipe

@@ -51,6 +51,27 @@ def test_what_is_held_out_is_not_trained_on(folder: Path) -> None:
     assert corpus.validation(data) == "2 pairs held out of the training files (held-out.tsv)"
 
 
+def test_tokenised_references_are_warned_of_once(folder: Path) -> None:
+    lines = [f"{line} ." for line in LINES]
+    (folder / "tokenised").write_text("\n".join(lines) + "\n")
+    data = {"source": str(folder / "en"), "target": str(folder / "tokenised")}
+    for valid, where in (
+        ({}, "the held-out references"),
+        (
+            {"valid_source": data["source"], "valid_target": data["target"]},
+            str(folder / "tokenised"),
+        ),
+    ):
+        settings = compose(flags={"data": {**data, **valid}}, assignments=["tokenizer.kind=words"])
+        corpus = read_parallel(settings, None, None)
+        valid_text = dataclasses.replace(corpus.valid, target=lines)
+        corpus = dataclasses.replace(corpus, valid=valid_text)
+        [said] = [line for line in corpus.opening(settings.data) if "tokenised text" in line]
+        assert said.startswith(f"warning: {where}: tokenised text")
+    plain = recipe(folder)
+    assert not any("tokenised" in x for x in read_parallel(plain, None, None).opening(plain.data))
+
+
 def test_the_same_text_on_both_sides_is_warned_of(folder: Path) -> None:
     (folder / "copy").write_bytes((folder / "en").read_bytes())
     said: list[str] = []

@@ -15,7 +15,7 @@ from crosshead.training.data_curve import (
     DataCurve,
     MetricCurve,
     data_curve,
-    draw_curve,
+    draw_data_curve,
 )
 from crosshead.training.subsets import Outcome, Runs
 from tests.training.runs import recipe_for
@@ -66,9 +66,9 @@ def test_a_gain_that_may_be_chance_is_not_promised() -> None:
 
 
 def test_the_picture_has_an_axis_for_each_metric(curve: DataCurve) -> None:
-    draw_curve(curve)
+    draw_data_curve(curve)
     both = (curve.folder / PICTURE).read_bytes()
-    draw_curve(dataclasses.replace(curve, metrics=curve.metrics[:1]))
+    draw_data_curve(dataclasses.replace(curve, metrics=curve.metrics[:1]))
     assert both.startswith(b"\x89PNG") and (curve.folder / PICTURE).read_bytes() != both
 
 

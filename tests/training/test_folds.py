@@ -1,11 +1,13 @@
 """Cross-validation: each fold is validated once, and the folds give mean and spread."""
 
+import statistics
 from pathlib import Path
 
 import pytest
+import torch
 
 from crosshead.bundle.config import BundleScore
-from crosshead.training.folds import TABLE, Folds, cross_validate
+from crosshead.training.folds import TABLE, Folds, cross_validate, mean_interval
 from crosshead.training.settings import stored_recipe
 from crosshead.training.subsets import Outcome, Runs
 from tests.training.runs import recipe_for
@@ -32,8 +34,43 @@ def test_the_sentence_has_mean_range_and_deviation(tmp_path: Path) -> None:
         score = BundleScore(metric="BLEU", value=value, signature="s", test_set="validation")
         return Outcome(tmp_path, 9, [score])
 
-    folds = Folds(tmp_path, {str(value): outcome(value) for value in (10.0, 13.0, 16.0)})
-    assert folds.values("BLEU") == pytest.approx([10, 13, 16])
-    assert folds.sentences() == [
-        "BLEU over 3 folds: 13.00 on average, from 10.00 to 16.00 (standard deviation 3.00)."
+    def folds(*values: float) -> Folds:
+        return Folds(tmp_path, {str(value): outcome(value) for value in values})
+
+    three = folds(20.0, 23.0, 26.0)
+    assert three.values("BLEU") == pytest.approx([20, 23, 26])
+    assert three.sentences() == [
+        "BLEU over 3 folds: 23.00 on average (95 % interval 11.22 to 34.78), from 20.00 to 26.00 "
+        "(standard deviation 3.00).",
+        "Intervals of averages: Student's t over the folds, widened because the models share "
+        "training pairs (Nadeau and Bengio 2003).",
     ]
+    assert folds(20.0, 23.0).sentences() == [
+        "BLEU over 2 folds: 21.50 on average, from 20.00 to 23.00 (standard deviation 2.12).",
+        "An interval of the average needs at least 3 folds.",
+    ]
+    assert "interval 0.00 to" in folds(1.0, 3.0, 9.0).sentences()[0]
+
+
+def share_outside(quantile: float, freedom: int) -> float:
+    """The share of Student's t distribution above a quantile, by summing its density."""
+    places = torch.linspace(quantile, quantile + 4000, 4_000_001, dtype=torch.float64)
+    density = torch.distributions.StudentT(torch.tensor(float(freedom))).log_prob(places).exp()
+    return float(torch.trapezoid(density, places))
+
+
+@pytest.mark.parametrize("count", [3, 4, 6, 11, 20])
+def test_the_interval_has_the_quantile_of_its_folds(count: int) -> None:
+    values = [float(each) for each in range(100, 100 + count)]
+    low, high = mean_interval(values)
+    assert low + high == pytest.approx(2 * sum(values) / count)
+    widened = statistics.stdev(values) * (1 / count + 1 / (count - 1)) ** 0.5
+    quantile = (high - low) / 2 / widened
+    assert share_outside(quantile, count - 1) == pytest.approx(0.025, rel=2e-3)
+
+
+def test_more_folds_than_the_table_has_take_its_last_quantile() -> None:
+    values = [float(each) for each in range(30)]
+    low, high = mean_interval(values)
+    widened = statistics.stdev(values) * (1 / 30 + 1 / 29) ** 0.5
+    assert (high - low) / 2 == pytest.approx(2.093 * widened)

@@ -30,7 +30,7 @@ class Rows:
         return {"en": SOURCES[row], "de": TARGETS[row]}  # an IndexError ends it
 
 
-FORMS: dict[str, tuple[Any, list[str] | None]] = {
+FORMS: dict[str, tuple[Any, list[str] | list[int] | None]] = {
     "tuples": (list(zip(SOURCES, TARGETS, strict=True)), None),
     "a generator": (((a, b) for a, b in zip(SOURCES, TARGETS, strict=True)), None),
     "a data set": (Rows(), ["en", "de"]),
@@ -40,6 +40,7 @@ FORMS: dict[str, tuple[Any, list[str] | None]] = {
     ),
     "columns": ({"en": SOURCES, "de": TARGETS, "other": [1]}, ["en", "de"]),
     "a table": (pandas.DataFrame({"en": SOURCES, "de": TARGETS}), ["en", "de"]),
+    "a table without names": (pandas.DataFrame(zip(SOURCES, TARGETS, strict=True)), [0, 1]),
 }
 
 
@@ -47,7 +48,7 @@ FORMS: dict[str, tuple[Any, list[str] | None]] = {
 def test_pairs_come_in_many_forms(form: str, given: list[Given], tmp_path: Path) -> None:
     pairs, fields = FORMS[form]
     train(tmp_path / "run", pairs=pairs, fields=fields)
-    source, target = fields or ("source", "target")
+    source, target = map(str, fields or ("source", "target"))
     rows = [json.loads(line) for line in given[0].files["train.jsonl"].splitlines()]
     assert rows == [{source: a, target: b} for a, b in zip(SOURCES, TARGETS, strict=True)]
     assert given[0].recipe.data.fields == [source, target]
@@ -119,6 +120,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         {"series": {"time": [1], "a": [1, 2]}}, DataError, "one length, found time: 1, a: 2",
     ),
     "a target that is no name": ({"series": "a.csv", "target": [3]}, ConfigError, "target"),
+    "no such number": ({"pairs": [{1: "a", 2: "b"}], "fields": [0, 1]}, DataError, "keys 1, 2"),
     "three fields": ({"pairs": [("a", "b")], "fields": list("abc")}, ConfigError, "fields"),
 }  # fmt: skip
 

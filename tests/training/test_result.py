@@ -35,7 +35,7 @@ def test_a_picture_that_fails_is_a_line_and_no_more(
     def missing(log: Path, picture: Path, metrics: object) -> None:
         raise error("matplotlib is not installed")
 
-    monkeypatch.setattr(result_module, "plot_curve", missing)
+    monkeypatch.setattr(result_module, "draw_training_curve", missing)
     display = Remembering()
     train(recipe_for(text, "max_updates=1"), tmp_path / "run", display=display)
     assert "matplotlib is not installed" in display.lines[-1]

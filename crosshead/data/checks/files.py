@@ -12,7 +12,7 @@ from crosshead.data.parallel.corpora import DataConfig, read_valid_pairs, traini
 from crosshead.data.parallel.delimited import layout_of
 from crosshead.data.parallel.pairs import Sides
 from crosshead.data.parallel.parts import Corpora, Part, survey
-from crosshead.data.parallel.tables import has_header, is_jsonl
+from crosshead.data.parallel.tables import is_jsonl
 from crosshead.errors import DataError
 from crosshead.system.files import atomic_write_all, make_directory, real_path
 
@@ -141,8 +141,8 @@ def _table(part: Part, sides: Sides) -> list[str]:
 
     The cells are quoted only if their own quotes would otherwise be taken for a spreadsheet's.
     """
-    path = Path(part.files[0])
-    rows = [list(part.fields)] if has_header(path, part.fields) or is_jsonl(path) else []
+    has_names = part.has_header or is_jsonl(Path(part.files[0]))
+    rows = [list(part.fields)] if has_names else []
     rows += [[_BREAK.sub(" ", cell) for cell in pair] for pair in zip(*sides, strict=True)]
     lines = ["\t".join(row) for row in rows]
     if not layout_of(Path(SUSPECTS), lambda: iter(lines)).quoted:

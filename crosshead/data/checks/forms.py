@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain, pairwise
 
 from crosshead.data.checks.suspects import Suspect
 from crosshead.data.checks.words import split_words
@@ -21,6 +22,10 @@ _BROKEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd\ufffe\uffff]")
 _INVISIBLE = re.compile(r"[\u00ad\u200b\u2060\ufeff]")
 """A soft hyphen, zero-width space, word joiner or byte order mark. The zero-width joiner and
 non-joiner are left out, because Persian and Indic scripts need them."""
+
+_NO_BREAK = re.compile(r"\b[^\W\d_]{2,}(?:[\u00a0\u202f][^\W\d_]{2,})+\b")
+"""Letters with no-break spaces between them. Elsewhere many languages need these: beside numbers,
+marks, dashes and quotes, and behind words of one letter."""
 
 _LOST = re.compile(r"[^\W\d_]\?[^\W\d_]")
 """A question mark between letters, as in M?nchen."""
@@ -91,13 +96,42 @@ def damaged(lines: Sequence[str], side: str) -> list[Suspect]:
         side: The name of the side, for the reason.
     """
     letters = Counter(character for line in lines if not line.isascii() for character in set(line))
+    divided = _divided_words(lines)
     suspects = []
     for row, line in enumerate(lines):
         found, score = _damage(line, letters)
+        if not found and row in divided:
+            found, score = divided[row], 1.0
         if found:
             reason = f"the {side} has {found}"
             suspects.append(Suspect(row, "encoding", score, reason))
     return suspects
+
+
+def _divided_words(lines: Sequence[str]) -> dict[int, str]:
+    """Return the damage in words, by row, for lines with a no-break space inside a word.
+
+    The space is inside a word, and not between two words, if the word stands in other lines without
+    it, and the two parts do not both stand there as words.
+    """
+    found = {
+        row: spots
+        for row, line in enumerate(lines)
+        if not line.isascii() and (spots := _NO_BREAK.findall(line))
+    }
+    if not found:
+        return {}
+    words = {
+        word
+        for row, line in enumerate(lines)
+        for word in split_words(_NO_BREAK.sub("", line) if row in found else line)
+    }
+    divided: dict[int, str] = {}
+    for row, spots in found.items():
+        for left, right in chain.from_iterable(pairwise(spot.split()) for spot in spots):
+            if (left + right).lower() in words and not {left.lower(), right.lower()} <= words:
+                divided.setdefault(row, f"a no-break space inside {left + right!r}")
+    return divided
 
 
 def _damage(line: str, letters: Counter[str]) -> tuple[str, float]:

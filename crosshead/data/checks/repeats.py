@@ -5,7 +5,6 @@ except for at most one word. Each pair gets the sum of the hashes of its words, 
 the sum without it. Near-duplicates have one of these sums in common.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -14,7 +13,7 @@ import numpy as np
 
 from crosshead.data.checks.suspects import Suspect
 from crosshead.data.checks.words import split_words
-from crosshead.data.parallel.pairs import ParallelText, Sides
+from crosshead.data.parallel.pairs import ParallelText, Sides, pair_hash, stripped
 
 _LEAST_WORDS = 8
 """The smallest number of words of a near-duplicate, both sides together."""
@@ -25,7 +24,7 @@ _LEAST_SOURCE_WORDS = 3
 class _Keys(NamedTuple):
     """Hashes of pairs by which repeats are found."""
 
-    exact: list[bytes]
+    exact: list[int]
     """A hash of both sides, without white space around them."""
     words: np.ndarray
     """The sum of the hashes of all words, "N"."""
@@ -92,12 +91,10 @@ def repeated(
 def _keys(source: Sequence[str], target: Sequence[str]) -> _Keys:
     """Return the keys of pairs."""
     vocabulary: dict[str, int] = {}
-    exact, sums = [], []
+    sums = []
     lengths: list[np.ndarray] = []
     numbers: list[np.ndarray] = []
-    for left, right in zip(source, target, strict=True):
-        text = f"{len(left.strip())} {left.strip()}{right.strip()}".encode()
-        exact.append(hashlib.blake2b(text, digest_size=8).digest())
+    exact = [pair_hash(stripped(pair)) for pair in zip(source, target, strict=True)]
     for number, side in enumerate((source, target)):
         counts: list[int] = []
 
@@ -135,7 +132,7 @@ def _sums(hashes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 def _first_equal(keys: _Keys) -> list[int]:
     """Return for each pair the first pair with the same text."""
-    seen: dict[bytes, int] = {}
+    seen: dict[int, int] = {}
     return [seen.setdefault(key, row) for row, key in enumerate(keys.exact)]
 
 

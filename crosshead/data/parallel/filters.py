@@ -3,7 +3,6 @@
 Translation and evaluation leave nothing out.
 """
 
-import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import numpy as np
 from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.parallel.examples import Examples, Side
 from crosshead.data.parallel.held_out import NOTHING, HeldOut
-from crosshead.data.parallel.pairs import Origin, Text, numbered, within
+from crosshead.data.parallel.pairs import Origin, Text, numbered, pair_hash, stripped, within
 from crosshead.data.text.tokenizers import Tokenizer, token_ids
 from crosshead.errors import DataError
 from crosshead.system.files import atomic_write
@@ -207,7 +206,7 @@ def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Token
     hashes: list[int] = []
     sources, targets = _encode(task.source, config, source), _encode(task.target, config, target)
     for place, ids in enumerate(zip(sources, targets, strict=True)):
-        row, pair = task.first + place, (task.source[place].strip(), task.target[place].strip())
+        row, pair = task.first + place, stripped((task.source[place], task.target[place]))
         if row in held:
             continue
         reason = REPEATED if row in repeats else _reason(pair, *ids, config)
@@ -216,7 +215,7 @@ def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Token
             continue
         kept.append((row, *ids))
         if config.drop_duplicates:
-            hashes.append(_hash(pair))
+            hashes.append(pair_hash(pair))
     return Encoded(
         *_flat([ids for _, ids, _ in kept], source),
         *_flat([ids for _, _, ids in kept], target),
@@ -305,12 +304,6 @@ def _reason(
     if longer > config.max_ratio * shorter + RATIO_SLACK:
         return "length ratio"
     return None
-
-
-def _hash(pair: tuple[str, str]) -> int:
-    """Return 64 bits of a pair's hash. The length at the front separates source and target."""
-    text = f"{len(pair[0])} {pair[0]}{pair[1]}".encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 def _flat(sides: Sequence[Sequence[int]], tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:

@@ -7,11 +7,19 @@ import numpy as np
 
 from crosshead.caller import option
 from crosshead.data.parallel.corpora import DataConfig
-from crosshead.data.parallel.pairs import Origin, ParallelText, Sides, Text, numbered, within
+from crosshead.data.parallel.pairs import (
+    Origin,
+    Pair,
+    ParallelText,
+    Sides,
+    Text,
+    numbered,
+    pair_hash,
+    stripped,
+    within,
+)
 from crosshead.data.parallel.parts import Corpora
 from crosshead.errors import DataError
-
-_Pair = tuple[str, str]
 
 _SHARE_STREAM, _FOLD_STREAM = 1, 2
 """Numbers that make the draws of a seed differ from one another."""
@@ -67,11 +75,12 @@ class Remaining:
 def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     """Choose about `valid_size` pairs of the text for validation, or the pairs of `fold`.
 
-    The held-out set has at least one pair and at most a tenth of all pairs. The text is cut into
-    equal spans and one pair is drawn from each, so that the pairs are spread over all corpora.
-    Pairs with an empty side or with too many characters are not drawn, and no pair is drawn twice.
-    Pairs that repeat a held-out pair (ignoring surrounding white space) are excluded from training
-    too. The result depends only on the text, the configuration and the seed.
+    Pairs that repeat an earlier pair (ignoring surrounding white space) are not drawn. The
+    held-out set has at least one pair and at most a tenth of the different pairs. The text is cut
+    into spans of equally many different pairs, and one pair is drawn from each, so that the pairs
+    are spread over all corpora. A drawn pair with an empty side or with too many characters is not
+    held out. Pairs that repeat a held-out pair are excluded from training too. The result depends
+    only on the text, the configuration and the seed.
 
     Args:
         text: The text that is trained on.
@@ -84,15 +93,15 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     Raises:
         DataError: If too few pairs remain for training or for validation.
     """
-    held: dict[_Pair, int] = {}
-    pairs = _pairs_at(text, _drawn_rows(len(text), config, seed))
+    held: dict[Pair, int] = {}
+    pairs = _pairs_at(text, _drawn_rows(_first_rows(text), config, seed))
     for row, pair in pairs.items():
-        stripped = _stripped(pair)
-        if all(side and len(side) <= 4 * config.max_length for side in stripped):
-            held.setdefault(stripped, row)
+        sides = stripped(pair)
+        if all(side and len(side) <= 4 * config.max_length for side in sides):
+            held[sides] = row
     rows = sorted(held.values())
     repeats = _repeats(text, held)
-    if pairs and not rows and all(all(_stripped(pair)) for pair in pairs.values()):
+    if pairs and not rows and all(all(stripped(pair)) for pair in pairs.values()):
         raise DataError(
             f"every pair that was drawn for validation has a side of more than "
             f"{4 * config.max_length:,} characters; raise data.max_length, or split the pairs into "
@@ -139,7 +148,7 @@ def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
     return held_out(valid, [*forward.rows.tolist(), *rows.tolist()], repeats)
 
 
-def held_out(valid: list[tuple[_Pair, Origin]], rows: list[int], repeats: list[int]) -> HeldOut:
+def held_out(valid: list[tuple[Pair, Origin]], rows: list[int], repeats: list[int]) -> HeldOut:
     """Return the held-out set of the given pairs.
 
     Args:
@@ -184,19 +193,28 @@ def without_unused(text: Text, held: HeldOut, share: float, seed: int) -> HeldOu
     return replace(held, unused=np.sort(order[used:]))
 
 
-def _drawn_rows(count: int, config: DataConfig, seed: int) -> np.ndarray:
-    """Return one random row of each span, or the rows of a fold, in rising order."""
+def _first_rows(text: Text) -> np.ndarray:
+    """Return the rows of the pairs that repeat no earlier pair, in rising order."""
+    hashes = (
+        pair_hash(stripped(pair)) for sides in text.chunks() for pair in zip(*sides, strict=True)
+    )
+    _, first = np.unique(np.fromiter(hashes, np.uint64), return_index=True)
+    return np.sort(first)
+
+
+def _drawn_rows(rows: np.ndarray, config: DataConfig, seed: int) -> np.ndarray:
+    """Return one random row of each span of `rows`, or the rows of a fold, in rising order."""
     if config.fold:
         number, folds = config.fold
-        order = np.random.default_rng([seed, _FOLD_STREAM]).permutation(count)
+        order = np.random.default_rng([seed, _FOLD_STREAM]).permutation(rows)
         return np.sort(order[number - 1 :: folds])
-    size = min(config.valid_size, max(1, count // 10))
+    size = min(config.valid_size, max(1, len(rows) // 10))
     rng = np.random.default_rng(seed)
-    spans = np.array_split(np.arange(count), size) if count else []
+    spans = np.array_split(rows, size) if len(rows) else []
     return np.array([rng.choice(span) for span in spans], np.int64)
 
 
-def _pairs_at(text: Text, rows: np.ndarray) -> dict[int, _Pair]:
+def _pairs_at(text: Text, rows: np.ndarray) -> dict[int, Pair]:
     """Return the pairs of some sorted rows."""
     return {
         row: (source[row - first], target[row - first])
@@ -205,15 +223,11 @@ def _pairs_at(text: Text, rows: np.ndarray) -> dict[int, _Pair]:
     }
 
 
-def _repeats(text: Text, held: dict[_Pair, int]) -> list[int]:
+def _repeats(text: Text, held: dict[Pair, int]) -> list[int]:
     """Return the rows that repeat a held-out pair of another row."""
     return [
         row
         for first, sides in numbered(text)
         for row, pair in enumerate(zip(*sides, strict=True), first)
-        if held.get(_stripped(pair), row) != row
+        if held.get(stripped(pair), row) != row
     ]
-
-
-def _stripped(pair: _Pair) -> _Pair:
-    return pair[0].strip(), pair[1].strip()

@@ -1,10 +1,14 @@
 """Pairs of texts in a fixed order, in memory or in files, with their origins."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
+
+Pair = tuple[str, str]
+"""Source and target."""
 
 Sides = tuple[list[str], list[str]]
 """A list of sources, and a list of their targets."""
@@ -79,3 +83,14 @@ def within(rows: np.ndarray, first: int, end: int) -> list[int]:
     begin, stop = np.searchsorted(rows, [first, end])
     found: list[int] = rows[begin:stop].tolist()
     return found
+
+
+def stripped(pair: Pair) -> Pair:
+    """Return a pair without white space around its sides."""
+    return pair[0].strip(), pair[1].strip()
+
+
+def pair_hash(pair: Pair) -> int:
+    """Return 64 bits of a pair's hash. The length at the front separates source and target."""
+    text = f"{len(pair[0])} {pair[0]}{pair[1]}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")

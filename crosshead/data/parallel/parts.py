@@ -12,11 +12,12 @@ from crosshead.data.parallel.delimited import Layout, layout_of
 from crosshead.data.parallel.directions import with_tag
 from crosshead.data.parallel.pairs import CHUNK, Origin, ParallelText, Sides
 from crosshead.data.parallel.tables import (
-    has_header,
-    header_warning,
+    header_notes,
+    is_header,
     is_jsonl,
     jsonl_pairs,
     table_pairs,
+    whole_lines_warning,
 )
 from crosshead.errors import DataError
 from crosshead.system.lines import iter_lines
@@ -45,19 +46,28 @@ class Part:
         path = Path(self.files[0])
         return Layout() if self._is_lines else layout_of(path, self._lines)
 
+    @cached_property
+    def has_header(self) -> bool:
+        """True if the first record of a file with both sides names the columns."""
+        if self._is_lines:
+            return False
+        records = self.layout.records(Path(self.files[0]), self._lines())
+        return is_header(next(records, (0, []))[1], self.fields)
+
     def line(self, row: int) -> int:
         """Return the line on which pair `row` (from 0) begins."""
-        header = not self._is_lines and has_header(Path(self.files[0]), self.fields)
-        return self.layout.line(row + header)
+        return self.layout.line(row + self.has_header)
 
     def notes(self) -> list[str]:
-        """Return messages about how the file is read, and a warning if it may have a header."""
+        """Return messages about how the file is read, and warnings if this may be wrong."""
+        if len(self.files) == 2:
+            return [line for name in self.files for line in whole_lines_warning(Path(name))]
         if self._is_lines:
             return []
         path = Path(self.files[0])
         return [
             *self.layout.notes,
-            *header_warning(path, self._lines(), self.fields, self.layout),
+            *header_notes(path, self._lines(), self.fields, self.layout),
         ]
 
     def chunks(self) -> Iterator[Sides]:

@@ -2,19 +2,17 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from crosshead.caller import option
 from crosshead.data.parallel.delimited import SAMPLE, Layout, is_csv, looks_like_header
+from crosshead.data.parallel.pairs import Pair
 from crosshead.errors import DataError
 
 _MOST_DIGITS = 6
 """The largest number of digits in a column number. A longer number is a name."""
-
-Pair = tuple[str, str]
-"""Source and target."""
 
 
 def is_jsonl(path: Path) -> bool:
@@ -27,17 +25,35 @@ def file_kind(path: Path) -> str:
     return "jsonl" if is_jsonl(path) else "csv" if is_csv(path) else "tsv"
 
 
-def has_header(path: Path, fields: Sequence[str]) -> bool:
-    """Return whether the first line of a file is a header, which it is if `fields` are names.
+def whole_lines_warning(path: Path) -> list[str]:
+    """Return a warning, in a list, if a file whose lines are sentences is named as a table.
 
     Args:
-        path: The name of the file, which tells JSON Lines from tables.
+        path: The name of the file.
+    """
+    if not path.name.removesuffix(".gz").lower().endswith((".csv", ".tsv", ".jsonl")):
+        return []
+    more = "keys" if is_jsonl(path) else "columns and quotes"
+    return [
+        f"warning: {path}: each line is read as one sentence, with all of its {more}; expected a "
+        "text file with a sentence on every line: write the sentences into such a file"
+    ]
+
+
+def is_header(first: Sequence[str], fields: Sequence[str]) -> bool:
+    """Return whether the first record of a file of cells is a header.
+
+    It is if `fields` are names. Numbers are names too, rather than numbers of columns, if the
+    record has both of them as its cells.
+
+    Args:
+        first: The cells of the first record.
         fields: The fields of a recipe: names or numbers of columns.
     """
-    return not is_jsonl(path) and bool(fields) and not _are_numbers(fields)
+    return bool(fields) and (not _are_numbers(fields) or _has_names(first, fields))
 
 
-def field_of(row: Mapping[str, Any], field: str) -> Any:
+def field_of(row: Mapping[Any, Any], field: str | int) -> Any:
     """Return the value of a field in a mapping.
 
     Args:
@@ -49,7 +65,7 @@ def field_of(row: Mapping[str, Any], field: str) -> Any:
     """
     if field in row:
         return row[field]
-    outer, _, inner = field.partition(".")
+    outer, _, inner = str(field).partition(".")
     holder = row[outer]
     if isinstance(holder, Mapping):
         return holder[inner]
@@ -97,14 +113,15 @@ def table_pairs(
         DataError: If a record holds no pair; the message names file and line.
     """
     records = layout.records(path, lines)
+    first = list(islice(records, 1))
+    header = first[0][1] if first else []
     columns = None
-    if has_header(path, fields):
-        first = next(records, None)
-        where = f"{path}:{layout.line(0)}"
-        columns = _named_columns(where, first[1] if first else [], fields)
+    if is_header(header, fields):
+        columns = _named_columns(f"{path}:{layout.line(0)}", header, fields)
+        first = []
     elif fields:
         columns = int(fields[0]) - 1, int(fields[1]) - 1
-    for number, cells in records:
+    for number, cells in chain(first, records):
         where = f"{path}:{number}"
         if columns is None:
             yield _two_columns(where, cells, layout)
@@ -112,22 +129,28 @@ def table_pairs(
             yield _columns_of(columns, where, cells, layout)
 
 
-def header_warning(
+def header_notes(
     path: Path, lines: Iterator[str], fields: Sequence[str], layout: Layout
 ) -> list[str]:
-    """Return a warning, in a list, if the first pair looks like column names.
+    """Return a message, in a list, if the first record could be a header or a pair.
+
+    It is a warning if the first pair looks like column names.
 
     Args:
         path: The name of the file.
         lines: The lines of the file; only the first are read.
-        fields: The columns of source and target, as in `DataConfig`. A file with a header gets no
-            warning.
+        fields: The columns of source and target, as in `DataConfig`.
         layout: The layout of the file.
     """
-    if has_header(path, fields):
-        return []
-    columns = [int(field) - 1 for field in fields] or [0, 1]
     rows = [cells for _, cells in islice(layout.records(path, lines), SAMPLE)]
+    if is_header(rows[0] if rows else [], fields):
+        if not _are_numbers(fields):
+            return []
+        return [
+            f"{path}:{layout.line(0)}: {' and '.join(map(repr, fields))} are read as column names, "
+            "not as numbers of columns, because they are cells of the first line"
+        ]
+    columns = [int(field) - 1 for field in fields] or [0, 1]
     chosen = [[row[place] for place in columns] for row in rows if len(row) > max(columns)]
     if not chosen or not looks_like_header(chosen[0], chosen[1:]):
         return []
@@ -197,6 +220,11 @@ def _are_numbers(fields: Sequence[str]) -> bool:
     return all(
         field.isdecimal() and len(field) <= _MOST_DIGITS and int(field) > 0 for field in fields
     )
+
+
+def _has_names(first: Sequence[str], fields: Sequence[str]) -> bool:
+    """Return whether each field is one cell of the first record."""
+    return all(first.count(field) == 1 for field in fields)
 
 
 def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> tuple[int, int]:

@@ -94,6 +94,15 @@ def test_quotes_of_the_text_stay(text: str, tmp_path: Path) -> None:
     assert list(zip(read.source, read.target, strict=True)) == quoted
 
 
+def test_keys_of_digits_are_the_names_of_the_cleaned_columns(tmp_path: Path) -> None:
+    lines = [json.dumps({"1": a, "2": b}) + "\n" for a, b in CLEAN]
+    (tmp_path / "x.jsonl").write_text("".join(lines))
+    fields = ["2", "1"]
+    check(DataConfig(pairs=[str(tmp_path / "x.jsonl")], fields=fields), tmp_path / "out")
+    read = read_pairs(DataConfig(pairs=[str(tmp_path / "out" / "x.tsv")], fields=fields))
+    assert list(zip(read.target, read.source, strict=True)) == CLEAN
+
+
 def test_several_files_are_cleaned_one_by_one(tmp_path: Path) -> None:
     first, second = write_aligned(tmp_path), write_tsv(tmp_path)
     both = first.model_copy(update={"pairs": second.pairs})

@@ -41,6 +41,29 @@ def test_invisible_characters_are_damage(character: str) -> None:
     assert (found.row, found.score, found.reason) == (2, 1.0, reason)
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f"])
+def test_a_no_break_space_inside_a_word_is_damage(space: str) -> None:
+    lines = [*USUAL, f"Die neuen{space}Fäs{space}ser sind voll.", f"die neuen{space}"]
+    (found,) = damaged(lines, "target")
+    assert (found.row, found.kind, found.score) == (2, "encoding", 1.0)
+    assert found.reason == "the target has a no-break space inside 'Fässer'"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Pourquoi\u202f? Non\u00a0! Voici\u00a0: «\u00a0Öl\u00a0», 12\u202f000\u00a0Fässer",
+        "z.\u00a0B. die Nummer\u00a028, Mädchen\u00a0– und 5\u00a0Meter",
+        "v\u00a0domě a k\u00a0lesu",  # Czech
+        "Müssen\u00a0wir Fässer\u00a0kaufen?",  # between words
+        "so\u00a0heißt", "Fass\u00a0bier",
+    ],
+)  # fmt: skip
+def test_a_no_break_space_elsewhere_is_no_damage(line: str) -> None:
+    lines = [*USUAL, "Das Fass steht da, und Bier auch.", "Fassbier vdomě klesu soheißt", line]
+    assert damaged(lines, "target") == []
+
+
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
 @pytest.mark.parametrize("line", ["für alle", "Öl über Öl", "größer"])
 def test_utf8_read_in_another_encoding_is_damage(line: str, encoding: str) -> None:

@@ -56,7 +56,7 @@ def test_held_out_pairs_are_not_trained_on(
     train = set(kept)
     valid = list(zip(held.valid.source, held.valid.target, strict=True))
     assert not train & set(valid)
-    assert len(set(valid)) == len(valid) <= min(size, max(1, len(text) // 10))
+    assert len(set(valid)) == len(valid) <= min(size, max(1, len(set(pairs)) // 10))
     assert len(kept) + len(held.valid) + len(held.repeats) == len(text)
     assert train | set(valid) == set(pairs)
     for row, pair in zip(held.rows, valid, strict=True):
@@ -83,6 +83,28 @@ def test_where_repetitions_of_held_out_pairs_stood_is_known() -> None:
     ]  # fmt: skip
     assert [row + 1 for row in held.repeats] == expected
     assert len(expected) == 2 * len(drawn)
+
+
+def test_a_repetitive_text_keeps_nine_tenths_of_its_different_pairs() -> None:
+    pairs = [(f"s{number % 40}", f"t{number % 40}") for number in range(4000)]
+    held = hold_out(corpus(pairs), DataConfig(), 1)
+    assert len(held.valid) == 4 and len(held.repeats) == 4 * 99
+    assert len(set(train_of(corpus(pairs), held)[0])) == 36
+
+
+def test_a_frequent_pair_is_drawn_as_rarely_as_others() -> None:
+    pairs = [("ok", "gut")] * 9000 + [(f"s{n}", f"t{n}") for n in range(999)]
+    text = corpus(pairs)
+    found = [hold_out(text, DataConfig(valid_size=50), seed).valid.source for seed in range(20)]
+    assert all(len(source) == 50 for source in found)
+    assert sum("ok" in source for source in found) <= 5
+
+
+def test_each_different_pair_is_in_one_fold() -> None:
+    pairs = [(f"s{number % 16}", f"t{number % 16}") for number in range(1600)]
+    found = [hold_out(corpus(pairs), DataConfig(fold=[n, 4]), 1).valid.source for n in (1, 2, 3, 4)]
+    assert [len(source) for source in found] == [4] * 4
+    assert len({line for source in found for line in source}) == 16
 
 
 def test_what_cannot_be_learned_from_is_not_held_out() -> None:
@@ -154,7 +176,7 @@ def test_a_smaller_share_is_part_of_a_larger_one_and_has_the_same_validation_set
 
 
 def test_unused_pairs_that_repeat_a_held_out_pair_are_left_out_once() -> None:
-    text = corpus([("a", "b")] * 40 + [(f"s{n}", f"t{n}") for n in range(40)])
+    text = corpus([(f"s{n % 40}", f"t{n % 40}") for n in range(80)])
     held = hold_out(text, DataConfig(valid_size=8), 1)
     assert len(held.repeats)
     train_of(text, without_unused(text, held, 0.3, 1))

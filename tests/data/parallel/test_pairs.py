@@ -1,6 +1,14 @@
 import numpy as np
 
-from crosshead.data.parallel.pairs import CHUNK, Origin, ParallelText, numbered, within
+from crosshead.data.parallel.pairs import (
+    CHUNK,
+    Origin,
+    ParallelText,
+    numbered,
+    pair_hash,
+    stripped,
+    within,
+)
 
 
 def test_chunks_are_numbered_and_all_the_text() -> None:
@@ -18,3 +26,9 @@ def test_rows_within_a_span() -> None:
     rows = np.array([2, 3, 7, 9])
     assert within(rows, 3, 9) == [3, 7]
     assert within(rows, 0, 2) == [] == within(np.zeros(0, np.int64), 0, 9)
+
+
+def test_the_hash_of_a_pair_tells_where_its_source_ends() -> None:
+    pairs = [("ab", "c"), ("a", "bc"), ("", "abc"), ("c", "ab")]
+    assert len({pair_hash(pair) for pair in pairs}) == len(pairs)
+    assert pair_hash(stripped((" ab\t", "c "))) == pair_hash(("ab", "c"))

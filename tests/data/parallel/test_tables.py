@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.data.parallel.corpora import read_pairs
+from crosshead.data.parallel.corpora import read_pairs, training_parts
+from crosshead.data.parallel.tables import whole_lines_warning
 from tests.data.written import config, refusal, write
 
 
@@ -81,6 +82,36 @@ def test_columns_are_named_where_there_are_too_many(tmp_path: Path) -> None:
     assert "found 3 ('ID', 'English', 'Deutsch')" in said and "--fields 1,2" in said
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "fields", "expected"),
+    [
+        ("x.tsv", "1\t2\none\teins\n", ["1", "2"], ("one", "eins")),
+        ("x.tsv", "2\t1\none\teins\n", ["1", "2"], ("eins", "one")),
+        ("x.csv", "id,1,2\n7,one,eins\n", ["1", "2"], ("one", "eins")),
+        ("x.jsonl", '{"1": "one", "2": "eins"}\n', ["1", "2"], ("one", "eins")),
+    ],
+)
+def test_digits_are_names_where_the_first_line_has_them(
+    name: str, content: str, fields: list[str], expected: tuple[str, str], tmp_path: Path
+) -> None:
+    data = config(pairs=str(write(tmp_path / name, content)), fields=fields)
+    text = read_pairs(data)
+    assert list(zip(text.source, text.target, strict=True)) == [expected]
+    if name.endswith(".jsonl"):
+        return
+    assert text.origin(0).line == 2
+    [note] = [each for each in training_parts(data)[0].notes() if "column names" in each]
+    assert note.startswith(f"{tmp_path / name}:1: '1' and '2' are read as column names, not as")
+
+
+@pytest.mark.parametrize("content", ["1\tone\n2\teins\n", "1\t1\t2\n1\t1\t3\n", "12\t2\na\tb\n"])
+def test_digits_are_numbers_of_columns_elsewhere(content: str, tmp_path: Path) -> None:
+    data = config(pairs=str(write(tmp_path / "x.tsv", content)), fields=["1", "2"])
+    rows = [line.split("\t") for line in content.splitlines()]
+    text = read_pairs(data)
+    assert (text.source, text.target) == ([row[0] for row in rows], [row[1] for row in rows])
+
+
 def test_fields_inside_a_field_are_named_with_a_dot(tmp_path: Path) -> None:
     rows = (
         '{"translation": {"en": "a", "de": "b"}}\n{"translation.en": "c", "translation.de": "d"}\n'
@@ -96,3 +127,21 @@ def test_a_field_beside_the_pair_may_hold_a_number_of_any_length(tmp_path: Path)
     path = write(tmp_path / "x.jsonl", line)
     found = read_pairs(config(pairs=str(path), fields=["en", "de"]))
     assert (list(found.source), list(found.target)) == (["a"], ["b"])
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("a.csv", "columns and quotes"), ("a.TSV", "columns and quotes"),
+        ("a.tsv.gz", "columns and quotes"), ("a.jsonl", "keys"),
+    ],
+)  # fmt: skip
+def test_a_table_that_is_read_as_lines_brings_a_warning(name: str, more: str) -> None:
+    [said] = whole_lines_warning(Path("x", name))
+    assert said.startswith(f"warning: x/{name}: each line is read as one sentence, with all of ")
+    assert f"its {more}; expected a text file" in said
+
+
+@pytest.mark.parametrize("name", ["a.en", "a.txt", "csv", "a.csv.en", "-"])
+def test_a_text_file_brings_no_warning(name: str) -> None:
+    assert whole_lines_warning(Path(name)) == []

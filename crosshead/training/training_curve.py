@@ -10,7 +10,7 @@ from crosshead.tasks.validation import Metric
 from crosshead.training.log import read_log
 
 
-def plot_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()) -> list[int]:
+def draw_training_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()) -> list[int]:
     """Draw training loss, validation loss and one measured metric as a PNG picture.
 
     Args:
@@ -48,7 +48,7 @@ def plot_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()) -> list
                 scores = losses.twinx()
                 scores.set_ylabel(metric.label)
                 most = max(row[metric.name] for row in scored)
-                scores.set_ylim(bottom=0, top=max(_LEAST_SCORE, 1.1 * most))
+                scores.set_ylim(bottom=0, top=max(LEAST_SCORE, 1.1 * most))
                 label = f"validation {metric.label}{', ' * bool(metric.search)}{metric.search}"
                 lines += _line(scores, scored, metric.name, f"{label} (right)", "tab:green")
         last = max((row["update"] for row in [*trained, *valid]), default=0)
@@ -63,7 +63,7 @@ def plot_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()) -> list
 
 _LABELS = {"nll": "mean negative log-likelihood\n(nats)", "loss": "loss"}
 
-_LEAST_SCORE = 10.0
+LEAST_SCORE = 10.0
 """The smallest upper end of the score axis, so that a BLEU of 0.5 looks as low as it is."""
 
 _LEAST_SPAN = 1.0

@@ -8,14 +8,14 @@ from matplotlib.figure import Figure
 from crosshead.errors import UserError
 from crosshead.system.plotting import rendered
 from crosshead.tasks.registry import TASKS
-from crosshead.training import curve
-from crosshead.training.curve import plot_curve
+from crosshead.training import training_curve
+from crosshead.training.training_curve import draw_training_curve
 
 
 @pytest.fixture(autouse=True)
 def _drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elsewhere pictures of runs are blank."""
-    monkeypatch.setattr(curve, "rendered", rendered)
+    monkeypatch.setattr(training_curve, "rendered", rendered)
 
 
 def write_log(path: Path, validations: int) -> Path:
@@ -33,7 +33,7 @@ def write_log(path: Path, validations: int) -> Path:
 @pytest.mark.parametrize("validations", [0, 4])
 def test_a_curve_is_drawn(validations: int, tmp_path: Path) -> None:
     picture = tmp_path / "curve.png"
-    plot_curve(write_log(tmp_path / "log.jsonl", validations), picture)
+    draw_training_curve(write_log(tmp_path / "log.jsonl", validations), picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -42,7 +42,7 @@ def test_a_curve_has_a_gap_where_no_update_was_finite(tmp_path: Path) -> None:
     with log.open("a") as file:
         for update, nll in ((41, None), (42, 0.1)):
             file.write(json.dumps({"kind": "train", "update": update, "nll": nll}) + "\n")
-    plot_curve(log, picture)
+    draw_training_curve(log, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -51,14 +51,14 @@ def test_a_run_of_one_point_is_readable(
     bleu: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures: list[Figure] = []
-    monkeypatch.setattr(curve, "rendered", lambda figure: figures.append(figure) or b"")
+    monkeypatch.setattr(training_curve, "rendered", lambda figure: figures.append(figure) or b"")
     log = tmp_path / "log.jsonl"
     rows = [
         {"kind": "train", "update": 30, "nll": 5.2},
         {"kind": "valid", "update": 30, "nll": 5.0, "bleu": bleu},
     ]
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    plot_curve(log, tmp_path / "curve.png", TASKS["translation"].metrics)
+    draw_training_curve(log, tmp_path / "curve.png", TASKS["translation"].metrics)
     losses, scores = figures[0].axes
     assert losses.get_xlim()[0] <= 0 and 30 < losses.get_xlim()[1] < 33
     low, high = losses.get_ylim()
@@ -73,14 +73,14 @@ def test_the_values_of_single_points_stand_inside_the_frame_and_apart(
     trained: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures: list[Figure] = []
-    monkeypatch.setattr(curve, "rendered", lambda figure: figures.append(figure) or b"")
+    monkeypatch.setattr(training_curve, "rendered", lambda figure: figures.append(figure) or b"")
     rows = [
         {"kind": "train", "update": 30, "nll": trained},
         {"kind": "valid", "update": 30, "nll": 5.0, "bleu": 0.5},
     ]
     log = tmp_path / "log.jsonl"
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    plot_curve(log, tmp_path / "curve.png", TASKS["translation"].metrics)
+    draw_training_curve(log, tmp_path / "curve.png", TASKS["translation"].metrics)
     figures[0].draw_without_rendering()
     frame = figures[0].axes[0].get_window_extent()
     written = [text.get_window_extent() for axes in figures[0].axes for text in axes.texts]
@@ -98,7 +98,7 @@ def test_a_curve_that_fails_as_it_is_drawn_is_one_line(
 
     monkeypatch.setattr(Figure, "subplots", failing)
     with pytest.raises(UserError, match=r"^no picture: matplotlib fails"):
-        plot_curve(write_log(tmp_path / "log.jsonl", 1), tmp_path / "curve.png")
+        draw_training_curve(write_log(tmp_path / "log.jsonl", 1), tmp_path / "curve.png")
     assert not (tmp_path / "curve.png").exists()
 
 
@@ -117,16 +117,18 @@ def test_damaged_lines_are_left_out_and_counted(tmp_path: Path) -> None:
     log.write_bytes(b"".join(line + b"\n" for line in DAMAGED) + whole + b'{"kind": "end", "u')
     count = len(whole.splitlines())
     last = len(DAMAGED) + count + 1
-    assert plot_curve(log, picture) == [*range(1, len(DAMAGED) + 1), last]
+    assert draw_training_curve(log, picture) == [*range(1, len(DAMAGED) + 1), last]
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("data", [b"", b"nothing\n", bytes(1000)])
 def test_a_log_that_is_no_log_gives_an_empty_picture(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_bytes(data)
-    assert len(plot_curve(tmp_path / "log.jsonl", tmp_path / "curve.png")) == len(data.splitlines())
+    assert len(draw_training_curve(tmp_path / "log.jsonl", tmp_path / "curve.png")) == len(
+        data.splitlines()
+    )
 
 
 def test_a_log_that_is_gone_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"log\.jsonl: no such file"):
-        plot_curve(tmp_path / "log.jsonl", tmp_path / "curve.png")
+        draw_training_curve(tmp_path / "log.jsonl", tmp_path / "curve.png")
