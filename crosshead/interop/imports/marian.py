@@ -1,6 +1,6 @@
 """Imports of Marian's own models: `.npz` weights, `decoder.yml`, vocabularies and SentencePiece.
 
-The bundle computes what Marian computes: its own sinusoids, an epsilon of 1e-9 in layer norms, and
+The bundle computes what Marian computes: its own sinusoids, an epsilon of 1e-6 in layer norms, and
 a zero vector as the first target embedding. OPUS-MT publishes models in this form.
 """
 
@@ -39,8 +39,9 @@ of the weights before it, such as `model.npz.decoder.yml`."""
 SETTINGS = "special:model.yml"
 """The array of the weights that holds the settings of the model as text."""
 
-NORM_EPS = 1e-9
-"""The epsilon of Marian's layer norms."""
+NORM_EPS = 1e-6
+"""The epsilon of the layer norms of Marian's Transformer (src/layers/generic.h, layerNorm). The
+default of the operator itself, 1e-9, is not used there."""
 
 LONGEST_SOURCE = 511
 """The largest number of source tokens; Hugging Face takes as many."""

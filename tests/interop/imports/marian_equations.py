@@ -1,8 +1,8 @@
 """Marian's Transformer as its C++ code computes it, written down in NumPy, and random models of it.
 
-Read from `src/models/transformer.h`, `src/models/decoder.h` and `src/tensors/cpu` of marian-nmt:
-parameter names, the order of operations ("dan": dropout, add, norm), sinusoids, and the zero vector
-that stands for the beginning of a target.
+Read from `src/models/transformer.h`, `src/models/decoder.h`, `src/layers/generic.h` and
+`src/tensors/cpu` of marian-nmt: parameter names, the order of operations ("dan": dropout, add,
+norm), sinusoids, and the zero vector that stands for the beginning of a target.
 """
 
 import json
@@ -15,6 +15,9 @@ import numpy as np
 from tests.interop.sentencepieces import marian_vocabulary
 
 Arrays = dict[str, np.ndarray[Any, Any]]
+
+NORM_EPS = 1e-6
+"""The epsilon of the norms of a Transformer: `layerNorm` of `src/layers/generic.h` passes it on."""
 
 
 def settings(**changes: object) -> dict[str, object]:
@@ -73,6 +76,19 @@ def random_arrays(options: dict[str, object], vocabulary: int, seed: int = 0) ->
         matrix("decoder_ff_logit_out_W", width, vocabulary)
     found["decoder_ff_logit_out_b"] = 0.3 * rng.normal(size=(1, vocabulary))
     return {name: each.astype(np.float32) for name, each in found.items()}
+
+
+def with_a_small_norm(arrays: Arrays) -> Arrays:
+    """The same post-norm model, but one norm sees a variance of about 1e-6, and its epsilon counts.
+
+    The norm after the first self-attention of the encoder has a scale of 1e-3, and so has the
+    feed-forward network between it and the next norm.
+    """
+    small = ("self_Wo_ln_scale", "self_Wo_ln_bias", "ffn_W2", "ffn_b2")
+    return {
+        name: each * np.float32(1e-3) if name in {f"encoder_l1_{end}" for end in small} else each
+        for name, each in arrays.items()
+    }
 
 
 def write_model(
@@ -172,7 +188,7 @@ class Equations:
                 x = x + previous
             elif operation == "n":
                 centred = x - x.mean(-1, keepdims=True)
-                deviation = np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-9)
+                deviation = np.sqrt((centred**2).mean(-1, keepdims=True) + NORM_EPS)
                 scale, bias = (self.p[f"{name}_ln_{each}{suffix}"] for each in ("scale", "bias"))
                 x = centred / deviation * scale + bias
         return x
