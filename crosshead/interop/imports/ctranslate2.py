@@ -19,8 +19,9 @@ from crosshead.data.text.imported import ForeignVocabulary
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
-from crosshead.interop.imports.huggingface import checked, vocabulary
 from crosshead.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
+from crosshead.interop.imports.settings import checked
+from crosshead.interop.imports.vocabularies import vocabulary
 from crosshead.models.transformer import TransformerConfig
 
 KIND = "ctranslate2"
@@ -120,11 +121,11 @@ def _variables(data: bytes, where: Path) -> Variables:
                 f"{where}: version {version} of the file cannot be imported, only {_VERSION}; "
                 "convert the model with a newer CTranslate2"
             )
-        kind, revision = reader.text(), reader.number("I")
-        if (kind, revision) != (_SPECIFICATION, _REVISION):
+        specification, revision = reader.text(), reader.number("I")
+        if (specification, revision) != (_SPECIFICATION, _REVISION):
             raise ForeignModelError(
-                f"{where}: holds {kind[:60]!a}, revision {revision}; only {_SPECIFICATION}, "
-                f"revision {_REVISION}, can be imported"
+                f"{where}: holds {specification[:60]!a}, revision {revision}; only "
+                f"{_SPECIFICATION}, revision {_REVISION}, can be imported"
             )
         found = dict(reader.array() for _ in range(reader.number("I")))
         for _ in range(reader.number("I")):
@@ -141,9 +142,9 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
-    def number(self, kind: str) -> int:
-        """Return an unsigned number of a type of `struct`."""
-        (found,) = struct.unpack("<" + kind, self._take(struct.calcsize("<" + kind)))
+    def number(self, code: str) -> int:
+        """Return an unsigned number, whose code in `struct` says its size."""
+        (found,) = struct.unpack("<" + code, self._take(struct.calcsize("<" + code)))
         return int(found)
 
     def text(self) -> str:
@@ -154,10 +155,10 @@ class _Reader:
         """Return the name of an array, and the array."""
         name = self.text()
         shape = [self.number("I") for _ in range(self.number("B"))]
-        kind, size = self.number("B"), self.number("I")
-        if kind not in _TYPES or size != math.prod(shape) * np.dtype(_TYPES[kind]).itemsize:
-            raise ValueError(f"{name[:60]!a} has type {kind} and {size} bytes")
-        data = np.frombuffer(self._take(size), dtype=_TYPES[kind])
+        dtype, size = self.number("B"), self.number("I")
+        if dtype not in _TYPES or size != math.prod(shape) * np.dtype(_TYPES[dtype]).itemsize:
+            raise ValueError(f"{name[:60]!a} has type {dtype} and {size} bytes")
+        data = np.frombuffer(self._take(size), dtype=_TYPES[dtype])
         return name, data.reshape(shape)
 
     def _take(self, size: int) -> bytes:

@@ -12,6 +12,7 @@ from crosshead.data.text.pieces import CONTROL
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.gpt2_weights import OUTPUT
 from crosshead.interop.imports.building import Imported, language_bundle
+from crosshead.interop.imports.generation import search_settings
 from crosshead.interop.imports.huggingface import (
     CONFIG,
     GENERATION,
@@ -21,16 +22,10 @@ from crosshead.interop.imports.huggingface import (
     VOCAB,
     activation,
     check_unquantized,
-    checked,
-    search_settings,
     stored_weights,
 )
-from crosshead.interop.imports.reading import (
-    AGAIN,
-    ForeignDirectory,
-    ForeignModelError,
-    whole_number,
-)
+from crosshead.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
+from crosshead.interop.imports.settings import checked, whole_number
 from crosshead.models.language import LanguageConfig
 from crosshead.vocabulary import BOS, PAD, UNK
 

@@ -1,28 +1,23 @@
 """Imports of Marian models in Hugging Face's form: a directory that `MarianMTModel` loads."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from crosshead.attention.positions import Rate, sinusoidal
 from crosshead.bundle.origin import ImportOrigin
-from crosshead.config import MOST_POSITIONS, Config, validate
+from crosshead.config import MOST_POSITIONS
 from crosshead.data.parallel.languages import language_code
 from crosshead.data.text.imported import ForeignVocabulary
-from crosshead.decoding.beam import Stop
-from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import ConfigError
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
-from crosshead.interop.imports.reading import (
-    AGAIN,
-    ForeignDirectory,
-    ForeignModelError,
-    whole_number,
-)
+from crosshead.interop.imports.generation import search_settings
+from crosshead.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
+from crosshead.interop.imports.settings import checked, whole_number
+from crosshead.interop.imports.vocabularies import ordered, vocabulary
 from crosshead.models.transformer import TransformerConfig
 
 KIND = "huggingface"
@@ -46,27 +41,10 @@ ACTIVATIONS = {
 NORM_EPS = 1e-5
 """The epsilon of layer norms, which is fixed in Hugging Face's Marian."""
 
-C = TypeVar("C", bound=Config)
-
 _RATES: dict[str, Rate] = {"sinusoidal-halves": "paper", "sinusoidal-marian": "tensor2tensor"}
 """The rule for the angles, by the kind of positions."""
 
 _TABLES = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
-
-_STOPS: dict[object, Stop] = {False: "last", "never": "exact"}
-"""The rule that ends the search, by `early_stopping`."""
-
-_UNUSUAL_SEARCH = {
-    "do_sample": False,
-    "forced_bos_token_id": None,
-    "min_length": 0,
-    "no_repeat_ngram_size": 0,
-    "num_beam_groups": 1,
-    "penalty_alpha": None,
-    "repetition_penalty": 1.0,
-    "suppress_tokens": None,
-}
-"""Search settings that crosshead does not have, and the values that turn them off."""
 
 
 def recognises(directory: ForeignDirectory) -> bool:
@@ -91,7 +69,7 @@ def read(path: Path, name: str) -> Imported:
     directory = ForeignDirectory(path)
     settings = directory.json(CONFIG)
     where = path / CONFIG
-    _check_kind(settings, where)
+    _check_model_type(settings, where)
     tokenizer = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
     vocabularies = _vocabularies(directory, settings, tokenizer)
     file, weights = stored_weights(directory)
@@ -129,12 +107,12 @@ def stored_weights(directory: ForeignDirectory) -> tuple[str, dict[str, Tensor]]
     return file, directory.safetensors(file) if file == SAFE else directory.pickled_tensors(file)
 
 
-def _check_kind(settings: Mapping[str, Any], where: Path) -> None:
+def _check_model_type(settings: Mapping[str, Any], where: Path) -> None:
     """Raise `ForeignModelError` if a model is no Marian, or quantized."""
-    kind = settings.get("model_type")
-    if kind != "marian":
+    found = settings.get("model_type")
+    if found != "marian":
         raise ForeignModelError(
-            f"{where}: model_type is {kind!r:.60}; of the models of Hugging Face, only 'marian' "
+            f"{where}: model_type is {found!r:.60}; of the models of Hugging Face, only 'marian' "
             "and 'gpt2' can be imported"
         )
     check_unquantized(settings, where)
@@ -210,23 +188,6 @@ def activation(name: object, where: Path) -> str:
             f"(known: {', '.join(ACTIVATIONS)}); this model cannot be imported"
         )
     return ACTIVATIONS[name]
-
-
-def checked(kind: type[C], values: dict[str, Any], where: Path) -> C:
-    """Return a configuration of plain values.
-
-    Args:
-        kind: The class of the configuration.
-        values: The values by key.
-        where: The foreign file of the values, for messages.
-
-    Raises:
-        ForeignModelError: If the values do not fit.
-    """
-    try:
-        return validate(kind, values, str(where))
-    except ConfigError as error:
-        raise ForeignModelError(f"{error}; this model cannot be imported") from None
 
 
 def _tie(settings: Mapping[str, Any]) -> str:
@@ -322,73 +283,6 @@ def _vocabulary(
     start = settings.get("decoder_start_token_id")
     begin = ids.get("<s>") if start == pad else start
     return vocabulary(pieces, (pad, begin, end, ids.get("<unk>")), where)
-
-
-def ordered(ids: Mapping[str, Any], where: Path) -> list[str]:
-    """Return the pieces of a vocabulary in the order of their ids, which have no gaps.
-
-    Args:
-        ids: The id of each piece.
-        where: The file, for messages.
-
-    Raises:
-        ForeignModelError: If the ids are not 0, 1, 2 and so on, once each.
-    """
-    if not ids or sorted(map(str, ids.values())) != sorted(map(str, range(len(ids)))):
-        raise ForeignModelError(
-            f"{where}: the ids of the {len(ids):,} pieces are not 0 to {len(ids) - 1:,}; {AGAIN}"
-        )
-    numbers: Callable[[str], int] = lambda piece: int(ids[piece])  # noqa: E731
-    return sorted(ids, key=numbers)
-
-
-def vocabulary(pieces: list[str], control: tuple[Any, ...], where: Path) -> ForeignVocabulary:
-    """Return the vocabulary of a foreign model.
-
-    Args:
-        pieces: The pieces in the order of their ids.
-        control: The ids of padding, begin, end and unknown.
-        where: The file, for messages.
-
-    Raises:
-        ForeignModelError: If there is no end token or no unknown token, or an id does not fit.
-    """
-    _, _, end, unknown = control
-    if type(end) is not int or type(unknown) is not int:
-        missing = "end token" if type(end) is not int else "piece <unk>"
-        raise ForeignModelError(f"{where}: has no {missing}; this model cannot be imported")
-    try:
-        return ForeignVocabulary(tuple(pieces), control)
-    except (ValueError, TypeError) as error:
-        raise ForeignModelError(f"{where}: {error}; {AGAIN}") from None
-
-
-def search_settings(settings: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list[str]]:
-    """Return the search settings, and notes about the settings that do not come along.
-
-    Args:
-        settings: The settings of `config.json` and `generation_config.json`.
-        where: The file of the first, for messages.
-
-    Raises:
-        ForeignModelError: If a value does not fit.
-    """
-    notes = [
-        f"the search setting {key} = {settings[key]!r:.60} does not come along"
-        for key, off in _UNUSUAL_SEARCH.items()
-        if settings.get(key, off) not in (off, None)
-    ]
-    beam = whole_number({"num_beams": 1, **settings}, "num_beams", where)
-    stop = _STOPS.get(early := settings.get("early_stopping") or False)
-    if stop is None:
-        notes.append(f"the search setting early_stopping = {early!r:.60} does not come along")
-    values = {
-        "beam": beam,
-        "length_penalty": settings.get("length_penalty", 1.0),
-        "length_offset": 0.0,
-        "stop": stop or "full",
-    }
-    return checked(DecodeConfig, values, where), notes
 
 
 def _language(code: Any) -> str | None:

@@ -19,14 +19,14 @@ from crosshead.data.text.imported import ForeignVocabulary
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
-from crosshead.interop.imports.huggingface import checked, ordered, vocabulary
 from crosshead.interop.imports.reading import (
     AGAIN,
     ForeignDirectory,
     ForeignModelError,
     parse_yaml,
-    whole_number,
 )
+from crosshead.interop.imports.settings import checked, whole_number
+from crosshead.interop.imports.vocabularies import ordered, vocabulary
 from crosshead.models.transformer import TransformerConfig
 
 KIND = "marian"
@@ -302,11 +302,11 @@ def _pairs(config: TransformerConfig, sides: tuple[str, str]) -> Iterator[tuple[
     yield LOGITS_BIAS, "decoder_ff_logit_out_b"
     suffix = "_pre" if config.norm == "pre" else ""
     for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
-        kinds = ("self",) if side == "encoder" else ("self", "context")
+        attentions = ("self",) if side == "encoder" else ("self", "context")
         for layer in range(layers):
             ours, theirs = f"model.{side}.layers.{layer}", f"{side}_l{layer + 1}"
-            for kind in kinds:
-                yield from _attention(f"{ours}.{_ATTENTIONS[kind]}", f"{theirs}_{kind}", suffix)
+            for name in attentions:
+                yield from _attention(f"{ours}.{_ATTENTIONS[name]}", f"{theirs}_{name}", suffix)
             for n in "12":
                 yield f"{ours}.fc{n}.weight", f"{theirs}_ffn_W{n}"
                 yield f"{ours}.fc{n}.bias", f"{theirs}_ffn_b{n}"

@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -304,22 +304,3 @@ def _extract(archive: zipfile.ZipFile, path: Path, scratch: Path, most: int) -> 
         with archive.open(each) as stored, place.open("wb") as out:
             while block := stored.read(1 << 20):
                 out.write(block)
-
-
-def whole_number(values: Mapping[str, Any], key: str, where: Path | str) -> int:
-    """Return a whole number of a foreign configuration.
-
-    Args:
-        values: The configuration; numbers may be texts, as in YAML.
-        key: The key of the number.
-        where: The file, for messages.
-
-    Raises:
-        ForeignModelError: If the key is missing, or its value is no whole number.
-    """
-    found = values.get(key)
-    if isinstance(found, str) and found.lstrip("-").isdecimal() and len(found) < 20:
-        return int(found)
-    if type(found) is not int:
-        raise ForeignModelError(f"{where}: {key}: expected a whole number, found {found!r:.60}")
-    return found

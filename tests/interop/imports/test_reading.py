@@ -12,7 +12,6 @@ from crosshead.interop.imports.reading import (
     ForeignModelError,
     parse_yaml,
     unpacked,
-    whole_number,
 )
 
 
@@ -109,10 +108,3 @@ def test_what_is_no_archive_or_too_large_is_refused(tmp_path: Path) -> None:
     damaged = pytest.raises(ForeignModelError, match="truncated or damaged")
     with damaged, unpacked(packed, tmp_path / "scratch"):
         pass
-
-
-def test_whole_numbers_are_those_of_json_and_of_yaml() -> None:
-    assert whole_number({"a": 3}, "a", "x") == whole_number({"a": "3"}, "a", "x") == 3
-    for value in (None, "three", 3.5, True, "9" * 30):
-        with pytest.raises(ForeignModelError, match="x: a: expected a whole number"):
-            whole_number({"a": value}, "a", "x")
