@@ -7,7 +7,12 @@ import contextlib
 import hashlib
 import io
 import json
+import lzma
+import math
+import os
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +29,20 @@ from crosshead.system.stored import LARGEST_METADATA, open_stored, read_metadata
 
 AGAIN = "take a fresh copy of the model"
 
-_PICKLE_ERRORS = (RuntimeError, ValueError, EOFError, KeyError, AttributeError, TypeError)
+_BROKEN_ARCHIVE = (
+    *BROKEN,
+    lzma.LZMAError,
+    zlib.error,
+    struct.error,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+"""Errors of `zipfile` in archives that are damaged, encrypted or packed in an unknown way."""
+
+_DEEPEST_YAML = 10
+"""The deepest nesting of YAML. Marian's files have three levels."""
 
 
 class ForeignModelError(UserError):
@@ -47,7 +65,7 @@ class ForeignDirectory:
         Args:
             name: The name of the file.
         """
-        return (self.path / name).exists()
+        return os.path.exists(self.path / name)  # False also for a name that no file can have
 
     def matching(self, pattern: str) -> list[str]:
         """Return the names of the files that fit a pattern, sorted.
@@ -93,6 +111,7 @@ class ForeignDirectory:
         """
         try:
             found = json.loads(self.bytes(name))
+            json.dumps(found, ensure_ascii=False).encode()  # refuses lone surrogates
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
@@ -161,15 +180,15 @@ class ForeignDirectory:
                 raise ForeignModelError(
                     f"{path}: not a file of weights that can be read safely ({error}); {convert}"
                 ) from None
-            except Exception as error:
-                if not _is_refused_pickle(error):
-                    raise
+            except (OSError, MemoryError):
+                raise
+            except Exception:  # a wrong pickle may raise anything
                 raise ForeignModelError(
                     f"{path}: damaged, or holds more than weights; {AGAIN}, or {convert}"
                 ) from None
-        if not isinstance(found, dict) or not all(isinstance(v, Tensor) for v in found.values()):
+        if not isinstance(found, dict) or not all(map(_is_weight, found, found.values())):
             raise ForeignModelError(f"{path}: holds more than weights by name; {convert}")
-        return found
+        return dict(found)
 
     def arrays(self, name: str) -> dict[str, np.ndarray[Any, Any]]:
         """Return the arrays of an uncompressed `.npz` file.
@@ -190,20 +209,40 @@ class ForeignDirectory:
                 }
             except NotPackedError as error:
                 raise ForeignModelError(f"{path}: no plain .npz file ({error}); {AGAIN}") from None
-            except (*BROKEN, ValueError) as error:
+            except _BROKEN_ARCHIVE as error:
                 raise ForeignModelError(
                     f"{path}: truncated or damaged ({str(error)[:100]}); {AGAIN}"
                 ) from None
 
 
 def _array(data: bytes) -> np.ndarray[Any, Any]:
+    """Return the array of numbers in the bytes of an `.npy` file.
+
+    Raises:
+        ValueError: If it is none.
+    """
     stream = io.BytesIO(data)
-    found: np.ndarray[Any, Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    return found
+    if np.lib.format.read_magic(stream) != (1, 0):  # later versions hold structures
+        raise ValueError("an array in a newer form")
+    shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+    if dtype.kind not in "biuf" or dtype.itemsize > 8 or not dtype.isnative:
+        raise ValueError(f"an array of {str(dtype)[:40]}")
+    numbers = data[stream.tell() :]
+    if len(numbers) != math.prod(shape) * dtype.itemsize:
+        raise ValueError("an array with another size than it says")
+    return np.frombuffer(numbers, dtype).reshape(shape, order="F" if by_columns else "C")
 
 
-def _is_refused_pickle(error: Exception) -> bool:
-    return isinstance(error, _PICKLE_ERRORS) or type(error).__name__ == "UnpicklingError"
+def _is_weight(name: object, value: object) -> bool:
+    """Return whether a pair of a pickled mapping is a name and a tensor that stores its numbers."""
+    return (
+        isinstance(name, str)
+        and isinstance(value, Tensor)
+        and value.layout == torch.strided
+        and not value.is_quantized
+        and value.device.type == "cpu"
+        and value.untyped_storage().nbytes() >= value.numel() * value.element_size()
+    )
 
 
 @contextlib.contextmanager
@@ -242,7 +281,8 @@ def parse_yaml(data: bytes, where: Path | str) -> dict[str, Any]:
             "`pip install 'crosshead[marian]'`"
         ) from None
     try:
-        found = yaml.load(data, Loader=yaml.CBaseLoader)
+        loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the first needs libyaml
+        found = yaml.load(data, Loader=loader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         shown = " ".join(str(error).split())[:100]
         raise ForeignModelError(f"{where}: not valid YAML ({shown}); {AGAIN}") from None
@@ -271,13 +311,20 @@ def unpacked(path: Path, scratch: Path, most: int = 1 << 33) -> Iterator[Path]:
         return
     if not path.exists():
         raise ForeignModelError(f"{path}: no such file or directory; check its name")
-    if not zipfile.is_zipfile(path):
+    if not path.is_file() or not zipfile.is_zipfile(path):
         raise ForeignModelError(f"{path}: neither a directory nor a zip archive; name another path")
     try:
         with zipfile.ZipFile(path) as archive:
             _extract(archive, path, scratch, most)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
-        raise ForeignModelError(f"{path}: truncated or damaged ({error}); {AGAIN}") from None
+    except (OSError, *_BROKEN_ARCHIVE) as error:
+        if isinstance(error, OSError) and error.errno:  # bz2 raises an OSError without a number
+            raise ForeignModelError(
+                f"{path}: cannot be unpacked into {scratch}: {error.strerror}; unpack it yourself, "
+                "and import the directory"
+            ) from None
+        raise ForeignModelError(
+            f"{path}: truncated or damaged ({str(error)[:100]}); {AGAIN}"
+        ) from None
     entries = list(scratch.iterdir())
     yield entries[0] if len(entries) == 1 and entries[0].is_dir() else scratch
 
