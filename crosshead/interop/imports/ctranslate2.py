@@ -15,12 +15,13 @@ from torch import Tensor
 
 from crosshead.attention.positions import Pairing, Rate, sinusoidal
 from crosshead.bundle.origin import ImportOrigin
+from crosshead.config import MOST_POSITIONS
 from crosshead.data.text.imported import ForeignVocabulary
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
 from crosshead.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
-from crosshead.interop.imports.settings import checked
+from crosshead.interop.imports.settings import checked, number, shown
 from crosshead.interop.imports.vocabularies import vocabulary
 from crosshead.models.transformer import TransformerConfig
 
@@ -179,8 +180,8 @@ def _shape(
     """Return the shape of a model, after checking the settings of its two stacks."""
 
     def scalar(key: str) -> int:
-        both = {int(variables[f"{side}/{key}"].flat[0]) for side in ("encoder", "decoder")
-                if f"{side}/{key}" in variables}  # fmt: skip
+        both = {_only_number(variables[name], name, where) for side in ("encoder", "decoder")
+                if (name := f"{side}/{key}") in variables}  # fmt: skip
         if len(both) != 1:
             raise ForeignModelError(
                 f"{where}: {key} of encoder and decoder are {sorted(both)}, expected one value for "
@@ -200,9 +201,9 @@ def _shape(
         )
     if settings.get("add_source_eos") is not True or settings.get("add_source_bos"):
         raise ForeignModelError(
-            f"{where.parent / CONFIG}: add_source_eos is {settings.get('add_source_eos')!r} and "
-            f"add_source_bos is {settings.get('add_source_bos')!r}; crosshead ends every source "
-            "with the end token, so only models with add_source_eos alone can be imported"
+            f"{where.parent / CONFIG}: add_source_eos is {shown(settings.get('add_source_eos'))} "
+            f"and add_source_bos is {shown(settings.get('add_source_bos'))}; crosshead ends every "
+            "source with the end token, so only models with add_source_eos alone can be imported"
         )
     source, target, output = _embeddings(weights)
     d_model = source.shape[1]
@@ -212,22 +213,39 @@ def _shape(
         "encoder_layers": _layers(variables, "encoder"),
         "decoder_layers": _layers(variables, "decoder"),
         "heads": scalar("num_heads"),
-        "d_ff": len(weights["model.encoder.layers.0.fc1.bias"]),
+        "d_ff": _inner_width(weights, where),
         "activation": _ACTIVATIONS[activation],
         "positions": _positions(variables, d_model, where),
         "norm": "pre" if scalar("pre_norm") else "post",
-        "norm_eps": settings.get("layer_norm_epsilon") or 1e-5,
+        "norm_eps": number(settings, "layer_norm_epsilon", where.parent / CONFIG, 1e-5),
         "output_bias": True,
         "tie": _tie(source, target, output),
         "start": "pad" if starts_at_zero or start in ("<pad>", "<blank>") else "bos",
     }
-    _check_scales(variables, d_model // int(str(values["heads"])), where)
-    return checked(TransformerConfig, values, where)
+    config = checked(TransformerConfig, values, where)
+    _check_scales(variables, config.key_width, where)
+    return config
+
+
+def _inner_width(weights: Mapping[str, Tensor], where: Path) -> int:
+    name = "model.encoder.layers.0.fc1.weight"
+    if name not in weights:
+        raise ForeignModelError(
+            f"{where}: variable encoder/layer_0/ffn/linear_0/weight is missing; {AGAIN}"
+        )
+    return len(weights[name])
+
+
+def _only_number(array: np.ndarray[Any, Any], name: str, where: Path) -> int:
+    """Return the whole number that a variable holds alone."""
+    if array.size != 1 or not np.isfinite(array).all():
+        raise ForeignModelError(f"{where}: variable {name[:80]!a} is no single number; {AGAIN}")
+    return int(array.item())
 
 
 def _check_scales(variables: Variables, d_key: int, where: Path) -> None:
     for name, each in variables.items():
-        if name.endswith("/queries_scale") and abs(each.flat[0] - d_key**-0.5) > 1e-6:
+        if name.endswith("/queries_scale") and not np.allclose(each, d_key**-0.5, atol=1e-6):
             raise ForeignModelError(
                 f"{where}: {name} is {each.flat[0]:g}, expected 1/sqrt(d_key); this model cannot "
                 "be imported"
@@ -250,6 +268,8 @@ def _positions(variables: Variables, d_model: int, where: Path) -> str:
             "that CTranslate2 computes itself, which begin at 1"
         )
     found = [torch.from_numpy(np.array(each, np.float32)) for each in tables]
+    if any(each.dim() != 2 or len(each) > MOST_POSITIONS for each in found):
+        raise ForeignModelError(f"{where}: position_encodings is no table; {AGAIN}")
     if not any(each.any() for each in found):
         return "none"
     for name, (pairing, rate) in _TABLES.items():
@@ -276,7 +296,8 @@ def _named(variables: Variables, where: Path) -> dict[str, Tensor]:
             for end, norm in (("weight", "gamma"), ("bias", "beta")):
                 name = f"{theirs}/{norm if theirs.endswith('layer_norm') else end}"
                 if name in tensors:
-                    parts = tensors.pop(name).chunk(len(ours))
+                    axes = 2 if name.endswith("/weight") else 1
+                    parts = _parts(tensors.pop(name), axes, len(ours), name, where)
                     weights |= {f"{our}.{end}": part for our, part in zip(ours, parts, strict=True)}
     matrices = {
         EMBEDDINGS[0]: "encoder/embeddings_0/weight",
@@ -286,11 +307,21 @@ def _named(variables: Variables, where: Path) -> dict[str, Tensor]:
     for name, theirs in matrices.items():
         if theirs not in tensors:
             raise ForeignModelError(f"{where}: variable {theirs} is missing; {AGAIN}")
-        weights[name] = tensors.pop(theirs)
+        [weights[name]] = _parts(tensors.pop(theirs), 2, 1, theirs, where)
     bias = tensors.pop("decoder/projection/bias", torch.zeros(len(weights[OUTPUT])))
     weights[LOGITS_BIAS] = bias[None]
     _check_rest(tensors, where)
     return weights
+
+
+def _parts(tensor: Tensor, axes: int, count: int, name: str, where: Path) -> tuple[Tensor, ...]:
+    """Return the equal parts that a variable packs."""
+    if tensor.dim() != axes or len(tensor) % count or not len(tensor):
+        raise ForeignModelError(
+            f"{where}: variable {name[:80]!a} has shape {list(tensor.shape)}, expected {axes} axes "
+            f"and rows in {count} equal parts; {AGAIN}"
+        )
+    return tensor.chunk(count)
 
 
 def _check_rest(tensors: Mapping[str, Tensor], where: Path) -> None:
@@ -377,7 +408,6 @@ def _vocabulary(
     pieces = directory.json_list(name)
     ids = {piece: n for n, piece in enumerate(pieces)}
     pad = ids.get("<pad>", ids.get("<blank>"))
-    begin, end, unknown = (
-        ids.get(str(settings.get(f"{each}_token"))) for each in ("bos", "eos", "unk")
-    )
+    names = [settings.get(f"{each}_token") for each in ("bos", "eos", "unk")]
+    begin, end, unknown = (ids.get(each) if isinstance(each, str) else None for each in names)
     return vocabulary(pieces, (pad, begin, end, unknown), directory.path / name)

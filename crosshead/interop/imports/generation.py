@@ -6,7 +6,7 @@ from typing import Any
 
 from crosshead.decoding.beam import Stop
 from crosshead.decoding.search import DecodeConfig
-from crosshead.interop.imports.settings import checked, whole_number
+from crosshead.interop.imports.settings import checked, number, shown, whole_number
 
 _STOPS: dict[object, Stop] = {False: "last", "never": "exact"}
 """The rule that ends the search, by `early_stopping`."""
@@ -35,17 +35,20 @@ def search_settings(settings: Mapping[str, Any], where: Path) -> tuple[DecodeCon
         ForeignModelError: If a value does not fit.
     """
     notes = [
-        f"the search setting {key} = {settings[key]!r:.60} does not come along"
+        f"the search setting {key} = {shown(settings[key])} does not come along"
         for key, off in _UNUSUAL_SEARCH.items()
         if settings.get(key, off) not in (off, None)
     ]
-    beam = whole_number({"num_beams": 1, **settings}, "num_beams", where)
-    stop = _STOPS.get(early := settings.get("early_stopping") or False)
+    beam = 1
+    if settings.get("num_beams") is not None:
+        beam = whole_number(settings, "num_beams", where)
+    early = settings.get("early_stopping") or False
+    stop = _STOPS.get(early) if isinstance(early, bool | str) else None
     if stop is None:
-        notes.append(f"the search setting early_stopping = {early!r:.60} does not come along")
+        notes.append(f"the search setting early_stopping = {shown(early)} does not come along")
     values = {
         "beam": beam,
-        "length_penalty": settings.get("length_penalty", 1.0),
+        "length_penalty": number(settings, "length_penalty", where, 1.0),
         "length_offset": 0.0,
         "stop": stop or "full",
     }

@@ -16,7 +16,7 @@ from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
 from crosshead.interop.imports.generation import search_settings
 from crosshead.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
-from crosshead.interop.imports.settings import checked, whole_number
+from crosshead.interop.imports.settings import checked, number, shown, token_id, truth, whole_number
 from crosshead.interop.imports.vocabularies import ordered, vocabulary
 from crosshead.models.transformer import TransformerConfig
 
@@ -40,6 +40,8 @@ ACTIVATIONS = {
 
 NORM_EPS = 1e-5
 """The epsilon of layer norms, which is fixed in Hugging Face's Marian."""
+
+_SHARES = "share_encoder_decoder_embeddings"
 
 _RATES: dict[str, Rate] = {"sinusoidal-halves": "paper", "sinusoidal-marian": "tensor2tensor"}
 """The rule for the angles, by the kind of positions."""
@@ -112,11 +114,11 @@ def _check_model_type(settings: Mapping[str, Any], where: Path) -> None:
     found = settings.get("model_type")
     if found != "marian":
         raise ForeignModelError(
-            f"{where}: model_type is {found!r:.60}; of the models of Hugging Face, only 'marian' "
+            f"{where}: model_type is {shown(found)}; of the models of Hugging Face, only 'marian' "
             "and 'gpt2' can be imported"
         )
     check_unquantized(settings, where)
-    if not settings.get("scale_embedding", False):
+    if not truth(settings, "scale_embedding", where):
         raise ForeignModelError(
             f"{where}: scale_embedding is false; crosshead multiplies embeddings by sqrt(d_model), "
             "so only models with scale_embedding = true can be imported"
@@ -139,11 +141,11 @@ def check_unquantized(settings: Mapping[str, Any], where: Path) -> None:
 def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> TransformerConfig:
     """Return the shape of a model."""
 
-    def number(key: str) -> int:
+    def whole(key: str) -> int:
         return whole_number(settings, key, where)
 
     def same(key: str) -> int:
-        sides = number(f"encoder_{key}"), number(f"decoder_{key}")
+        sides = whole(f"encoder_{key}"), whole(f"decoder_{key}")
         if sides[0] != sides[1]:
             raise ForeignModelError(
                 f"{where}: encoder_{key} is {sides[0]}, but decoder_{key} is {sides[1]}; crosshead "
@@ -153,9 +155,9 @@ def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> Transfor
 
     values = {
         "architecture": "transformer",
-        "d_model": number("d_model"),
-        "encoder_layers": number("encoder_layers"),
-        "decoder_layers": number("decoder_layers"),
+        "d_model": whole("d_model"),
+        "encoder_layers": whole("encoder_layers"),
+        "decoder_layers": whole("decoder_layers"),
         "heads": same("attention_heads"),
         "d_ff": same("ffn_dim"),
         "activation": activation(settings.get("activation_function", "gelu"), where),
@@ -163,11 +165,12 @@ def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> Transfor
         "norm": "post",
         "norm_eps": NORM_EPS,
         "output_bias": True,
-        "tie": _tie(settings),
+        "tie": _tie(settings, where),
         "start": "pad" if settings.get("decoder_start_token_id") == settings.get("pad_token_id")
         else "bos",
-        **{key: settings[key] for key in ("dropout", "attention_dropout", "activation_dropout")
-           if isinstance(settings.get(key), float)},
+        "dropout": number(settings, "dropout", where, 0.1),
+        "attention_dropout": number(settings, "attention_dropout", where, 0.0),
+        "activation_dropout": number(settings, "activation_dropout", where, 0.0),
     }  # fmt: skip
     return checked(TransformerConfig, values, where)
 
@@ -184,16 +187,16 @@ def activation(name: object, where: Path) -> str:
     """
     if not isinstance(name, str) or name not in ACTIVATIONS:
         raise ForeignModelError(
-            f"{where}: activation_function is {name!r:.60}, which crosshead does not have "
+            f"{where}: activation_function is {shown(name)}, which crosshead does not have "
             f"(known: {', '.join(ACTIVATIONS)}); this model cannot be imported"
         )
     return ACTIVATIONS[name]
 
 
-def _tie(settings: Mapping[str, Any]) -> str:
-    if not settings.get("tie_word_embeddings", True):
+def _tie(settings: Mapping[str, Any], where: Path) -> str:
+    if not truth(settings, "tie_word_embeddings", where, usual=True):
         return "none"
-    return "three-way" if settings.get("share_encoder_decoder_embeddings", True) else "two-way"
+    return "three-way" if truth(settings, _SHARES, where, usual=True) else "two-way"
 
 
 def _most_positions(settings: Mapping[str, Any], where: Path) -> int:
@@ -254,8 +257,8 @@ def _vocabularies(
     directory: ForeignDirectory, settings: Mapping[str, Any], tokenizer: Mapping[str, Any]
 ) -> tuple[ForeignVocabulary, ForeignVocabulary]:
     """Return the vocabularies of source and target."""
-    shared = settings.get("share_encoder_decoder_embeddings", True)
-    separate = bool(tokenizer.get("separate_vocabs", False))
+    shared = truth(settings, _SHARES, directory.path / CONFIG, usual=True)
+    separate = truth(tokenizer, "separate_vocabs", directory.path / TOKENIZER)
     if shared and separate:
         raise ForeignModelError(
             f"{directory.path / TOKENIZER}: separate_vocabs is true, but the model shares one "
@@ -273,14 +276,17 @@ def _vocabularies(
 def _vocabulary(
     directory: ForeignDirectory, name: str, settings: Mapping[str, Any], size: int
 ) -> ForeignVocabulary:
-    where, ids = directory.path / name, directory.json(name)
-    pieces = ordered(ids, where)
+    where = directory.path / name
+    pieces = ordered(directory.json(name), where)
     if len(pieces) != size:
         raise ForeignModelError(
             f"{where}: has {len(pieces):,} pieces, but {CONFIG} says {size:,}; {AGAIN}"
         )
-    pad, end = (settings.get(f"{each}_token_id") for each in ("pad", "eos"))
-    start = settings.get("decoder_start_token_id")
+    pad, end, start = (
+        token_id(settings, f"{each}_token_id", directory.path / CONFIG)
+        for each in ("pad", "eos", "decoder_start")
+    )
+    ids = {piece: n for n, piece in enumerate(pieces)}
     begin = ids.get("<s>") if start == pad else start
     return vocabulary(pieces, (pad, begin, end, ids.get("<unk>")), where)
 

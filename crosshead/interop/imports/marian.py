@@ -25,7 +25,7 @@ from crosshead.interop.imports.reading import (
     ForeignModelError,
     parse_yaml,
 )
-from crosshead.interop.imports.settings import checked, whole_number
+from crosshead.interop.imports.settings import checked, shown, whole_number
 from crosshead.interop.imports.vocabularies import ordered, vocabulary
 from crosshead.models.transformer import TransformerConfig
 
@@ -155,7 +155,7 @@ def _names(
     if isinstance(found, str):
         found = [found]
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise ForeignModelError(f"{where}: {key}: expected names of files, found {found!r:.60}")
+        raise ForeignModelError(f"{where}: {key}: expected names of files, found {shown(found)}")
     if len(found) != count:
         raise ForeignModelError(
             f"{where}: {key} names {len(found)} files, expected {count}: ensembles and models of "
@@ -165,7 +165,8 @@ def _names(
     for stated, name in zip(found, names, strict=True):
         if name in ("", "..") or not directory.has(name):
             raise ForeignModelError(
-                f"{where}: {key} names {stated!r:.60}, which is not in the directory; copy it there"
+                f"{where}: {key} names {shown(stated)}, which is not in the directory; "
+                "copy it there"
             )
     return names
 
@@ -181,11 +182,11 @@ def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
         found = _setting(settings, key, str(accepted[0]))
         if found not in accepted:
             raise ForeignModelError(
-                f"{where}: {key} is {found!r:.60}, expected {accepted[0]!r}; crosshead has no such "
-                "model, so it cannot be imported"
+                f"{where}: {key} is {shown(found)}, expected {accepted[0]!r}; crosshead has no "
+                "such model, so it cannot be imported"
             )
     operations = tuple(
-        _setting(settings, f"transformer-{each}", usual)
+        str(_setting(settings, f"transformer-{each}", usual))
         for each, usual in (("preprocess", ""), ("postprocess", "dan"), ("postprocess-top", ""))
     )
     if operations not in _NORMS:
@@ -194,17 +195,17 @@ def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
             f"transformer-postprocess-top are {operations}; only post-norm ('', 'dan', '') and "
             "pre-norm ('n', 'da', 'n') can be imported"
         )
-    version = str(settings.get("version", ""))
+    version = settings.get("version", "")
     if operations[0] == "n" and _version(version) < _PRE_NORM_SINCE:
         raise ForeignModelError(
-            f"{where}: is a pre-norm model of version {version!r:.60}; before "
+            f"{where}: is a pre-norm model of version {shown(version)}; before "
             f"v{'.'.join(map(str, _PRE_NORM_SINCE))}, Marian did not normalise the keys and values "
             "of self-attention, and crosshead does; it cannot be imported"
         )
     activation = _setting(settings, "transformer-ffn-activation", "swish")
     if activation not in ("relu", "swish"):
         raise ForeignModelError(
-            f"{where}: transformer-ffn-activation is {activation!r:.60}; only relu and swish can "
+            f"{where}: transformer-ffn-activation is {shown(activation)}; only relu and swish can "
             "be imported (Marian's gelu is another one than crosshead's)"
         )
 
@@ -229,9 +230,9 @@ def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
     return checked(TransformerConfig, values, where)
 
 
-def _version(text: str) -> tuple[int, ...]:
+def _version(text: object) -> tuple[int, ...]:
     """Return the version of Marian that a text begins with, or an empty one."""
-    found = re.match(r"v(\d+)\.(\d+)\.(\d+)", text)
+    found = re.match(r"v(\d{1,9})\.(\d{1,9})\.(\d{1,9})", text) if isinstance(text, str) else None
     return tuple(map(int, found.groups())) if found else ()
 
 
@@ -265,7 +266,7 @@ def _named(
             used.add(theirs)
             weights[ours] = _turned(theirs, found[theirs])
     target = weights.get(SHARED if config.tie == "three-way" else EMBEDDINGS[1])
-    size = 0 if target is None else len(target)
+    size = len(target) if target is not None and target.dim() else 0
     weights.setdefault(LOGITS_BIAS, torch.zeros(size))
     weights[LOGITS_BIAS] = weights[LOGITS_BIAS][None]
     for name in sorted(found.keys() - used):
@@ -361,7 +362,7 @@ def _vocabulary(directory: ForeignDirectory, name: str) -> ForeignVocabulary:
             "(factored vocabularies, .fsv, have no counterpart)"
         )
     ids = {piece: n for n, piece in enumerate(pieces)}
-    control = tuple(ids.get(each) for each in ("<pad>", "<s>", "</s>", "<unk>"))
+    control = (ids.get("<pad>"), ids.get("<s>"), ids.get("</s>"), ids.get("<unk>"))
     return vocabulary(pieces, control, where)
 
 
@@ -383,10 +384,11 @@ def _search(decoder: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list
         alpha = float(normalize) if alpha is None else alpha
     except (TypeError, ValueError):
         raise ForeignModelError(
-            f"{where}: normalize: expected a number, found {normalize!r:.60}; {AGAIN}"
+            f"{where}: normalize: expected a number, found {shown(normalize)}"
         ) from None
     penalty = decoder.get("word-penalty", "0")
     notes = []
     if penalty not in ("0", "0.0"):
-        notes.append(f"the search setting word-penalty = {penalty} does not come along")
-    return DecodeConfig(beam=beam, length_penalty=alpha, length_offset=0.0), notes
+        notes.append(f"the search setting word-penalty = {shown(penalty)} does not come along")
+    values = {"beam": beam, "length_penalty": alpha, "length_offset": 0.0}
+    return checked(DecodeConfig, values, where), notes

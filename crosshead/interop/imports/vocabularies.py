@@ -1,6 +1,6 @@
 """Vocabularies of foreign models: pieces in the order of their ids, and the control tokens."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,24 @@ def ordered(ids: Mapping[str, Any], where: Path) -> list[str]:
     Raises:
         ForeignModelError: If the ids are not 0, 1, 2 and so on, once each.
     """
-    if not ids or sorted(map(str, ids.values())) != sorted(map(str, range(len(ids)))):
+    by_text = {str(n): n for n in range(len(ids))}  # YAML has numbers as texts
+    found = {
+        by_text.get(index, -1) if isinstance(index, str) else index: piece
+        for piece, index in ids.items()
+        if type(index) in (int, str)
+    }
+    if not ids or found.keys() != set(by_text.values()):
         raise ForeignModelError(
             f"{where}: the ids of the {len(ids):,} pieces are not 0 to {len(ids) - 1:,}; {AGAIN}"
         )
-    numbers: Callable[[str], int] = lambda piece: int(ids[piece])  # noqa: E731
-    return sorted(ids, key=numbers)
+    return [found[n] for n in range(len(ids))]
 
 
-def vocabulary(pieces: list[str], control: tuple[Any, ...], where: Path) -> ForeignVocabulary:
+Control = tuple[int | None, int | None, int | None, int | None]
+"""The ids of padding, begin, end and unknown in a foreign vocabulary; None for one it lacks."""
+
+
+def vocabulary(pieces: list[str], control: Control, where: Path) -> ForeignVocabulary:
     """Return the vocabulary of a foreign model.
 
     Args:
@@ -38,10 +47,10 @@ def vocabulary(pieces: list[str], control: tuple[Any, ...], where: Path) -> Fore
         ForeignModelError: If there is no end token or no unknown token, or an id does not fit.
     """
     _, _, end, unknown = control
-    if type(end) is not int or type(unknown) is not int:
-        missing = "end token" if type(end) is not int else "piece <unk>"
+    if end is None or unknown is None:
+        missing = "end token" if end is None else "piece <unk>"
         raise ForeignModelError(f"{where}: has no {missing}; this model cannot be imported")
     try:
         return ForeignVocabulary(tuple(pieces), control)
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise ForeignModelError(f"{where}: {error}; {AGAIN}") from None

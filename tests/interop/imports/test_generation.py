@@ -1,11 +1,13 @@
 """The search settings of Hugging Face come along, or a note names them."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from crosshead.interop.imports.generation import search_settings
 from crosshead.interop.imports.reading import ForeignModelError
+from tests.interop.imports.wrong_values import WRONG
 
 
 def test_the_search_comes_along() -> None:
@@ -18,3 +20,11 @@ def test_the_search_comes_along() -> None:
 def test_a_value_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ForeignModelError, match="x: num_beams: expected a whole number"):
         search_settings({"num_beams": "many"}, Path("x"))
+
+
+def test_a_value_of_a_wrong_type_is_refused_or_noted() -> None:
+    for key in ("num_beams", "length_penalty", "early_stopping", "do_sample", "bad_words_ids"):
+        for value in WRONG:
+            with contextlib.suppress(ForeignModelError):
+                assert search_settings({key: value}, Path("x"))[0].beam > 0
+    assert "early_stopping = [1]" in search_settings({"early_stopping": [1]}, Path("x"))[1][0]

@@ -1,5 +1,6 @@
 """Imports of Marian's own models compute Marian's equations."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tests.interop.imports.marian_equations import (
     write_model,
 )
 from tests.interop.imports.native_marian import NativeMarian
+from tests.interop.imports.wrong_values import WRONG
 
 LINES = ["a dog runs in the park", "two dogs sit on a bench", "the park has a green bench"] * 20
 SPMS = (learned(LINES, 50), learned([line[::-1] for line in LINES], 50, "bpe"))
@@ -240,6 +242,9 @@ def test_a_built_in_sentencepiece_is_the_vocabulary(tmp_path: Path) -> None:
         ({"input-types": ["class", "sequence"]}, "input-types is"),
         ({"right-left": True}, "right-left is 'true'"),
         ({"dim-emb": "x"}, "dim-emb: expected a whole number"),
+        ({"transformer-preprocess": ["n"]}, "only post-norm"),
+        ({**PRE, "version": ["v1"]}, r"pre-norm model of version \['v1'\]"),
+        ({"transformer-heads": 0}, "heads: expected"),
         ({"dim-emb": 32}, "has shape"),
         ({"dec-depth": 3}, "decoder.layers.2"),
         ({"enc-depth": 1}, "encoder_l2_ffn_W1' is no part"),
@@ -252,6 +257,16 @@ def test_a_setting_that_cannot_be_expressed_is_refused_by_name(
     with pytest.raises(ForeignModelError, match=message) as found:
         read(tmp_path, "x")
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.slow
+def test_every_wrong_setting_is_refused_in_a_line_or_harmless(tmp_path: Path) -> None:
+    arrays = random_arrays(settings(), size())
+    for key in [*settings(), "version"]:
+        for value in WRONG:
+            write_model(tmp_path, settings(**{key: value}), arrays, SPMS)
+            with contextlib.suppress(ForeignModelError):
+                read(tmp_path, "x")
 
 
 @pytest.mark.parametrize("name", ["decoder.yml", "model.npz", "opus.vocab.yml", "source.spm"])
@@ -276,6 +291,11 @@ def test_a_missing_or_truncated_file_is_refused(tmp_path: Path, name: str, damag
         ("models: {a: b}", "expected names of files"),
         ("models: [model.npz]\nnormalize: often", "normalize: expected a number"),
         ("models: [model.npz]\nbeam-size: many", "beam-size: expected a whole number"),
+        ("models: [model.npz]\nbeam-size: 0", "decoder.yml: beam: expected "),
+        ("models: [model.npz]\nbeam-size: [6]", r"beam-size: .*, found \['6'\]"),
+        ("models: [model.npz]\nnormalize: -1", "decoder.yml: length_penalty: expected "),
+        ("models: [model.npz]\nnormalize: nan", "decoder.yml: length_penalty: "),
+        ("models: [model.npz]\nnormalize: [[1]]", "normalize: .*, found a list of 1 values"),
         ("models: [model.npz]\nvocabs: [a.fsv, b.fsv]", "factored vocabularies"),
     ],
 )

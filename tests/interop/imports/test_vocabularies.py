@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.interop.imports.reading import ForeignModelError
-from crosshead.interop.imports.vocabularies import ordered, vocabulary
+from crosshead.interop.imports.vocabularies import Control, ordered, vocabulary
 
 PIECES = ["</s>", "<unk>", "a"]
 
@@ -16,7 +16,13 @@ def test_pieces_come_in_the_order_of_their_ids() -> None:
     assert vocabulary(PIECES, (None, None, 0, 1), Path("x")).rows == [None, None, 0, 1, 2]
 
 
-@pytest.mark.parametrize("ids", [{}, {"a": 1}, {"a": 0, "b": 0}, {"a": -1, "b": 0}])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        *({}, {"a": 1}, {"a": 0, "b": 0}, {"a": -1, "b": 0}),
+        *({"a": 0.0}, {"a": False}, {"a": None}, {"a": [0]}, {"a": "00"}, {"a": "x"}),
+    ],
+)
 def test_gaps_among_the_ids_are_refused(ids: dict[str, object]) -> None:
     with pytest.raises(ForeignModelError, match="x: the ids of the"):
         ordered(ids, Path("x"))
@@ -31,8 +37,6 @@ def test_gaps_among_the_ids_are_refused(ids: dict[str, object]) -> None:
         ((0, None, 0, 1), "x: the control ids"),
     ],
 )
-def test_control_tokens_that_do_not_fit_are_refused(
-    control: tuple[object, ...], message: str
-) -> None:
+def test_control_tokens_that_do_not_fit_are_refused(control: Control, message: str) -> None:
     with pytest.raises(ForeignModelError, match=message):
         vocabulary(PIECES, control, Path("x"))
