@@ -13,9 +13,10 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from torch import Tensor
 
 from crosshead.bundle.weights import TensorFile
 from crosshead.errors import BundleError, DamagedBundle, UserError
-from crosshead.system.archive import BROKEN, NotPackedError, open_archive
+from crosshead.system.archive import BROKEN, NotPackedError, check_names, open_archive
 from crosshead.system.stored import LARGEST_METADATA, open_stored, read_metadata, read_stored
 
 AGAIN = "take a fresh copy of the model"
@@ -40,6 +41,13 @@ _BROKEN_ARCHIVE = (
     ValueError,
 )
 """Errors of `zipfile` in archives that are damaged, encrypted or packed in an unknown way."""
+
+_LARGEST_CONTENT = 1 << 33
+"""The largest size of the content of an archive, in bytes."""
+
+_USUAL_CONTENT, _LARGEST_GROWTH = 1 << 26, 20
+"""Content of more bytes than the first number is at most as many times larger than its archive as
+the second says. Weights hardly shrink, and vocabularies to a fourth."""
 
 _DEEPEST_YAML = 10
 """The deepest nesting of YAML. Marian's files have three levels."""
@@ -282,6 +290,7 @@ def parse_yaml(data: bytes, where: Path | str) -> dict[str, Any]:
         ) from None
     try:
         loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the first needs libyaml
+        _check_events(yaml.parse(data, Loader=loader), yaml, where)
         found = yaml.load(data, Loader=loader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         shown = " ".join(str(error).split())[:100]
@@ -293,8 +302,27 @@ def parse_yaml(data: bytes, where: Path | str) -> dict[str, Any]:
     return found
 
 
+def _check_events(events: Iterable[Any], yaml: ModuleType, where: Path | str) -> None:
+    """Raise `ForeignModelError` if YAML has aliases or nests deeply, before anything is built.
+
+    Aliases of aliases stand for more values than memory holds, and libyaml's composer overflows
+    its stack in deep nesting.
+    """
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise ForeignModelError(
+                f"{where}: has the alias *{event.anchor[:40]}, which Marian's files never have; "
+                f"{AGAIN}"
+            )
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST_YAML:
+            raise ForeignModelError(f"{where}: lists in lists to a depth of {depth}; {AGAIN}")
+
+
 @contextlib.contextmanager
-def unpacked(path: Path, scratch: Path, most: int = 1 << 33) -> Iterator[Path]:
+def unpacked(path: Path, scratch: Path, most: int = _LARGEST_CONTENT) -> Iterator[Path]:
     """Yield the directory of a model: `path` itself, or the content of a zip archive.
 
     Args:
@@ -304,7 +332,7 @@ def unpacked(path: Path, scratch: Path, most: int = 1 << 33) -> Iterator[Path]:
 
     Raises:
         ForeignModelError: If there is no such path, or the archive is damaged or too large, or
-            a name in it leads out of it.
+            a name in it leads out of it or occurs twice.
     """
     if path.is_dir():
         yield path
@@ -331,8 +359,13 @@ def unpacked(path: Path, scratch: Path, most: int = 1 << 33) -> Iterator[Path]:
 
 def _extract(archive: zipfile.ZipFile, path: Path, scratch: Path, most: int) -> None:
     """Write the members of an archive, after checking all of their names and sizes."""
+    try:
+        check_names(archive.infolist())
+    except NotPackedError as error:
+        raise ForeignModelError(f"{path}: {error}; do not trust it") from None
     members = [each for each in archive.infolist() if not each.is_dir()]
     size = sum(each.file_size for each in members)
+    most = min(most, max(_USUAL_CONTENT, _LARGEST_GROWTH * path.stat().st_size))
     if size > most:
         raise ForeignModelError(
             f"{path}: holds {size:,} bytes, expected at most {most:,}; unpack it yourself, and "
@@ -341,7 +374,7 @@ def _extract(archive: zipfile.ZipFile, path: Path, scratch: Path, most: int) -> 
     for each in members:
         parts = each.filename.replace("\\", "/").split("/")
         is_link = each.external_attr >> 16 & 0o170000 == 0o120000
-        if ".." in parts or parts[0] == "" or ":" in parts[0] or is_link:
+        if {"", ".", ".."} & {*parts} or ":" in parts[0] or is_link:
             raise ForeignModelError(
                 f"{path}: the name {each.filename[:60]!a} leads out of the archive; do not trust it"
             )

@@ -112,6 +112,21 @@ def test_yaml_keeps_words_as_text() -> None:
         parse_yaml(b"{ a: [}", "x")
 
 
+def test_aliases_of_yaml_are_refused_before_they_expand() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
+    with pytest.raises(ForeignModelError, match=r"vocab.yml: has the alias \*a0"):
+        parse_yaml("\n".join(lines).encode(), "vocab.yml")
+    assert parse_yaml(b"a: &a '*b'\n", "x") == {"a": "*b"}
+
+
+@pytest.mark.parametrize("opening", [b"- ", b"[", b"a: {", b"? "])
+def test_deep_yaml_is_refused(opening: bytes) -> None:
+    """A million lists overflow the stack of libyaml, and a hundred thousand take minutes."""
+    with pytest.raises(ForeignModelError, match="x: lists in lists to a depth of 11"):
+        parse_yaml(opening * 1_000_000, "x")
+
+
 def test_yaml_is_read_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("yaml.CBaseLoader")
     assert parse_yaml(b"no: 1\na: [b, c]\n", "x") == {"no": "1", "a": ["b", "c"]}
@@ -146,7 +161,9 @@ def test_an_archive_is_unpacked_without_its_only_folder(tmp_path: Path) -> None:
         assert found == tmp_path
 
 
-@pytest.mark.parametrize("name", ["../out", "a/../../out", "/tmp/out", "..\\out", "C:/out"])
+@pytest.mark.parametrize(
+    "name", ["../out", "a/../../out", "/tmp/out", "..\\out", "C:/out", "./good.txt", "a//good.txt"]
+)
 def test_a_path_that_leads_out_of_the_archive_writes_nothing(tmp_path: Path, name: str) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -165,6 +182,33 @@ def test_what_is_no_archive_or_too_large_is_refused(tmp_path: Path) -> None:
     packed = archive(tmp_path / "a.zip", "a", "b")
     with pytest.raises(ForeignModelError, match="at most 7"), unpacked(packed, tmp_path, most=7):
         pass
+
+
+def test_a_name_that_occurs_twice_and_many_names_write_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        packed = archive(tmp_path / "a.zip", "model.npz", "model.npz")
+    twice = pytest.raises(ForeignModelError, match=r"a\.zip: a name occurs twice")
+    with twice, unpacked(packed, scratch):
+        pass
+    monkeypatch.setattr("crosshead.system.archive.MOST_MEMBERS", 2)
+    many = pytest.raises(ForeignModelError, match="has 3 members, expected at most 2")
+    with many, unpacked(archive(tmp_path / "a.zip", "a", "b", "c"), scratch):
+        pass
+    assert not list(scratch.iterdir())
+
+
+def test_an_archive_that_grows_too_much_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    packed = tmp_path / "a.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as out, out.open("a", "w") as member:
+        for _ in range(65):
+            member.write(bytes(1 << 20))
+    with pytest.raises(ForeignModelError, match="at most 67,108,864"), unpacked(packed, tmp_path):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == ["a.zip"]
 
 
 @pytest.mark.parametrize(
