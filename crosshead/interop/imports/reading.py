@@ -29,6 +29,10 @@ from crosshead.system.archive import BROKEN, NotPackedError, check_names, open_a
 from crosshead.system.stored import LARGEST_METADATA, open_stored, read_metadata, read_stored
 
 AGAIN = "take a fresh copy of the model"
+"""The advice about a damaged or missing file."""
+
+MIXED = "they do not belong together; use files of one model"
+"""The advice about files that contradict each other."""
 
 _BROKEN_ARCHIVE = (
     *BROKEN,
