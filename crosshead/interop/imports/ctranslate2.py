@@ -20,9 +20,9 @@ from crosshead.data.text.imported import ForeignVocabulary
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
-from crosshead.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
+from crosshead.interop.imports.reading import AGAIN, MIXED, ForeignDirectory, ForeignModelError
 from crosshead.interop.imports.settings import checked, number, shown
-from crosshead.interop.imports.vocabularies import vocabulary
+from crosshead.interop.imports.vocabularies import vocabulary, zero_start
 from crosshead.models.transformer import TransformerConfig
 
 KIND = "ctranslate2"
@@ -31,9 +31,11 @@ KIND = "ctranslate2"
 MODEL, CONFIG = "model.bin", "config.json"
 
 _VERSION, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7
+_LANGUAGE = "TransformerDecoderSpec"
 _MOST_BYTES = 1 << 34
 
 _TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
+_BFLOAT16 = 5
 _ACTIVATIONS = {0: "relu", 1: "gelu-tanh", 2: "swish", 3: "gelu"}
 
 _TABLES: dict[str, tuple[Pairing, Rate]] = {
@@ -54,6 +56,9 @@ _VOCABULARIES = (
     ("shared_vocabulary.json", "shared_vocabulary.json"),
     ("source_vocabulary.json", "target_vocabulary.json"),
 )
+
+_PADDING = ("<pad>", "<blank>")
+"""The names of padding in the vocabularies."""
 
 _READ = (
     "num_heads",
@@ -94,11 +99,15 @@ def read(path: Path, name: str) -> Imported:
     directory = ForeignDirectory(path)
     settings, where = directory.json(CONFIG), path / MODEL
     variables = _variables(directory.bytes(MODEL, _MOST_BYTES), where)
-    starts_at_zero = bool(variables.get("decoder/start_from_zero_embedding", np.zeros(1)).any())
-    start = settings.get("decoder_start_token")
+    starts_at_zero = _starts_at_zero(variables)
+    start = settings.get("decoder_start_token", "<s>")
     vocabularies = _vocabularies(directory, settings, start, starts_at_zero)
     weights = _named(variables, where)
-    config = _shape(variables, weights, settings, where, starts_at_zero, start)
+    if starts_at_zero:
+        first = zero_start(vocabularies[1].control, weights[EMBEDDINGS[1]], where)
+    else:
+        first = "pad" if start in _PADDING else "bos"
+    config = _shape(variables, weights, settings, where, first)
     text = ForeignText(
         models=_models(directory),
         vocabularies=vocabularies,
@@ -109,13 +118,23 @@ def read(path: Path, name: str) -> Imported:
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(MODEL))
     found = _shared(weights, config)
     notes = ["CTranslate2 stores no search settings: the bundle has a beam of 4 and no penalty"]
+    if settings.get("add_source_eos") is not True:
+        notes.append(
+            "add_source_eos is off: programs that use the model with CTranslate2 end each source "
+            "with the end token themselves, as Marian's tokenizer does; crosshead always does it"
+        )
     return Imported(translation_bundle(config, text, found, origin, where), notes)
+
+
+def _starts_at_zero(variables: Variables) -> bool:
+    """Return whether the first vector of every target is zero, whatever its first token is."""
+    return bool(variables.get("decoder/start_from_zero_embedding", np.zeros(1)).any())
 
 
 def _variables(data: bytes, where: Path) -> Variables:
     """Return the arrays of `model.bin` by name."""
     try:
-        reader = _Reader(data)
+        reader = _Reader(data, where)
         version = reader.number("I")
         if version != _VERSION:
             raise ForeignModelError(
@@ -123,6 +142,12 @@ def _variables(data: bytes, where: Path) -> Variables:
                 "convert the model with a newer CTranslate2"
             )
         specification, revision = reader.text(), reader.number("I")
+        if specification == _LANGUAGE:
+            raise ForeignModelError(
+                f"{where}: holds a language model; of the models of CTranslate2, only Transformers "
+                "for translation can be imported; if it was a GPT-2, import the directory of "
+                "Hugging Face that it was converted from"
+            )
         if (specification, revision) != (_SPECIFICATION, _REVISION):
             raise ForeignModelError(
                 f"{where}: holds {specification[:60]!a}, revision {revision}; only "
@@ -140,8 +165,8 @@ def _variables(data: bytes, where: Path) -> Variables:
 class _Reader:
     """The bytes of `model.bin`, read from the beginning."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+    def __init__(self, data: bytes, where: Path) -> None:
+        self._data, self._where, self._at = data, where, 0
 
     def number(self, code: str) -> int:
         """Return an unsigned number, whose code in `struct` says its size."""
@@ -157,6 +182,11 @@ class _Reader:
         name = self.text()
         shape = [self.number("I") for _ in range(self.number("B"))]
         dtype, size = self.number("B"), self.number("I")
+        if dtype == _BFLOAT16:
+            raise ForeignModelError(
+                f"{self._where}: the weights are in bfloat16; convert the model again in float32, "
+                "and import that"
+            )
         if dtype not in _TYPES or size != math.prod(shape) * np.dtype(_TYPES[dtype]).itemsize:
             raise ValueError(f"{name[:60]!a} has type {dtype} and {size} bytes")
         data = np.frombuffer(self._take(size), dtype=_TYPES[dtype])
@@ -174,10 +204,12 @@ def _shape(
     weights: Mapping[str, Tensor],
     settings: Mapping[str, Any],
     where: Path,
-    starts_at_zero: bool,
-    start: Any,
+    first: str,
 ) -> TransformerConfig:
-    """Return the shape of a model, after checking the settings of its two stacks."""
+    """Return the shape of a model, after checking the settings of its two stacks.
+
+    `first` is the token that targets begin with.
+    """
 
     def scalar(key: str) -> int:
         both = {_only_number(variables[name], name, where) for side in ("encoder", "decoder")
@@ -199,7 +231,10 @@ def _shape(
         raise ForeignModelError(
             f"{where}: scale_embeddings is off; crosshead multiplies embeddings by sqrt(d_model)"
         )
-    if settings.get("add_source_eos") is not True or settings.get("add_source_bos"):
+    # Only models of Marian begin at zero. They always read the end of the source, but a conversion
+    # from Hugging Face leaves it to the tokenizer to add it.
+    ends = settings.get("add_source_eos") is True or _starts_at_zero(variables)
+    if not ends or settings.get("add_source_bos"):
         raise ForeignModelError(
             f"{where.parent / CONFIG}: add_source_eos is {shown(settings.get('add_source_eos'))} "
             f"and add_source_bos is {shown(settings.get('add_source_bos'))}; crosshead ends every "
@@ -220,7 +255,7 @@ def _shape(
         "norm_eps": number(settings, "layer_norm_epsilon", where.parent / CONFIG, 1e-5),
         "output_bias": True,
         "tie": _tie(source, target, output),
-        "start": "pad" if starts_at_zero or start in ("<pad>", "<blank>") else "bos",
+        "start": first,
     }
     config = checked(TransformerConfig, values, where)
     _check_scales(variables, config.key_width, where)
@@ -331,8 +366,9 @@ def _check_rest(tensors: Mapping[str, Tensor], where: Path) -> None:
         is_off = last in _OFF and not each.any()
         if last not in _READ and not last.startswith(_IGNORED) and not is_off:
             raise ForeignModelError(
-                f"{where}: variable {name[:80]!a} has no counterpart in crosshead; this model "
-                "cannot be imported (quantized weights have a scale: import the model before)"
+                f"{where}: variable {name[:80]!a}: crosshead has no such variable. If its name "
+                "ends in `_scale`, the weights are quantized: convert the model again in float32 "
+                "and import that"
             )
 
 
@@ -398,16 +434,22 @@ def _vocabularies(
             f"{directory.path / CONFIG}: decoder_start_token is the end token; in crosshead a "
             "target begins with a token of its own, so this model cannot be imported"
         )
-    source, target = (_vocabulary(directory, name, settings) for name in names)
+    begin = settings.get("bos_token") if starts_at_zero or start in _PADDING else start
+    source, target = (_vocabulary(directory, name, settings, begin) for name in names)
+    if not starts_at_zero and start not in target.pieces:
+        raise ForeignModelError(
+            f"{directory.path / CONFIG}: decoder_start_token is {shown(start)}, which is not in "
+            f"the vocabulary: {MIXED}"
+        )
     return source, target
 
 
 def _vocabulary(
-    directory: ForeignDirectory, name: str, settings: Mapping[str, Any]
+    directory: ForeignDirectory, name: str, settings: Mapping[str, Any], begin_token: Any
 ) -> ForeignVocabulary:
     pieces = directory.json_list(name)
     ids = {piece: n for n, piece in enumerate(pieces)}
-    pad = ids.get("<pad>", ids.get("<blank>"))
-    names = [settings.get(f"{each}_token") for each in ("bos", "eos", "unk")]
+    pad = next((ids[each] for each in _PADDING if each in ids), None)
+    names = [begin_token, settings.get("eos_token"), settings.get("unk_token")]
     begin, end, unknown = (ids.get(each) if isinstance(each, str) else None for each in names)
     return vocabulary(pieces, (pad, begin, end, unknown), directory.path / name)

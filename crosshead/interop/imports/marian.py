@@ -26,7 +26,7 @@ from crosshead.interop.imports.reading import (
     parse_yaml,
 )
 from crosshead.interop.imports.settings import checked, shown, whole_number
-from crosshead.interop.imports.vocabularies import ordered, vocabulary
+from crosshead.interop.imports.vocabularies import ordered, vocabulary, zero_start
 from crosshead.models.transformer import TransformerConfig
 
 KIND = "marian"
@@ -134,6 +134,10 @@ def read(path: Path, name: str) -> Imported:
     )
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(weights_name))
     weights = _named(config, arrays, settings, where)
+    target = weights.get(SHARED if config.tie == "three-way" else EMBEDDINGS[1])
+    if target is not None:
+        start = zero_start(sides.vocabularies[1].control, target, where)
+        config = config.model_copy(update={"start": start})
     if config.norm == "pre":
         notes.append(
             "Marian's own decoder leaves out a norm of pre-norm models, so its translations "

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from crosshead.data.text.imported import ForeignVocabulary
 from crosshead.interop.imports.reading import AGAIN, ForeignModelError
 
@@ -54,3 +56,25 @@ def vocabulary(pieces: list[str], control: Control, where: Path) -> ForeignVocab
         return ForeignVocabulary(tuple(pieces), control)
     except ValueError as error:
         raise ForeignModelError(f"{where}: {error}; {AGAIN}") from None
+
+
+def zero_start(control: Control, vectors: Tensor, where: Path) -> str:
+    """Return the token that a target begins with if its first vector is zero: "pad" or "bos".
+
+    A token that the vocabulary lacks gets a zero vector.
+
+    Args:
+        control: The ids of padding, begin, end and unknown of the target.
+        vectors: The embeddings of the target, in the order of the vocabulary.
+        where: The file of the embeddings, for messages.
+
+    Raises:
+        ForeignModelError: If the vocabulary has both tokens, and their vectors are not zero.
+    """
+    for name, row in (("pad", control[0]), ("bos", control[1])):
+        if row is None or not vectors[row : row + 1].any():
+            return name
+    raise ForeignModelError(
+        f"{where}: targets begin with a zero vector, but the vectors of padding and begin are not "
+        "zero; crosshead begins with one of the two, so this model cannot be imported"
+    )

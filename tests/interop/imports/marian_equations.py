@@ -98,9 +98,7 @@ def write_model(
     directory.mkdir(parents=True, exist_ok=True)
     ids = marian_vocabulary(*spms, more=["no", "1e3"])
     del ids["<pad>"]
-    text = json.dumps(options).encode() + b"\0"  # JSON is YAML
-    special = {"special:model.yml": np.frombuffer(text, dtype=np.int8)}
-    np.savez(directory / "model.npz", **arrays, **special)
+    write_arrays(directory, options, arrays)
     lines = [f"{json.dumps(piece)}: {index}" for piece, index in ids.items()]
     (directory / "opus.vocab.yml").write_text("\n".join(lines), encoding="utf-8")
     for name, spm in zip(("source.spm", "target.spm"), spms, strict=True):
@@ -110,6 +108,13 @@ def write_model(
         "  - opus.vocab.yml\nbeam-size: 6\nnormalize: 1\nword-penalty: 0\n"
     )
     return ids
+
+
+def write_arrays(directory: Path, options: dict[str, object], arrays: Arrays) -> None:
+    """Write the parameters and the settings of a model."""
+    text = json.dumps(options).encode() + b"\0"  # JSON is YAML
+    special = {"special:model.yml": np.frombuffer(text, dtype=np.int8)}
+    np.savez(directory / "model.npz", **arrays, **special)
 
 
 class Equations:

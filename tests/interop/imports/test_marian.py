@@ -1,6 +1,7 @@
 """Imports of Marian's own models compute Marian's equations."""
 
 import contextlib
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.interop.imports.marian_equations import (
     random_arrays,
     settings,
     with_a_small_norm,
+    write_arrays,
     write_model,
 )
 from tests.interop.imports.native_marian import NativeMarian
@@ -201,6 +203,30 @@ def test_words_of_yaml_are_pieces_and_missing_pieces_are_unknown(tmp_path: Path)
     assert UNK in tokenizer.encode("日本") and UNK not in tokenizer.encode("god a")
     config = bundle.config
     assert (config.decode.beam, config.model.norm_eps) == (6, 1e-6)
+
+
+@pytest.mark.parametrize("more", [["<pad>"], ["<pad>", "<s>"]])
+def test_a_target_begins_at_zero_if_the_vocabulary_has_padding(
+    tmp_path: Path, more: list[str]
+) -> None:
+    """The vector of `<pad>` is another one; Marian begins with a zero vector."""
+    written(tmp_path)
+    with (tmp_path / "opus.vocab.yml").open("a") as file:
+        file.writelines(f"\n{json.dumps(piece)}: {size() + n}" for n, piece in enumerate(more))
+    arrays = random_arrays(settings(), size() + len(more))
+    write_arrays(tmp_path, settings(), arrays)
+    if len(more) == 2:
+        with pytest.raises(ForeignModelError, match="targets begin with a zero vector"):
+            read(tmp_path, "x")
+        return
+    bundle, equations = read(tmp_path, "x").bundle, Equations(settings(), arrays)
+    rows = foreign(bundle.source_tokenizer)
+    source = [*bundle.source_tokenizer.encode(LINES[0]), EOS]
+    expected = equations.log_probs([rows[n] for n in source], [])
+    with torch.inference_mode():
+        logits = bundle.model(torch.tensor([source]), torch.tensor([[bundle.specials.start]]))[0]
+    found = logits.log_softmax(-1).numpy()[:, 2:]
+    np.testing.assert_allclose(found, expected[:, rows[2:]], rtol=0, atol=2e-5)
 
 
 def test_a_built_in_sentencepiece_is_the_vocabulary(tmp_path: Path) -> None:

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from crosshead.interop.imports.reading import ForeignModelError
-from crosshead.interop.imports.vocabularies import Control, ordered, vocabulary
+from crosshead.interop.imports.vocabularies import Control, ordered, vocabulary, zero_start
 
 PIECES = ["</s>", "<unk>", "a"]
 
@@ -40,3 +41,21 @@ def test_gaps_among_the_ids_are_refused(ids: dict[str, object]) -> None:
 def test_control_tokens_that_do_not_fit_are_refused(control: Control, message: str) -> None:
     with pytest.raises(ForeignModelError, match=message):
         vocabulary(PIECES, control, Path("x"))
+
+
+@pytest.mark.parametrize(
+    ("control", "start"),
+    [
+        ((None, None, 0, 1), "pad"),
+        ((2, None, 0, 1), "pad"),
+        ((3, None, 0, 1), "bos"),
+        ((3, 2, 0, 1), "bos"),
+    ],
+)
+def test_a_zero_vector_is_one_of_a_token_that_is_missing_or_has_one(
+    control: Control, start: str
+) -> None:
+    vectors = torch.tensor([[1.0], [1.0], [0.0], [1.0]])
+    assert zero_start(control, vectors, Path("x")) == start
+    with pytest.raises(ForeignModelError, match="x: targets begin with a zero vector"):
+        zero_start((3, 0, 1, 2), vectors, Path("x"))
