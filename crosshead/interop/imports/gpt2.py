@@ -9,13 +9,11 @@ from torch import Tensor
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.data.text.json_tokenizer import JsonTokenizer, parsed, tokenizers_library
 from crosshead.data.text.pieces import CONTROL
-from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.gpt2_weights import OUTPUT
 from crosshead.interop.imports.building import Imported, language_bundle
-from crosshead.interop.imports.generation import search_settings
+from crosshead.interop.imports.generation import search_settings, stored_search
 from crosshead.interop.imports.huggingface import (
     CONFIG,
-    GENERATION,
     KIND,
     NORM_EPS,
     TOKENIZER,
@@ -44,9 +42,6 @@ _HEADS = ("GPT2LMHeadModel", "GPT2Model")
 
 _OFF = ("scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention")
 """Settings of GPT-2 that crosshead does not have."""
-
-_SAMPLING = {"temperature": 1.0, "top_k": 50, "top_p": 1.0}
-"""The settings of sampling, and their defaults in transformers."""
 
 _PREFIX = "transformer."
 _BUFFERS = (".attn.bias", ".attn.masked_bias")
@@ -80,8 +75,9 @@ def read(path: Path, name: str) -> Imported:
     tokenizer = _tokenizer(directory, settings, where)
     rows = tokenizer.vocabulary.rows
     config = _shape(settings, where, [each for each in (PAD, BOS, UNK) if rows[each] is None])
-    generation = directory.json(GENERATION) if directory.has(GENERATION) else {}
-    decode, notes = _decode({**settings, **generation}, where)
+    stored, place = stored_search(directory, settings, where)
+    pad, begin, _, unknown = tokenizer.vocabulary.control
+    decode, notes = search_settings(stored, settings, (pad, begin, unknown), place, may_sample=True)
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(file))
     embedding_dropout = number(settings, "embd_pdrop", where, config.dropout)
     if embedding_dropout != config.dropout:
@@ -210,19 +206,6 @@ def _byte_level(directory: ForeignDirectory, settings: Mapping[str, Any], where:
             f"{MERGES} ({str(error)[:100]}); {AGAIN}"
         ) from None
     return str(found.to_str()).encode()
-
-
-def _decode(settings: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list[str]]:
-    """Return the search settings, and notes about the settings that do not come along."""
-    if not settings.get("do_sample"):
-        return search_settings(settings, where)
-    values = {
-        key: default if settings.get(key) is None else settings[key]
-        for key, default in _SAMPLING.items()
-    }
-    _, notes = search_settings({**settings, "do_sample": False, "num_beams": 1}, where)
-    sampled = {**values, "beam": 1, "sample": True, "length_offset": 0.0}
-    return checked(DecodeConfig, sampled, where), notes
 
 
 def _named(weights: Mapping[str, Tensor], *, tied: bool) -> dict[str, Tensor]:

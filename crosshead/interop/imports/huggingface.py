@@ -14,8 +14,8 @@ from crosshead.data.parallel.languages import language_code
 from crosshead.data.text.imported import ForeignVocabulary
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
-from crosshead.interop.imports.generation import search_settings
-from crosshead.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
+from crosshead.interop.imports.generation import search_settings, stored_search
+from crosshead.interop.imports.reading import AGAIN, MIXED, ForeignDirectory, ForeignModelError
 from crosshead.interop.imports.settings import checked, number, shown, token_id, truth, whole_number
 from crosshead.interop.imports.vocabularies import ordered, vocabulary
 from crosshead.models.transformer import TransformerConfig
@@ -23,7 +23,7 @@ from crosshead.models.transformer import TransformerConfig
 KIND = "huggingface"
 """The kind of these models."""
 
-CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
+CONFIG, TOKENIZER = "config.json", "tokenizer_config.json"
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 SOURCE_SPM, TARGET_SPM = "source.spm", "target.spm"
 VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
@@ -77,8 +77,9 @@ def read(path: Path, name: str) -> Imported:
     file, weights = stored_weights(directory)
     positions = _positions(weights, settings, where)
     config = _shape(settings, where, positions)
-    search = {**settings, **(directory.json(GENERATION) if directory.has(GENERATION) else {})}
-    decode, notes = search_settings(search, where)
+    stored, place = stored_search(directory, settings, where)
+    pad, begin, _, unknown = vocabularies[1].control
+    decode, notes = search_settings(stored, settings, (pad, begin, unknown), place)
     text = ForeignText(
         models=(directory.bytes(SOURCE_SPM), directory.bytes(TARGET_SPM)),
         vocabularies=vocabularies,
@@ -205,7 +206,7 @@ def _most_positions(settings: Mapping[str, Any], where: Path) -> int:
     if not 2 <= most <= MOST_POSITIONS:
         raise ForeignModelError(
             f"{where}: max_position_embeddings is {most:,}, expected 2 to {MOST_POSITIONS:,}; "
-            f"{AGAIN}"
+            "this model cannot be imported"
         )
     return most
 
@@ -262,7 +263,7 @@ def _vocabularies(
     if shared and separate:
         raise ForeignModelError(
             f"{directory.path / TOKENIZER}: separate_vocabs is true, but the model shares one "
-            f"embedding matrix; {AGAIN}"
+            f"embedding matrix: {MIXED}"
         )
     size = whole_number(settings, "vocab_size", directory.path / CONFIG)
     source = _vocabulary(directory, VOCAB, settings, size)
@@ -280,7 +281,7 @@ def _vocabulary(
     pieces = ordered(directory.json(name), where)
     if len(pieces) != size:
         raise ForeignModelError(
-            f"{where}: has {len(pieces):,} pieces, but {CONFIG} says {size:,}; {AGAIN}"
+            f"{where}: has {len(pieces):,} pieces, but {CONFIG} says {size:,}: {MIXED}"
         )
     pad, end, start = (
         token_id(settings, f"{each}_token_id", directory.path / CONFIG)

@@ -84,6 +84,16 @@ the norm of the queries (src/models/transformer.h, LayerAttention). Earlier, the
 decoder still leaves it out from the second token on, because it appends the token to the earlier
 ones first; training and scoring have it."""
 
+_HARMLESS = {
+    *("models", "vocabs", "relative-paths", "beam-size", "normalize"),
+    *("maxi-batch", "maxi-batch-sort", "mini-batch", "mini-batch-words", "workspace"),
+    *("cpu-threads", "devices", "num-devices", "log", "log-level", "quiet", "quiet-translation"),
+    *("seed", "version"),
+}
+"""Settings of the search that come along or change no output."""
+
+_OFF_VALUES: tuple[object, ...] = ("", "0", "0.0", "false", "False", "~", "null", [])
+
 _ATTENTIONS = {"self": "self_attn", "context": "encoder_attn"}
 
 
@@ -241,7 +251,10 @@ def _version(text: object) -> tuple[int, ...]:
 
 
 def _tie(settings: Mapping[str, Any]) -> str:
-    """Return the matrices that are shared. Without an output in it, a shared one is copied."""
+    """Return the matrices that are shared.
+
+    If source and target share a matrix but the output does not, each side gets a copy.
+    """
     if _is(settings, "tied-embeddings-all") or (
         _is(settings, "tied-embeddings") and _is(settings, "tied-embeddings-src")
     ):
@@ -390,9 +403,10 @@ def _search(decoder: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list
         raise ForeignModelError(
             f"{where}: normalize: expected a number, found {shown(normalize)}"
         ) from None
-    penalty = decoder.get("word-penalty", "0")
-    notes = []
-    if penalty not in ("0", "0.0"):
-        notes.append(f"the search setting word-penalty = {shown(penalty)} does not come along")
+    notes = [
+        f"the search setting {key} = {shown(value)} does not come along"
+        for key, value in decoder.items()
+        if key not in _HARMLESS and value not in _OFF_VALUES
+    ]
     values = {"beam": beam, "length_penalty": alpha, "length_offset": 0.0}
     return checked(DecodeConfig, values, where), notes

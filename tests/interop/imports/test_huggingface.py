@@ -151,7 +151,8 @@ def test_early_stopping_is_the_rule_that_ends_the_search(
     imported = read(copied, "x")
     decode = imported.bundle.config.decode
     assert (decode.stop, decode.length_penalty, decode.length_offset) == (stop, 0.7, 0)
-    assert len(imported.notes) == notes
+    said = [each for each in imported.notes if "early_stopping" in each]
+    assert len(said) == notes and len(imported.notes) == notes + 1  # and the largest length
 
 
 def test_a_tag_of_the_vocabulary_is_one_piece_at_the_beginning(shared: Path) -> None:
@@ -169,6 +170,15 @@ def test_the_bundle_knows_its_origin_search_and_languages(shared: Path) -> None:
     assert config.decode.beam == 4 and config.longest_source == 63
     assert (config.decode.length_penalty, config.decode.length_offset) == (1, 0)
     assert config.model.dropout == 0.1
+
+
+def test_a_dropout_of_zero_is_written_without_a_point(shared: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    settings = json.loads((copied / "config.json").read_text())
+    changed = {**settings, "dropout": 0, "attention_dropout": 0, "activation_dropout": None}
+    (copied / "config.json").write_text(json.dumps(changed))
+    model = read(copied, "x").bundle.config.model
+    assert (model.dropout, model.attention_dropout) == (0, 0)  # type: ignore[union-attr]
 
 
 def test_a_file_of_torch_save_is_read_as_weights_alone(shared: Path, tmp_path: Path) -> None:

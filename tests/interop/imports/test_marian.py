@@ -335,6 +335,17 @@ def test_a_wrong_decoder_file_is_refused(tmp_path: Path, line: str, message: str
         read(tmp_path, "x")
 
 
+def test_search_settings_that_crosshead_lacks_are_named(tmp_path: Path) -> None:
+    written(tmp_path)
+    assert read(tmp_path, "x").notes == []
+    with (tmp_path / "decoder.yml").open("a") as file:
+        file.write("mini-batch: 64\nallow-unk: false\nmax-length-factor: 2\nforce-decode: true\n")
+    assert read(tmp_path, "x").notes == [
+        "the search setting max-length-factor = '2' does not come along",
+        "the search setting force-decode = 'true' does not come along",
+    ]
+
+
 def test_only_such_directories_are_recognised(tmp_path: Path) -> None:
     assert not recognises(ForeignDirectory(tmp_path))
     written(tmp_path)
