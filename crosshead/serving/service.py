@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from crosshead.data.documents.document import Document
 from crosshead.data.documents.formats import Parser
@@ -15,6 +15,13 @@ from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.directory import Directory, Route
 from crosshead.serving.languages import Detector
 from crosshead.serving.scheduler import Result, Scheduler, Sentence
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_SHORT = 500
+"""The most characters of a request that are split, tokenized and joined in the thread of the event
+loop. That takes about a millisecond. Another thread is woken up only for longer ones."""
 
 _DENSITIES = 20
 """The number of requests over which the work of a character is averaged."""
@@ -43,6 +50,11 @@ class Job:
     seconds: float = 60.0
     split: Callable[[str], SplitText] = SplitText.of
     scored: bool = False
+
+    @property
+    def characters(self) -> int:
+        """The number of characters of all texts."""
+        return sum(map(len, self.texts))
 
     @property
     def languages(self) -> list[str]:
@@ -118,9 +130,9 @@ class Service:
         """
         end = time.monotonic() + job.seconds
         if job.way:
-            work = self._density * sum(map(len, job.texts)) * len(job.way)
+            work = self._density * job.characters * len(job.way)
             self.scheduler.check(job.client, work, end)
-        documents = await asyncio.to_thread(_documents, job)
+        documents = await _computed(job, _documents, job)
         sentences = [sentence for each in documents for sentence in each.sentences]
         found = [[Translation(each, 0.0, 0.0, [], [])] for each in sentences]
         for hop, route in enumerate(job.way):
@@ -132,16 +144,16 @@ class Service:
             times = len(job.way) if hop == 0 else 0  # a request is refused before its first hop
             search = _Search(route, wanted, scored, end, times)
             found = await self._hop(job, search, lines)
-        return await asyncio.to_thread(_translated, documents, found, job.alternatives + 1)
+        return await _computed(job, _translated, documents, found, job.alternatives + 1)
 
     async def _hop(self, job: Job, search: _Search, lines: list[str]) -> list[list[Translation]]:
         """Translate sentences from one language to another."""
         translator = search.route.translator
-        planned = await asyncio.to_thread(translator.planned, lines, 0)
+        planned = await _computed(job, translator.planned, lines, 0)
         hypotheses = await self._search(job, search, lines, planned)
         decode = translator.bundle.config.decode
-        return await asyncio.to_thread(
-            translator.joined, lines, planned, hypotheses, search.wanted, decode
+        return await _computed(
+            job, translator.joined, lines, planned, hypotheses, search.wanted, decode
         )
 
     async def _search(
@@ -171,6 +183,13 @@ class Service:
     def _learn_density(self, lines: list[str], sentences: list[Sentence]) -> None:
         found = sum(each.cost for each in sentences) / sum(map(len, lines))
         self._density += (found - self._density) / _DENSITIES if self._density else found
+
+
+async def _computed(job: Job, function: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
+    """Return what a function returns; call it in another thread unless the texts are short."""
+    if job.characters <= _SHORT:
+        return function(*values, **named)
+    return await asyncio.to_thread(function, *values, **named)
 
 
 def _documents(job: Job) -> list[Document]:
