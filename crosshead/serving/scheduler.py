@@ -198,7 +198,7 @@ class Scheduler:
                 work = times * sum(each.cost for each in sentences)
                 self._check(client, work, min(each.deadline for each in sentences))
             self._queue.add(client, sentences)
-            self._changed.notify_all()
+            self._changed.notify(len(sentences))
 
     def _check(self, client: str, work: float, deadline: float) -> None:
         rate, most = self._pace.rate, self.limits
