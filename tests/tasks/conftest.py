@@ -1,5 +1,6 @@
 """A validator of translations on a small text."""
 
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from tests.tasks.validators import (
 
 @pytest.fixture
 def validator(tmp_path: Path) -> TranslationValidator:
-    lines = [" ".join("abcde"[: 1 + n % 5]) for n in range(40)]
+    orders = list(permutations("abcde"))
+    lines = [" ".join(orders[3 * n][: 2 + n % 4]) for n in range(40)]
     (tmp_path / "en").write_text("\n".join(lines) + "\n")
     (tmp_path / "de").write_text("\n".join(line.upper() for line in lines) + "\n")
     recipe = compose(

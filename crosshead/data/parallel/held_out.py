@@ -75,12 +75,13 @@ class Remaining:
 def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     """Choose about `valid_size` pairs of the text for validation, or the pairs of `fold`.
 
-    Pairs that repeat an earlier pair (ignoring surrounding white space) are not drawn. The
-    held-out set has at least one pair and at most a tenth of the different pairs. The text is cut
-    into spans of equally many different pairs, and one pair is drawn from each, so that the pairs
-    are spread over all corpora. A drawn pair with an empty side or with too many characters is not
-    held out. Pairs that repeat a held-out pair are excluded from training too. The result depends
-    only on the text, the configuration and the seed.
+    The held-out set has at least one pair and at most a tenth of the pairs. The text is cut into
+    equal spans, and one pair is drawn from each, so that the pairs are spread over all corpora. If
+    fewer than half of the pairs are different (ignoring surrounding white space), pairs that repeat
+    an earlier one do not count, so that training does not lose most of the different pairs. The
+    folds of a cross-validation always share the different pairs among them. A drawn pair with an
+    empty side or with too many characters is not held out. Pairs that repeat a held-out pair are
+    excluded from training too. The result depends only on the text, the configuration and the seed.
 
     Args:
         text: The text that is trained on.
@@ -94,27 +95,30 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
         DataError: If too few pairs remain for training or for validation.
     """
     held: dict[Pair, int] = {}
-    pairs = _pairs_at(text, _drawn_rows(_first_rows(text), config, seed))
+    rows = _first_rows(text)
+    if not config.fold and 2 * len(rows) >= len(text):
+        rows = np.arange(len(text))
+    pairs = _pairs_at(text, _drawn_rows(rows, config, seed))
     for row, pair in pairs.items():
         sides = stripped(pair)
         if all(side and len(side) <= 4 * config.max_length for side in sides):
-            held[sides] = row
-    rows = sorted(held.values())
+            held.setdefault(sides, row)
+    chosen = sorted(held.values())
     repeats = _repeats(text, held)
-    if pairs and not rows and all(all(stripped(pair)) for pair in pairs.values()):
+    if pairs and not chosen and all(all(stripped(pair)) for pair in pairs.values()):
         raise DataError(
             f"every pair that was drawn for validation has a side of more than "
             f"{4 * config.max_length:,} characters; raise data.max_length, or split the pairs into "
             "sentences"
         )
-    if not rows or len(rows) + len(repeats) == len(text):
+    if not chosen or len(chosen) + len(repeats) == len(text):
         raise DataError(
             f"the training pairs ({len(text)}) are too few or too similar to hold some out for "
             f"validation; give validation files ({option('valid-source')} and "
             f"{option('valid-target')}, or their keys in [data])"
         )
-    valid = [(pairs[row], text.origin(row)) for row in rows]
-    return held_out(valid, rows, repeats)
+    valid = [(pairs[row], text.origin(row)) for row in chosen]
+    return held_out(valid, chosen, repeats)
 
 
 def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
