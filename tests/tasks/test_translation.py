@@ -116,7 +116,7 @@ def test_samples_of_translations_are_those_that_are_scored(validator: Translatio
     translator = Translator(validator.bundle_of(chosen))
     best = translator.translate(valid.source, decode=validator.recipe.decode)
     made = dict(zip(valid.source, (each[0].text for each in best), strict=True))
-    assert 1 <= len(found.samples) <= 3
+    assert 1 <= len(found.samples) <= 5
     for sample in found.samples:
         assert sample.expected == sample.input.upper()
         assert sample.output == made[sample.input]
