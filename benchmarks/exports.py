@@ -3,8 +3,10 @@
     .venv/bin/python benchmarks/exports.py runs/en-de --folder runs/exports
 
 Each export is verified and its length penalty chosen on the first 200 validation lines of Multi30k,
-as `crosshead export` does. Then its library translates the test set, all with one thread, in turns.
-The searches are those of the interfaces that verification uses.
+as `crosshead export` does. Then it translates the test set, all with one thread, in turns, by the
+interface that verification uses. CTranslate2 and Hugging Face search by themselves. ONNX Runtime
+has no search: crosshead's own steps its graphs. So the speed of ONNX is not that of its usual
+programs.
 """
 
 import argparse

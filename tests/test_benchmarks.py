@@ -1,9 +1,12 @@
 """The benchmarks compare equals: the peers compute what ours computes; and the scripts run."""
 
+import itertools
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -371,6 +374,118 @@ def test_a_count_that_differs_from_the_client_is_found() -> None:
     assert line == "`crosshead_sentences_total`: 5.0, and the client counted 4.0"
     other = {'crosshead_requests_total{path="/x",status="500"}': 1.0}
     assert len(compared(counts | other, answers)) == 1
+
+
+DUMP = """\
+#date;pid;id;http method;host;URL;HTTP status;size;duration;transaction;match;error;tag
+100.5;<0.1.0>;1;post;127.0.0.1;/translate;200;72;500.0;-;;;a
+101.0;<0.2.0>;2;post;127.0.0.1;/translate;503;72;1000.0;-;;;a
+101.5;<0.1.0>;1;post;127.0.0.1;/translate;200;72;1000.0;-;;;a
+103.0;<0.2.0>;2;post;127.0.0.1;/translate;200;72;2000.0;-;;;b
+104.0;<0.2.0>;2;post;127.0.0.1;/translate;200;72;10"""
+
+
+def test_the_answers_of_the_load_generator_are_read_as_far_as_they_are_whole() -> None:
+    from tsung import Answer, answers_of, rate_of, totals_of
+
+    found = answers_of(DUMP)
+    assert found[0] == Answer("a", 1, 100.0, 0.5, 200) and found[1].status == 503
+    assert [each.name for each in found] == ["a", "a", "a", "b"]
+    # The first client is done at 101.5; until then there were two translations in 1.5 seconds.
+    assert rate_of(found) == pytest.approx(2 / 1.5)
+    log = "stats: users_count 3 3\nstats: 200 2 2\nstats: users 2 5\nstats: users_count 4 7\n"
+    log += "stats: 200 3 5\nstats: 503 1 1\nstats: request 3 0.1 0.2 5 6 7 8\n"
+    assert (totals_of(log), totals_of("")) == ((7, 6), (0, 0))
+
+
+def test_each_phase_of_an_open_loop_has_its_own_rate_and_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import tsung
+
+    written: list[tuple[object, ...]] = []
+    monkeypatch.setattr(tsung, "_run", lambda *values: written.append(values))
+    tsung.open_loop("http://127.0.0.1:1", ["x"], [tsung.Phase("a", 4, 3), tsung.Phase("b", 50, 6)])
+    [(_, _, load, sessions, expected, most)] = written
+    text = tsung.configuration("127.0.0.1", 1, Path("bodies"), str(load), str(sessions), 9)
+    root = ElementTree.fromstring(text.partition("\n")[2].partition("\n")[2])
+    phases = root.findall("load/arrivalphase")
+    assert [each.find("users").get("interarrival") for each in phases] == ["0.250000", "0.020000"]  # type: ignore[union-attr]
+    chosen = [
+        {setup.get("name"): setup.get("probability") for setup in each.findall("session_setup")}
+        for each in phases
+    ]
+    assert chosen == [{"a": "100", "b": "0"}, {"a": "0", "b": "100"}]
+    tags = [each.find("request").get("tag") for each in root.findall("sessions/session")]  # type: ignore[union-attr]
+    assert tags == ["a", "b"] and expected is None and most == 3 + 6 + 30
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="a tab"):
+        tsung.closed_loop("http://127.0.0.1:1", ["a\tb"], 1, 1)
+
+
+def test_texts_of_the_load_are_surely_one_sentence() -> None:
+    from serving import is_sentence
+
+    assert is_sentence("A man in a blue shirt, it's new, stands on a well-kept lawn.")
+    others = ["A man. A dog runs.", "A man runs", "a dog runs fast.", 'A "dog" runs fast.', "Hm."]
+    assert not any(map(is_sentence, others))
+
+
+def measurements(rounds: int) -> dict[str, dict[str, object]]:
+    """Measurements of all sides, in which LibreTranslate takes 0.1 seconds and the others less."""
+    from serving import CHOICES, CLIENTS, PEER, closed_name, open_name, tried_name
+
+    def values(side: str, **others: object) -> dict[str, object]:
+        seconds = 0.1 if side == PEER else 0.025
+        return {"times": [seconds] * 99 + [8 * seconds], "sent": 101, "refused": 1} | others
+
+    known: dict[str, dict[str, object]] = {}
+    for side, choices in CHOICES.items():
+        rate = 20.0 if side == PEER else 50.0
+        loop = values(side, missing=0, rate=rate, used=0.1, generator=0.001)
+        known |= {tried_name(side, each): {"1": loop, "16": loop} for each in choices}
+        for number in range(rounds):
+            known |= {closed_name(number, side, clients): loop for clients in CLIENTS}
+            opened = {
+                share: values(side, missing=2 * (share == "1"), rate=rate * float(share), asked=1.0)
+                for share in ("0.5", "1")
+            }
+            known[open_name(number, side)] = opened
+    return known
+
+
+def test_a_report_compares_the_servers_and_counts_what_has_no_answer() -> None:
+    from serving import CHOICES, FAST, OWN, PEER, chart, report
+
+    outputs = {OWN: ["ein Hund", "zwei"], FAST: ["ein Hund", "drei"], PEER: ["ein Hund", "zwei"]}
+    chosen = {side: choices[0] for side, choices in CHOICES.items()}
+    text = report(measurements(2), chosen, outputs, ["ein Hund", "zwei"], 2)
+    assert f"- {FAST}, 16 clients: 2.50 (2.50–2.50) times the sentences a second" in text
+    assert "the p99 is 2.00 (2.00–2.00) times the p50 of LibreTranslate" in text
+    assert f"- {OWN}, one client: the median is 0.25 (0.25–0.25) times" in text
+    assert f"| {FAST} | 50.0% |" in text and f"| {OWN} | 100.0% |" in text
+    assert text.count("| inf (inf–inf) | 202 | 2 | 4 |") == len(CHOICES)
+    picture = chart(measurements(1), 1)
+    assert picture.startswith(b"<?xml") and len(picture) < 200_000
+
+
+def test_measurements_are_kept_and_rates_beyond_a_server_left_out(tmp_path: Path) -> None:
+    from serving import FAST, OWN, PEER, Bench, closed_name
+
+    file = tmp_path / "folder" / "measurements.jsonl"
+    rates = {PEER: 10.0, FAST: 25.0, OWN: 3.0}
+    for turn in range(2):
+        bench = Bench(file, lambda side, settings: pytest.fail(side), ["A dog runs."], ("en", "de"))
+        for (side, rate), clients in itertools.product(rates.items(), (1, 4, 16)):
+            measure = partial(dict, rate=rate + turn)  # the second time nothing is measured
+            assert bench.kept(closed_name(0, side, clients), measure) == {"rate": rate}
+        bench.close()
+        with file.open("a") as broken:
+            broken.write('{"name": "half')
+    shares = {side: [each.name for each in bench.phases(side, 5)] for side in rates}
+    assert shares[PEER] == ["0.25", "0.5", "0.75", "1"] and shares[FAST][-1] == "2"
+    assert shares[OWN] == ["0.25", "0.5"]
+    assert [each.rate for each in bench.phases(FAST, 5)][:2] == [2.5, 5.0]
 
 
 def test_a_bundle_that_is_not_there_is_an_error_of_one_line(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 from crosshead.interop.base import ForeignSearch
 from crosshead.interop.onnx import ONNX
 from crosshead.interop.onnx_runtime import LoadedGraphs
+from crosshead.interop.verify import shown
 from tests.interop.small_bundles import TEXT, small_bundle
 
 PAGE = Path(__file__).parent.parent / "docs" / "examples" / "translate.html"
@@ -40,11 +41,47 @@ frame.addEventListener("load", async () => {
     find("button").click();
     await wait(() => !find("button").disabled);
   }
-  const said = [find("[role=status]").textContent, find("output").textContent];
+  let blocked = "";
+  frame.contentDocument.addEventListener("securitypolicyviolation", (event) => {
+    blocked = event.blockedURI;
+  });
+  await frame.contentWindow.fetch("https://example.org/").catch(() => {});
+  await wait(() => blocked);
+  const said = [find("[role=status]").textContent, find("output").textContent, blocked];
   await fetch("/said", { method: "POST", body: JSON.stringify(said) });
 });
 </script>"""
 """The page that loads the real one in a frame, types into it, presses its button and reports."""
+
+
+LIBRARY = """export const env = { backends: { onnx: { wasm: {} } } };
+export const pipeline = async () => async (line) => {
+  globalThis.look();
+  if (line === "bad") throw new Error("no");
+  return [{ translation_text: line.toUpperCase() }];
+};"""
+"""A library that notes what the page shows while it translates, and cannot translate one line."""
+
+DOCUMENT = """const listeners = [];
+const names = ["button", "output", "[role=status]", "form", "textarea"];
+const parts = Object.fromEntries(names.map((name) => [name, { textContent: "" }]));
+parts.form.addEventListener = (_, listener) => listeners.push(listener);
+globalThis.document = { querySelector: (name) => parts[name] };
+globalThis.location = { href: import.meta.url };
+const seen = [];
+globalThis.look = () => seen.push([parts["[role=status]"].textContent, parts.output.textContent]);
+"""
+"""The parts of a page that its script uses."""
+
+PRESSES = """look();
+for (const text of ["bad", "a\\nb", "c"]) {
+  parts.textarea.value = text;
+  await listeners[0]({ preventDefault() {} });
+  if (text !== "c") look();
+}
+console.log(JSON.stringify(seen));
+"""
+"""Presses the button with a text that fails and with others, and reports what the page showed."""
 
 
 def browser() -> str:
@@ -150,14 +187,47 @@ def test_a_browser_translates_offline(
     # One line at a time, as the page does: in int8, the lines of a batch change each other.
     expected = [graphs.translate([line], search)[0] for line in lines]
     assert any(expected)
-    status, shown = drive(served, tmp_path / "home", "\n".join(lines))
-    assert status == "The model is ready. No text leaves this computer."
-    assert shown.split("\n") == expected
+    status, output, blocked = drive(served, tmp_path / "home", "\n".join(lines))
+    assert status == "The model is ready. This page sends no text to any server but its own."
+    assert [*map(shown, output.split("\n"))] == [*map(shown, expected)]
+    assert blocked.startswith("https://example.org")
+
+
+def test_the_page_may_reach_its_own_server_only() -> None:
+    """Each source that the policy names is the server itself, or made by the page."""
+    policy = PAGE.read_text("utf-8").partition('content="default-src')[2].partition('"')[0]
+    sources = {source for part in f"default-src{policy}".split(";") for source in part.split()[1:]}
+    assert sources == {"'self'", "'none'", "'unsafe-inline'", "'wasm-unsafe-eval'", "blob:"}
+
+
+@pytest.mark.slow
+def test_an_error_goes_away_and_work_shows(tmp_path: Path) -> None:
+    """The script of the page runs in Node, with a document and a library of its own."""
+    if not shutil.which("node"):
+        pytest.skip("needs Node")
+    script = PAGE.read_text("utf-8").partition('<script type="module">')[2].partition("</script>")
+    (tmp_path / "transformers").mkdir()
+    (tmp_path / "transformers" / "transformers.min.js").write_text(LIBRARY)
+    (tmp_path / "page.mjs").write_text(f"{DOCUMENT}\n{script[0]}\n{PRESSES}")
+    done = subprocess.run(
+        ["node", tmp_path / "page.mjs"], capture_output=True, text=True, timeout=SECONDS
+    )
+    assert done.returncode == 0, done.stderr
+    ready = "The model is ready. This page sends no text to any server but its own."
+    assert json.loads(done.stdout) == [
+        [ready, ""],
+        ["Translating line 1 of 1.", ""],
+        ["The text cannot be translated: no", ""],
+        ["Translating line 1 of 2.", ""],
+        ["Translating line 2 of 2.", ""],
+        [ready, "A\nB"],
+        ["Translating line 1 of 1.", ""],
+    ]
 
 
 @pytest.mark.slow
 def test_a_missing_library_is_said(
     served: tuple[Path, str, "queue.Queue[list[str]]"], tmp_path: Path
 ) -> None:
-    status, shown = drive(served, tmp_path / "home", "a dog")
-    assert status.startswith("The model cannot be loaded: ") and not shown
+    status, output, _ = drive(served, tmp_path / "home", "a dog")
+    assert status.startswith("The model cannot be loaded: ") and not output

@@ -1,4 +1,4 @@
-"""The files in deploy/: the service of systemd, the site of nginx, and the container."""
+"""The files in deploy/: the services of systemd, the sites of nginx, and the container."""
 
 import json
 import re
@@ -12,10 +12,16 @@ import pytest
 import typer
 
 from crosshead.cli.program import app
-from crosshead.serving.server import ServerConfig
+from crosshead.serving.keys import Rates
+from crosshead.serving.metrics import Metrics
+from crosshead.serving.requests import Settings, State
+from crosshead.serving.scheduler import Scheduler
+from crosshead.serving.server import ServerConfig, make_server
+from tests.nginx import PROCESSES, configuration, needs_nginx
 
 ROOT = Path(__file__).parent.parent
 SERVICE = ROOT / "deploy" / "crosshead.service"
+TEMPLATE = ROOT / "deploy" / "crosshead@.service"
 NGINX = ROOT / "deploy" / "nginx.conf"
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 
@@ -43,16 +49,31 @@ def test_the_service_runs_a_command_that_exists() -> None:
     assert found["suggestions"] == Path("${STATE_DIRECTORY}/suggestions.jsonl")
 
 
-def test_the_service_waits_longer_than_the_server_drains() -> None:
-    [seconds] = lines(SERVICE, "TimeoutStopSec=")
+def test_the_services_of_several_processes_differ_in_port_workers_and_folder() -> None:
+    one, several = (path.read_text().partition("[Unit]")[2] for path in (SERVICE, TEMPLATE))
+    several = re.sub("^# (--workers:|A process) .*\n", "", several, flags=re.MULTILINE)
+    for added in (" on port %i", " --port %i --workers 4", "-%i"):
+        assert several.count(added) == 1
+        several = several.replace(added, "")
+    assert several == one
+
+    [started] = lines(TEMPLATE, "ExecStart=")
+    found = parsed(shlex.split(started.replace("%i", "5001"))[2:])
+    assert (found["port"], found["workers"]) == (5001, 4)
+
+
+@pytest.mark.parametrize("path", [SERVICE, TEMPLATE], ids=lambda path: path.name)
+def test_the_service_waits_longer_than_the_server_drains(path: Path) -> None:
+    [seconds] = lines(path, "TimeoutStopSec=")
     assert int(seconds) > ServerConfig.drain
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-def test_systemd_accepts_the_service(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", [SERVICE, TEMPLATE], ids=lambda path: path.name)
+def test_systemd_accepts_the_service(path: Path, tmp_path: Path) -> None:
     program = shutil.which("true")
-    copy = tmp_path / "crosshead.service"
-    copy.write_text(SERVICE.read_text().replace("/opt/crosshead/bin/crosshead", str(program)))
+    copy = tmp_path / path.name
+    copy.write_text(path.read_text().replace("/opt/crosshead/bin/crosshead", str(program)))
     checked = subprocess.run(
         ["systemd-analyze", "verify", str(copy)], capture_output=True, text=True, check=False
     )
@@ -78,22 +99,49 @@ def test_the_container_copies_the_files_that_its_installation_reads() -> None:
     assert {"pyproject.toml", "constraints.txt", "crosshead"} <= copied
 
 
-def test_nginx_passes_requests_to_the_port_of_the_server_with_its_limits() -> None:
-    site = NGINX.read_text()
-    defaults = parsed(["en-de=/bundles/en-de"])
-    assert f"proxy_pass http://127.0.0.1:{defaults['port']};" in site
+@pytest.mark.parametrize("path", [NGINX, PROCESSES], ids=lambda path: path.name)
+def test_nginx_has_the_limits_of_the_server(path: Path) -> None:
+    site, defaults = path.read_text(), parsed(["en-de=/bundles/en-de"])
     assert f"client_max_body_size {defaults['body']}m;" in site
-    [seconds] = re.findall(r"proxy_read_timeout (\d+)s;", site)
-    assert int(seconds) > float(str(defaults["timeout"]))
+    assert seconds(site, "proxy_read_timeout") > float(str(defaults["timeout"]))
 
 
-@pytest.mark.skipif(shutil.which("nginx") is None, reason="needs nginx")
-def test_nginx_accepts_the_site(tmp_path: Path) -> None:
-    whole = tmp_path / "nginx.conf"
-    paths = f"pid {tmp_path}/pid; error_log {tmp_path}/errors;"
-    site = NGINX.read_text().replace(":80;", ":8080;").replace("listen 80;", "listen 8080;")
-    whole.write_text(f"{paths} events {{}} http {{ access_log off; {site} }}")
+def seconds(site: str, name: str) -> int:
+    """The value of a setting of nginx in seconds."""
+    [found] = re.findall(rf"^ *{name} (\d+)s;", site, re.MULTILINE)
+    return int(found)
+
+
+def test_nginx_passes_requests_to_the_port_of_the_server() -> None:
+    defaults = parsed(["en-de=/bundles/en-de"])
+    assert f"proxy_pass http://127.0.0.1:{defaults['port']};" in NGINX.read_text()
+
+
+def test_nginx_passes_requests_to_the_processes_that_the_commands_start() -> None:
+    [command] = lines(TEMPLATE, "#   systemctl enable --now ")
+    started = [name.removeprefix("crosshead@") for name in command.split()]
+    assert re.findall(r"server 127\.0\.0\.1:(\d+) ", PROCESSES.read_text()) == started
+
+
+def test_nginx_does_not_repeat_requests_that_missed_their_deadlines() -> None:
+    limit = seconds(PROCESSES.read_text(), "proxy_next_upstream_timeout")
+    assert limit < float(str(parsed(["en-de=/bundles/en-de"])["timeout"]))
+
+
+def test_nginx_closes_idle_connections_before_the_server_does() -> None:
+    scheduler = Scheduler()
+    state = State(Settings(), Metrics(scheduler), Rates(0))
+    config = make_server(state, scheduler, ServerConfig.drain).config
+    scheduler.stop()
+    assert seconds(PROCESSES.read_text(), "keepalive_timeout") < config.timeout_keep_alive
+
+
+@needs_nginx
+@pytest.mark.parametrize("path", [NGINX, PROCESSES], ids=lambda path: path.name)
+def test_nginx_accepts_the_site(path: Path, tmp_path: Path) -> None:
+    site = path.read_text().replace(":80;", ":8080;").replace("listen 80;", "listen 8080;")
     checked = subprocess.run(
-        ["nginx", "-t", "-c", str(whole)], capture_output=True, text=True, check=False
-    )
+        ["nginx", "-t", "-c", str(configuration(site, tmp_path))],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert checked.returncode == 0, checked.stderr

@@ -39,8 +39,8 @@ def export(
             "--type",
             metavar="T",
             help="Number format of the weights: float32, int8, int8_float32, int16, float16 or "
-            "bfloat16 (default: float32). int8 is the smallest and fastest. onnx has float32 and "
-            "int8, and huggingface has float32 alone.",
+            "bfloat16 (default: float32). int8 is the smallest and fastest; int8_float32 gives the "
+            "same file. onnx has float32 and int8, and huggingface has float32 alone.",
         ),
     ] = None,
     valid_source: Annotated[
@@ -56,8 +56,9 @@ def export(
         Path | None,
         typer.Option(
             metavar="F",
-            help="Translations of these lines. With them, the length penalty nearest to the "
-            "model's is chosen, because other libraries define it differently.",
+            help="Translations of these lines. With them, crosshead tries six length penalties and "
+            "keeps the one whose translations agree most with its own, because other libraries "
+            "define the penalty differently.",
         ),
     ] = None,
     no_verify: Annotated[
@@ -68,7 +69,10 @@ def export(
         ),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace an earlier export at PATH.")
+        bool,
+        typer.Option(
+            "--force", help="Replace an earlier export at PATH. Nothing else is replaced."
+        ),
     ] = False,
 ) -> None:
     """Write a model in the format of another library, such as CTranslate2 or Argos.
@@ -90,7 +94,13 @@ def export(
         if kind is not None:
             raise ConfigError("--type is for one format; leave it out with --to all")
         every = export_all(
-            loaded, out, sources=sources, references=references, verify=verify, force=force
+            loaded,
+            out,
+            sources=sources,
+            references=references,
+            verify=verify,
+            force=force,
+            source=bundle,
         )
     else:
         every = [
@@ -103,6 +113,7 @@ def export(
                 references=references,
                 verify=verify,
                 force=force,
+                source=bundle,
             )
         ]
     rows = []

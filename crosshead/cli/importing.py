@@ -20,7 +20,7 @@ from crosshead.cli.terminal import note, put, table
 )
 def import_command(
     path: Annotated[
-        Path,
+        str,  # a path would turn hf:// into hf:/
         typer.Argument(
             metavar="PATH",
             help="Model of another toolkit: a directory, a zip archive of one, or hf://ORG/NAME.",
@@ -41,16 +41,18 @@ def import_command(
 ) -> None:
     """Turn a model of another toolkit into a bundle.
 
-    The bundle gives the same output as the toolkit. It can be translated with, or continue text
-    if it is a GPT-2. It can be scored, inspected, fine-tuned and exported. A setting that crosshead
-    cannot express is refused by its name.
+    The bundle gives the same output as the toolkit. You can translate with the bundle, or continue
+    text if it is a GPT-2. You can also score, inspect, fine-tune and export it. A setting of the
+    model that crosshead cannot express is refused by its name. A note names each setting of the
+    search that does not come along.
     """
     import shlex
 
     from crosshead.cli.terminal import program
     from crosshead.interop.imports.writing import import_to
 
-    command = shlex.join([program(), "import", str(path), "--out", str(out)])
+    typed = ["import", path, "--out", str(out), *(["--kind", kind] if kind else [])]
+    command = shlex.join([program(), *typed])
     imported = import_to(path, out, kind, command)
     for line in imported.notes:
         note(line)

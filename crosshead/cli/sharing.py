@@ -35,7 +35,7 @@ def push(
         typer.Option(
             "--private",
             help="Make the new repository private (default: public, or the organisation's own "
-            "default). A public repository is not changed but refused.",
+            "default). If the repository exists and is public, the command stops.",
         ),
     ] = False,
     revision: Annotated[

@@ -5,6 +5,7 @@ sentences and `metadata.json`. With the splitter inside, the package translates 
 """
 
 import contextlib
+import importlib
 import json
 import os
 import subprocess
@@ -13,17 +14,20 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import sentencepiece
 
 from crosshead import __version__
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Example
 from crosshead.data.text.imported import ImportedTokenizer
-from crosshead.data.text.sentences import split_sentences
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.errors import UserError
 from crosshead.interop import ctranslate2
 from crosshead.interop.argos_sentences import sentence_splitter
-from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format
+from crosshead.interop.base import EXACT, EXAMPLE, Cell, ForeignSearch, Format, cells
+from crosshead.interop.ctranslate2 import ids_of, pieces_of, scored, translator_of
 from crosshead.interop.options import OPTIONS
 
 SUFFIX = ".argosmodel"
@@ -31,8 +35,8 @@ SUFFIX = ".argosmodel"
 PACKAGE_VERSION = "1.0"
 """The version of a package. Argos names its folder by it."""
 
-ARGOS_VERSION = "1.9.0"
-"""The version of Argos Translate that a package asks for."""
+ARGOS_VERSION = "1.11.0"
+"""The first version of Argos Translate that runs MiniSBD, the form of the packaged splitter."""
 
 SEARCH = ForeignSearch(4, 0.2, 256)
 """The search of Argos Translate, which no package can change."""
@@ -114,13 +118,32 @@ class LoadedPackage:
     """A package that Argos Translate has installed in a process of its own, without a network.
 
     Args:
-        bundle: The bundle, for its languages and tokenizers.
+        bundle: The bundle, for its languages and vocabularies.
         directory: The directory of the package.
     """
 
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
-        self._bundle = bundle
-        [self._package] = directory.glob(f"*{SUFFIX}")
+        self._bundle, self._package = bundle, _package(directory)
+
+    @property
+    def computes(self) -> str:
+        """The number format that CTranslate2 computes in."""
+        with _opened(self._package) as parts:
+            return str(translator_of(parts.model).compute_type)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of lines, as `Foreign` says, by the packaged SentencePiece model."""
+        with _opened(self._package) as parts:
+            tokenizer = self._bundle.source_tokenizer
+            return [
+                ids_of(tokenizer, parts.pieces.encode(line.strip(), out_type=str)) for line in lines
+            ]
+
+    def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of outputs, as `Foreign` says, by the packaged SentencePiece model."""
+        target = self._bundle.target_tokenizer
+        with _opened(self._package) as parts:
+            return [parts.pieces.decode(pieces_of(target, each)) for each in outputs]
 
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         """Return the translation of each line with the search of Argos Translate."""
@@ -142,35 +165,66 @@ class LoadedPackage:
         return found
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
-        """Return the log-probability of each target token by CTranslate2, which Argos runs."""
-        with _model(self._bundle, self._package) as model:
-            return model.log_probs(examples)
+        """Return the log-probability of each target token by CTranslate2, which Argos uses."""
+        with _opened(self._package) as parts:
+            return scored(translator_of(parts.model), self._bundle, examples)
 
 
 def expected(bundle: TextBundle, directory: Path, lines: Sequence[str]) -> list[str]:
     """Return the translations of CTranslate2 with the search of Argos Translate.
 
+    The packaged splitter splits a line into sentences, whose tokens are decoded together.
+
     Args:
         bundle: The bundle.
         directory: The directory of the package.
-        lines: The lines. Argos Translate splits them into sentences.
+        lines: The lines.
     """
-    [package] = directory.glob(f"*{SUFFIX}")
-    sentences = [split_sentences(line) for line in lines]
-    with _model(bundle, package) as model:
-        found = iter(model.translate([part for parts in sentences for part in parts], SEARCH, 1))
-    joined = [" ".join(next(found) for _ in parts) for parts in sentences]
-    return [text.replace("_", " ") for text in joined]
+    minisbd = importlib.import_module("minisbd")
+    with _opened(_package(directory)) as parts:
+        splitter = minisbd.SBDetect(str(parts.splitter), use_gpu=False)
+        sentences = [splitter.sentences(line) for line in lines]
+        sources = [parts.pieces.encode(each, out_type=str) for some in sentences for each in some]
+        translated = translator_of(parts.model).translate_batch(
+            sources,
+            beam_size=SEARCH.beam,
+            length_penalty=SEARCH.length_penalty,
+            replace_unknowns=True,
+            max_batch_size=1024,
+            batch_type="tokens",
+        )
+        outputs = iter([each.hypotheses[0] for each in translated])
+        joined = [[piece for _ in some for piece in next(outputs)] for some in sentences]
+        return [parts.pieces.decode(each).replace("_", " ") for each in joined]
+
+
+class _Parts(NamedTuple):
+    """The parts of a package."""
+
+    model: Path
+    """The directory of the CTranslate2 model."""
+    splitter: Path
+    """The splitter of sentences, an ONNX model."""
+    pieces: Any
+    """The SentencePiece model."""
+
+
+def _package(directory: Path) -> Path:
+    [found] = directory.glob(f"*{SUFFIX}")
+    return found
 
 
 @contextlib.contextmanager
-def _model(bundle: TextBundle, package: Path) -> Iterator[ctranslate2.Loaded]:
-    """Yield the CTranslate2 model of a package."""
+def _opened(package: Path) -> Iterator[_Parts]:
+    """Yield the parts of a package, in a directory that exists in the meantime."""
     with tempfile.TemporaryDirectory() as scratch:
         with zipfile.ZipFile(package) as archive:
             archive.extractall(scratch)
-        [model] = Path(scratch).glob("*/model")
-        yield ctranslate2.Loaded(bundle, model)
+        [folder] = Path(scratch).iterdir()
+        [splitter] = (folder / "minisbd").iterdir()
+        model = str(folder / "sentencepiece.model")
+        pieces = sentencepiece.SentencePieceProcessor(model_file=model)
+        yield _Parts(folder / "model", splitter, pieces)
 
 
 def _environment(home: Path) -> dict[str, str]:
@@ -204,13 +258,22 @@ print(json.dumps([translation.translate(line) for line in json.load(sys.stdin)])
 """
 """The program that installs a package and translates lines, without a network."""
 
-USAGE = """import argostranslate.package
+
+def usage(bundle: TextBundle, path: str) -> str:
+    """Return the program that installs a package and translates with it.
+
+    Args:
+        bundle: The bundle.
+        path: The path of the package.
+    """
+    source, target = _codes(bundle)
+    return f"""import argostranslate.package
 import argostranslate.translate
 
 argostranslate.package.install_from_path("{path}")
-print(argostranslate.translate.translate("A dog runs.", "en", "de"))
+print(argostranslate.translate.translate("{EXAMPLE}", "{source}", "{target}"))
 """
-"""The program that installs a package and translates with it."""
+
 
 _NO_PIECES = Cell("refused", "train with tokenizer.kind = bpe or unigram")
 
@@ -234,13 +297,13 @@ ARGOS = Format(
     name="argos",
     options=OPTIONS,
     extra="argos",
-    modules=("argostranslate",),
-    cells={name: _CELLS[name] for name in OPTIONS},
+    modules=("argostranslate", "minisbd"),
+    cells=cells(OPTIONS, (), _CELLS),
     types=ctranslate2.CTRANSLATE2.types,
     write=write,
     write_search=write_search,
     load=LoadedPackage,
-    usage=USAGE,
+    usage=usage,
     writes_alone=True,
     writes_with=("ctranslate2", "onnx"),
     suffix=SUFFIX,

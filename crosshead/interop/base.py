@@ -3,7 +3,7 @@
 The registry of formats is in `crosshead.interop.formats`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.batching import Example
+from crosshead.data.parallel.directions import tag_of
 from crosshead.data.text.streams import encode_text, with_prompt_start
 from crosshead.interop.options import Option
 from crosshead.pipelines.text_generator import TextGenerator
@@ -31,6 +32,37 @@ class Cell(NamedTuple):
 
 
 EXACT = Cell("exact")
+
+UNKNOWN = Cell("refused", "this version does not know whether the format has it")
+"""The cell of an option that a format does not list. A test finds such a cell."""
+
+
+def cells(
+    options: Iterable[str], exact: Iterable[str], others: Mapping[str, Cell]
+) -> dict[str, Cell]:
+    """Return the cell of each option.
+
+    Args:
+        options: The names of the options.
+        exact: The options that the format has, without a note.
+        others: The cells of the other options.
+    """
+    listed = {**dict.fromkeys(exact, EXACT), **others}
+    return {name: listed.get(name, UNKNOWN) for name in options}
+
+
+EXAMPLE = "A dog runs."
+"""The text that the programs of exports translate."""
+
+
+def tagged_example(bundle: TextBundle) -> str:
+    """Return the example as a model of several target languages reads it: the first tag before it.
+
+    Args:
+        bundle: The bundle.
+    """
+    languages = bundle.config.target_languages
+    return f"{tag_of(languages[0])} {EXAMPLE}" if languages else EXAMPLE
 
 
 def words(config: TextBundleConfig) -> Words:
@@ -79,7 +111,31 @@ class ForeignSearch:
 
 
 class Foreign(Protocol):
-    """An exported model as its own library loads it, for verification."""
+    """An exported model as its own library loads it, for verification.
+
+    It encodes and decodes with the files of the export, as a program without crosshead does.
+    """
+
+    @property
+    def computes(self) -> str:
+        """The number format that the library computes in; empty if it is that of the weights."""
+        ...
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Return the bundle's token ids of what the model reads for each line, without the end.
+
+        Args:
+            lines: The lines.
+        """
+        ...
+
+    def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of outputs.
+
+        Args:
+            outputs: The bundle's token ids of each output, without the end of the whole.
+        """
+        ...
 
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         """Return the translation of each line as a user of the library gets it.
@@ -110,11 +166,13 @@ class Tolerance:
 
     Attributes:
         log_prob: The largest difference of the log-probability of a token, in nats.
-        identical: The smallest share of identical translations.
+        mean: The largest mean of these differences, in nats.
+        different: The largest share of outputs that differ, in percent.
     """
 
     log_prob: float
-    identical: float
+    mean: float
+    different: int
 
 
 @dataclass(frozen=True)
@@ -134,7 +192,8 @@ class Format:
         write_search: Adds the search settings to a written export. It receives the bundle, the
             settings and the directory.
         load: Loads what `write` has written with the foreign library.
-        usage: A program that loads the export and uses it. `{path}` stands for its path.
+        usage: Returns a program that loads the export and uses it, without crosshead. It receives
+            the bundle and the path of the export.
         language: The language of this program, as Markdown names it.
         writes_alone: True if `write` does not need `modules`.
         writes_with: Further modules that both need.
@@ -155,7 +214,7 @@ class Format:
     write: Callable[[TextBundle, str, Path], None]
     write_search: Callable[[TextBundle, ForeignSearch, Path], None]
     load: Callable[[TextBundle, Path], Foreign]
-    usage: str
+    usage: Callable[[TextBundle, str], str]
     writes_alone: bool = False
     writes_with: tuple[str, ...] = ()
     quantises_with: tuple[str, ...] = ()

@@ -17,11 +17,19 @@ from torch import Tensor
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Example
 from crosshead.data.text.tokenizers import Tokenizer
-from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, Tolerance
-from crosshead.interop.ctranslate2_layers import Shape, fill_decoder, fill_encoder, numbers, specs
+from crosshead.interop.base import EXAMPLE, Cell, ForeignSearch, Format, Tolerance, cells
+from crosshead.interop.ctranslate2_layers import (
+    Shape,
+    fill_decoder,
+    fill_encoder,
+    numbers,
+    positions_written,
+    specs,
+)
 from crosshead.interop.ctranslate2_library import library
 from crosshead.interop.options import OPTIONS
-from crosshead.interop.verify import source_ids
+from crosshead.interop.plain_tokenizer import PlainTokenizer, program, stems
+from crosshead.interop.verify import tagged_sources
 from crosshead.models.transformer import Transformer
 from crosshead.system.files import atomic_write
 from crosshead.vocabulary import BOS, EOS, UNK
@@ -95,39 +103,65 @@ class Loaded:
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
         self._bundle = bundle
         self._source, self._target = bundle.source_tokenizer, bundle.target_tokenizer
-        self._translator: Any = library().Translator(
-            str(directory), device="cpu", intra_threads=torch.get_num_threads()
+        self._read, self._show = (
+            PlainTokenizer(directory, stem) for stem in stems(bundle.config.joint_tokenizer)
         )
-        logger.info("CTranslate2 computes in %s on this machine", self._translator.compute_type)
+        self._translator = translator_of(directory)
+        self.computes: str = self._translator.compute_type
 
-    def translate(self, lines: Sequence[str], search: ForeignSearch, least: int = 0) -> list[str]:
-        """Return the translation of each line, as `Foreign` says.
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of lines, as `Foreign` says, by the files beside the model."""
+        return [ids_of(self._source, pieces) for pieces in self._pieces(lines)]
 
-        Args:
-            lines: The lines.
-            search: The settings of the search.
-            least: The smallest number of tokens of an output.
-        """
-        sources = [pieces_of(self._source, ids) for ids in source_ids(self._bundle, lines)]
+    def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of outputs, as `Foreign` says, by the files beside the model."""
+        return [self._show.decode(pieces_of(self._target, each)) for each in outputs]
+
+    def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
+        """Return the translation of each line, as `Foreign` says."""
         found = self._translator.translate_batch(
-            sources,
-            max_batch_size=1024,
-            batch_type="tokens",
-            **{**_arguments(search), "min_decoding_length": least},
+            self._pieces(lines), max_batch_size=1024, batch_type="tokens", **_arguments(search)
         )
-        ids = {piece: index for index, piece in enumerate(vocabulary(self._target))}
-        return [self._target.decode([ids[piece] for piece in each.hypotheses[0]]) for each in found]
+        return [self._show.decode(each.hypotheses[0]) for each in found]
+
+    def _pieces(self, lines: Sequence[str]) -> list[list[str]]:
+        tagged = tagged_sources(self._bundle, lines)
+        return [self._read.encode(line) for line in tagged]
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
         """Return the log-probability of each target token, as `Foreign` says."""
-        scored = self._translator.score_batch(
-            [pieces_of(self._source, source) for source, _ in examples],
-            [pieces_of(self._target, target) for _, target in examples],
-            max_batch_size=1024,
-            batch_type="tokens",
-            max_input_length=0,
-        )
-        return [each.log_probs for each in scored]
+        return scored(self._translator, self._bundle, examples)
+
+
+def translator_of(directory: Path) -> Any:
+    """Return CTranslate2's translator of a directory, on the threads that PyTorch has.
+
+    Args:
+        directory: The directory of `model.bin`.
+    """
+    found = library().Translator(
+        str(directory), device="cpu", intra_threads=torch.get_num_threads()
+    )
+    logger.info("CTranslate2 computes in %s on this machine", found.compute_type)
+    return found
+
+
+def scored(translator: Any, bundle: TextBundle, examples: Sequence[Example]) -> list[list[float]]:
+    """Return the log-probability of each target token, as `Foreign` says.
+
+    Args:
+        translator: CTranslate2's translator.
+        bundle: The bundle.
+        examples: Source and target of each pair.
+    """
+    found = translator.score_batch(
+        [pieces_of(bundle.source_tokenizer, source) for source, _ in examples],
+        [pieces_of(bundle.target_tokenizer, target) for _, target in examples],
+        max_batch_size=1024,
+        batch_type="tokens",
+        max_input_length=0,
+    )
+    return [each.log_probs for each in found]
 
 
 def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
@@ -138,6 +172,17 @@ def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
         ids: The ids.
     """
     return tokenizer.pieces([int(index) for index in ids])
+
+
+def ids_of(tokenizer: Tokenizer, pieces: Sequence[str]) -> list[int]:
+    """Return the ids of pieces. A piece that the vocabulary lacks is unknown.
+
+    Args:
+        tokenizer: The tokenizer.
+        pieces: The pieces.
+    """
+    ids = {piece: index for index, piece in enumerate(vocabulary(tokenizer))}
+    return [ids.get(piece, UNK) for piece in pieces]
 
 
 def _arguments(search: ForeignSearch) -> dict[str, Any]:
@@ -164,7 +209,7 @@ def _translation_spec(bundle: TextBundle) -> Any:
     assert isinstance(model, Transformer)
     config = model.config
     encoder, decoder = specs(config, (config.encoder_layers, config.decoder_layers))
-    shape = Shape.of(config)
+    shape = Shape.of(config, positions_written(bundle))
     fill_encoder(encoder, model.encoder, model.source_embeddings, shape)
     fill_decoder(decoder, model.decoder, model.target_embeddings, shape)
     decoder.projection.weight = numbers(model.projection.weight)
@@ -207,25 +252,34 @@ def output_bias(bias: Tensor | None, bundle: TextBundle) -> np.ndarray:
     return found
 
 
-USAGE = """import json
+def usage(bundle: TextBundle, path: str) -> str:
+    """Return the program that loads an export and translates with it.
+
+    Args:
+        bundle: The bundle.
+        path: The path of the export.
+    """
+    parts = program(bundle, EXAMPLE)
+    return f"""import json
 from pathlib import Path
 
 import ctranslate2
-import sentencepiece
-
+{parts.imports}
 directory = Path("{path}")
 translator = ctranslate2.Translator(str(directory))
-pieces = sentencepiece.SentencePieceProcessor(model_file=str(directory / "tokenizer.model"))
-search = json.loads((directory / "search.json").read_text())
-[found] = translator.translate_batch([pieces.encode("A dog runs.", out_type=str)], **search)
-print(pieces.decode(found.hypotheses[0]))
+{parts.setup}search = json.loads((directory / "search.json").read_text())
+[found] = translator.translate_batch([{parts.encode}], **search)
+print({parts.decode.format(pieces="found.hypotheses[0]")})
 """
-"""The program that loads an export and translates with it."""
+
 
 _NO_MODEL = "CTranslate2 runs Transformers of text only: train with --model transformer"
 _NO_SCORE = "train with score = scaled-dot, dot or general"
 _NO_PATTERN = "train with pattern = full"
 _REGISTERED = "train with a score and positions of crosshead's own"
+
+_EXACT_UP_TO = "up to 1,024 positions, and all that the model reads at once"
+_TABLE = "written as a table of 1,024 positions, or of all that the model reads at once"
 
 STACK_CELLS = {
     **{
@@ -242,17 +296,39 @@ STACK_CELLS = {
     "model.score = (registered by a program)": Cell("refused", _REGISTERED),
     "model.positions = (registered by a program)": Cell("refused", _REGISTERED),
     **{
-        f"model.positions = {each}": Cell("rewritten", "written as a table of 1,024 positions")
+        f"model.positions = {each}": Cell("rewritten", _TABLE)
         for each in ("sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "none")
     },
     "model.positions = alibi": Cell(
-        "rewritten", "written as a bias for each distance, exact up to 1,024 positions"
+        "rewritten", f"written as a bias for each distance, exact {_EXACT_UP_TO}"
     ),
     "model.d_key other than model.d_value": Cell(
         "rewritten", "the narrower of both is padded with zeros"
     ),
 }
 """The cells of attention layers, which translation and language models have."""
+
+STACK_EXACT = (
+    "model.norm = post", "model.norm = pre", "model.norm_eps other than 1e-5",
+    "model.activation = relu", "model.activation = gelu", "model.activation = gelu-tanh",
+    "model.activation = swish", "model.score = scaled-dot", "model.score = dot",
+    "model.positions = learned", "model.positions = rotary", "model.positions = shaw",
+    "model.kv_heads below model.heads", "model.d_key other than d_model / heads",
+    "an odd model.d_model", "model.output_bias = true", "tokenizer.kind = bpe",
+    "tokenizer.kind = unigram", "tokenizer.kind = words", "tokenizer.kind = characters",
+    "tokenizer.kind = bytes",
+)  # fmt: skip
+"""The options that translation and language models have exactly in CTranslate2."""
+
+_EXACT = (
+    *STACK_EXACT, "model.architecture = transformer", "model.positions = t5",
+    "model.tie = three-way", "model.tie = two-way", "model.tie = none",
+    "model.norm = pre with model.tie other than three-way", "model.start = bos",
+    "model.start = pad", "an imported vocabulary without padding or start",
+    "an imported vocabulary without pieces of its SentencePiece model",
+    "an encoder or decoder of more than 2 GiB", "tokenizer.joint = false",
+    "several target languages", "unknown languages",
+)  # fmt: skip
 
 _CELLS = {
     **{
@@ -274,18 +350,18 @@ CTRANSLATE2 = Format(
     options=OPTIONS,
     extra="export",
     modules=("ctranslate2",),
-    cells={name: _CELLS.get(name, EXACT) for name in OPTIONS},
+    cells=cells(OPTIONS, _EXACT, _CELLS),
     types={
-        "float32": Tolerance(1e-3, 0.99),
-        "int8": Tolerance(0.5, 0.8),
-        "int8_float32": Tolerance(0.5, 0.8),
-        "int16": Tolerance(0.5, 0.8),  # many processors compute with it in int8
-        "float16": Tolerance(0.05, 0.95),
-        "bfloat16": Tolerance(0.2, 0.8),
+        "float32": Tolerance(1e-3, 1e-4, 1),
+        "int8": Tolerance(0.5, 0.03, 20),
+        "int8_float32": Tolerance(0.5, 0.03, 20),
+        "int16": Tolerance(0.05, 0.005, 5),  # where the processor has 16-bit products
+        "float16": Tolerance(0.05, 0.005, 5),
+        "bfloat16": Tolerance(0.2, 0.03, 20),
     },
     write=write,
     write_search=write_search,
     load=Loaded,
-    usage=USAGE,
+    usage=usage,
 )
 """The format `ctranslate2`."""

@@ -14,16 +14,24 @@ from torch import Tensor, nn
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import ALiBi, Biased, ShawKeys, ShawValues, T5Buckets
 from crosshead.attention.scores import General
+from crosshead.bundle.text_bundle import TextBundle
 from crosshead.interop.ctranslate2_library import library
+from crosshead.interop.verify import longest_output
 from crosshead.layers.embeddings import Embeddings, LearnedPositions
 from crosshead.layers.layer_stack import LayerStack
 from crosshead.models.stack import StackConfig
 
-POSITIONS_WRITTEN = 1024
-"""The positions that a written table covers: CTranslate2's default limit of inputs."""
+FEWEST_POSITIONS = 1024
+"""The positions that a written table covers at least: CTranslate2's default limit of inputs."""
 
-_FAR = 4 * POSITIONS_WRITTEN
-"""The distance beyond which CTranslate2 puts all distances into one bucket."""
+
+def positions_written(bundle: TextBundle) -> int:
+    """Return the number of positions of a written table: all that the model reads or produces.
+
+    Args:
+        bundle: The bundle.
+    """
+    return max(FEWEST_POSITIONS, bundle.config.longest_source + 1, longest_output(bundle) + 1)
 
 
 @dataclass(frozen=True)
@@ -35,18 +43,20 @@ class Shape:
         kv_heads: Heads of keys and values.
         d_key: Width of a head's queries and keys in the model.
         d_value: Width of a head's values in the model.
+        positions: The number of positions of a written table, N.
     """
 
     heads: int
     kv_heads: int
     d_key: int
     d_value: int
+    positions: int = FEWEST_POSITIONS
 
     @classmethod
-    def of(cls, config: StackConfig) -> Self:
-        """Return the shape of a configuration."""
+    def of(cls, config: StackConfig, positions: int = FEWEST_POSITIONS) -> Self:
+        """Return the shape of a configuration, with tables of some positions."""
         kv_heads = config.kv_heads or config.heads
-        return cls(config.heads, kv_heads, config.key_width, config.value_width)
+        return cls(config.heads, kv_heads, config.key_width, config.value_width, positions)
 
     @property
     def width(self) -> int:
@@ -113,7 +123,7 @@ def fill_encoder(spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shap
         embeddings: The source embeddings.
         shape: The shape of attention.
     """
-    _fill_ends(spec, spec.embeddings[0], stack, embeddings)
+    _fill_ends(spec, spec.embeddings[0], stack, embeddings, shape)
     _fill_layers(spec, stack, shape, causal=False)
 
 
@@ -128,7 +138,7 @@ def fill_language_model(
         embeddings: The embeddings.
         shape: The shape of attention.
     """
-    _fill_ends(spec, spec.embeddings, stack, embeddings)
+    _fill_ends(spec, spec.embeddings, stack, embeddings, shape)
     _fill_layers(spec, stack, shape, causal=True)
 
 
@@ -149,7 +159,7 @@ def fill_decoder(spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shap
         embeddings: The target embeddings.
         shape: The shape of attention.
     """
-    _fill_ends(spec, spec.embeddings, stack, embeddings)
+    _fill_ends(spec, spec.embeddings, stack, embeddings, shape)
     for layer, mine in zip(spec.layer, stack.layers, strict=True):
         fill_self_attention(layer.self_attention, mine.self_attention, shape, causal=True)
         _fill_norm(layer.self_attention.layer_norm, mine.add_norm_self.norm)
@@ -159,14 +169,14 @@ def fill_decoder(spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shap
 
 
 def _fill_ends(
-    spec: Any, embedding_spec: Any, stack: LayerStack[Any], embeddings: Embeddings
+    spec: Any, embedding_spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shape: Shape
 ) -> None:
-    """Fill what stands before and after the layers: embeddings, positions and the final norm."""
+    """Fill the embeddings and positions before the layers, and the norm after them."""
     embedding_spec.weight = numbers(embeddings.weight)
     spec.scale_embeddings = embeddings.scale != 1.0  # true stands for sqrt(d_model)
     if hasattr(spec, "position_encodings"):
-        table = position_table(embeddings, POSITIONS_WRITTEN)
-        empty = np.zeros((POSITIONS_WRITTEN, embeddings.weight.shape[1]), np.float32)
+        table = position_table(embeddings, shape.positions)
+        empty = np.zeros((shape.positions, embeddings.weight.shape[1]), np.float32)
         spec.position_encodings.encodings = empty if table is None else table
     if isinstance(stack.norm, nn.LayerNorm):
         _fill_norm(spec.layer_norm, stack.norm)
@@ -208,20 +218,24 @@ def fill_self_attention(spec: Any, mine: MultiHeadAttention, shape: Shape, *, ca
         spec.relative_position_keys = _widened(score.vectors.table, 1, shape.width)
         spec.relative_position_values = _widened(mine.combine.vectors.table, 1, shape.width)
     elif isinstance(score, Biased):
-        table, furthest = _bias_table(score.bias, causal=causal)
+        table, furthest = _bias_table(score.bias, shape.positions, causal=causal)
         spec.relative_attention_bias = table
         spec.relative_attention_max_distance = np.dtype("int32").type(furthest)
 
 
-def _bias_table(bias: Any, *, causal: bool) -> tuple[np.ndarray, int]:
-    """Return T5's table of biases, "buckets H", and the distance of its last bucket."""
+def _bias_table(bias: Any, positions: int, *, causal: bool) -> tuple[np.ndarray, int]:
+    """Return T5's table of biases, "buckets H", and the distance of its last bucket.
+
+    The table of ALiBi is exact for all distances between so many positions.
+    """
     if isinstance(bias, T5Buckets):
         return numbers(bias.table.T), bias.furthest
     assert isinstance(bias, ALiBi)
     # T5 gives half of its buckets one distance each, so that this table needs twice as many.
-    distances = torch.arange(2 * POSITIONS_WRITTEN).clamp(max=POSITIONS_WRITTEN)
+    distances = torch.arange(2 * positions).clamp(max=positions)
     one_side = bias(distances).T
-    return numbers(one_side if causal else torch.cat((one_side, one_side))), _FAR
+    table = numbers(one_side if causal else torch.cat((one_side, one_side)))
+    return table, 4 * positions  # CTranslate2 puts larger distances into one bucket
 
 
 def _fill_cross_attention(spec: Any, mine: MultiHeadAttention, shape: Shape) -> None:

@@ -1,7 +1,5 @@
 """Export a model to every format that can express it: one directory, and one README for all."""
 
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +15,11 @@ from crosshead.interop.export import (
     export,
     move,
     number_format,
+    staging,
+    write_verification,
 )
 from crosshead.interop.formats import FORMATS, format_of, formats_for, refusals
-from crosshead.system.files import atomic_write, explain_os_errors, make_directory, real_path
+from crosshead.system.files import atomic_write, explain_os_errors, real_path
 
 README = "README.md"
 
@@ -32,6 +32,7 @@ def export_all(
     references: Sequence[str] | None = None,
     verify: bool = True,
     force: bool = False,
+    source: Path | None = None,
 ) -> list[Exported]:
     """Write a model in every format that can express it, each with its default number format.
 
@@ -42,6 +43,7 @@ def export_all(
         references: Their translations, as for `export`.
         verify: Whether each export is loaded and compared.
         force: Whether an earlier export at `out` is replaced.
+        source: The place of the bundle, as for `export`.
 
     Returns:
         The exports.
@@ -56,32 +58,26 @@ def export_all(
             f"{name}: {', '.join(refusals(bundle, format_of(bundle, name)))}" for name in FORMATS
         ]
         raise ConfigError(f"no format can express this model ({'; '.join(whys)}); train another")
+    check_place(out, force=force, source=source)
     for name in names:
         form = format_of(bundle, name)
         check_libraries(form, number_format(form, None), verify=verify)
-    check_place(out, force=force)
-    real = real_path(out)
-    make_directory(real.parent)
-    hidden = real.with_name(f".{real.name}.{os.getpid()}.tmp")
     done = []
-    try:
-        with explain_os_errors(out):
-            hidden.mkdir()
-            for name in names:
-                place = _place(name)
-                one = export(
-                    bundle,
-                    name,
-                    hidden / place,
-                    sources=sources,
-                    references=references,
-                    verify=verify,
-                )
-                done.append(replace(one, path=out / place))
-            atomic_write(hidden / README, readme(bundle, done).encode())
-            move(hidden, real)
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)
+    with staging(out) as hidden, explain_os_errors(out):
+        for name in names:
+            place = _place(name)
+            one = export(
+                bundle,
+                name,
+                hidden / place,
+                sources=sources,
+                references=references,
+                verify=verify,
+            )
+            done.append(replace(one, path=out / place))
+        atomic_write(hidden / README, readme(bundle, done).encode())
+        write_verification(hidden, "all", None)
+        move(hidden, real_path(out))
     return done
 
 
@@ -92,10 +88,11 @@ def readme(bundle: Bundle, done: Sequence[Exported]) -> str:
         bundle: The bundle.
         done: The exports.
     """
+    assert isinstance(bundle, TextBundle)  # no format expresses another one
     parts = [f"# A model of crosshead {__version__} for other libraries\n"]
     for each in done:
         form = format_of(bundle, each.form)
-        program = f"```{form.language}\n{_usage(form.usage, bundle, each)}```"
+        program = f"```{form.language}\n{form.usage(bundle, each.path.name)}```"
         parts.append(f"## {each.path.name}\n\n{program}\n")
         if each.comparison is not None:
             parts.append(f"Compared with crosshead ({each.kind}): {each.comparison}.\n")
@@ -104,14 +101,6 @@ def readme(bundle: Bundle, done: Sequence[Exported]) -> str:
     if missing:
         parts.append(f"## Formats that cannot express the model\n\n{''.join(missing)}")
     return "\n".join(parts)
-
-
-def _usage(usage: str, bundle: Bundle, each: Exported) -> str:
-    """Return the program of a format with the name of the export and the model's languages."""
-    assert isinstance(bundle, TextBundle)
-    text = usage.format(path=each.path.name)
-    source, target = bundle.config.source_language, bundle.config.target_language
-    return text.replace('"en", "de"', f'"{source}", "{target}"')
 
 
 def _place(name: str) -> str:

@@ -1,9 +1,11 @@
 """Export a trained model: refuse, write beside the place, verify, and only then put it there."""
 
+import contextlib
 import importlib.util
+import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,19 +16,27 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
 from crosshead.config import nearest
 from crosshead.errors import ConfigError, UserError
-from crosshead.interop.base import Format
+from crosshead.interop.base import Foreign, Format, Tolerance
 from crosshead.interop.formats import FORMATS, check_expressible, format_of
 from crosshead.interop.search_settings import ChosenSearch, choose_search, usual_search
 from crosshead.interop.verify import (
     Comparison,
     check_comparison,
     compare_export,
+    pairs_to_compare,
     write_comparison,
 )
-from crosshead.system.files import explain_os_errors, make_directory, real_path, synchronise
+from crosshead.system.files import (
+    explain_os_errors,
+    make_directory,
+    real_path,
+    synchronise,
+    synchronise_all,
+)
 
 VERIFICATION = "verification.json"
-"""The file with the differences between an export and its model."""
+"""The file with the differences between an export and its model. Every export has it, verified or
+not: only a place with this file is replaced."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,7 @@ def export(
     references: Sequence[str] | None = None,
     verify: bool = True,
     force: bool = False,
+    source: Path | None = None,
 ) -> Exported:
     """Write a model in a foreign format, and compare what the foreign library computes.
 
@@ -74,6 +85,7 @@ def export(
         references: Their translations, to choose the length penalty on.
         verify: Whether the export is loaded and compared.
         force: Whether an earlier export at `out` is replaced.
+        source: The place of the bundle, which no export may touch.
 
     Returns:
         The export.
@@ -92,22 +104,32 @@ def export(
             f"the lines of {option('valid-source')} alone"
         )
     chosen = number_format(form, kind)
-    check_place(out, force=force, suffix=form.suffix)
+    check_place(out, force=force, suffix=form.suffix, source=source)
     check_libraries(form, chosen, verify=verify)
+    with staging(out) as hidden, explain_os_errors(out):
+        search, comparison = _write(text, form, chosen, hidden, sources, references, verify)
+        size = sum(each.stat().st_size for each in hidden.rglob("*") if each.is_file())
+        put = _put_file if form.suffix else move
+        put(hidden, real_path(out))
+    return Exported(out, to, chosen, size, search, comparison)
+
+
+@contextlib.contextmanager
+def staging(out: Path) -> Iterator[Path]:
+    """Yield an empty directory beside the place of an export, and remove it at the end.
+
+    Args:
+        out: The place of the export. Its parents are made.
+    """
     real = real_path(out)
     make_directory(real.parent)
     hidden = real.with_name(f".{real.name}.{os.getpid()}.tmp")
     try:
         with explain_os_errors(out):
             hidden.mkdir()
-            search, comparison = _write(text, form, chosen, hidden, sources, references, verify)
-            size = sum(each.stat().st_size for each in hidden.rglob("*") if each.is_file())
-            move(_only_file(hidden) if form.suffix else hidden, real)
-            if form.suffix and comparison is not None:
-                _write_comparison(comparison, form, chosen, real.with_name(beside(real.name)))
+        yield hidden
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
-    return Exported(out, to, chosen, size, search, comparison)
 
 
 def check_libraries(form: Format, kind: str, *, verify: bool) -> None:
@@ -157,23 +179,67 @@ def number_format(form: Format, kind: str | None) -> str:
     return kind
 
 
-def check_place(out: Path, *, force: bool, suffix: str = "") -> None:
+def check_place(out: Path, *, force: bool, suffix: str = "", source: Path | None = None) -> None:
     """Check that an export may be written to a place.
 
     Args:
         out: The place.
-        force: Whether an earlier export there is replaced.
+        force: Whether an earlier export there is replaced. Nothing else is.
         suffix: The suffix that its name needs.
+        source: The place of the bundle, which no export may touch.
 
     Raises:
         UserError: If it may not.
     """
     if not out.name.endswith(suffix):
         raise UserError(f"{out}: expected a name that ends in {suffix}; name another place")
-    if not force and (out.is_symlink() or out.exists()):
+    real = real_path(out)
+    if source is not None:
+        bundle = real_path(source)
+        if real.is_relative_to(bundle) or bundle.is_relative_to(real):
+            raise UserError(
+                f"{out}: the bundle {source} is there, and an export would damage it; name a place "
+                "outside the bundle"
+            )
+    marker = _marker(real)
+    if not os.path.lexists(out):
+        if suffix and os.path.lexists(marker) and not is_export(real):
+            raise UserError(
+                f"{marker} exists already, and the export would write it; move it, or name another "
+                "place"
+            )
+        return
+    if not force:
         raise UserError(
             f"{out} exists already; name another place, or replace it with {option('force')}"
         )
+    if not (is_export(real) or _is_empty(real)):
+        raise UserError(
+            f"{out} is no export of crosshead: {marker.name} is missing; only an export is "
+            "replaced: remove it yourself, or name another place"
+        )
+
+
+def is_export(place: Path) -> bool:
+    """Return whether a place holds an export: its `VERIFICATION` names a format and a version.
+
+    Args:
+        place: The file or directory.
+    """
+    try:
+        found = json.loads(_marker(place).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and {"format", "crosshead"} <= found.keys()
+
+
+def _marker(place: Path) -> Path:
+    """Return the place of the file that says that another place holds an export."""
+    return place / VERIFICATION if place.is_dir() else place.with_name(beside(place.name))
+
+
+def _is_empty(place: Path) -> bool:
+    return place.is_dir() and not any(place.iterdir())
 
 
 def _write(
@@ -189,6 +255,8 @@ def _write(
     form.write(bundle, kind, directory)
     chosen, comparison = ChosenSearch(form.fixed_search or usual_search(bundle)), None
     if verify:
+        if sources is not None:
+            sources, references = pairs_to_compare(bundle, sources, references)
         foreign = form.load(bundle, directory)
         comparison = compare_export(
             bundle,
@@ -197,11 +265,10 @@ def _write(
             every_piece=kind == "float32",
             expected=form.expected and partial(form.expected, bundle, directory),
         )
-        check_comparison(comparison, form.types[kind], f"{form.name} {kind}")
+        check_comparison(comparison, tolerance_of(form, kind, foreign), f"{form.name} {kind}")
         if sources is not None and references is not None:
             chosen = choose_search(bundle, foreign, sources, references, fixed=form.fixed_search)
-        if not form.suffix:
-            _write_comparison(comparison, form, kind, directory / VERIFICATION)
+    write_verification(directory, form.name, comparison, type=kind, verified=verify)
     form.write_search(bundle, chosen.search, directory)
     return chosen, comparison
 
@@ -215,26 +282,64 @@ def beside(name: str) -> str:
     return f"{name}.{VERIFICATION}"
 
 
-def _write_comparison(found: Comparison, form: Format, kind: str, path: Path) -> None:
-    write_comparison(found, path, format=form.name, type=kind, crosshead=__version__)
+def tolerance_of(form: Format, kind: str, foreign: Foreign) -> Tolerance:
+    """Return the tolerance of stored weights, or that of the library's computation if it is larger.
+
+    Some processors compute with weights in int16 in int8.
+
+    Args:
+        form: The format.
+        kind: The number format of the stored weights.
+        foreign: The loaded export.
+    """
+    stored = form.types[kind]
+    computed = form.types.get(foreign.computes, stored)
+    return max(stored, computed, key=lambda each: each.log_prob)
 
 
-def _only_file(directory: Path) -> Path:
-    [file] = directory.iterdir()
-    return file
+def write_verification(
+    directory: Path, name: str, comparison: Comparison | None, **more: object
+) -> None:
+    """Write the file that marks an export, with its differences from the model.
+
+    Args:
+        directory: The directory of the export.
+        name: The name of the format.
+        comparison: The differences; None if none were measured.
+        more: Further values of the file.
+    """
+    path = directory / VERIFICATION
+    write_comparison(comparison, path, format=name, **more, crosshead=__version__)
+
+
+def _put_file(hidden: Path, place: Path) -> None:
+    """Put a finished export that is one file in its place, and its figures beside it."""
+    [file] = [each for each in hidden.iterdir() if each.name != VERIFICATION]
+    synchronise_all(hidden)
+    figures = place.with_name(beside(place.name))
+    figures.unlink(missing_ok=True)  # figures of an earlier export never stand beside a new one
+    file.replace(place)
+    (hidden / VERIFICATION).replace(figures)
+    synchronise(place.parent)
 
 
 def move(hidden: Path, place: Path) -> None:
-    """Put a finished export in its place, instead of an earlier one.
+    """Put a finished export in its place, instead of an earlier one, which an error brings back.
 
     Args:
-        hidden: The finished export.
+        hidden: The directory of the finished export. Its files are flushed to the disk first.
         place: Its place.
     """
+    synchronise_all(hidden)
     former = place.with_name(f".{place.name}.{os.getpid()}.old")
-    if place.exists():
-        place.replace(former)
-    hidden.replace(place)
+    try:
+        if os.path.lexists(place):
+            place.replace(former)
+        hidden.replace(place)
+    except BaseException:
+        if os.path.lexists(former) and not os.path.lexists(place):
+            former.replace(place)
+        raise
     synchronise(place.parent)
     if former.is_dir():
         shutil.rmtree(former)

@@ -17,8 +17,8 @@ from crosshead.bundle.weights import serialized
 from crosshead.data.batching import Example, collate
 from crosshead.data.text.streams import decode_text
 from crosshead.interop.bart import with_repeated_heads
-from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, Tolerance
-from crosshead.interop.ctranslate2_layers import POSITIONS_WRITTEN, position_table
+from crosshead.interop.base import Cell, ForeignSearch, Format, Tolerance, cells
+from crosshead.interop.ctranslate2_layers import position_table, positions_written
 from crosshead.interop.gpt2_weights import is_tied, to_gpt2
 from crosshead.interop.huggingface import (
     GENERATION,
@@ -29,16 +29,13 @@ from crosshead.interop.huggingface import (
 )
 from crosshead.interop.language_tokenizer import tokenizer_files
 from crosshead.interop.options import LANGUAGE_OPTIONS
-from crosshead.interop.verify import in_batches, in_equal_lengths
+from crosshead.interop.verify import INVALID, in_batches, in_equal_lengths, token_log_probs
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.system.files import atomic_write
 from crosshead.vocabulary import EOS, PAD
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu_new", "swish": "swish"}
 """GPT-2's name of each activation."""
-
-_INVALID = "\ufffd"
-"""The character for bytes that are no text, of which `tokenizers` shows another number."""
 
 
 def write(bundle: TextBundle, kind: str, directory: Path) -> None:
@@ -83,8 +80,7 @@ def most_positions(bundle: TextBundle) -> int:
     Args:
         bundle: The bundle.
     """
-    learned = bundle.config.model.most_positions
-    return learned or max(POSITIONS_WRITTEN, bundle.config.longest_source)
+    return bundle.config.model.most_positions or positions_written(bundle)
 
 
 def _parts(bundle: TextBundle) -> tuple[LanguageConfig, TransformerLanguageModel]:
@@ -164,6 +160,20 @@ class LoadedGPT2:
         self._model = loaded.eval()
         self._rows = foreign_ids(bundle.target_tokenizer)
 
+    @property
+    def computes(self) -> str:
+        """Nothing: the library computes in the number format of the weights."""
+        return ""
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of prompts, as `Foreign` says, by the export's tokenizer."""
+        own = {row: index for index, row in enumerate(self._rows) if row is not None}
+        return [[own[row] for row in prompt] for prompt in self._prompts(lines)]
+
+    def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of outputs, as `Foreign` says, by the export's tokenizer."""
+        return [self._text([self._rows[index] for index in each]) for each in outputs]
+
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         """Return the continuation of each line, as `Foreign` says, by the export's tokenizer."""
 
@@ -178,21 +188,31 @@ class LoadedGPT2:
                 do_sample=False,
                 eos_token_id=None,
             )
-            return [self.decode(output) for output in outputs[:, batch.shape[1] :].tolist()]
+            return [self._shown(output) for output in outputs[:, batch.shape[1] :].tolist()]
 
+        return in_equal_lengths(self._prompts(lines), continued)
+
+    def _prompts(self, lines: Sequence[str]) -> list[list[int]]:
         start = self._rows[EOS]
         assert start is not None
-        prompts = [self._tokenizer(line)["input_ids"] or [start] for line in lines]
-        return in_equal_lengths(prompts, continued)
+        return [self._tokenizer(line)["input_ids"] or [start] for line in lines]
 
-    def decode(self, output: Sequence[int]) -> str:
-        """Return the text of exported ids; bytes that are no text as crosshead has them."""
-        tokenizer = self._bundle.target_tokenizer
-        text: str = self._tokenizer.decode(output)
-        if _INVALID not in text and not (tokenizer.spans_lines and self._rows[EOS] in output):
+    def _shown(self, output: Sequence[int]) -> str:
+        """Return the text of exported ids; crosshead's if bytes in it are no text.
+
+        `tokenizers` shows no byte of such a part, whatever the ids are.
+        """
+        text = self._text(output)
+        if INVALID not in text:
             return text
         own = {row: index for index, row in enumerate(self._rows) if row is not None}
-        return decode_text(tokenizer, [own[row] for row in output])
+        return decode_text(self._bundle.target_tokenizer, [own[row] for row in output])
+
+    def _text(self, output: Sequence[int | None]) -> str:
+        """Return the text of exported ids. An end token of another toolkit ends a line, too."""
+        text: str = self._tokenizer.decode(output)
+        end = self._tokenizer.eos_token
+        return text.replace(end, "\n") if end else text
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
         """Return the log-probability of each target token, as `Foreign` says."""
@@ -204,25 +224,32 @@ class LoadedGPT2:
         with torch.inference_mode():
             mask = torch.ones_like(batch.target_input)  # nothing attends to padding at the end
             logits = self._model(target[batch.target_input], attention_mask=mask).logits
-            logits[..., [row[0] for row in forbidden_ids(self._bundle)]] = float("-inf")
-        expected = target[batch.target_output][..., None]
-        values: list[list[float]] = logits.log_softmax(-1).gather(-1, expected)[..., 0].tolist()
-        return values
+        never = [row[0] for row in forbidden_ids(self._bundle)]
+        return token_log_probs(logits, target[batch.target_output], never)
 
 
-USAGE = """from transformers import AutoModelForCausalLM, AutoTokenizer
+def usage(bundle: TextBundle, path: str) -> str:
+    """Return the program that loads an export and continues a text with it.
+
+    Args:
+        bundle: The bundle.
+        path: The path of the export.
+    """
+    return f"""from transformers import AutoModelForCausalLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{path}")
 model = AutoModelForCausalLM.from_pretrained("{path}")
 batch = tokenizer("Once upon a time", return_tensors="pt", return_token_type_ids=False)
 print(tokenizer.decode(model.generate(**batch)[0]))
 """
-"""The program that loads an export and continues a text with it."""
+
 
 _NO_SCORE = Cell("refused", "train with score = scaled-dot or dot")
 _NO_POSITIONS = Cell("refused", "train with positions = learned, or export to ctranslate2")
 _NO_PATTERN = Cell("refused", "train with pattern = full")
-_TABLE = Cell("rewritten", "written as a table of 1,024 positions")
+_TABLE = Cell(
+    "rewritten", "written as a table of 1,024 positions, or of all that the model reads at once"
+)
 
 _CELLS = {
     "model.norm = post": Cell("refused", "GPT-2 is pre-norm: train with norm = pre"),
@@ -250,22 +277,33 @@ _CELLS = {
     "model.output_bias = true": Cell(
         "refused", "GPT-2's projection has no bias: train with output_bias = false"
     ),
+    "a line feed in the vocabulary": Cell("refused", "export to ctranslate2"),
     "tokenizer.kind = words": Cell(
         "refused", "train with tokenizer.kind = bpe, unigram, characters or bytes"
     ),
 }
+
+_EXACT = (
+    "model.architecture = language", "model.norm = pre", "model.norm_eps other than 1e-5",
+    "model.activation = relu", "model.activation = gelu", "model.activation = gelu-tanh",
+    "model.activation = swish", "model.score = scaled-dot", "model.score = dot",
+    "model.positions = learned", "an odd model.d_model", "model.tie = false", "model.tie = true",
+    "model.scale_embeddings = false", "model.absent", "tokenizer.kind = bpe",
+    "tokenizer.kind = unigram", "tokenizer.kind = characters", "tokenizer.kind = bytes",
+    "tokenizer.kind = tokenizer-json", "tokenizer.special", "decode.sample = true",
+)  # fmt: skip
 
 GPT2 = Format(
     name="huggingface",
     options=LANGUAGE_OPTIONS,
     extra="export",
     modules=("transformers",),
-    cells={name: _CELLS.get(name, EXACT) for name in LANGUAGE_OPTIONS},
-    types={"float32": Tolerance(1e-3, 0.99)},
+    cells=cells(LANGUAGE_OPTIONS, _EXACT, _CELLS),
+    types={"float32": Tolerance(1e-3, 1e-4, 1)},
     write=write,
     write_search=write_search,
     load=LoadedGPT2,
-    usage=USAGE,
+    usage=usage,
     writes_alone=True,
 )
 """The format `huggingface` of language models."""

@@ -18,15 +18,27 @@ from crosshead.bundle.places import CARD
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.bundle.weights import serialized
 from crosshead.data.batching import Example, collate
-from crosshead.data.parallel.directions import tag_of, with_tag
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.data.text.json_tokenizer import JsonTokenizer
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.interop.bart import to_family, with_repeated_heads
-from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, Tolerance, words
+from crosshead.interop.base import (
+    Cell,
+    ForeignSearch,
+    Format,
+    Tolerance,
+    cells,
+    tagged_example,
+    words,
+)
 from crosshead.interop.options import OPTIONS
-from crosshead.interop.verify import in_batches, longest_output
+from crosshead.interop.verify import (
+    in_batches,
+    longest_output,
+    tagged_sources,
+    token_log_probs,
+)
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.system.files import atomic_write
 from crosshead.vocabulary import EOS, PAD
@@ -93,22 +105,35 @@ class LoadedMarian:
         self._tokenizer: Any = AutoTokenizer.from_pretrained(str(directory))
         self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(str(directory)).eval()
 
-    def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
-        """Return the translation of each line, as `Foreign` says.
+    @property
+    def computes(self) -> str:
+        """Nothing: the library computes in the number format of the weights."""
+        return ""
 
-        The tokenizer of the bundle decodes: `MarianTokenizer` strips white space at both ends, and
-        shows bytes that are no text in another way.
-        """
-        target = self._bundle.target_tokenizer
-        own = {row: n for n, row in enumerate(foreign_ids(target)) if row is not None}
-        languages = self._bundle.config.target_languages
-        tagged = with_tag(tag_of(languages[0]), lines) if languages else list(lines)
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of lines, as `Foreign` says, by `MarianTokenizer`."""
+        ids = foreign_ids(self._bundle.source_tokenizer)
+        own = {row: n for n, row in enumerate(ids) if row is not None}
+        found = self._tokenizer(tagged_sources(self._bundle, lines))["input_ids"]
+        return [[own[token] for token in row[:-1]] for row in found]
+
+    def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of outputs, as `Foreign` says, by `MarianTokenizer`."""
+        rows = foreign_ids(self._bundle.target_tokenizer)
+        return self._texts([[rows[token] for token in each] for each in outputs])
+
+    def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
+        """Return the translation of each line, as `Foreign` says."""
+        tagged = tagged_sources(self._bundle, lines)
         found: list[str] = []
         for first in range(0, len(tagged), _BATCH):
-            some = [line.strip() for line in tagged[first : first + _BATCH]]
+            some = tagged[first : first + _BATCH]
             batch = self._tokenizer(some, return_tensors="pt", padding=True)
-            ids = self._model.generate(**batch, **search_arguments(search))
-            found += [target.decode([own[token] for token in row]) for row in ids.tolist()]
+            found += self._texts(self._model.generate(**batch, **search_arguments(search)).tolist())
+        return found
+
+    def _texts(self, rows: Sequence[Sequence[int | None]]) -> list[str]:
+        found: list[str] = self._tokenizer.batch_decode(rows, skip_special_tokens=True)
         return found
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
@@ -126,10 +151,8 @@ class LoadedMarian:
                 attention_mask=batch.source != PAD,
                 decoder_input_ids=target[batch.target_input],
             ).logits
-            logits[..., [row[0] for row in forbidden_ids(self._bundle)]] = float("-inf")
-        expected = target[batch.target_output][..., None]
-        values: list[list[float]] = logits.log_softmax(-1).gather(-1, expected)[..., 0].tolist()
-        return values
+        never = [row[0] for row in forbidden_ids(self._bundle)]
+        return token_log_probs(logits, target[batch.target_output], never)
 
 
 def foreign_ids(tokenizer: Tokenizer) -> list[int | None]:
@@ -330,14 +353,21 @@ def _reordered(name: str, weight: Tensor, order: Tensor) -> Tensor:
     return weight[:, order].contiguous()
 
 
-USAGE = """from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+def usage(bundle: TextBundle, path: str) -> str:
+    """Return the program that loads an export and translates with it.
+
+    Args:
+        bundle: The bundle.
+        path: The path of the export.
+    """
+    return f"""from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{path}")
 model = AutoModelForSeq2SeqLM.from_pretrained("{path}")
-batch = tokenizer(["A dog runs."], return_tensors="pt")
+batch = tokenizer(["{tagged_example(bundle)}"], return_tensors="pt")
 print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)[0])
 """
-"""The program that loads an export and translates with it."""
+
 
 TRANSLATION = "train with --model transformer"
 """The note on models of other architectures."""
@@ -383,17 +413,29 @@ _CELLS = {
     ),
 }
 
+_EXACT = (
+    "model.architecture = transformer", "model.norm = post", "model.activation = relu",
+    "model.activation = gelu", "model.activation = gelu-tanh", "model.activation = swish",
+    "model.score = scaled-dot", "model.positions = sinusoidal-halves", "an odd model.d_model",
+    "model.tie = three-way", "model.tie = two-way", "model.tie = none", "model.output_bias = true",
+    "model.start = bos", "model.start = pad", "tokenizer.kind = bpe", "tokenizer.kind = unigram",
+    "tokenizer.kind = sentencepiece",
+    "an imported vocabulary without pieces of its SentencePiece model",
+    "an encoder or decoder of more than 2 GiB", "tokenizer.joint = false",
+    "several target languages", "unknown languages",
+)  # fmt: skip
+
 HUGGINGFACE = Format(
     name="huggingface",
     options=OPTIONS,
     extra="export",
     modules=("transformers",),
-    cells={name: _CELLS.get(name, EXACT) for name in OPTIONS},
-    types={"float32": Tolerance(1e-3, 0.99)},
+    cells=cells(OPTIONS, _EXACT, _CELLS),
+    types={"float32": Tolerance(1e-3, 1e-4, 1)},
     write=write,
     write_search=write_search,
     load=LoadedMarian,
-    usage=USAGE,
+    usage=usage,
     writes_alone=True,
 )
 """The format `huggingface`."""

@@ -13,7 +13,6 @@ from crosshead.data.text.pieces import CONTROL
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.data.text.symbols import ByteTokenizer, CharacterTokenizer
 from crosshead.data.text.tokenizers import Tokenizer
-from crosshead.errors import ConfigError
 from crosshead.interop.huggingface import foreign_ids, json_bytes
 from crosshead.interop.joined_vocabulary import joined_vocabulary
 from crosshead.interop.tokenizer_json import (
@@ -37,11 +36,8 @@ def tokenizer_files(tokenizer: Tokenizer, most: int) -> dict[str, bytes]:
     """Return the files of a tokenizer that transformers loads, by name.
 
     Args:
-        tokenizer: The tokenizer of a language model.
+        tokenizer: The tokenizer of a language model, without a line feed in its vocabulary.
         most: The number of positions of the model.
-
-    Raises:
-        ConfigError: If a line feed is in its vocabulary.
     """
     own = {"pad_token": PAD, "unk_token": UNK}
     names = {"bos_token": EOS, "eos_token": EOS, **own} if tokenizer.spans_lines else own
@@ -149,17 +145,8 @@ def _ids(pieces: Sequence[str]) -> dict[str, int]:
 
 
 def _with_line_break(vocabulary: Any) -> Any:
-    """Return a vocabulary in which the end token is a line feed.
-
-    Raises:
-        ConfigError: If a line feed is in it already.
-    """
+    """Return a vocabulary in which the end token is a line feed. No other piece is one."""
     pairs = vocabulary.items() if isinstance(vocabulary, Mapping) else vocabulary
-    if any(piece == LINE_BREAK for piece, _ in pairs):
-        raise ConfigError(
-            "huggingface cannot express the tokenizer: a line feed is in its vocabulary; export to "
-            "ctranslate2"
-        )
     changed = [(LINE_BREAK if piece == CONTROL[EOS] else piece, value) for piece, value in pairs]
     return dict(changed) if isinstance(vocabulary, Mapping) else [list(each) for each in changed]
 

@@ -1,7 +1,8 @@
 """Positions that act in attention, as nodes of an ONNX graph.
 
-A graph computes the distances of its queries and keys once. Biases and vectors of distances are
-tables up to the distance from which on all are equal, so that they fit any length.
+A graph computes the distances of its queries and keys once. A table holds the bias or the vector of
+each distance up to a furthest one. Larger distances have the bias or vector of the furthest one, so
+a table fits texts of any length.
 
 Axes: `B` batch, `H` heads, `T` query positions, `K` key positions, `E` width of a head, `F` the
 furthest distance of a table, `N` positions of a table.

@@ -15,12 +15,11 @@ from torch import Tensor
 
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Example, collate
-from crosshead.data.parallel.directions import tag_of, with_tag
 from crosshead.decoding.search import DecodeConfig
 from crosshead.decoding.search import search as search_batch
 from crosshead.interop.base import ForeignSearch
 from crosshead.interop.joined_vocabulary import JoinedVocabulary, joined_vocabulary
-from crosshead.interop.verify import in_batches
+from crosshead.interop.verify import INVALID, in_batches, tagged_sources, token_log_probs
 from crosshead.vocabulary import PAD
 
 FOLDER = "onnx"
@@ -31,9 +30,6 @@ CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 
 _BATCH = 32
 """The number of lines that are translated at once."""
-
-_INVALID = "\ufffd"
-"""The character for bytes that are no text, of which `tokenizers` shows another number."""
 
 JS_CONFIG = "transformers.js_config"
 """The key of `config.json` that transformers.js reads its own settings from."""
@@ -185,15 +181,18 @@ class LoadedGraphs:
         self._foreign = joined.target
         self._own = {row: index for index, row in enumerate(joined.source) if row is not None}
 
+    @property
+    def computes(self) -> str:
+        """Nothing: the library computes in the number format of the weights."""
+        return ""
+
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         """Return the translation of each line, as `Foreign` says.
 
         `tokenizer.json` encodes and decodes, and crosshead's search steps the graphs, with the
         length penalty of Hugging Face.
         """
-        languages = self._bundle.config.target_languages
-        tagged = with_tag(tag_of(languages[0]), lines) if languages else list(lines)
-        ids = [[self._own[each] for each in row] for row in self.encode(tagged)]
+        ids = self.encode(lines)
         decode = DecodeConfig(
             beam=search.beam,
             length_penalty=search.length_penalty,
@@ -206,7 +205,7 @@ class LoadedGraphs:
             source = collate(some, range(len(some))).source
             limits = torch.full((len(some),), search.max_length)
             best = search_batch(self._model, source, limits, self._bundle.specials, decode)
-            found += [self.decode(hypotheses[0].tokens) for hypotheses in best]
+            found += map(self._shown, [hypotheses[0].tokens for hypotheses in best])
         return found
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
@@ -214,18 +213,23 @@ class LoadedGraphs:
         return in_batches(examples, lambda rows: self._of_batch(examples, rows))
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Return the exported ids of lines, without the end."""
-        found = self._tokenizer.encode_batch(list(lines))
-        return [each.ids[:-1] for each in found]
+        """Return the token ids of lines, as `Foreign` says, by `tokenizer.json`."""
+        found = self._tokenizer.encode_batch(tagged_sources(self._bundle, lines))
+        return [[self._own[row] for row in each.ids[:-1]] for each in found]
 
-    def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens of the bundle; bytes that are no text as crosshead has them."""
-        text: str = self._tokenizer.decode([self._foreign[each] for each in tokens])
-        return self._bundle.target_tokenizer.decode(tokens) if _INVALID in text else text
+    def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of outputs, as `Foreign` says, by `tokenizer.json`."""
+        return [self._tokenizer.decode([self._foreign[n] for n in each]) for each in outputs]
+
+    def _shown(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens; crosshead's if bytes in it are no text.
+
+        `tokenizers` shows no byte of such a part, whatever the tokens are.
+        """
+        [text] = self.decode([tokens])
+        return self._bundle.target_tokenizer.decode(tokens) if INVALID in text else text
 
     def _of_batch(self, examples: Sequence[Example], rows: list[int]) -> list[list[float]]:
         batch = collate(examples, rows, self._bundle.specials.start)
         logits, _ = self._model.run(self._model.start(batch.source), batch.target_input)
-        expected = batch.target_output[..., None]
-        values: list[list[float]] = logits.log_softmax(-1).gather(-1, expected)[..., 0].tolist()
-        return values
+        return token_log_probs(logits, batch.target_output, ())

@@ -14,7 +14,11 @@ from crosshead.data.text.json_tokenizer import JsonTokenizer
 from crosshead.data.text.tokenizers import TokenizerConfig
 from crosshead.models.attention_kinds import POSITIONS, SCORES
 from crosshead.models.registry import CONFIGS
+from crosshead.models.transformer import Transformer
 from crosshead.vocabulary import PAD
+
+LARGEST_FILE = 2**31 - 1 - 2**20
+"""The most bytes of the weights of one graph: the limit of ONNX files, less room for the nodes."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,41 @@ def _has_special(bundle: Bundle) -> bool:
     return isinstance(bundle, TextBundle) and bool(bundle.target_tokenizer.special)
 
 
+def _lacks_pieces(bundle: Bundle) -> bool:
+    return isinstance(bundle, TextBundle) and any(
+        isinstance(each, ImportedTokenizer) and bool(each.missing_pieces())
+        for each in (bundle.source_tokenizer, bundle.target_tokenizer)
+    )
+
+
+def _has_line_feed(bundle: Bundle) -> bool:
+    """Return whether a piece of a tokenizer of lines is a line feed."""
+    if not isinstance(bundle, TextBundle) or bundle.target_tokenizer.spans_lines:
+        return False
+    tokenizer = bundle.target_tokenizer
+    return "\n" in tokenizer.pieces(range(tokenizer.vocab_size))
+
+
+def _large_half(bundle: Bundle) -> bool:
+    """Return whether the encoder or the decoder is too large for a file of ONNX.
+
+    A matrix that both ends of the decoder share counts once.
+    """
+    model = getattr(bundle, "model", None)
+    if not isinstance(model, Transformer):
+        return False
+    repeated = model.config.heads // (model.config.kv_heads or model.config.heads)
+    for names in (("encoder.", "source_"), ("decoder.", "target_", "projection.")):
+        sizes = {
+            parameter.data_ptr(): parameter.numel() * (repeated if ".key_value." in name else 1)
+            for name, parameter in model.named_parameters(remove_duplicate=False)
+            if name.startswith(names)
+        }
+        if 4 * sum(sizes.values()) > LARGEST_FILE:
+            return True
+    return False
+
+
 def _samples(bundle: Bundle) -> bool:
     return isinstance(bundle, TextBundle) and bundle.config.decode.sample
 
@@ -185,6 +224,13 @@ _ALL = (
         {"start": "pad"},
         {"kind": "sentencepiece", "padding": False},
     ),
+    Option(
+        "an imported vocabulary without pieces of its SentencePiece model",
+        _lacks_pieces,
+        {},
+        {"kind": "sentencepiece", "missing": True},
+    ),
+    Option("an encoder or decoder of more than 2 GiB", _large_half),
     Option("tokenizer.joint = false", _separate, {"tie": "none"}, {"joint": False}),
     Option("several target languages", _tagged, {}, {"special": ["<2de>", "<2fr>"]}),
     Option("unknown languages", _without_codes),
@@ -206,6 +252,12 @@ _OF_LANGUAGE = (
         {"absent": [1]},
     ),
     *(_tokenizer(kind) for kind in _KINDS if kind != ImportedTokenizer.kind),
+    Option(
+        "a line feed in the vocabulary",
+        _has_line_feed,
+        {},
+        {"kind": "characters", "line_feed": True},
+    ),
     Option("tokenizer.special", _has_special, {}, {"special": ["<2de>", "<|x|>"]}),
     Option("decode.sample = true", _samples),
 )

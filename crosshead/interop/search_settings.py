@@ -2,8 +2,9 @@
 
 CTranslate2 and Hugging Face divide a log-probability by length^p. crosshead divides by
 ((k + length) / (k + 1))^alpha, by default with k = 5 (Wu et al. 2016, section 7, Eq. 14). Both
-forms favour longer outputs, but no p equals an alpha then. So the nearest p is chosen on validation
-data. With k = 0, as imported models have it, both forms are one.
+forms favour longer outputs, but no p equals an alpha then. So p is chosen on validation data: the
+one with the most translations that are crosshead's. With k = 0, as imported models have it, both
+forms are one.
 """
 
 from collections.abc import Sequence
@@ -12,17 +13,15 @@ from dataclasses import dataclass
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.evaluation.translations import corpus_scores
 from crosshead.interop.base import Foreign, ForeignSearch
-from crosshead.interop.verify import longest_output
+from crosshead.interop.verify import longest_output, shown
 from crosshead.pipelines.translator import Translator
 
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """The exponents that are tried on validation data."""
 
 USUAL_LENGTH = 20
-"""The number of tokens at which both forms of the penalty grow alike, without validation data."""
-
-MOST_PAIRS = 200
-"""The largest number of validation pairs that are translated with each exponent."""
+"""The number of tokens at which both penalties have the same slope in log length, without
+validation data."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,14 @@ class ChosenSearch:
     Attributes:
         search: The settings.
         pairs: The number of validation pairs of the choice; 0 without validation data.
+        identical: The number of these pairs with crosshead's translation.
         own_bleu: BLEU of crosshead with the bundle's search; None without validation data.
         foreign_bleu: BLEU of the export with these settings; None without validation data.
     """
 
     search: ForeignSearch
     pairs: int = 0
+    identical: int = 0
     own_bleu: float | None = None
     foreign_bleu: float | None = None
 
@@ -52,8 +53,8 @@ class ChosenSearch:
         if self.own_bleu is None or self.foreign_bleu is None:
             return f"{settings} (length^p; no validation translations to choose p on)"
         return (
-            f"{settings} (length^p); BLEU on {self.pairs} validation lines "
-            f"{self.foreign_bleu:.2f}, crosshead {self.own_bleu:.2f} "
+            f"{settings} (length^p); {self.identical} of {self.pairs} validation lines as by "
+            f"crosshead, BLEU {self.foreign_bleu:.2f}, crosshead {self.own_bleu:.2f} "
             f"({self.foreign_bleu - self.own_bleu:+.2f})"
         )
 
@@ -61,8 +62,8 @@ class ChosenSearch:
 def usual_search(bundle: TextBundle) -> ForeignSearch:
     """Return the settings nearest to a bundle's, without validation data.
 
-    The exponent p gives length^p the relative growth of ((k + length) / (k + 1))^alpha at
-    `USUAL_LENGTH`. For k = 0, as imported models have it, p is alpha.
+    At `USUAL_LENGTH`, length^p has the slope of ((k + length) / (k + 1))^alpha in log length. For
+    k = 0, as imported models have it, p is alpha.
 
     Args:
         bundle: The bundle.
@@ -89,16 +90,17 @@ def choose_search(
     references: Sequence[str],
     fixed: ForeignSearch | None = None,
 ) -> ChosenSearch:
-    """Return the settings whose translations score nearest to crosshead's on validation data.
+    """Return the settings with the most translations that are crosshead's on validation data.
+
+    Of equal ones, the exponent nearest to that of `usual_search` is taken.
 
     Args:
         bundle: The bundle.
         foreign: The export.
-        sources: Validation lines. The first `MOST_PAIRS` are translated.
+        sources: Validation lines that `pairs_to_compare` has chosen.
         references: Their translations.
         fixed: The settings if there is no choice; their BLEU is measured.
     """
-    sources, references = sources[:MOST_PAIRS], references[:MOST_PAIRS]
     usual = fixed or usual_search(bundle)
 
     def bleu(translations: list[str]) -> float:
@@ -107,7 +109,7 @@ def choose_search(
 
     translator = Translator(bundle)
     languages = bundle.config.target_languages
-    own = bleu((translator.into(languages[0]) if languages else translator)(sources))
+    own = (translator.into(languages[0]) if languages else translator)(sources)
     # A single hypothesis has nothing to be compared with: the penalty changes nothing. With k = 0,
     # both libraries have the same penalty.
     is_exact = bundle.config.decode.length_offset == 0
@@ -116,7 +118,8 @@ def choose_search(
     found = []
     for penalty in penalties:
         search = ForeignSearch(usual.beam, penalty, usual.max_length)
-        score = bleu(foreign.translate(sources, search))
-        found.append((abs(score - own), abs(penalty - usual.length_penalty), score, search))
-    _, _, score, search = min(found, key=lambda each: each[:2])
-    return ChosenSearch(search, len(sources), own, score)
+        texts = foreign.translate(sources, search)
+        same = sum(shown(text) == shown(right) for text, right in zip(texts, own, strict=True))
+        found.append((-same, abs(penalty - usual.length_penalty), bleu(texts), search))
+    negative, _, score, search = min(found, key=lambda each: each[:2])
+    return ChosenSearch(search, len(sources), -negative, bleu(own), score)

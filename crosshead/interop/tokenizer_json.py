@@ -24,7 +24,6 @@ import sentencepiece
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.data.text.pieces import CONTROL
 from crosshead.data.text.subwords import ESCAPE, RESERVED, SPACE, SubwordTokenizer
-from crosshead.errors import ConfigError
 from crosshead.interop.joined_vocabulary import MARK, JoinedVocabulary
 from crosshead.vocabulary import EOS, UNK
 
@@ -45,10 +44,7 @@ def tokenizer_json(tokenizer: SentencePieces, joined: JoinedVocabulary) -> dict[
     Args:
         tokenizer: The tokenizer of the source.
         joined: Its vocabulary, joined with that of the target, whose tokenizer is of the same kind.
-
-    Raises:
-        ConfigError: If the vocabulary of an imported tokenizer lacks pieces of its SentencePiece
-            model.
+            No piece of the SentencePiece model is missing in it.
     """
     names, rows = joined.pieces, joined.source
     control = [row for row in rows[: len(CONTROL)] if row is not None]
@@ -190,11 +186,6 @@ def _model(tokenizer: SentencePieces, joined: JoinedVocabulary) -> dict[str, Any
         elif not processor.is_control(index) and not processor.is_unknown(index):
             scores[piece] = processor.get_score(index)
     learned = {piece: score for piece, score in scores.items() if piece not in tokenizer.special}
-    if missing := (learned.keys() | byte_names) - set(joined.pieces):
-        raise ConfigError(
-            f"onnx cannot express the tokenizer: its vocabulary lacks {len(missing):,} pieces of "
-            f"its SentencePiece model, such as {min(missing)!r}; export to ctranslate2"
-        )
     unknown = joined.source[UNK]
     control = {joined.pieces[row] for row in joined.source[: len(CONTROL)] if row is not None}
     found = {*control, *tokenizer.special, *byte_names, *learned}

@@ -7,6 +7,10 @@ from pydantic import Field, model_validator
 from crosshead.attention.dropout import check_share
 from crosshead.config import LARGEST, MOST, Config
 
+LAST_PART = 0.2
+"""The part of a run with a cooldown that comes after its patience is spent. The learning rate falls
+to 0 in it."""
+
 
 class TrainConfig(Config):
     """Settings of training: the section `[train]` of a recipe."""
@@ -134,7 +138,8 @@ class TrainConfig(Config):
 
     patience: int = Field(10, ge=0, le=MOST)
     """Early stopping: training stops after this many validations without improvement, counted from
-    the end of the warm-up. 0 turns it off."""
+    the end of the warm-up. With a `cooldown` it goes on for a quarter of the updates so far, in
+    which the learning rate falls to 0. 0 turns early stopping off."""
 
     metric: str | None = None
     """The metric that chooses checkpoints. Translation has `bleu` (of greedy translations, the

@@ -186,7 +186,14 @@ class CTranslate2Batch:
                 [found[number]] = model.search([sources[number]], beam, query.limit, wanted)
         chosen = [(number, ids) for number, each in enumerate(found) for ids in each]
         outputs = [ids[:-1] if ids[-1:] == [EOS] else ids for _, ids in chosen]
-        scores = model.log_probs([sources[number] for number, _ in chosen], outputs)
+        # Scoring runs the model once more, so it is left out where nobody reads the scores.
+        places = [place for place, (number, _) in enumerate(chosen) if queries[number].scored]
+        scores = [[math.nan] * len(ids) for _, ids in chosen]
+        if places:
+            asked = [sources[chosen[place][0]] for place in places]
+            found_scores = model.log_probs(asked, [outputs[place] for place in places])
+            for place, log_probs in zip(places, found_scores, strict=True):
+                scores[place] = log_probs
         results: Finished = {query.number: [] for query in queries}
         for (number, ids), output, log_probs in zip(chosen, outputs, scores, strict=True):
             hypothesis = self._hypothesis(output, log_probs, finished=ids[-1:] == [EOS])

@@ -14,12 +14,15 @@ class Query(NamedTuple):
         ids: Its token ids, without eos.
         limit: The longest output in tokens, eos counted.
         wanted: The number of hypotheses, at most the beam of the engine.
+        scored: False if nobody reads the log-probabilities. An engine that must compute them
+            afterwards may then give NaN.
     """
 
     number: int
     ids: Sequence[int]
     limit: int
     wanted: int
+    scored: bool = True
 
 
 class DecodingBatch(Protocol):

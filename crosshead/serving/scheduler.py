@@ -60,6 +60,7 @@ class Sentence:
         deadline: The time by which it must be done, by `time.monotonic`.
         done: Called once with the hypotheses, best first, or with an exception, in the thread of
             the scheduler. It is not called after `withdrawn` was set.
+        scored: False if nobody reads the log-probabilities.
         withdrawn: True if nobody waits for it any more.
     """
 
@@ -69,6 +70,7 @@ class Sentence:
     wanted: int
     deadline: float
     done: Callable[[Result], None]
+    scored: bool = True
     withdrawn: bool = False
 
     @property
@@ -196,7 +198,7 @@ class Scheduler:
                 work = times * sum(each.cost for each in sentences)
                 self._check(client, work, min(each.deadline for each in sentences))
             self._queue.add(client, sentences)
-            self._changed.notify_all()
+            self._changed.notify(len(sentences))
 
     def _check(self, client: str, work: float, deadline: float) -> None:
         rate, most = self._pace.rate, self.limits
@@ -303,7 +305,7 @@ class Scheduler:
         batch.sentences.update(zip(numbers, new, strict=True))
         batch.joining = []
         queries = [
-            Query(number, each.ids, each.limit, each.wanted)
+            Query(number, each.ids, each.limit, each.wanted, each.scored)
             for number, each in zip(numbers, new, strict=True)
         ]
         return self._finish(batch, batch.running.add(queries))

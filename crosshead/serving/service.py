@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from crosshead.data.documents.document import Document
 from crosshead.data.documents.formats import Parser
@@ -14,6 +15,13 @@ from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.directory import Directory, Route
 from crosshead.serving.languages import Detector
 from crosshead.serving.scheduler import Result, Scheduler, Sentence
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_SHORT = 500
+"""The most characters of a request that are split, tokenized and joined in the thread of the event
+loop. That takes about a millisecond. Another thread is woken up only for longer ones."""
 
 _DENSITIES = 20
 """The number of requests over which the work of a character is averaged."""
@@ -31,6 +39,7 @@ class Job:
         alternatives: The number of further translations of each text.
         seconds: The time until the deadline.
         split: Function that splits a text into sentences.
+        scored: True if the scores of the translations are read.
     """
 
     texts: Sequence[str]
@@ -40,11 +49,27 @@ class Job:
     alternatives: int = 0
     seconds: float = 60.0
     split: Callable[[str], SplitText] = SplitText.of
+    scored: bool = False
+
+    @property
+    def characters(self) -> int:
+        """The number of characters of all texts."""
+        return sum(map(len, self.texts))
 
     @property
     def languages(self) -> list[str]:
         """The languages on the way, source and target included; none if they are the same."""
         return [route.source for route in self.way] + [route.target for route in self.way[-1:]]
+
+
+class _Search(NamedTuple):
+    """The search for the translations of a request from one language to another."""
+
+    route: Route
+    wanted: int
+    scored: bool
+    end: float
+    times: int
 
 
 @dataclass(eq=False)
@@ -105,53 +130,49 @@ class Service:
         """
         end = time.monotonic() + job.seconds
         if job.way:
-            work = self._density * sum(map(len, job.texts)) * len(job.way)
+            work = self._density * job.characters * len(job.way)
             self.scheduler.check(job.client, work, end)
-        documents = await asyncio.to_thread(_documents, job)
+        documents = await _computed(job, _documents, job)
         sentences = [sentence for each in documents for sentence in each.sentences]
         found = [[Translation(each, 0.0, 0.0, [], [])] for each in sentences]
         for hop, route in enumerate(job.way):
-            wanted = job.alternatives + 1 if hop == len(job.way) - 1 else 1
+            last = hop == len(job.way) - 1
+            wanted = job.alternatives + 1 if last else 1
+            # Several translations of a line that was split are ranked by their scores.
+            scored = last and (job.scored or wanted > 1)
             lines = [translations[0].text for translations in found]
             times = len(job.way) if hop == 0 else 0  # a request is refused before its first hop
-            found = await self._hop(route, lines, wanted, job.client, end, times)
-        return await asyncio.to_thread(_translated, documents, found, job.alternatives + 1)
+            search = _Search(route, wanted, scored, end, times)
+            found = await self._hop(job, search, lines)
+        return await _computed(job, _translated, documents, found, job.alternatives + 1)
 
-    async def _hop(
-        self, route: Route, lines: list[str], wanted: int, client: str, end: float, times: int
-    ) -> list[list[Translation]]:
+    async def _hop(self, job: Job, search: _Search, lines: list[str]) -> list[list[Translation]]:
         """Translate sentences from one language to another."""
-        translator = route.translator
-        planned = await asyncio.to_thread(translator.planned, lines, 0)
-        hypotheses = await self._search(route, lines, planned, wanted, client, end, times)
+        translator = search.route.translator
+        planned = await _computed(job, translator.planned, lines, 0)
+        hypotheses = await self._search(job, search, lines, planned)
         decode = translator.bundle.config.decode
-        return await asyncio.to_thread(
-            translator.joined, lines, planned, hypotheses, wanted, decode
+        return await _computed(
+            job, translator.joined, lines, planned, hypotheses, search.wanted, decode
         )
 
     async def _search(
-        self,
-        route: Route,
-        lines: list[str],
-        planned: PlannedLines,
-        wanted: int,
-        client: str,
-        end: float,
-        times: int,
+        self, job: Job, search: _Search, lines: list[str], planned: PlannedLines
     ) -> list[list[Hypothesis]]:
         """Give sentences to the scheduler, and wait for their hypotheses."""
         waiting = _Waiting(asyncio.get_running_loop(), len(planned.ids))
-        engine = route.engine(wanted)
+        route, engine = search.route, search.route.engine(search.wanted)
         sentences = [
             Sentence(
-                engine, ids, route.limit(ids), wanted, end,
+                engine, ids, route.limit(ids), search.wanted, search.end,
                 lambda result, number=number: waiting.receive(number, result),  # type: ignore[misc]
+                search.scored,
             )
             for number, ids in enumerate(planned.ids)
         ]  # fmt: skip
         if sentences:
             self._learn_density(lines, sentences)
-            self.scheduler.submit(client, sentences, times)
+            self.scheduler.submit(job.client, sentences, search.times)
         try:
             await waiting.future
         finally:
@@ -162,6 +183,13 @@ class Service:
     def _learn_density(self, lines: list[str], sentences: list[Sentence]) -> None:
         found = sum(each.cost for each in sentences) / sum(map(len, lines))
         self._density += (found - self._density) / _DENSITIES if self._density else found
+
+
+async def _computed(job: Job, function: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
+    """Return what a function returns; call it in another thread unless the texts are short."""
+    if job.characters <= _SHORT:
+        return function(*values, **named)
+    return await asyncio.to_thread(function, *values, **named)
 
 
 def _documents(job: Job) -> list[Document]:

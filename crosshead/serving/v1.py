@@ -76,7 +76,10 @@ class V1:
                 raise RequestError(422, "source: the language of the text cannot be detected")
             detected, source = found[0], found[0].language
         job = job_of(service, self.state, texts, source, asked.target, client)
-        job = Job(texts, job.way, FORMATS[asked.format], client, asked.alternatives, job.seconds)
+        job = Job(
+            texts, job.way, FORMATS[asked.format], client, asked.alternatives, job.seconds,
+            scored=True,
+        )  # fmt: skip
         answers = await translated(self.state, request, service, job)
         body: dict[str, Any] = {"translations": [_as_json(each, job.languages) for each in answers]}
         if detected is not None:

@@ -5,8 +5,11 @@ import os
 import shutil
 import struct
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import BinaryIO
+
+MOST_MEMBERS = 20_000
+"""The largest number of members of an archive: one for each array of a model."""
 
 BROKEN = (zipfile.BadZipFile, EOFError)
 """Errors while reading a member whose bytes have changed."""
@@ -56,8 +59,7 @@ def open_archive(file: BinaryIO) -> zipfile.ZipFile:
     except _NO_ARCHIVE:
         raise NotPackedError("it is not a zip archive") from None
     members = archive.infolist()
-    if len({each.filename for each in members}) < len(members):
-        raise NotPackedError("a name occurs twice in the archive")
+    check_names(members)
     for each in members:
         if each.header_offset < 0:
             raise NotPackedError(
@@ -69,6 +71,23 @@ def open_archive(file: BinaryIO) -> zipfile.ZipFile:
     if sum(each.file_size for each in members) > os.fstat(file.fileno()).st_size:
         raise NotPackedError("its members together are larger than the archive")
     return archive
+
+
+def check_names(members: Sequence[zipfile.ZipInfo]) -> None:
+    """Check that the members of an archive are not too many, and that no name occurs twice.
+
+    Args:
+        members: All members of the archive.
+
+    Raises:
+        NotPackedError: If they are.
+    """
+    if len(members) > MOST_MEMBERS:
+        raise NotPackedError(
+            f"the archive has {len(members):,} members, expected at most {MOST_MEMBERS:,}"
+        )
+    if len({each.filename for each in members}) < len(members):
+        raise NotPackedError("a name occurs twice in the archive")
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> tuple[io.BufferedIOBase, int]:

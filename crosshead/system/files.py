@@ -180,10 +180,16 @@ def _what_to_do(error: OSError, path: Path) -> str:
     return "name another place"
 
 
-def synchronise(directory: Path) -> None:
-    """Flush a rename in `directory` to the disk, so that it survives a power failure."""
-    descriptor = os.open(directory, os.O_RDONLY)
+def synchronise(path: Path) -> None:
+    """Flush a file, or the renames in a directory, to the disk: they survive a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def synchronise_all(directory: Path) -> None:
+    """Flush a directory to the disk, with every file and directory below it."""
+    for each in (*directory.rglob("*"), directory):
+        synchronise(each)

@@ -11,7 +11,7 @@ from crosshead.caller import setting
 from crosshead.data.text.learning import why_vocabulary_size
 from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.text_recipe import TextRecipe
-from crosshead.recipe.train import TrainConfig
+from crosshead.recipe.train import LAST_PART, TrainConfig
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Speed
 from crosshead.tasks.parallel_corpus import ParallelCorpus
@@ -63,8 +63,16 @@ VALIDATIONS = 10
 """The number of validations of a run, if they are at least a minute apart."""
 
 USUAL_EPOCHS, USUAL_DATA = 80, 400_000
-"""Without a budget, a run has USUAL_EPOCHS epochs if an epoch has USUAL_DATA target tokens. The
-number of epochs is proportional to 1/sqrt(target tokens)."""
+"""Without a budget, a run is expected to take USUAL_EPOCHS epochs if an epoch has USUAL_DATA target
+tokens. The number of epochs is proportional to 1/sqrt(target tokens)."""
+
+LONGEST = 2
+"""The largest length of a run, as a multiple of the expected epochs of a run without a budget. More
+would only overfit."""
+
+PATIENCE, CLOSER = 8, 4
+"""Without a budget, training ends after PATIENCE validations without improvement. They are CLOSER
+times closer together than with a budget."""
 
 
 class Plan(NamedTuple):
@@ -97,7 +105,7 @@ def settle(
 
 
 def usual_epochs(tokens: int) -> int:
-    """Return the number of epochs of a run without a budget.
+    """Return the expected number of epochs of a run without a budget.
 
     Args:
         tokens: The number of target tokens in an epoch.
@@ -106,15 +114,21 @@ def usual_epochs(tokens: int) -> int:
 
 
 def _with_budget(recipe: TextRecipe, tokens: int) -> TextRecipe:
-    """Return the recipe with a largest number of epochs.
-
-    Without a budget it is the usual number. With one it is twice that, unless the user states
-    `max_epochs`: more would only overfit.
-    """
-    budgets = ("max_updates", "max_epochs", "max_minutes")
-    has_budget = any(f"train.{key}" not in recipe.open for key in budgets)
-    epochs = usual_epochs(tokens) * (2 if has_budget else 1)
+    """Return the recipe with the expected number of epochs, or with a budget, the largest one."""
+    epochs = usual_epochs(tokens) * (LONGEST if _has_budget(recipe) else 1)
     return _filled(recipe, {"train": {"max_updates": None, "max_epochs": epochs}})
+
+
+def _has_budget(recipe: TextRecipe) -> bool:
+    """Return whether the user has stated how long to train."""
+    budgets = {"max_updates", "max_epochs", "max_minutes"}
+    return not budgets <= _open_keys(recipe, "train")
+
+
+def _stops_early(recipe: TextRecipe) -> bool:
+    """Return whether validation ends the run: without a budget, unless the user turns it off."""
+    has_patience = "train.patience" in recipe.open or recipe.train.patience > 0
+    return has_patience and not _has_budget(recipe)
 
 
 def _largest(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed, tokens: int) -> Plan:
@@ -206,14 +220,22 @@ def _with_schedule(plan: Plan) -> TextRecipe:
     dropout = next(dropout for most, dropout in DROPOUTS if plan.epochs <= most)
     a_tenth, is_paper = round(WARMUP_SHARE * plan.updates), plan.recipe.train.schedule == "paper"
     a_minute = round(60 / plan.seconds) if plan.seconds else 0
+    valid_every = max(1, plan.updates // VALIDATIONS, a_minute)
     train = {
         "cooldown": 1 - WARMUP_SHARE,
         # A shorter warm-up would raise the peak of the paper's schedule.
         "warmup": MOST_WARMUP if is_paper else max(1, min(a_tenth, MOST_WARMUP)),
-        "valid_every": min(max(1, plan.updates // VALIDATIONS, a_minute), 2000),
+        "valid_every": min(valid_every, 2000),
         "average": 0,
         "patience": 0,
     }
+    if _stops_early(plan.recipe):
+        train |= {
+            "cooldown": LAST_PART,
+            "max_epochs": LONGEST * (plan.recipe.train.max_epochs or 0),
+            "valid_every": min(max(1, valid_every // CLOSER), 2000),
+            "patience": PATIENCE,
+        }
     return _filled(plan.recipe, {"model": {"dropout": dropout, "norm": "pre"}, "train": train})
 
 
@@ -252,10 +274,15 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
         + f"; {_rate(train)}",
     ]
     if "train.max_minutes" in recipe.open and plan.seconds:
-        minutes = plan.updates * plan.seconds / 60
+        minutes = max(1, round(plan.updates * plan.seconds / 60))
+        takes = f"this takes about {counted(minutes, 'minute')}"
+        if _stops_early(recipe):
+            takes = (
+                "training ends when validation stops improving, after about "
+                f"{counted(minutes, 'minute')} and at most {LONGEST} times that"
+            )
         lines.append(
-            f"auto: this takes about {counted(max(1, round(minutes)), 'minute')}; for another "
-            f"length give {setting('train.max_minutes', has_flag=True)}"
+            f"auto: {takes}; for another length give {setting('train.max_minutes', has_flag=True)}"
         )
     return lines
 

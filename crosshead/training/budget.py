@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
-from crosshead.recipe.train import TrainConfig
+from crosshead.recipe.train import LAST_PART, TrainConfig
 from crosshead.system.progress import counted
 from crosshead.training.progress import Progress
 
@@ -87,10 +87,18 @@ def budget_spent(
         if left <= after:
             need = f"validation and scoring at the end need about {after:.0f} seconds"
             return End(EndKind.MAX_MINUTES, f"{reached}: {need}")
-    if config.patience and progress.since_best >= config.patience:  # counted after the warm-up
+    if has_stalled(config, progress) and not config.cooldown:
         found = f"{counted(config.patience, 'validation')} brought nothing better"
         return End(EndKind.PATIENCE, found)
+    if _fraction_of_patience(config, progress) >= 1:
+        found = f"{counted(progress.patience_spent, 'validation')} brought nothing better"
+        return End(EndKind.PATIENCE, f"{found}, and the learning rate has fallen to 0 since")
     return None
+
+
+def has_stalled(config: TrainConfig, progress: Progress) -> bool:
+    """Return whether `patience` validations since the end of the warm-up brought nothing better."""
+    return bool(config.patience) and progress.since_best >= config.patience
 
 
 def budget_line(config: TrainConfig) -> str:
@@ -106,9 +114,12 @@ def budget_line(config: TrainConfig) -> str:
     if len(limits) > 1:
         line += ", whichever comes first"
     if config.patience:
-        line += (
-            f"; early stopping after {counted(config.patience, 'validation')} without improvement"
-        )
+        unimproved = f"{counted(config.patience, 'validation')} without improvement"
+        line += f"; early stopping after {unimproved}"
+        if config.cooldown:
+            line += (
+                f", once the learning rate has fallen to 0 in the last {LAST_PART:.0%} of the run"
+            )
     return line
 
 
@@ -141,7 +152,18 @@ def fraction_done(
         shares.append(progress.epochs / config.max_epochs)
     if config.max_minutes is not None:
         shares.append(_fraction_of_minutes(config.max_minutes, progress, overhead, since))
+    shares.append(_fraction_of_patience(config, progress))
     return min(1.0, max(shares))
+
+
+def _fraction_of_patience(config: TrainConfig, progress: Progress) -> float:
+    """Return the completed fraction of a run whose patience is spent; 0 before that.
+
+    A larger `patience` in a resumed run waits for validations again.
+    """
+    if not 0 < config.patience <= progress.patience_spent:
+        return 0.0
+    return progress.update * (1 - LAST_PART) / progress.stalled
 
 
 def _fraction_of_minutes(

@@ -26,6 +26,7 @@ from crosshead.training.budget import (
     Overhead,
     budget_spent,
     fraction_done,
+    has_stalled,
     needs_timed_validation,
     warmup_outlook,
 )
@@ -346,6 +347,8 @@ def _validate(training: Training, meter: Meter) -> None:
     is_better = partial(found.is_better, metrics=metrics, chosen=chosen)
     score = found.score(metrics, chosen)
     is_best = _count_score(progress, score, is_better, config.warmup or 0)
+    if has_stalled(config, progress) and progress.patience_spent < config.patience:
+        progress.stalled, progress.patience_spent = progress.update, config.patience
     if is_best:
         save_best(main.directory, weights, main.settings, progress.update)
     progress.validated = progress.update

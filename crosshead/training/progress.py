@@ -39,6 +39,10 @@ class Progress:
     """The best score of single weights, if an average scored best; else None."""
     since_best: int = 0
     """Validations since the best one, after the warm-up."""
+    stalled: int = 0
+    """The update at which `patience_spent` validations had brought nothing better."""
+    patience_spent: int = 0
+    """The `patience` that is spent; 0 if none is."""
     validated: int = 0
     """The update of the last validation; -1 if the initial weights of a fine-tuned run have not
     been validated yet."""

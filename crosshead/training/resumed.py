@@ -138,7 +138,7 @@ def _restore_best(setup: Setup, progress: Progress, directory: Path) -> list[str
     # Validate the weights of this update again: they may be the best now.
     progress.best_score, progress.best_update = None, 0
     progress.best_alone, progress.best_average = None, []
-    progress.since_best = progress.validated = 0
+    progress.since_best = progress.patience_spent = progress.validated = 0
     return [
         f"{best}: missing or damaged; the best weights so far, of update {update}, are lost; the "
         "search for the best checkpoint restarts"

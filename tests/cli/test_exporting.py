@@ -47,4 +47,7 @@ def test_wrong_input_is_refused_in_a_line(bundle: Path, tmp_path: Path, refused:
     assert "val.en has 2 lines and" in said and "val.de has 1; expected a translation" in said
     assert "no such file" in refused(*start, "--valid-source", tmp_path / "none")
     assert "not a bundle" in refused("export", tmp_path, "--to", "ctranslate2", "--out", "x")
-    assert not (tmp_path / "out").exists()
+    for to in ("all", "ctranslate2"):
+        said = refused("export", bundle, "--to", to, "--out", bundle, "--force")
+        assert "is there, and an export would damage it" in said
+    assert not (tmp_path / "out").exists() and (bundle / "model.safetensors").is_file()

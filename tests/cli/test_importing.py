@@ -7,6 +7,7 @@ import pytest
 
 from crosshead.system.lines import read_lines
 from tests.cli.tools import Refused, output_of
+from tests.hub_server import Hub, contents
 from tests.interop.imports import marian_directories as marian
 from tests.interop.imports.gpt2_directories import write_gpt2
 
@@ -76,6 +77,17 @@ def test_a_gpt2_is_imported_continued_scored_tuned_and_exported(
     assert "identical continuations 100.0%" in said
     settings = json.loads((tmp_path / "hf" / "config.json").read_text())
     assert settings["model_type"] == "gpt2" and settings["tie_word_embeddings"]
+
+
+def test_the_card_shows_the_command_as_it_was_typed(
+    tmp_path: Path, data: Path, hub: Hub, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hub.repository("anna/opus", contents(directory(tmp_path / "shared", data)))
+    out = tmp_path / "out"
+    output_of(["import", "hf://anna/opus", "--out", out, "--kind", "huggingface"], capfd)
+    card = (out / "README.md").read_text()
+    assert "import hf://anna/opus --out out --kind huggingface\n" in card
+    assert "No scores were measured." in card
 
 
 def test_wrong_input_is_one_line(tmp_path: Path, refused: Refused) -> None:

@@ -11,6 +11,7 @@ from torch import nn
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.text.imported import ForeignVocabulary, ImportedTokenizer
 from crosshead.data.text.json_tokenizer import JsonTokenizer
+from crosshead.data.text.symbols import CharacterTokenizer
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig, greedy_search
 from crosshead.interop.options import Option
@@ -42,10 +43,15 @@ SMALL = {
 
 
 def imported_tokenizer(
-    lines: list[str], special: tuple[str, ...] = (), padding: bool = True
+    lines: list[str],
+    special: tuple[str, ...] = (),
+    padding: bool = True,
+    missing: bool = False,
 ) -> ImportedTokenizer:
     """A tokenizer as imports have it: its vocabulary has other ids than its SentencePiece model."""
     pieces = list(marian_vocabulary(model := learned(lines, 60), more=["<s>", *special]))
+    if missing:
+        del pieces[-2]  # the last piece before padding
     pad = pieces.index("<pad>") if padding else None
     control = (pad, pieces.index("<s>"), pieces.index("</s>"), pieces.index("<unk>"))
     if not padding:
@@ -62,13 +68,22 @@ def byte_level_tokenizer(lines: list[str], pieces: int = 300) -> JsonTokenizer:
 
 @cache
 def _tokenizers(
-    kind: str, joint: bool, special: tuple[str, ...], padding: bool
+    kind: str,
+    joint: bool,
+    special: tuple[str, ...],
+    padding: bool,
+    missing: bool,
+    line_feed: bool,
 ) -> tuple[Tokenizer, Tokenizer]:
     if kind == "tokenizer-json":
         both = byte_level_tokenizer([*TEXT["source"], *TEXT["target"]])
         return both, both
     if kind == "sentencepiece":
-        both = imported_tokenizer([*TEXT["source"], *TEXT["target"]], special, padding)
+        both = imported_tokenizer([*TEXT["source"], *TEXT["target"]], special, padding, missing)
+        return both, both
+    if line_feed:
+        letters = sorted({*"\n", *" ".join([*TEXT["source"], *TEXT["target"]])})
+        both = CharacterTokenizer(letters)
         return both, both
     size = {"bpe": 300, "unigram": 290}.get(kind)
     config = TokenizerConfig(kind=kind, vocab_size=size, special=list(special))
@@ -94,10 +109,9 @@ def small_bundle(
     name = settings["architecture"]
     config = CONFIGS[name].model_validate({**SMALL[name], **settings})
     assert isinstance(config, TokenModelConfig)
-    wanted = {"kind": "bpe", "joint": True, "special": [], "padding": True, **(tokenizer or {})}
-    source, target = _tokenizers(
-        wanted["kind"], wanted["joint"], tuple(wanted["special"]), wanted["padding"]
-    )
+    usual = {"kind": "bpe", "joint": True, "special": (), "padding": True, "missing": False}
+    wanted = {**usual, "line_feed": False, **(tokenizer or {})}
+    source, target = _tokenizers(**{**wanted, "special": tuple(wanted["special"])})
     bundle_config = TextBundleConfig(
         task=config.task,
         model=config,

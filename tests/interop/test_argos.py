@@ -3,20 +3,20 @@
 import importlib.util
 import json
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from crosshead.errors import ConfigError, UserError
+from crosshead.errors import UserError
+from crosshead.interop import argos
 from crosshead.interop.argos import ARGOS, NAMES, LoadedPackage
+from crosshead.interop.base import ForeignSearch
+from crosshead.interop.ctranslate2 import translator_of
 from crosshead.interop.export import export
-from crosshead.interop.formats import check_expressible
-from crosshead.interop.options import OPTIONS
 from crosshead.interop.verify import own_log_probs
-from tests.interop.cells import NAMES as OPTION_NAMES
-from tests.interop.small_bundles import TEXT, bundle_with, small_bundle
-
-REFUSED = [name for name in OPTION_NAMES if ARGOS.cells[name].status == "refused"]
+from tests.interop.cells import cells_of, check_cell
+from tests.interop.small_bundles import TEXT, small_bundle
 
 
 def needs(*modules: str) -> pytest.MarkDecorator:
@@ -24,11 +24,25 @@ def needs(*modules: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}")
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_a_package_cannot_express_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
-        check_expressible(bundle_with(OPTIONS[name], ends=False), ARGOS)
-    assert f"{name} (" in str(refusal.value)
+class WithoutArgos(LoadedPackage):
+    """A package whose model CTranslate2 runs on whole lines, with any search."""
+
+    def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
+        with argos._opened(self._package) as parts:
+            found = translator_of(parts.model).translate_batch(
+                [parts.pieces.encode(line.strip(), out_type=str) for line in lines],
+                beam_size=search.beam,
+                length_penalty=search.length_penalty,
+                max_decoding_length=search.max_length,
+                min_decoding_length=0,
+            )
+            return [parts.pieces.decode(each.hypotheses[0]) for each in found]
+
+
+@needs("onnx")
+@pytest.mark.parametrize("name", cells_of(ARGOS))
+def test_an_option_is_exported_or_refused(name: str, tmp_path: Path) -> None:
+    check_cell(ARGOS, name, tmp_path, WithoutArgos)
 
 
 @needs("onnx")
@@ -50,6 +64,17 @@ def test_a_package_has_one_folder_with_all_that_argos_reads(tmp_path: Path) -> N
     assert not any("stanza" in name for name in names)  # Argos would then run Stanza
     assert pieces == bundle.source_tokenizer.model  # type: ignore[attr-defined]
     assert metadata["from_code"] == "en" and metadata["to_name"] == "German"
+    assert metadata["argos_version"] == "1.11.0"  # the first with MiniSBD
+
+
+@needs("onnx", "minisbd")
+def test_the_sentences_of_the_packaged_splitter_are_expected(tmp_path: Path) -> None:
+    """It splits after `Mr.`, which crosshead does not, so CTranslate2 translates two sentences."""
+    bundle = small_bundle(ends=False)
+    ARGOS.write(bundle, "float32", tmp_path)
+    lines = ["Mr. Smith runs home.", "Mr.", "Smith runs home."]
+    whole, first, second = argos.expected(bundle, tmp_path, lines)
+    assert whole.replace(" ", "") == f"{first}{second}".replace(" ", "")
 
 
 @needs("onnx")
@@ -79,7 +104,7 @@ def test_argos_installs_a_package_and_translates_without_a_network(tmp_path: Pat
     bundle = small_bundle(beam=4)
     out = tmp_path / "en-de.argosmodel"
     done = export(bundle, "argos", out, sources=TEXT["source"], references=TEXT["target"])
-    assert done.comparison is not None and done.comparison.identical is not None
+    assert done.comparison is not None and done.comparison.compared
     names = {each.name for each in tmp_path.iterdir()}
     assert names == {"en-de.argosmodel", "en-de.argosmodel.verification.json"}
     assert zipfile.is_zipfile(out)

@@ -1,6 +1,7 @@
 """The splitter of a package finds the sentences that crosshead finds."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,21 +36,24 @@ def test_characters_have_kinds() -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_sentences_are_those_of_crosshead(text: str) -> None:
+def test_sentences_are_those_of_crosshead(text: str, tmp_path: Path) -> None:
+    """MiniSBD itself runs the model, as in Argos Translate."""
     pytest.importorskip("onnx")
-    session = _session()
+    minisbd = pytest.importorskip("minisbd")
+    (tmp_path / "en.onnx").write_bytes(sentence_splitter("en"))
+    found = minisbd.SBDetect(str(tmp_path / "en.onnx"), use_gpu=False).sentences(text)
+    assert [each.strip() for each in found] == [each.strip() for each in split_sentences(text)]
+
+
+def test_the_model_ends_sentences_as_crosshead() -> None:
+    """The same without MiniSBD: the class 2 of a character ends a sentence."""
+    pytest.importorskip("onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(sentence_splitter("en"))
     vocabulary = json.loads(session.get_modelmeta().custom_metadata_map["vocab"])["_unit2id"]
+    text = TEXTS[0]
     units = np.array([[vocabulary.get(each, 1) for each in text] + [PAD]])
     features = np.zeros((1, len(text) + 1, 1), np.float32)
     [classes] = session.run(None, {"units": units, "features": features})
-    ends = {*np.flatnonzero(classes[0, : len(text)].argmax(-1) == 2), len(text) - 1}
-    start, found = 0, []
-    for end in sorted(ends):
-        found.append(text[start : end + 1].strip())
-        start = end + 1
-    assert found == [each.strip() for each in split_sentences(text)]
-
-
-def _session():  # type: ignore[no-untyped-def]
-    onnxruntime = pytest.importorskip("onnxruntime")
-    return onnxruntime.InferenceSession(sentence_splitter("en"))
+    ends = np.flatnonzero(classes[0, : len(text)].argmax(-1) == 2)
+    assert [text[end] for end in ends] == [".", "!", "?", "."] and len(TEXTS[0]) - 1 in ends

@@ -1,5 +1,8 @@
 """All formats in one directory, or nothing."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,8 +10,12 @@ import pytest
 from crosshead.errors import ConfigError, UserError
 from crosshead.interop import every
 from crosshead.interop.every import export_all
-from crosshead.interop.formats import FORMATS, formats_for
+from crosshead.interop.formats import FORMATS, format_of, formats_for
+from crosshead.interop.verify import shown
 from tests.interop.small_bundles import small_bundle
+from tests.parameters import mostly_slow
+
+LANGUAGE = {"architecture": "language", "positions": "learned"}
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +33,9 @@ def test_one_directory_says_how_each_export_is_loaded(tmp_path: Path) -> None:
     assert "largest difference of a log-probability" in said
     assert "- argos: unknown languages (train on files" in said
     assert [each.name for each in tmp_path.iterdir()] == ["all"]
+    with pytest.raises(UserError, match=r"the bundle .* is there"):
+        export_all(small_bundle(codes=False), out, force=True, source=out / "ctranslate2")
+    export_all(small_bundle(codes=False), out, force=True, verify=False)
 
 
 def test_a_combination_that_a_format_cannot_express_leaves_that_format_out(
@@ -61,3 +71,48 @@ def test_a_model_that_no_format_expresses_is_refused(
     ):
         export_all(small_bundle({"score": "additive"}), tmp_path / "all")
     assert set(FORMATS) >= {"ctranslate2", "argos"}
+
+
+PROGRAMS = {
+    "subwords": ({}, {}, "ctranslate2"),
+    "characters": ({}, {"kind": "characters"}, "ctranslate2"),
+    "words": ({}, {"kind": "words"}, "ctranslate2"),
+    "bytes": ({}, {"kind": "bytes"}, "ctranslate2"),
+    "separate": ({"tie": "none"}, {"joint": False}, "ctranslate2"),
+    "imported": ({}, {"kind": "sentencepiece"}, "ctranslate2"),
+    "several": ({}, {"special": ["<2de>", "<2fr>"]}, "ctranslate2"),
+    "language": (LANGUAGE, {}, "ctranslate2"),
+    "gpt2": (LANGUAGE, {"kind": "tokenizer-json"}, "ctranslate2"),
+    "letters": (LANGUAGE, {"kind": "characters"}, "ctranslate2"),
+    "transformers": ({}, {}, "huggingface"),
+    "transformers-several": ({}, {"special": ["<2de>", "<2fr>"]}, "huggingface"),
+    "transformers-language": (LANGUAGE, {}, "huggingface"),
+    "transformers-gpt2": (LANGUAGE, {"kind": "tokenizer-json"}, "huggingface"),
+    "argos": ({}, {}, "argos"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", mostly_slow(PROGRAMS, ["separate", "characters"]))
+def test_the_written_program_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shows the output that the verification compares."""
+    model, tokenizer, to = PROGRAMS[name]
+    if to == "argos":
+        pytest.importorskip("argostranslate")
+    monkeypatch.setattr(every, "formats_for", lambda bundle: [to])
+    bundle = small_bundle(model, tokenizer, languages=name.endswith("several"), ends=False)
+    [done] = export_all(bundle, tmp_path / "all", verify=False)
+    program = (tmp_path / "all" / "README.md").read_text().split("```")[1].removeprefix("python\n")
+    home = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")}
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path / "all", env=home, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    if model != LANGUAGE and to != "argos":
+        foreign = format_of(bundle, to).load(bundle, done.path)
+        [expected] = foreign.translate(["A dog runs."], done.search.search)
+        assert shown(ran.stdout) == shown(expected)
+    assert ran.stdout.strip()

@@ -1,6 +1,7 @@
 """An export is refused, or verified and put in its place, or leaves nothing behind."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,16 +25,24 @@ def test_an_export_is_verified_and_put_in_its_place(tmp_path: Path) -> None:
     assert done.size == sum(each.stat().st_size for each in out.iterdir())
     said = json.loads((out / "verification.json").read_text())
     assert (said["format"], said["type"], said["lines"]) == ("ctranslate2", "float32", 15)
-    assert said["largest_difference"] < 1e-5 and said["identical"] == 1.0
+    assert said["largest_difference"] < 1e-5 and said["different"] == 0
     settings = json.loads((out / "search.json").read_text())
     assert settings["beam_size"] == 2
     assert settings["length_penalty"] == done.search.search.length_penalty
 
 
+def test_a_validation_line_that_is_too_long_is_left_out(tmp_path: Path) -> None:
+    """In both places: where the export is compared, and where the length penalty is chosen."""
+    sources, references = [*TEXT["source"][:3], "dog " * 1100], [*TEXT["target"][:3], "Hund"]
+    bundle = small_bundle(beam=2)
+    done = export(bundle, "ctranslate2", tmp_path / "x", sources=sources, references=references)
+    assert done.comparison is not None and done.comparison.lines == done.search.pairs == 3
+
+
 def test_an_export_that_differs_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = replace(CTRANSLATE2, types={"float32": Tolerance(-1.0, 1.0)})
+    wrong = replace(CTRANSLATE2, types={"float32": Tolerance(-1.0, 1.0, 0)})
     monkeypatch.setitem(FORMATS, "ctranslate2", wrong)
     with pytest.raises(UserError, match="the export differs from the model"):
         export(small_bundle(), "ctranslate2", tmp_path / "out")
@@ -45,7 +54,7 @@ def test_an_earlier_export_is_replaced_on_request_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    out.mkdir()
+    export(small_bundle(), "ctranslate2", out, verify=False)
     (out / "old").touch()
     with pytest.raises(UserError, match=r"out exists already; .* --force"):
         export(small_bundle(), "ctranslate2", out)
@@ -53,12 +62,114 @@ def test_an_earlier_export_is_replaced_on_request_only(
     monkeypatch.setitem(FORMATS, "ctranslate2", replace(CTRANSLATE2, write=_fails))
     with pytest.raises(UserError, match="no"):
         export(small_bundle(), "ctranslate2", out, force=True)
-    assert [each.name for each in out.iterdir()] == ["old"]
+    assert (out / "old").exists()
     monkeypatch.setitem(FORMATS, "ctranslate2", CTRANSLATE2)
     export(small_bundle(), "ctranslate2", out, force=True, verify=False)
     assert not (out / "old").exists() and (out / "model.bin").exists()
-    assert not (out / "verification.json").exists()
+    assert json.loads((out / "verification.json").read_text())["verified"] is False
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let formats write a word instead of a model: in a directory, or as one file."""
+
+    def writes(bundle: object, kind: str, directory: Path) -> None:
+        (directory / "model").write_text("new")
+
+    for name in ("ctranslate2", "argos"):
+        fake = replace(FORMATS[name], write=writes, modules=(), writes_with=())
+        monkeypatch.setitem(
+            FORMATS, name, replace(fake, write_search=lambda bundle, search, directory: None)
+        )
+
+
+def exports(out: Path, to: str = "ctranslate2", **more: Path) -> None:
+    export(small_bundle(), to, out, verify=False, force=True, **more)
+
+
+@pytest.mark.usefixtures("quick")
+def test_only_an_export_is_replaced(tmp_path: Path) -> None:
+    folder, file = tmp_path / "documents", tmp_path / "letter.argosmodel"
+    folder.mkdir()
+    (folder / "letter.txt").write_text("dear")
+    (folder / "verification.json").write_text('{"of": "another program"}')
+    file.write_text("dear")
+    (tmp_path / "link").symlink_to(folder)
+    for out, to in ((folder, "ctranslate2"), (tmp_path / "link", "ctranslate2"), (file, "argos")):
+        with pytest.raises(UserError, match=r"is no export of crosshead: .* remove it yourself"):
+            exports(out, to)
+    assert (folder / "letter.txt").read_text() == file.read_text() == "dear"
+    (tmp_path / "empty").mkdir()
+    exports(tmp_path / "empty")
+    exports(tmp_path / "empty")
+    assert {each.name for each in (tmp_path / "empty").iterdir()} == {"model", "verification.json"}
+
+
+@pytest.mark.usefixtures("quick")
+def test_no_export_touches_the_bundle(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "en-de"
+    run.mkdir(parents=True)
+    for each in (run, run.parent):  # even if both look like exports
+        (each / "verification.json").write_text('{"format": "ctranslate2", "crosshead": "1"}')
+    (tmp_path / "link").symlink_to(run)
+    for out in (run, run.parent, run / "new", tmp_path / "link", tmp_path / "link" / "new"):
+        with pytest.raises(UserError, match=r"the bundle .* is there, and an export would damage"):
+            exports(out, source=run)
+        with pytest.raises(UserError, match=r"the bundle .* is there"):
+            exports(out, source=tmp_path / "link")
+    assert [each.name for each in run.iterdir()] == ["verification.json"]
+    exports(tmp_path / "runs" / "en-de-2", source=run)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_figures_beside_a_file_are_those_of_the_file(tmp_path: Path) -> None:
+    out, beside = tmp_path / "x.argosmodel", tmp_path / "x.argosmodel.verification.json"
+    exports(out, "argos")
+    beside.write_text(json.dumps({**json.loads(beside.read_text()), "largest_difference": 0.1}))
+    exports(out, "argos")
+    found = json.loads(beside.read_text())
+    assert (found["verified"], found["format"], found["type"]) == (False, "argos", "float32")
+    assert "largest_difference" not in found
+    other = tmp_path / "y.argosmodel.verification.json"
+    other.write_text("mine")
+    with pytest.raises(UserError, match="exists already, and the export would write it"):
+        exports(tmp_path / "y.argosmodel", "argos")
+    assert other.read_text() == "mine"
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_earlier_export_comes_back_if_the_new_one_cannot_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    exports(out)
+    (out / "model").write_text("old")
+    rename = Path.replace
+
+    def fails_for_new(self: Path, place: Path) -> Path:
+        if self.name.endswith(".tmp") and self.is_dir():
+            raise OSError(28, "No space left on device")
+        return rename(self, place)
+
+    monkeypatch.setattr(Path, "replace", fails_for_new)
+    with pytest.raises(UserError, match="cannot be written: No space left"):
+        exports(out)
+    assert (out / "model").read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("to", ["ctranslate2", "argos"])
+def test_all_files_are_on_the_disk_before_they_take_their_place(
+    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: set[int] = set()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.add(os.fstat(descriptor).st_ino))
+    out = tmp_path / "x.argosmodel"
+    exports(out, to)
+    files = [each for each in tmp_path.rglob("*") if each.is_file()]
+    assert len(files) == 2 and {each.stat().st_ino for each in files} <= flushed
 
 
 def _fails(*_: object) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from crosshead.errors import ConfigError
-from crosshead.interop.ctranslate2 import CTRANSLATE2
-from crosshead.interop.ctranslate2_language import CTRANSLATE2_LANGUAGE
+from crosshead.interop import options
+from crosshead.interop.base import EXACT, UNKNOWN, Format, cells
 from crosshead.interop.formats import (
     FORMATS,
     LANGUAGE_FORMATS,
@@ -16,11 +16,10 @@ from crosshead.interop.formats import (
     notes_table,
     options_table,
 )
-from crosshead.interop.gpt2 import GPT2
-from crosshead.interop.onnx import ONNX
 from crosshead.interop.options import LANGUAGE_OPTIONS, OPTIONS
 from tests.interop.small_bundles import small_bundle
 
+LANGUAGE = {"architecture": "language", "positions": "learned"}
 NOT_RUN = "<!-- not run: needs a trained model with subwords -->"
 
 
@@ -41,15 +40,43 @@ def test_a_usual_bundle_is_expressible() -> None:
 
 
 def test_the_tables_have_a_row_for_each_option_and_each_note() -> None:
-    for formats, options in ((FORMATS, OPTIONS), (LANGUAGE_FORMATS, LANGUAGE_OPTIONS)):
+    for formats, names in ((FORMATS, OPTIONS), (LANGUAGE_FORMATS, LANGUAGE_OPTIONS)):
         rows = options_table(formats).splitlines()
-        assert len(rows) == 2 + len(options)
+        assert len(rows) == 2 + len(names)
         assert all(row.count("|") == 2 + len(formats) for row in rows)
         notes = {line.split(" | ")[1] for line in notes_table(formats).splitlines()[2:]}
-        assert notes <= options.keys()
+        assert notes <= names.keys()
     assert "| model.architecture = language | exact | refused | exact | refused |" in options_table(
         FORMATS
     )
+
+
+@pytest.mark.parametrize("formats", [FORMATS, LANGUAGE_FORMATS])
+def test_every_option_has_a_cell(formats: dict[str, Format]) -> None:
+    """If this fails, say how the format expresses the new option."""
+    for form in formats.values():
+        unknown = [name for name, cell in form.cells.items() if cell is UNKNOWN]
+        assert not unknown and form.cells.keys() == form.options.keys()
+
+
+def test_an_option_that_a_format_does_not_list_is_refused() -> None:
+    assert cells(["new", "old"], ["old"], {}) == {"new": UNKNOWN, "old": EXACT}
+    assert UNKNOWN.status == "refused"
+
+
+def test_a_file_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder and the decoder are files of their own; a shared matrix counts once."""
+    bundle = small_bundle(ends=False)
+    halves = [
+        sum(each.numel() for each in {*part.parameters(), bundle.model.projection.weight})
+        for part in (bundle.model.encoder, bundle.model.decoder)
+    ]
+    monkeypatch.setattr(options, "LARGEST_FILE", 4 * max(halves))
+    assert "onnx" in formats_for(bundle)
+    monkeypatch.setattr(options, "LARGEST_FILE", 4 * max(halves) - 1)
+    assert "onnx" not in formats_for(bundle) and "ctranslate2" in formats_for(bundle)
+    with pytest.raises(ConfigError, match=r"of more than 2 GiB \(export to ctranslate2\)"):
+        check_expressible(bundle, FORMATS["onnx"])
 
 
 def test_a_language_model_has_formats_of_its_own() -> None:
@@ -66,6 +93,13 @@ def test_a_language_model_has_formats_of_its_own() -> None:
     )
 
 
+def shown(name: str, path: str, *, language: bool = False) -> str:
+    """The program of a format for a model with subwords, as the page has it."""
+    bundle = small_bundle(LANGUAGE if language else {})
+    form = format_of(bundle, name)
+    return f"```{form.language}\n{form.usage(bundle, path)}```\n"
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -73,18 +107,16 @@ def test_a_language_model_has_formats_of_its_own() -> None:
         ("language options", options_table(LANGUAGE_FORMATS)),
         ("notes", notes_table(FORMATS)),
         ("language notes", notes_table(LANGUAGE_FORMATS)),
-        ("ctranslate2", f"```python\n{CTRANSLATE2.usage.format(path='en-de-ct2')}```\n"),
-        ("gpt2", f"```python\n{GPT2.usage.format(path='story-gpt2')}```\n"),
-        (
-            "ctranslate2 language",
-            f"```python\n{CTRANSLATE2_LANGUAGE.usage.format(path='story-ct2')}```\n",
-        ),
-        ("onnx", f"```js\n{ONNX.usage.format(path='en-de-onnx')}```\n"),
+        ("ctranslate2", shown("ctranslate2", "en-de-ct2")),
+        ("argos", shown("argos", "en-de.argosmodel")),
+        ("gpt2", shown("huggingface", "story-gpt2", language=True)),
+        ("ctranslate2 language", shown("ctranslate2", "story-ct2", language=True)),
+        ("onnx", shown("onnx", "en-de-onnx")),
     ],
 )
 def test_the_page_shows_what_the_code_says(name: str, text: str) -> None:
     """If this fails, put the text between the two comments of the page."""
     page = (Path(__file__).parent.parent.parent / "docs" / "export.md").read_text("utf-8")
     _, begun, rest = page.partition(f"<!-- {name} -->\n")
-    shown = rest.partition(f"<!-- end of {name} -->")[0]
-    assert begun and shown.removeprefix(f"\n{NOT_RUN}\n").strip() == text.strip()
+    found = rest.partition(f"<!-- end of {name} -->")[0]
+    assert begun and found.removeprefix(f"\n{NOT_RUN}\n").strip() == text.strip()

@@ -24,7 +24,7 @@ LEARNED = {"architecture": "language", "positions": "learned", "max_length": 40}
 @pytest.mark.parametrize("name", cells_of(GPT2))
 def test_an_option_is_exported_or_refused(name: str, tmp_path: Path) -> None:
     found = check_cell(GPT2, name, tmp_path)
-    assert found is None or (found.identical, found.outputs) == (1.0, "continuations")
+    assert found is None or (found.different, found.outputs) == (0, "continuations")
 
 
 def test_options_combine(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_options_combine(tmp_path: Path) -> None:
     bundle = small_bundle({"architecture": "language", **model}, {"kind": "characters"}, seed=1)
     GPT2.write(bundle, "float32", tmp_path)
     found = compare_export(bundle, LoadedGPT2(bundle, tmp_path), TEXT["source"], every_piece=True)
-    assert found.largest_difference < 1e-5 and found.identical == 1.0
+    assert found.largest_difference < 1e-5 and not found.different and not found.misread
 
 
 def test_an_export_is_verified_and_says_so(tmp_path: Path) -> None:
@@ -41,8 +41,8 @@ def test_an_export_is_verified_and_says_so(tmp_path: Path) -> None:
     done = export(bundle, "huggingface", tmp_path / "out", sources=[*TEXT["source"][:3], "a b"])
     said = json.loads((done.path / "verification.json").read_text())
     assert (said["format"], said["outputs"], said["lines"]) == ("huggingface", "continuations", 4)
-    assert said["identical"] == 1.0 and said["largest_difference"] < 1e-5
-    assert "identical continuations 100.0% (4 lines)" in str(done.comparison)
+    assert said["different"] == 0 and said["largest_difference"] < 1e-5
+    assert "identical continuations 100.0% (4 of 4)" in str(done.comparison)
     front = (done.path / "README.md").read_text()
     assert "pipeline_tag: text-generation" in front and "A model that writes text" in front
 

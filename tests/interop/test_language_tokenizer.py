@@ -7,9 +7,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from crosshead.data.text.streams import decode_text, encode_text
-from crosshead.data.text.symbols import CharacterTokenizer
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
-from crosshead.errors import ConfigError
 from crosshead.interop.language_tokenizer import LINE_BREAK, tokenizer_files
 from crosshead.vocabulary import EOS
 from tests.interop.small_bundles import TEXT, byte_level_tokenizer
@@ -45,11 +43,6 @@ def test_an_imported_file_is_written_as_it_was() -> None:
     settings = json.loads(files["tokenizer_config.json"])
     assert settings["eos_token"] == settings["bos_token"] == "<|endoftext|>"
     assert "pad_token" not in settings and settings["model_max_length"] == 30
-
-
-def test_a_line_feed_in_the_vocabulary_is_refused() -> None:
-    with pytest.raises(ConfigError, match="a line feed is in its vocabulary"):
-        tokenizer_files(CharacterTokenizer(["a", "\n"]), 30)
 
 
 def test_transformers_loads_the_files(tmp_path: Path) -> None:

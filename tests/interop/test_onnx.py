@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from crosshead.errors import ConfigError
-from crosshead.interop import onnx as exporting
 from crosshead.interop.base import ForeignSearch
 from crosshead.interop.export import export
 from crosshead.interop.onnx import ONNX
@@ -37,7 +35,7 @@ def test_options_combine_and_beams_agree(model: dict[str, object], tmp_path: Pat
     bundle = small_bundle(model, seed=1, beam=4)
     ONNX.write(bundle, "float32", tmp_path)
     found = compare_export(bundle, LoadedGraphs(bundle, tmp_path), TEXT["source"], every_piece=True)
-    assert found.largest_difference < 1e-5 and found.identical in (None, 1.0)
+    assert found.largest_difference < 1e-5 and not found.different and not found.misread
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -77,15 +75,6 @@ def test_an_export_that_differs_leaves_nothing(
 ) -> None:
     monkeypatch.setattr("crosshead.interop.onnx_graph._MASKED", 0.0)
     with pytest.raises(ExportError, match="the export differs from the model"):
-        export(small_bundle(), "onnx", tmp_path / "out")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_model_too_large_for_one_file_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exporting, "_LARGEST", 1000)
-    with pytest.raises(ConfigError, match=r"onnx cannot express a model of [\d,]+ bytes, expected"):
         export(small_bundle(), "onnx", tmp_path / "out")
     assert not list(tmp_path.iterdir())
 

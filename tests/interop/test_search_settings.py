@@ -1,4 +1,4 @@
-"""The length penalty that travels is the one nearest to the model's own search."""
+"""The length penalty that travels finds the most translations of the model's own search."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,6 @@ from tests.interop.small_bundles import small_bundle
 
 SENTENCES = [f"sentence {n} has some more words than four" for n in range(15)]
 SOURCES = [f"source {n}" for n in range(15)]
-RIGHT = dict(zip(SOURCES, SENTENCES, strict=True))
 
 
 @pytest.fixture(autouse=True)
@@ -22,35 +21,53 @@ def _fluent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_settings, "Translator", lambda bundle: lambda lines: SENTENCES)
 
 
-class OneIsRight:
-    """A library that translates like crosshead with one exponent, and badly with the others."""
+class Library:
+    """A library whose translations with each exponent are known."""
 
-    def __init__(self, right: dict[str, str], exponent: float) -> None:
-        self.right, self.exponent = right, exponent
+    computes = ""
+
+    def __init__(self, texts: dict[float, list[str]]) -> None:
+        self.texts = texts
         self.tried: list[float] = []
 
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         self.tried.append(search.length_penalty)
-        good = search.length_penalty == self.exponent
-        return [self.right[line] if good else "nothing like it" for line in lines]
+        return self.texts.get(search.length_penalty, ["nothing like it"] * len(lines))
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
         raise AssertionError("no log-probabilities are needed")
 
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        raise AssertionError("no tokens are needed")
 
-def test_the_exponent_with_the_nearest_bleu_is_chosen() -> None:
+    def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
+        raise AssertionError("no tokens are needed")
+
+
+def test_the_exponent_with_the_most_identical_translations_is_chosen() -> None:
+    """BLEU does not choose: other sentences have the same score here."""
     bundle = small_bundle(beam=2)
-    library = OneIsRight(RIGHT, 0.8)
-    chosen = choose_search(bundle, library, SOURCES, SENTENCES)
+    shuffled = [*SENTENCES[1:], SENTENCES[0]]
+    wrong = [f"{text} and more" for text in SENTENCES]
+    library = Library({0.2: shuffled, 0.8: [*SENTENCES[:10], *wrong[10:]]})
+    chosen = choose_search(bundle, library, SOURCES, shuffled)
     assert library.tried == list(PENALTIES)
-    assert chosen.search.length_penalty == 0.8
-    assert chosen.own_bleu == chosen.foreign_bleu == pytest.approx(100)
-    assert "BLEU on 15 validation lines 100.00, crosshead 100.00 (+0.00)" in str(chosen)
+    assert (chosen.search.length_penalty, chosen.identical) == (0.8, 10)
+    assert chosen.own_bleu is not None and chosen.foreign_bleu is not None
+    assert chosen.foreign_bleu < chosen.own_bleu < 100
+    assert "10 of 15 validation lines as by crosshead, BLEU " in str(chosen)
+
+
+def test_of_equal_exponents_the_estimate_is_taken() -> None:
+    bundle = small_bundle(beam=2)  # its estimate is 0.48
+    library = Library(dict.fromkeys((0.0, 0.6, 1.0), SENTENCES))
+    chosen = choose_search(bundle, library, SOURCES, SENTENCES)
+    assert (chosen.search.length_penalty, chosen.identical) == (0.6, 15)
 
 
 def test_greedy_search_has_nothing_to_choose() -> None:
     bundle = small_bundle(beam=1)
-    library = OneIsRight(RIGHT, 0.48)
+    library = Library({0.48: SENTENCES})
     chosen = choose_search(bundle, library, SOURCES, SENTENCES)
     assert library.tried == [0.48] and chosen.foreign_bleu == pytest.approx(100)
 
@@ -60,12 +77,12 @@ def test_an_imported_penalty_travels_unchanged() -> None:
     decode = bundle.config.decode.model_copy(update={"length_penalty": 0.625, "length_offset": 0.0})
     imported = replace(bundle, config=bundle.config.model_copy(update={"decode": decode}))
     assert usual_search(imported).length_penalty == 0.625
-    library = OneIsRight(RIGHT, 0.625)
+    library = Library({0.625: SENTENCES})
     chosen = choose_search(imported, library, SOURCES, SENTENCES)
     assert library.tried == [0.625] and chosen.search.length_penalty == 0.625
 
 
-def test_without_validation_data_the_penalties_grow_alike_at_the_usual_length() -> None:
+def test_without_validation_data_the_penalties_have_one_slope_at_the_usual_length() -> None:
     bundle = small_bundle(beam=3)
     search = usual_search(bundle)
     # The derivative of log ((5 + n) / 6)^0.6 by log n at n = 20 is 0.6 * 20 / 25.

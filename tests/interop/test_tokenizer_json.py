@@ -11,7 +11,6 @@ from tokenizers import Tokenizer as Fast
 from crosshead.data.text.imported import ForeignVocabulary, ImportedTokenizer
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
-from crosshead.errors import ConfigError
 from crosshead.interop.huggingface import foreign_ids
 from crosshead.interop.joined_vocabulary import joined_vocabulary
 from crosshead.interop.tokenizer_json import tokenizer_json
@@ -101,16 +100,6 @@ def test_an_imported_bpe_model_is_the_same() -> None:
     for line in [*lines[:3], " the  dogs ", "xyz dog", "Ä dog"]:
         ids = tokenizer.encode(line)
         assert theirs.encode(line).ids == [*(rows[each] for each in ids), 0], line
-
-
-def test_a_vocabulary_without_pieces_of_its_model_is_refused() -> None:
-    model = learned(TEXT["source"] * 4, 45)
-    pieces = list(marian_vocabulary(model))
-    pieces.remove(max(pieces[2:-1], key=len))
-    control = (pieces.index("<pad>"), None, 0, 1)
-    tokenizer = ImportedTokenizer(model, ForeignVocabulary(tuple(pieces), control))
-    with pytest.raises(ConfigError, match="vocabulary lacks 1 pieces of its SentencePiece model"):
-        alone(tokenizer)
 
 
 def test_a_control_piece_in_a_text_becomes_that_piece() -> None:

@@ -1,5 +1,6 @@
 """The engine of CTranslate2 beside crosshead's own, on the stored bundle."""
 
+import math
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,7 +9,11 @@ import pytest
 from crosshead.bundle.io import save_bundle
 from crosshead.errors import ConfigError
 from crosshead.pipelines.translator import Translator
-from crosshead.serving.ctranslate2_engine import CTranslate2Engine, ctranslate2_engines
+from crosshead.serving.ctranslate2_engine import (
+    CTranslate2Engine,
+    CTranslate2Model,
+    ctranslate2_engines,
+)
 from crosshead.serving.directory import Directory, load_directory
 from crosshead.serving.engine import Query
 from crosshead.serving.model_engine import ModelEngine, model_engines
@@ -68,6 +73,23 @@ def test_every_sentence_has_its_own_limit_and_number_of_hypotheses(translator: T
     assert not all(each.finished for each in together[0])  # two tokens are not enough
 
 
+def test_a_sentence_whose_scores_nobody_reads_is_not_scored(translator: Translator) -> None:
+    engine, _ = engines_of(translator, 4)
+    ids = translator.planned(LINES, 0).ids
+    scored = engine.batch().add([Query(n, each, 30, 1 + n % 2) for n, each in enumerate(ids)])
+    mixed = engine.batch().add(
+        [Query(n, each, 30, 1 + n % 2, scored=n > 2) for n, each in enumerate(ids)]
+    )
+    for number in range(len(ids)):
+        for one, other in zip(scored[number], mixed[number], strict=True):
+            assert (one.tokens, one.finished) == (other.tokens, other.finished)
+            assert len(one.token_log_probs) == len(other.token_log_probs)
+            if number > 2:
+                assert one.score == pytest.approx(other.score, abs=1e-4)
+            else:
+                assert math.isnan(other.score) and math.isnan(other.log_prob)
+
+
 def test_int8_is_another_model_and_other_formats_are_refused(translator: Translator) -> None:
     engine = ctranslate2_engines("int8", 1)(translator)(1)
     [ids] = translator.planned(LINES[:1], 0).ids
@@ -84,6 +106,34 @@ def test_a_model_that_it_cannot_express_is_refused(tmp_path: Path) -> None:
         load_directory(
             [f"en-de={tmp_path / 'b'}"], lambda line: None, "cpu", ctranslate2_engines(None, 1)
         )
+
+
+def test_a_server_scores_only_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    bundles = load_directory(
+        [f"en-de={BUNDLE}", f"de-fr={BUNDLE}"], lambda line: None, "cpu",
+        ctranslate2_engines(None, 1),
+    )  # fmt: skip
+    scored: list[int] = []
+    log_probs = CTranslate2Model.log_probs
+
+    def noted(
+        self: CTranslate2Model, sources: list[list[str]], outputs: list[list[int]]
+    ) -> list[list[float]]:
+        scored.append(len(outputs))
+        return log_probs(self, sources, outputs)
+
+    monkeypatch.setattr(CTranslate2Model, "log_probs", noted)
+    values = {"q": LINES[0], "source": "en", "target": "de"}
+    with running(bundles) as server:
+        plain = server.post("/translate", values).json["translatedText"]
+        deepl = {"text": [LINES[0]], "source_lang": "EN", "target_lang": "DE"}
+        assert server.post("/v2/translate", deepl).json["translations"][0]["text"] == plain
+        assert scored == []
+        several = server.post("/translate", values | {"alternatives": 2}).json
+        assert several["translatedText"] == plain and scored == [3]
+        asked = {"text": LINES[0], "source": "en", "target": "fr"}
+        [found] = server.post("/v1/translate", asked).json["translations"]
+    assert scored == [3, 1] and -100 < found["score"] < 0  # the last of two translations
 
 
 def test_a_server_translates_with_it(directory: Directory) -> None:

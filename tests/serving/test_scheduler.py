@@ -103,6 +103,24 @@ def test_each_sentence_gets_what_it_gets_alone(workers: int) -> None:
     assert (scheduler.running, scheduler.waiting) == (0, 0)
 
 
+def test_one_sentence_wakes_up_one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler, mailbox, waits = Scheduler(2), Mailbox(), list[int]()
+    changed = scheduler._changed
+    asleep = changed._waiters  # type: ignore[attr-defined]
+    until(lambda: len(asleep) == 2)
+    wait = changed.wait
+    monkeypatch.setattr(changed, "wait", lambda: (waits.append(1), wait()))
+    scheduler.submit("client", [mailbox.sentence(engine_of(MODEL), 1)])
+    mailbox.wait(1)
+    until(lambda: len(asleep) == 2)
+    assert waits == [1]  # the worker that took the sentence sleeps again
+    scheduler.submit("client", [mailbox.sentence(engine_of(MODEL), n) for n in (2, 3)])
+    mailbox.wait(3)
+    until(lambda: len(asleep) == 2)
+    assert waits == [1, 1, 1]
+    scheduler.stop(10)
+
+
 def test_a_budget_of_memory_holds_back_what_does_not_fit(
     gated: tuple[ModelEngine, threading.Event],
 ) -> None:

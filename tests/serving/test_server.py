@@ -1,11 +1,8 @@
 """The process: its ready line, its signals, and the errors of its start."""
 
-import json
-import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -21,56 +18,21 @@ from crosshead.serving.server import bound_socket
 from tests.bundle.text_bundles import bundle_of
 from tests.conftest import ROOT
 from tests.preloaded import command
+from tests.serving.program import Program
 
 BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
-
-
-class Program:
-    """`crosshead serve` as a process."""
-
-    def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "crosshead", "serve", *arguments, "--port", "0"],
-            stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-        self.lines: list[str] = []
-        self.reader = threading.Thread(target=self._read)
-        self.reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        with self.process.stderr as lines:
-            self.lines.extend(lines)
-
-    def wait_for(self, text: str) -> str:
-        end = time.monotonic() + 90
-        while True:
-            for line in list(self.lines):
-                if text in line:
-                    return line
-            assert time.monotonic() < end and self.process.poll() is None, self.lines
-            time.sleep(0.01)
-
-    def translate(self, address: str, text: str) -> str:
-        values = {"q": text, "source": "en", "target": "de"}
-        kind = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"{address}/translate", json.dumps(values).encode(), kind)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return str(json.load(answer)["translatedText"])
 
 
 @pytest.fixture(scope="module")
 def program() -> Iterator[Program]:
     found = Program(str(BUNDLE), "--workers", "1", "--batch", "2")
     yield found
-    found.process.kill()
-    found.process.wait()
-    found.reader.join()
+    found.kill()
 
 
 def test_it_serves_reloads_and_answers_everything_before_it_ends(program: Program) -> None:
     line = program.wait_for("ready on ")
-    address = line.split("ready on ")[1].split()[0]
+    address = program.address()
     assert address.startswith("http://127.0.0.1:") and "(en-de)" in line
     first = program.translate(address, "A dog runs.")
 

@@ -1,6 +1,7 @@
 """The service: cancelled work, errors, and texts that need no model."""
 
 import asyncio
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -32,6 +33,24 @@ def test_texts_without_words_need_no_model(service: Service) -> None:
     found = asyncio.run(service.translate(work))
     assert [each.texts for each in found] == [[""], ["\n \n"]]
     assert service.scheduler.steps == 0 and work.languages == ["en", "de"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "alone"), [(["A dog.", "Two dogs."], True), (["A dog.\n" * 200], False)]
+)
+def test_only_long_texts_are_prepared_in_another_thread(
+    service: Service, texts: list[str], alone: bool
+) -> None:
+    threads: set[int] = set()
+
+    def parser(text: str) -> list[TextPart]:
+        threads.add(threading.get_ident())
+        return plain_parts(text)
+
+    work = replace(job(service, texts), parser=parser)
+    found = asyncio.run(service.translate(work))
+    assert len(found) == len(texts)
+    assert (threads == {threading.get_ident()}) is alone
 
 
 def test_a_cancelled_request_leaves_the_queue_and_the_batch(service: Service) -> None:

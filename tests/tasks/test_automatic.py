@@ -99,10 +99,23 @@ def test_without_a_budget_the_data_decides_how_long() -> None:
     lengths = {}
     for pairs in (500, 29_000, 90_000):
         recipe = settled(pairs)
-        assert recipe.train.max_epochs == usual_epochs(14 * pairs)
+        assert recipe.train.max_epochs == 2 * usual_epochs(14 * pairs)
         assert recipe.train.max_minutes is recipe.train.max_updates is None
+        assert recipe.train.patience == 8 and recipe.train.cooldown == 0.2
+        updates = usual_epochs(14 * pairs) * len(
+            Pairs([([5] * 13,) * 2] * pairs).plan(recipe.train.batch_tokens, 1, 0)
+        )
+        assert recipe.train.warmup == min(4000, round(0.1 * updates))
         lengths[pairs] = recipe.train.max_epochs
     assert lengths[500] > lengths[29_000] > lengths[90_000] > 10
+
+
+def test_validation_does_not_end_a_run_that_states_its_end_or_no_patience() -> None:
+    for stated in ("train.max_updates=800", "train.max_epochs=3", "train.patience=0"):
+        train = settled(500, stated).train
+        assert train.patience == 0 and train.cooldown == 0.9
+    assert settled(500, "train.patience=0").train.max_epochs == usual_epochs(7000)
+    assert settled(500, "train.patience=3").train.patience == 3
 
 
 def test_a_budget_is_cut_where_more_epochs_only_overfit() -> None:

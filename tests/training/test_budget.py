@@ -19,6 +19,11 @@ def config(**values: object) -> TrainConfig:
     return TrainConfig.model_validate({"learning_rate": 0.1, "max_updates": 1000} | values)
 
 
+def stalled(update: int, at: int) -> Progress:
+    """The progress of a run whose patience of 3 was spent at an update."""
+    return Progress(update=update, since_best=3, stalled=at, patience_spent=3)
+
+
 @pytest.mark.parametrize(
     ("values", "progress", "since", "word"),
     [
@@ -32,6 +37,12 @@ def config(**values: object) -> TrainConfig:
         ({"patience": 3}, Progress(update=9, since_best=2), 0, ""),
         ({"patience": 3}, Progress(update=9, since_best=3), 0, "3 validations"),
         ({"patience": 0}, Progress(update=9, since_best=99), 0, ""),
+        ({"patience": 3, "cooldown": 0.2}, Progress(update=9, since_best=3), 0, ""),
+        ({"patience": 3, "cooldown": 0.2}, stalled(9, 8), 0, ""),
+        ({"patience": 3, "cooldown": 0.2}, stalled(10, 8), 0, "3 validations brought nothing"),
+        ({"patience": 4, "cooldown": 0.2}, stalled(10, 8), 0, ""),
+        ({"patience": 2, "cooldown": 0.2}, stalled(10, 8), 0, "3 validations brought nothing"),
+        ({"patience": 0, "cooldown": 0.2}, stalled(10, 8), 0, ""),
     ],
 )
 def test_the_first_limit_that_is_reached_is_named(
@@ -39,6 +50,16 @@ def test_the_first_limit_that_is_reached_is_named(
 ) -> None:
     found = budget_spent(config(**values), progress, Overhead(before=10), since)
     assert found.text.startswith(word) if found else not word
+
+
+def test_the_last_fifth_of_a_run_comes_after_its_patience() -> None:
+    """The run is then done to 0.8, however long its other budgets are."""
+    patient = config(patience=3, cooldown=0.2, max_updates=10_000)
+    assert fraction_done(patient, Progress(update=800), Overhead(), 0) == 0.08
+    found = [fraction_done(patient, stalled(each, 800), Overhead(), 0) for each in (800, 900, 1000)]
+    assert found == pytest.approx([0.8, 0.9, 1.0])
+    nearly_over = config(patience=3, cooldown=0.2, max_updates=820)
+    assert fraction_done(nearly_over, stalled(810, 800), Overhead(), 0) == 810 / 820
 
 
 def test_minutes_leave_time_for_as_long_as_the_end_takes() -> None:

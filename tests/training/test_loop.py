@@ -474,6 +474,21 @@ def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path) -> None:
     assert marks == [True, True, False, False, True, False, False, False]
 
 
+def test_with_a_cooldown_the_rate_falls_to_0_once_patience_is_spent(tmp_path: Path) -> None:
+    config = settings(
+        max_updates=500, patience=3, schedule="constant", learning_rate=0.01, warmup=2,
+        cooldown=0.2, log_every=1,
+    )  # fmt: skip
+    training, reason = run(tmp_path, config, validate=scripted(10, 30, 20, 30, 30, 40, 0, 0, 50))
+    assert reason == (
+        "3 validations brought nothing better, and the learning rate has fallen to 0 since"
+    )
+    assert training.progress.update == 13  # 10 / 0.8, from the fifth validation on
+    rates = [line["learning_rate"] for line in logged(tmp_path) if line["kind"] == "train"]
+    assert rates[9:] == pytest.approx([0.01, 0.01, 0.006, 0.002])
+    assert training.progress.best_update == 12  # a better validation counts until the end
+
+
 def test_patience_is_counted_from_the_end_of_the_warm_up(tmp_path: Path) -> None:
     config = settings(max_updates=500, patience=2, warmup=7)
     training, reason = run(tmp_path, config, validate=scripted(3, 0, 0, 0, 0, 0))

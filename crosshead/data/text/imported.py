@@ -119,6 +119,16 @@ class ImportedTokenizer(WithoutGaps):
         """Return the pieces of a line that the vocabulary lacks, in their order."""
         return [piece for piece in self._segmented(text) if piece not in self._ids]
 
+    def missing_pieces(self) -> list[str]:
+        """Return the pieces of the SentencePiece model that the vocabulary lacks."""
+        model, known = self._processor, {*self._pieces}
+        return [
+            piece
+            for index in range(model.vocab_size())
+            if not (model.is_control(index) or model.is_unknown(index))
+            and (piece := model.id_to_piece(index)) not in known
+        ]
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of the ids. Padding, begin and end are left out; unknown is `<unk>`."""
         shown = [UNKNOWN_MARK if index == UNK else self._pieces[index]

@@ -180,7 +180,10 @@ class JsonTokenizer(WithoutGaps):
         text = "a"
         plain = self._tokenizer.encode(text, add_special_tokens=False).ids
         full: list[int] = self._tokenizer.encode(text).ids
-        first = next(n for n in range(len(full) + 1) if full[n : n + len(plain)] == plain)
+        places = range(len(full) + 1)
+        first = next((n for n in places if full[n : n + len(plain)] == plain), 0)
+        if any(row not in self._ids for row in full[:first]):
+            raise ValueError(f"puts the ids {full[:first]!r:.40} before a text, which it lacks")
         return tuple(self._ids[row] for row in full[:first])
 
     def _encoded(self, text: str) -> Any:

@@ -1,6 +1,6 @@
 """The last step of every import: names and settings to a bundle."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from crosshead.data.text.json_tokenizer import JsonTokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import all_parameters, from_family, to_family
 from crosshead.interop.gpt2_weights import TABLE, from_gpt2, to_gpt2
-from crosshead.interop.imports.reading import AGAIN, ForeignModelError
+from crosshead.interop.imports.reading import AGAIN, MIXED, ForeignModelError
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import Transformer, TransformerConfig
@@ -143,35 +143,32 @@ def language_bundle(
     return TextBundle(settings, model.eval(), tokenizer, tokenizer)
 
 
-def check_tensors(
-    expected: Mapping[str, Tensor],
-    found: Mapping[str, Tensor],
-    where: Path,
-    ignored: Iterable[str] = (),
-) -> None:
+def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], where: Path) -> None:
     """Check that tensors have the expected names and shapes, and are floating-point numbers.
 
     Args:
         expected: The expected tensors, which may have no memory.
         found: The found tensors.
         where: The file of the found tensors, for messages.
-        ignored: Names of found tensors that may be there as well.
 
     Raises:
         ForeignModelError: If they differ.
     """
-    known = {*ignored}
-    for name in sorted(expected.keys() | (found.keys() - known)):
+    for name in sorted(expected.keys() | found.keys()):
         shown = f"{where}: tensor {name[:100]!a}"
         if name not in found:
-            raise ForeignModelError(f"{shown} is missing; {AGAIN}")
+            raise ForeignModelError(
+                f"{shown} is missing, but the configuration describes it: {MIXED}"
+            )
         if name not in expected:
             raise ForeignModelError(
-                f"{shown} is no part of the model that its configuration describes; {AGAIN}"
+                f"{shown} is no part of the model that its configuration describes: {MIXED}"
             )
         left, right = list(expected[name].shape), list(found[name].shape)
         if left != right:
-            raise ForeignModelError(f"{shown} has shape {right}, expected {left}; {AGAIN}")
+            raise ForeignModelError(
+                f"{shown} has shape {right}, expected {left} as the configuration says: {MIXED}"
+            )
         if not found[name].is_floating_point():
             dtype = str(found[name].dtype).removeprefix("torch.")
             raise ForeignModelError(

@@ -15,12 +15,14 @@ from torch import Tensor
 
 from crosshead.attention.positions import Pairing, Rate, sinusoidal
 from crosshead.bundle.origin import ImportOrigin
+from crosshead.config import MOST_POSITIONS
 from crosshead.data.text.imported import ForeignVocabulary
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
-from crosshead.interop.imports.huggingface import checked, vocabulary
-from crosshead.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
+from crosshead.interop.imports.reading import AGAIN, MIXED, ForeignDirectory, ForeignModelError
+from crosshead.interop.imports.settings import checked, number, shown
+from crosshead.interop.imports.vocabularies import vocabulary, zero_start
 from crosshead.models.transformer import TransformerConfig
 
 KIND = "ctranslate2"
@@ -29,9 +31,11 @@ KIND = "ctranslate2"
 MODEL, CONFIG = "model.bin", "config.json"
 
 _VERSION, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7
+_LANGUAGE = "TransformerDecoderSpec"
 _MOST_BYTES = 1 << 34
 
 _TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
+_BFLOAT16 = 5
 _ACTIVATIONS = {0: "relu", 1: "gelu-tanh", 2: "swish", 3: "gelu"}
 
 _TABLES: dict[str, tuple[Pairing, Rate]] = {
@@ -52,6 +56,9 @@ _VOCABULARIES = (
     ("shared_vocabulary.json", "shared_vocabulary.json"),
     ("source_vocabulary.json", "target_vocabulary.json"),
 )
+
+_PADDING = ("<pad>", "<blank>")
+"""The names of padding in the vocabularies."""
 
 _READ = (
     "num_heads",
@@ -92,11 +99,15 @@ def read(path: Path, name: str) -> Imported:
     directory = ForeignDirectory(path)
     settings, where = directory.json(CONFIG), path / MODEL
     variables = _variables(directory.bytes(MODEL, _MOST_BYTES), where)
-    starts_at_zero = bool(variables.get("decoder/start_from_zero_embedding", np.zeros(1)).any())
-    start = settings.get("decoder_start_token")
+    starts_at_zero = _starts_at_zero(variables)
+    start = settings.get("decoder_start_token", "<s>")
     vocabularies = _vocabularies(directory, settings, start, starts_at_zero)
     weights = _named(variables, where)
-    config = _shape(variables, weights, settings, where, starts_at_zero, start)
+    if starts_at_zero:
+        first = zero_start(vocabularies[1].control, weights[EMBEDDINGS[1]], where)
+    else:
+        first = "pad" if start in _PADDING else "bos"
+    config = _shape(variables, weights, settings, where, first)
     text = ForeignText(
         models=_models(directory),
         vocabularies=vocabularies,
@@ -107,24 +118,40 @@ def read(path: Path, name: str) -> Imported:
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(MODEL))
     found = _shared(weights, config)
     notes = ["CTranslate2 stores no search settings: the bundle has a beam of 4 and no penalty"]
+    if settings.get("add_source_eos") is not True:
+        notes.append(
+            "add_source_eos is off: programs that use the model with CTranslate2 end each source "
+            "with the end token themselves, as Marian's tokenizer does; crosshead always does it"
+        )
     return Imported(translation_bundle(config, text, found, origin, where), notes)
+
+
+def _starts_at_zero(variables: Variables) -> bool:
+    """Return whether the first vector of every target is zero, whatever its first token is."""
+    return bool(variables.get("decoder/start_from_zero_embedding", np.zeros(1)).any())
 
 
 def _variables(data: bytes, where: Path) -> Variables:
     """Return the arrays of `model.bin` by name."""
     try:
-        reader = _Reader(data)
+        reader = _Reader(data, where)
         version = reader.number("I")
         if version != _VERSION:
             raise ForeignModelError(
                 f"{where}: version {version} of the file cannot be imported, only {_VERSION}; "
                 "convert the model with a newer CTranslate2"
             )
-        kind, revision = reader.text(), reader.number("I")
-        if (kind, revision) != (_SPECIFICATION, _REVISION):
+        specification, revision = reader.text(), reader.number("I")
+        if specification == _LANGUAGE:
             raise ForeignModelError(
-                f"{where}: holds {kind[:60]!a}, revision {revision}; only {_SPECIFICATION}, "
-                f"revision {_REVISION}, can be imported"
+                f"{where}: holds a language model; of the models of CTranslate2, only Transformers "
+                "for translation can be imported; if it was a GPT-2, import the directory of "
+                "Hugging Face that it was converted from"
+            )
+        if (specification, revision) != (_SPECIFICATION, _REVISION):
+            raise ForeignModelError(
+                f"{where}: holds {specification[:60]!a}, revision {revision}; only "
+                f"{_SPECIFICATION}, revision {_REVISION}, can be imported"
             )
         found = dict(reader.array() for _ in range(reader.number("I")))
         for _ in range(reader.number("I")):
@@ -138,12 +165,12 @@ def _variables(data: bytes, where: Path) -> Variables:
 class _Reader:
     """The bytes of `model.bin`, read from the beginning."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+    def __init__(self, data: bytes, where: Path) -> None:
+        self._data, self._where, self._at = data, where, 0
 
-    def number(self, kind: str) -> int:
-        """Return an unsigned number of a type of `struct`."""
-        (found,) = struct.unpack("<" + kind, self._take(struct.calcsize("<" + kind)))
+    def number(self, code: str) -> int:
+        """Return an unsigned number, whose code in `struct` says its size."""
+        (found,) = struct.unpack("<" + code, self._take(struct.calcsize("<" + code)))
         return int(found)
 
     def text(self) -> str:
@@ -154,10 +181,15 @@ class _Reader:
         """Return the name of an array, and the array."""
         name = self.text()
         shape = [self.number("I") for _ in range(self.number("B"))]
-        kind, size = self.number("B"), self.number("I")
-        if kind not in _TYPES or size != math.prod(shape) * np.dtype(_TYPES[kind]).itemsize:
-            raise ValueError(f"{name[:60]!a} has type {kind} and {size} bytes")
-        data = np.frombuffer(self._take(size), dtype=_TYPES[kind])
+        dtype, size = self.number("B"), self.number("I")
+        if dtype == _BFLOAT16:
+            raise ForeignModelError(
+                f"{self._where}: the weights are in bfloat16; convert the model again in float32, "
+                "and import that"
+            )
+        if dtype not in _TYPES or size != math.prod(shape) * np.dtype(_TYPES[dtype]).itemsize:
+            raise ValueError(f"{name[:60]!a} has type {dtype} and {size} bytes")
+        data = np.frombuffer(self._take(size), dtype=_TYPES[dtype])
         return name, data.reshape(shape)
 
     def _take(self, size: int) -> bytes:
@@ -172,14 +204,16 @@ def _shape(
     weights: Mapping[str, Tensor],
     settings: Mapping[str, Any],
     where: Path,
-    starts_at_zero: bool,
-    start: Any,
+    first: str,
 ) -> TransformerConfig:
-    """Return the shape of a model, after checking the settings of its two stacks."""
+    """Return the shape of a model, after checking the settings of its two stacks.
+
+    `first` is the token that targets begin with.
+    """
 
     def scalar(key: str) -> int:
-        both = {int(variables[f"{side}/{key}"].flat[0]) for side in ("encoder", "decoder")
-                if f"{side}/{key}" in variables}  # fmt: skip
+        both = {_only_number(variables[name], name, where) for side in ("encoder", "decoder")
+                if (name := f"{side}/{key}") in variables}  # fmt: skip
         if len(both) != 1:
             raise ForeignModelError(
                 f"{where}: {key} of encoder and decoder are {sorted(both)}, expected one value for "
@@ -197,11 +231,14 @@ def _shape(
         raise ForeignModelError(
             f"{where}: scale_embeddings is off; crosshead multiplies embeddings by sqrt(d_model)"
         )
-    if settings.get("add_source_eos") is not True or settings.get("add_source_bos"):
+    # Only models of Marian begin at zero. They always read the end of the source, but a conversion
+    # from Hugging Face leaves it to the tokenizer to add it.
+    ends = settings.get("add_source_eos") is True or _starts_at_zero(variables)
+    if not ends or settings.get("add_source_bos"):
         raise ForeignModelError(
-            f"{where.parent / CONFIG}: add_source_eos is {settings.get('add_source_eos')!r} and "
-            f"add_source_bos is {settings.get('add_source_bos')!r}; crosshead ends every source "
-            "with the end token, so only models with add_source_eos alone can be imported"
+            f"{where.parent / CONFIG}: add_source_eos is {shown(settings.get('add_source_eos'))} "
+            f"and add_source_bos is {shown(settings.get('add_source_bos'))}; crosshead ends every "
+            "source with the end token, so only models with add_source_eos alone can be imported"
         )
     source, target, output = _embeddings(weights)
     d_model = source.shape[1]
@@ -211,22 +248,39 @@ def _shape(
         "encoder_layers": _layers(variables, "encoder"),
         "decoder_layers": _layers(variables, "decoder"),
         "heads": scalar("num_heads"),
-        "d_ff": len(weights["model.encoder.layers.0.fc1.bias"]),
+        "d_ff": _inner_width(weights, where),
         "activation": _ACTIVATIONS[activation],
         "positions": _positions(variables, d_model, where),
         "norm": "pre" if scalar("pre_norm") else "post",
-        "norm_eps": settings.get("layer_norm_epsilon") or 1e-5,
+        "norm_eps": number(settings, "layer_norm_epsilon", where.parent / CONFIG, 1e-5),
         "output_bias": True,
         "tie": _tie(source, target, output),
-        "start": "pad" if starts_at_zero or start in ("<pad>", "<blank>") else "bos",
+        "start": first,
     }
-    _check_scales(variables, d_model // int(str(values["heads"])), where)
-    return checked(TransformerConfig, values, where)
+    config = checked(TransformerConfig, values, where)
+    _check_scales(variables, config.key_width, where)
+    return config
+
+
+def _inner_width(weights: Mapping[str, Tensor], where: Path) -> int:
+    name = "model.encoder.layers.0.fc1.weight"
+    if name not in weights:
+        raise ForeignModelError(
+            f"{where}: variable encoder/layer_0/ffn/linear_0/weight is missing; {AGAIN}"
+        )
+    return len(weights[name])
+
+
+def _only_number(array: np.ndarray[Any, Any], name: str, where: Path) -> int:
+    """Return the whole number that a variable holds alone."""
+    if array.size != 1 or not np.isfinite(array).all():
+        raise ForeignModelError(f"{where}: variable {name[:80]!a} is no single number; {AGAIN}")
+    return int(array.item())
 
 
 def _check_scales(variables: Variables, d_key: int, where: Path) -> None:
     for name, each in variables.items():
-        if name.endswith("/queries_scale") and abs(each.flat[0] - d_key**-0.5) > 1e-6:
+        if name.endswith("/queries_scale") and not np.allclose(each, d_key**-0.5, atol=1e-6):
             raise ForeignModelError(
                 f"{where}: {name} is {each.flat[0]:g}, expected 1/sqrt(d_key); this model cannot "
                 "be imported"
@@ -249,6 +303,8 @@ def _positions(variables: Variables, d_model: int, where: Path) -> str:
             "that CTranslate2 computes itself, which begin at 1"
         )
     found = [torch.from_numpy(np.array(each, np.float32)) for each in tables]
+    if any(each.dim() != 2 or len(each) > MOST_POSITIONS for each in found):
+        raise ForeignModelError(f"{where}: position_encodings is no table; {AGAIN}")
     if not any(each.any() for each in found):
         return "none"
     for name, (pairing, rate) in _TABLES.items():
@@ -275,7 +331,8 @@ def _named(variables: Variables, where: Path) -> dict[str, Tensor]:
             for end, norm in (("weight", "gamma"), ("bias", "beta")):
                 name = f"{theirs}/{norm if theirs.endswith('layer_norm') else end}"
                 if name in tensors:
-                    parts = tensors.pop(name).chunk(len(ours))
+                    axes = 2 if name.endswith("/weight") else 1
+                    parts = _parts(tensors.pop(name), axes, len(ours), name, where)
                     weights |= {f"{our}.{end}": part for our, part in zip(ours, parts, strict=True)}
     matrices = {
         EMBEDDINGS[0]: "encoder/embeddings_0/weight",
@@ -285,11 +342,21 @@ def _named(variables: Variables, where: Path) -> dict[str, Tensor]:
     for name, theirs in matrices.items():
         if theirs not in tensors:
             raise ForeignModelError(f"{where}: variable {theirs} is missing; {AGAIN}")
-        weights[name] = tensors.pop(theirs)
+        [weights[name]] = _parts(tensors.pop(theirs), 2, 1, theirs, where)
     bias = tensors.pop("decoder/projection/bias", torch.zeros(len(weights[OUTPUT])))
     weights[LOGITS_BIAS] = bias[None]
     _check_rest(tensors, where)
     return weights
+
+
+def _parts(tensor: Tensor, axes: int, count: int, name: str, where: Path) -> tuple[Tensor, ...]:
+    """Return the equal parts that a variable packs."""
+    if tensor.dim() != axes or len(tensor) % count or not len(tensor):
+        raise ForeignModelError(
+            f"{where}: variable {name[:80]!a} has shape {list(tensor.shape)}, expected {axes} axes "
+            f"and rows in {count} equal parts; {AGAIN}"
+        )
+    return tensor.chunk(count)
 
 
 def _check_rest(tensors: Mapping[str, Tensor], where: Path) -> None:
@@ -299,8 +366,9 @@ def _check_rest(tensors: Mapping[str, Tensor], where: Path) -> None:
         is_off = last in _OFF and not each.any()
         if last not in _READ and not last.startswith(_IGNORED) and not is_off:
             raise ForeignModelError(
-                f"{where}: variable {name[:80]!a} has no counterpart in crosshead; this model "
-                "cannot be imported (quantized weights have a scale: import the model before)"
+                f"{where}: variable {name[:80]!a}: crosshead has no such variable. If its name "
+                "ends in `_scale`, the weights are quantized: convert the model again in float32 "
+                "and import that"
             )
 
 
@@ -366,17 +434,22 @@ def _vocabularies(
             f"{directory.path / CONFIG}: decoder_start_token is the end token; in crosshead a "
             "target begins with a token of its own, so this model cannot be imported"
         )
-    source, target = (_vocabulary(directory, name, settings) for name in names)
+    begin = settings.get("bos_token") if starts_at_zero or start in _PADDING else start
+    source, target = (_vocabulary(directory, name, settings, begin) for name in names)
+    if not starts_at_zero and start not in target.pieces:
+        raise ForeignModelError(
+            f"{directory.path / CONFIG}: decoder_start_token is {shown(start)}, which is not in "
+            f"the vocabulary: {MIXED}"
+        )
     return source, target
 
 
 def _vocabulary(
-    directory: ForeignDirectory, name: str, settings: Mapping[str, Any]
+    directory: ForeignDirectory, name: str, settings: Mapping[str, Any], begin_token: Any
 ) -> ForeignVocabulary:
     pieces = directory.json_list(name)
     ids = {piece: n for n, piece in enumerate(pieces)}
-    pad = ids.get("<pad>", ids.get("<blank>"))
-    begin, end, unknown = (
-        ids.get(str(settings.get(f"{each}_token"))) for each in ("bos", "eos", "unk")
-    )
+    pad = next((ids[each] for each in _PADDING if each in ids), None)
+    names = [begin_token, settings.get("eos_token"), settings.get("unk_token")]
+    begin, end, unknown = (ids.get(each) if isinstance(each, str) else None for each in names)
     return vocabulary(pieces, (pad, begin, end, unknown), directory.path / name)

@@ -9,28 +9,29 @@ from torch import Tensor
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.data.text.json_tokenizer import JsonTokenizer, parsed, tokenizers_library
 from crosshead.data.text.pieces import CONTROL
-from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.gpt2_weights import OUTPUT
 from crosshead.interop.imports.building import Imported, language_bundle
+from crosshead.interop.imports.generation import search_settings, stored_search
 from crosshead.interop.imports.huggingface import (
     CONFIG,
-    GENERATION,
     KIND,
     NORM_EPS,
     TOKENIZER,
     VOCAB,
     activation,
     check_unquantized,
-    checked,
-    search_settings,
     stored_weights,
 )
-from crosshead.interop.imports.reading import (
-    AGAIN,
-    ForeignDirectory,
-    ForeignModelError,
+from crosshead.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
+from crosshead.interop.imports.settings import (
+    checked,
+    number,
+    shown,
+    token_id,
+    truth,
     whole_number,
 )
+from crosshead.interop.imports.vocabularies import Control
 from crosshead.models.language import LanguageConfig
 from crosshead.vocabulary import BOS, PAD, UNK
 
@@ -41,9 +42,6 @@ _HEADS = ("GPT2LMHeadModel", "GPT2Model")
 
 _OFF = ("scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention")
 """Settings of GPT-2 that crosshead does not have."""
-
-_SAMPLING = {"temperature": 1.0, "top_k": 50, "top_p": 1.0}
-"""The settings of sampling, and their defaults in transformers."""
 
 _PREFIX = "transformer."
 _BUFFERS = (".attn.bias", ".attn.masked_bias")
@@ -77,12 +75,14 @@ def read(path: Path, name: str) -> Imported:
     tokenizer = _tokenizer(directory, settings, where)
     rows = tokenizer.vocabulary.rows
     config = _shape(settings, where, [each for each in (PAD, BOS, UNK) if rows[each] is None])
-    generation = directory.json(GENERATION) if directory.has(GENERATION) else {}
-    decode, notes = _decode({**settings, **generation}, where)
+    stored, place = stored_search(directory, settings, where)
+    pad, begin, _, unknown = tokenizer.vocabulary.control
+    decode, notes = search_settings(stored, settings, (pad, begin, unknown), place, may_sample=True)
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(file))
-    if settings.get("embd_pdrop", config.dropout) != config.dropout:
+    embedding_dropout = number(settings, "embd_pdrop", where, config.dropout)
+    if embedding_dropout != config.dropout:
         notes.append(
-            f"embd_pdrop = {settings['embd_pdrop']!r:.60} does not come along: fine-tuning drops "
+            f"embd_pdrop = {embedding_dropout:g} does not come along: fine-tuning drops "
             f"resid_pdrop = {config.dropout} of embeddings, too"
         )
     named = _named(weights, tied=config.tie)
@@ -95,13 +95,13 @@ def _check(settings: Mapping[str, Any], where: Path) -> None:
     classes = settings.get("architectures") or [_HEADS[0]]
     if not isinstance(classes, list) or not set(map(str, classes)) <= set(_HEADS):
         raise ForeignModelError(
-            f"{where}: architectures is {classes!r:.60}; of the models with a GPT-2, only "
+            f"{where}: architectures is {shown(classes)}; of the models with a GPT-2, only "
             f"{_HEADS[0]} can be imported, which predicts the next token"
         )
     for key in _OFF:
         if settings.get(key):
             raise ForeignModelError(
-                f"{where}: {key} is {settings[key]!r:.60}, which crosshead does not have; only "
+                f"{where}: {key} is {shown(settings[key])}, which crosshead does not have; only "
                 f"models with {key} = false can be imported"
             )
 
@@ -109,27 +109,29 @@ def _check(settings: Mapping[str, Any], where: Path) -> None:
 def _shape(settings: Mapping[str, Any], where: Path, absent: list[int]) -> LanguageConfig:
     """Return the shape of a model that lacks some control tokens."""
 
-    def number(key: str) -> int:
+    def whole(key: str) -> int:
         return whole_number(settings, key, where)
 
-    width = number("n_embd")
+    width = whole("n_embd")
     values = {
         "architecture": "language",
         "d_model": width,
-        "layers": number("n_layer"),
-        "heads": number("n_head"),
-        "d_ff": 4 * width if settings.get("n_inner") is None else number("n_inner"),
+        "layers": whole("n_layer"),
+        "heads": whole("n_head"),
+        "d_ff": 4 * width if settings.get("n_inner") is None else whole("n_inner"),
         "activation": activation(settings.get("activation_function", "gelu_new"), where),
         "norm": "pre",
-        "norm_eps": settings.get("layer_norm_epsilon", NORM_EPS),
-        "score": "scaled-dot" if settings.get("scale_attn_weights", True) else "dot",
+        "norm_eps": number(settings, "layer_norm_epsilon", where, NORM_EPS),
+        "score": "scaled-dot"
+        if truth(settings, "scale_attn_weights", where, usual=True)
+        else "dot",
         "positions": "learned",
-        "max_length": number("n_positions"),
-        "tie": bool(settings.get("tie_word_embeddings", True)),
+        "max_length": whole("n_positions"),
+        "tie": truth(settings, "tie_word_embeddings", where, usual=True),
         "scale_embeddings": False,
         "absent": absent,
-        "dropout": settings.get("resid_pdrop", 0.1),
-        "attention_dropout": settings.get("attn_pdrop", 0.1),
+        "dropout": number(settings, "resid_pdrop", where, 0.1),
+        "attention_dropout": number(settings, "attn_pdrop", where, 0.1),
     }
     return checked(LanguageConfig, values, where)
 
@@ -154,24 +156,23 @@ def _tokenizer(
         raise ForeignModelError(f"{directory.path / name}: {error}; {AGAIN}") from None
 
 
-Control = tuple[int | None, int | None, int | None, int | None]
-
-
 def _control(tokenizer: Any, settings: Mapping[str, Any], where: Path) -> Control:
     """Return the ids of padding, begin, end and unknown; GPT-2 has the end alone.
 
     The end token is the one that ends texts, or else the one that begins them.
     """
-    pad, begin, end = (settings.get(f"{each}_token_id") for each in ("pad", "bos", "eos"))
+    pad, begin, end = (
+        token_id(settings, f"{each}_token_id", where) for each in ("pad", "bos", "eos")
+    )
     end = begin if end is None else end
-    if type(end) is not int:
+    if end is None:
         raise ForeignModelError(
-            f"{where}: eos_token_id is {end!r:.60}, expected the id of the token that ends a text"
+            f"{where}: eos_token_id is None, expected the id of the token that ends a text"
         )
     unknown = getattr(tokenizer.model, "unk_token", None) or CONTROL[UNK]
     wanted = (
-        pad if type(pad) is int else tokenizer.token_to_id(CONTROL[PAD]),
-        begin if type(begin) is int and begin != end else tokenizer.token_to_id(CONTROL[BOS]),
+        tokenizer.token_to_id(CONTROL[PAD]) if pad is None else pad,
+        tokenizer.token_to_id(CONTROL[BOS]) if begin in (None, end) else begin,
         tokenizer.token_to_id(unknown),
     )
     # GPT-2 names its end token for several purposes; it stays the end alone.
@@ -205,19 +206,6 @@ def _byte_level(directory: ForeignDirectory, settings: Mapping[str, Any], where:
             f"{MERGES} ({str(error)[:100]}); {AGAIN}"
         ) from None
     return str(found.to_str()).encode()
-
-
-def _decode(settings: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list[str]]:
-    """Return the search settings, and notes about the settings that do not come along."""
-    if not settings.get("do_sample"):
-        return search_settings(settings, where)
-    values = {
-        key: default if settings.get(key) is None else settings[key]
-        for key, default in _SAMPLING.items()
-    }
-    _, notes = search_settings({**settings, "do_sample": False, "num_beams": 1}, where)
-    sampled = {**values, "beam": 1, "sample": True, "length_offset": 0.0}
-    return checked(DecodeConfig, sampled, where), notes
 
 
 def _named(weights: Mapping[str, Tensor], *, tied: bool) -> dict[str, Tensor]:

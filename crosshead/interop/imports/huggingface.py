@@ -1,34 +1,29 @@
 """Imports of Marian models in Hugging Face's form: a directory that `MarianMTModel` loads."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from crosshead.attention.positions import Rate, sinusoidal
 from crosshead.bundle.origin import ImportOrigin
-from crosshead.config import MOST_POSITIONS, Config, validate
+from crosshead.config import MOST_POSITIONS
 from crosshead.data.parallel.languages import language_code
 from crosshead.data.text.imported import ForeignVocabulary
-from crosshead.decoding.beam import Stop
-from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import ConfigError
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
-from crosshead.interop.imports.reading import (
-    AGAIN,
-    ForeignDirectory,
-    ForeignModelError,
-    whole_number,
-)
+from crosshead.interop.imports.generation import search_settings, stored_search
+from crosshead.interop.imports.reading import AGAIN, MIXED, ForeignDirectory, ForeignModelError
+from crosshead.interop.imports.settings import checked, number, shown, token_id, truth, whole_number
+from crosshead.interop.imports.vocabularies import ordered, vocabulary
 from crosshead.models.transformer import TransformerConfig
 
 KIND = "huggingface"
 """The kind of these models."""
 
-CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
+CONFIG, TOKENIZER = "config.json", "tokenizer_config.json"
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 SOURCE_SPM, TARGET_SPM = "source.spm", "target.spm"
 VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
@@ -46,27 +41,12 @@ ACTIVATIONS = {
 NORM_EPS = 1e-5
 """The epsilon of layer norms, which is fixed in Hugging Face's Marian."""
 
-C = TypeVar("C", bound=Config)
+_SHARES = "share_encoder_decoder_embeddings"
 
 _RATES: dict[str, Rate] = {"sinusoidal-halves": "paper", "sinusoidal-marian": "tensor2tensor"}
 """The rule for the angles, by the kind of positions."""
 
 _TABLES = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
-
-_STOPS: dict[object, Stop] = {False: "last", "never": "exact"}
-"""The rule that ends the search, by `early_stopping`."""
-
-_UNUSUAL_SEARCH = {
-    "do_sample": False,
-    "forced_bos_token_id": None,
-    "min_length": 0,
-    "no_repeat_ngram_size": 0,
-    "num_beam_groups": 1,
-    "penalty_alpha": None,
-    "repetition_penalty": 1.0,
-    "suppress_tokens": None,
-}
-"""Search settings that crosshead does not have, and the values that turn them off."""
 
 
 def recognises(directory: ForeignDirectory) -> bool:
@@ -91,14 +71,15 @@ def read(path: Path, name: str) -> Imported:
     directory = ForeignDirectory(path)
     settings = directory.json(CONFIG)
     where = path / CONFIG
-    _check_kind(settings, where)
+    _check_model_type(settings, where)
     tokenizer = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
     vocabularies = _vocabularies(directory, settings, tokenizer)
     file, weights = stored_weights(directory)
     positions = _positions(weights, settings, where)
     config = _shape(settings, where, positions)
-    search = {**settings, **(directory.json(GENERATION) if directory.has(GENERATION) else {})}
-    decode, notes = search_settings(search, where)
+    stored, place = stored_search(directory, settings, where)
+    pad, begin, _, unknown = vocabularies[1].control
+    decode, notes = search_settings(stored, settings, (pad, begin, unknown), place)
     text = ForeignText(
         models=(directory.bytes(SOURCE_SPM), directory.bytes(TARGET_SPM)),
         vocabularies=vocabularies,
@@ -129,16 +110,16 @@ def stored_weights(directory: ForeignDirectory) -> tuple[str, dict[str, Tensor]]
     return file, directory.safetensors(file) if file == SAFE else directory.pickled_tensors(file)
 
 
-def _check_kind(settings: Mapping[str, Any], where: Path) -> None:
+def _check_model_type(settings: Mapping[str, Any], where: Path) -> None:
     """Raise `ForeignModelError` if a model is no Marian, or quantized."""
-    kind = settings.get("model_type")
-    if kind != "marian":
+    found = settings.get("model_type")
+    if found != "marian":
         raise ForeignModelError(
-            f"{where}: model_type is {kind!r:.60}; of the models of Hugging Face, only 'marian' "
+            f"{where}: model_type is {shown(found)}; of the models of Hugging Face, only 'marian' "
             "and 'gpt2' can be imported"
         )
     check_unquantized(settings, where)
-    if not settings.get("scale_embedding", False):
+    if not truth(settings, "scale_embedding", where):
         raise ForeignModelError(
             f"{where}: scale_embedding is false; crosshead multiplies embeddings by sqrt(d_model), "
             "so only models with scale_embedding = true can be imported"
@@ -161,11 +142,11 @@ def check_unquantized(settings: Mapping[str, Any], where: Path) -> None:
 def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> TransformerConfig:
     """Return the shape of a model."""
 
-    def number(key: str) -> int:
+    def whole(key: str) -> int:
         return whole_number(settings, key, where)
 
     def same(key: str) -> int:
-        sides = number(f"encoder_{key}"), number(f"decoder_{key}")
+        sides = whole(f"encoder_{key}"), whole(f"decoder_{key}")
         if sides[0] != sides[1]:
             raise ForeignModelError(
                 f"{where}: encoder_{key} is {sides[0]}, but decoder_{key} is {sides[1]}; crosshead "
@@ -175,9 +156,9 @@ def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> Transfor
 
     values = {
         "architecture": "transformer",
-        "d_model": number("d_model"),
-        "encoder_layers": number("encoder_layers"),
-        "decoder_layers": number("decoder_layers"),
+        "d_model": whole("d_model"),
+        "encoder_layers": whole("encoder_layers"),
+        "decoder_layers": whole("decoder_layers"),
         "heads": same("attention_heads"),
         "d_ff": same("ffn_dim"),
         "activation": activation(settings.get("activation_function", "gelu"), where),
@@ -185,11 +166,12 @@ def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> Transfor
         "norm": "post",
         "norm_eps": NORM_EPS,
         "output_bias": True,
-        "tie": _tie(settings),
+        "tie": _tie(settings, where),
         "start": "pad" if settings.get("decoder_start_token_id") == settings.get("pad_token_id")
         else "bos",
-        **{key: settings[key] for key in ("dropout", "attention_dropout", "activation_dropout")
-           if isinstance(settings.get(key), float)},
+        "dropout": number(settings, "dropout", where, 0.1),
+        "attention_dropout": number(settings, "attention_dropout", where, 0.0),
+        "activation_dropout": number(settings, "activation_dropout", where, 0.0),
     }  # fmt: skip
     return checked(TransformerConfig, values, where)
 
@@ -206,33 +188,16 @@ def activation(name: object, where: Path) -> str:
     """
     if not isinstance(name, str) or name not in ACTIVATIONS:
         raise ForeignModelError(
-            f"{where}: activation_function is {name!r:.60}, which crosshead does not have "
+            f"{where}: activation_function is {shown(name)}, which crosshead does not have "
             f"(known: {', '.join(ACTIVATIONS)}); this model cannot be imported"
         )
     return ACTIVATIONS[name]
 
 
-def checked(kind: type[C], values: dict[str, Any], where: Path) -> C:
-    """Return a configuration of plain values.
-
-    Args:
-        kind: The class of the configuration.
-        values: The values by key.
-        where: The foreign file of the values, for messages.
-
-    Raises:
-        ForeignModelError: If the values do not fit.
-    """
-    try:
-        return validate(kind, values, str(where))
-    except ConfigError as error:
-        raise ForeignModelError(f"{error}; this model cannot be imported") from None
-
-
-def _tie(settings: Mapping[str, Any]) -> str:
-    if not settings.get("tie_word_embeddings", True):
+def _tie(settings: Mapping[str, Any], where: Path) -> str:
+    if not truth(settings, "tie_word_embeddings", where, usual=True):
         return "none"
-    return "three-way" if settings.get("share_encoder_decoder_embeddings", True) else "two-way"
+    return "three-way" if truth(settings, _SHARES, where, usual=True) else "two-way"
 
 
 def _most_positions(settings: Mapping[str, Any], where: Path) -> int:
@@ -241,7 +206,7 @@ def _most_positions(settings: Mapping[str, Any], where: Path) -> int:
     if not 2 <= most <= MOST_POSITIONS:
         raise ForeignModelError(
             f"{where}: max_position_embeddings is {most:,}, expected 2 to {MOST_POSITIONS:,}; "
-            f"{AGAIN}"
+            "this model cannot be imported"
         )
     return most
 
@@ -293,12 +258,12 @@ def _vocabularies(
     directory: ForeignDirectory, settings: Mapping[str, Any], tokenizer: Mapping[str, Any]
 ) -> tuple[ForeignVocabulary, ForeignVocabulary]:
     """Return the vocabularies of source and target."""
-    shared = settings.get("share_encoder_decoder_embeddings", True)
-    separate = bool(tokenizer.get("separate_vocabs", False))
+    shared = truth(settings, _SHARES, directory.path / CONFIG, usual=True)
+    separate = truth(tokenizer, "separate_vocabs", directory.path / TOKENIZER)
     if shared and separate:
         raise ForeignModelError(
             f"{directory.path / TOKENIZER}: separate_vocabs is true, but the model shares one "
-            f"embedding matrix; {AGAIN}"
+            f"embedding matrix: {MIXED}"
         )
     size = whole_number(settings, "vocab_size", directory.path / CONFIG)
     source = _vocabulary(directory, VOCAB, settings, size)
@@ -312,83 +277,19 @@ def _vocabularies(
 def _vocabulary(
     directory: ForeignDirectory, name: str, settings: Mapping[str, Any], size: int
 ) -> ForeignVocabulary:
-    where, ids = directory.path / name, directory.json(name)
-    pieces = ordered(ids, where)
+    where = directory.path / name
+    pieces = ordered(directory.json(name), where)
     if len(pieces) != size:
         raise ForeignModelError(
-            f"{where}: has {len(pieces):,} pieces, but {CONFIG} says {size:,}; {AGAIN}"
+            f"{where}: has {len(pieces):,} pieces, but {CONFIG} says {size:,}: {MIXED}"
         )
-    pad, end = (settings.get(f"{each}_token_id") for each in ("pad", "eos"))
-    start = settings.get("decoder_start_token_id")
+    pad, end, start = (
+        token_id(settings, f"{each}_token_id", directory.path / CONFIG)
+        for each in ("pad", "eos", "decoder_start")
+    )
+    ids = {piece: n for n, piece in enumerate(pieces)}
     begin = ids.get("<s>") if start == pad else start
     return vocabulary(pieces, (pad, begin, end, ids.get("<unk>")), where)
-
-
-def ordered(ids: Mapping[str, Any], where: Path) -> list[str]:
-    """Return the pieces of a vocabulary in the order of their ids, which have no gaps.
-
-    Args:
-        ids: The id of each piece.
-        where: The file, for messages.
-
-    Raises:
-        ForeignModelError: If the ids are not 0, 1, 2 and so on, once each.
-    """
-    if not ids or sorted(map(str, ids.values())) != sorted(map(str, range(len(ids)))):
-        raise ForeignModelError(
-            f"{where}: the ids of the {len(ids):,} pieces are not 0 to {len(ids) - 1:,}; {AGAIN}"
-        )
-    numbers: Callable[[str], int] = lambda piece: int(ids[piece])  # noqa: E731
-    return sorted(ids, key=numbers)
-
-
-def vocabulary(pieces: list[str], control: tuple[Any, ...], where: Path) -> ForeignVocabulary:
-    """Return the vocabulary of a foreign model.
-
-    Args:
-        pieces: The pieces in the order of their ids.
-        control: The ids of padding, begin, end and unknown.
-        where: The file, for messages.
-
-    Raises:
-        ForeignModelError: If there is no end token or no unknown token, or an id does not fit.
-    """
-    _, _, end, unknown = control
-    if type(end) is not int or type(unknown) is not int:
-        missing = "end token" if type(end) is not int else "piece <unk>"
-        raise ForeignModelError(f"{where}: has no {missing}; this model cannot be imported")
-    try:
-        return ForeignVocabulary(tuple(pieces), control)
-    except (ValueError, TypeError) as error:
-        raise ForeignModelError(f"{where}: {error}; {AGAIN}") from None
-
-
-def search_settings(settings: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list[str]]:
-    """Return the search settings, and notes about the settings that do not come along.
-
-    Args:
-        settings: The settings of `config.json` and `generation_config.json`.
-        where: The file of the first, for messages.
-
-    Raises:
-        ForeignModelError: If a value does not fit.
-    """
-    notes = [
-        f"the search setting {key} = {settings[key]!r:.60} does not come along"
-        for key, off in _UNUSUAL_SEARCH.items()
-        if settings.get(key, off) not in (off, None)
-    ]
-    beam = whole_number({"num_beams": 1, **settings}, "num_beams", where)
-    stop = _STOPS.get(early := settings.get("early_stopping") or False)
-    if stop is None:
-        notes.append(f"the search setting early_stopping = {early!r:.60} does not come along")
-    values = {
-        "beam": beam,
-        "length_penalty": settings.get("length_penalty", 1.0),
-        "length_offset": 0.0,
-        "stop": stop or "full",
-    }
-    return checked(DecodeConfig, values, where), notes
 
 
 def _language(code: Any) -> str | None:

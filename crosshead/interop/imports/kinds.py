@@ -54,11 +54,14 @@ KINDS: dict[str, ForeignKind] = {
 """The kinds by name."""
 
 
+_WEIGHTS = (huggingface.SAFE, "*.npz", ctranslate2.MODEL)
+"""The files of weights that are no pickles."""
+
 _PATTERNS = (
+    *_WEIGHTS,
     *("config.json", "generation_config.json", "tokenizer_config.json", "vocab.json"),
     *("tokenizer.json", "merges.txt"),
-    *("target_vocab.json", "*vocabulary.json", "*.spm", "*.model", "model.safetensors"),
-    *("*.yml", "*.yaml", "*.npz", "model.bin"),
+    *("target_vocab.json", "*vocabulary.json", "*.spm", "*.model", "*.yml", "*.yaml"),
 )
 
 
@@ -72,9 +75,11 @@ def foreign_files(names: Sequence[str]) -> list[str]:
         names: The names of all files of the repository.
     """
     found = [name for name in names if any(fnmatchcase(name, each) for each in _PATTERNS)]
-    if huggingface.PICKLED in names and huggingface.SAFE not in names:
+    found = [name for name in found if "/" not in name]
+    has_weights = any(fnmatchcase(name, each) for name in found for each in _WEIGHTS)
+    if huggingface.PICKLED in names and not has_weights:
         found.append(huggingface.PICKLED)
-    return [name for name in found if "/" not in name]
+    return found
 
 
 def import_model(path: Path, kind: str | None = None) -> Imported:

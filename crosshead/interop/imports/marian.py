@@ -1,6 +1,6 @@
 """Imports of Marian's own models: `.npz` weights, `decoder.yml`, vocabularies and SentencePiece.
 
-The bundle computes what Marian computes: its own sinusoids, an epsilon of 1e-9 in layer norms, and
+The bundle computes what Marian computes: its own sinusoids, an epsilon of 1e-6 in layer norms, and
 a zero vector as the first target embedding. OPUS-MT publishes models in this form.
 """
 
@@ -19,14 +19,14 @@ from crosshead.data.text.imported import ForeignVocabulary
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
-from crosshead.interop.imports.huggingface import checked, ordered, vocabulary
 from crosshead.interop.imports.reading import (
     AGAIN,
     ForeignDirectory,
     ForeignModelError,
     parse_yaml,
-    whole_number,
 )
+from crosshead.interop.imports.settings import checked, shown, whole_number
+from crosshead.interop.imports.vocabularies import ordered, vocabulary, zero_start
 from crosshead.models.transformer import TransformerConfig
 
 KIND = "marian"
@@ -39,8 +39,9 @@ of the weights before it, such as `model.npz.decoder.yml`."""
 SETTINGS = "special:model.yml"
 """The array of the weights that holds the settings of the model as text."""
 
-NORM_EPS = 1e-9
-"""The epsilon of Marian's layer norms."""
+NORM_EPS = 1e-6
+"""The epsilon of the layer norms of Marian's Transformer (src/layers/generic.h, layerNorm). The
+default of the operator itself, 1e-9, is not used there."""
 
 LONGEST_SOURCE = 511
 """The largest number of source tokens; Hugging Face takes as many."""
@@ -82,6 +83,16 @@ _PRE_NORM_SINCE = (1, 10, 28)
 the norm of the queries (src/models/transformer.h, LayerAttention). Earlier, they had none. The
 decoder still leaves it out from the second token on, because it appends the token to the earlier
 ones first; training and scoring have it."""
+
+_HARMLESS = {
+    *("models", "vocabs", "relative-paths", "beam-size", "normalize"),
+    *("maxi-batch", "maxi-batch-sort", "mini-batch", "mini-batch-words", "workspace"),
+    *("cpu-threads", "devices", "num-devices", "log", "log-level", "quiet", "quiet-translation"),
+    *("seed", "version"),
+}
+"""Settings of the search that come along or change no output."""
+
+_OFF_VALUES: tuple[object, ...] = ("", "0", "0.0", "false", "False", "~", "null", [])
 
 _ATTENTIONS = {"self": "self_attn", "context": "encoder_attn"}
 
@@ -133,6 +144,10 @@ def read(path: Path, name: str) -> Imported:
     )
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(weights_name))
     weights = _named(config, arrays, settings, where)
+    target = weights.get(SHARED if config.tie == "three-way" else EMBEDDINGS[1])
+    if target is not None:
+        start = zero_start(sides.vocabularies[1].control, target, where)
+        config = config.model_copy(update={"start": start})
     if config.norm == "pre":
         notes.append(
             "Marian's own decoder leaves out a norm of pre-norm models, so its translations "
@@ -154,7 +169,7 @@ def _names(
     if isinstance(found, str):
         found = [found]
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise ForeignModelError(f"{where}: {key}: expected names of files, found {found!r:.60}")
+        raise ForeignModelError(f"{where}: {key}: expected names of files, found {shown(found)}")
     if len(found) != count:
         raise ForeignModelError(
             f"{where}: {key} names {len(found)} files, expected {count}: ensembles and models of "
@@ -164,7 +179,8 @@ def _names(
     for stated, name in zip(found, names, strict=True):
         if name in ("", "..") or not directory.has(name):
             raise ForeignModelError(
-                f"{where}: {key} names {stated!r:.60}, which is not in the directory; copy it there"
+                f"{where}: {key} names {shown(stated)}, which is not in the directory; "
+                "copy it there"
             )
     return names
 
@@ -180,11 +196,11 @@ def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
         found = _setting(settings, key, str(accepted[0]))
         if found not in accepted:
             raise ForeignModelError(
-                f"{where}: {key} is {found!r:.60}, expected {accepted[0]!r}; crosshead has no such "
-                "model, so it cannot be imported"
+                f"{where}: {key} is {shown(found)}, expected {accepted[0]!r}; crosshead has no "
+                "such model, so it cannot be imported"
             )
     operations = tuple(
-        _setting(settings, f"transformer-{each}", usual)
+        str(_setting(settings, f"transformer-{each}", usual))
         for each, usual in (("preprocess", ""), ("postprocess", "dan"), ("postprocess-top", ""))
     )
     if operations not in _NORMS:
@@ -193,17 +209,17 @@ def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
             f"transformer-postprocess-top are {operations}; only post-norm ('', 'dan', '') and "
             "pre-norm ('n', 'da', 'n') can be imported"
         )
-    version = str(settings.get("version", ""))
+    version = settings.get("version", "")
     if operations[0] == "n" and _version(version) < _PRE_NORM_SINCE:
         raise ForeignModelError(
-            f"{where}: is a pre-norm model of version {version!r:.60}; before "
+            f"{where}: is a pre-norm model of version {shown(version)}; before "
             f"v{'.'.join(map(str, _PRE_NORM_SINCE))}, Marian did not normalise the keys and values "
             "of self-attention, and crosshead does; it cannot be imported"
         )
     activation = _setting(settings, "transformer-ffn-activation", "swish")
     if activation not in ("relu", "swish"):
         raise ForeignModelError(
-            f"{where}: transformer-ffn-activation is {activation!r:.60}; only relu and swish can "
+            f"{where}: transformer-ffn-activation is {shown(activation)}; only relu and swish can "
             "be imported (Marian's gelu is another one than crosshead's)"
         )
 
@@ -228,14 +244,17 @@ def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
     return checked(TransformerConfig, values, where)
 
 
-def _version(text: str) -> tuple[int, ...]:
+def _version(text: object) -> tuple[int, ...]:
     """Return the version of Marian that a text begins with, or an empty one."""
-    found = re.match(r"v(\d+)\.(\d+)\.(\d+)", text)
+    found = re.match(r"v(\d{1,9})\.(\d{1,9})\.(\d{1,9})", text) if isinstance(text, str) else None
     return tuple(map(int, found.groups())) if found else ()
 
 
 def _tie(settings: Mapping[str, Any]) -> str:
-    """Return the matrices that are shared. Without an output in it, a shared one is copied."""
+    """Return the matrices that are shared.
+
+    If source and target share a matrix but the output does not, each side gets a copy.
+    """
     if _is(settings, "tied-embeddings-all") or (
         _is(settings, "tied-embeddings") and _is(settings, "tied-embeddings-src")
     ):
@@ -264,7 +283,7 @@ def _named(
             used.add(theirs)
             weights[ours] = _turned(theirs, found[theirs])
     target = weights.get(SHARED if config.tie == "three-way" else EMBEDDINGS[1])
-    size = 0 if target is None else len(target)
+    size = len(target) if target is not None and target.dim() else 0
     weights.setdefault(LOGITS_BIAS, torch.zeros(size))
     weights[LOGITS_BIAS] = weights[LOGITS_BIAS][None]
     for name in sorted(found.keys() - used):
@@ -301,11 +320,11 @@ def _pairs(config: TransformerConfig, sides: tuple[str, str]) -> Iterator[tuple[
     yield LOGITS_BIAS, "decoder_ff_logit_out_b"
     suffix = "_pre" if config.norm == "pre" else ""
     for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
-        kinds = ("self",) if side == "encoder" else ("self", "context")
+        attentions = ("self",) if side == "encoder" else ("self", "context")
         for layer in range(layers):
             ours, theirs = f"model.{side}.layers.{layer}", f"{side}_l{layer + 1}"
-            for kind in kinds:
-                yield from _attention(f"{ours}.{_ATTENTIONS[kind]}", f"{theirs}_{kind}", suffix)
+            for name in attentions:
+                yield from _attention(f"{ours}.{_ATTENTIONS[name]}", f"{theirs}_{name}", suffix)
             for n in "12":
                 yield f"{ours}.fc{n}.weight", f"{theirs}_ffn_W{n}"
                 yield f"{ours}.fc{n}.bias", f"{theirs}_ffn_b{n}"
@@ -360,7 +379,7 @@ def _vocabulary(directory: ForeignDirectory, name: str) -> ForeignVocabulary:
             "(factored vocabularies, .fsv, have no counterpart)"
         )
     ids = {piece: n for n, piece in enumerate(pieces)}
-    control = tuple(ids.get(each) for each in ("<pad>", "<s>", "</s>", "<unk>"))
+    control = (ids.get("<pad>"), ids.get("<s>"), ids.get("</s>"), ids.get("<unk>"))
     return vocabulary(pieces, control, where)
 
 
@@ -382,10 +401,12 @@ def _search(decoder: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list
         alpha = float(normalize) if alpha is None else alpha
     except (TypeError, ValueError):
         raise ForeignModelError(
-            f"{where}: normalize: expected a number, found {normalize!r:.60}; {AGAIN}"
+            f"{where}: normalize: expected a number, found {shown(normalize)}"
         ) from None
-    penalty = decoder.get("word-penalty", "0")
-    notes = []
-    if penalty not in ("0", "0.0"):
-        notes.append(f"the search setting word-penalty = {penalty} does not come along")
-    return DecodeConfig(beam=beam, length_penalty=alpha, length_offset=0.0), notes
+    notes = [
+        f"the search setting {key} = {shown(value)} does not come along"
+        for key, value in decoder.items()
+        if key not in _HARMLESS and value not in _OFF_VALUES
+    ]
+    values = {"beam": beam, "length_penalty": alpha, "length_offset": 0.0}
+    return checked(DecodeConfig, values, where), notes

@@ -7,10 +7,16 @@ import contextlib
 import hashlib
 import io
 import json
+import lzma
+import math
+import os
+import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,12 +25,36 @@ from torch import Tensor
 
 from crosshead.bundle.weights import TensorFile
 from crosshead.errors import BundleError, DamagedBundle, UserError
-from crosshead.system.archive import BROKEN, NotPackedError, open_archive
+from crosshead.system.archive import BROKEN, NotPackedError, check_names, open_archive
 from crosshead.system.stored import LARGEST_METADATA, open_stored, read_metadata, read_stored
 
 AGAIN = "take a fresh copy of the model"
+"""The advice about a damaged or missing file."""
 
-_PICKLE_ERRORS = (RuntimeError, ValueError, EOFError, KeyError, AttributeError, TypeError)
+MIXED = "they do not belong together; use files of one model"
+"""The advice about files that contradict each other."""
+
+_BROKEN_ARCHIVE = (
+    *BROKEN,
+    lzma.LZMAError,
+    zlib.error,
+    struct.error,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+"""Errors of `zipfile` in archives that are damaged, encrypted or packed in an unknown way."""
+
+_LARGEST_CONTENT = 1 << 33
+"""The largest size of the content of an archive, in bytes."""
+
+_USUAL_CONTENT, _LARGEST_GROWTH = 1 << 26, 20
+"""Content of more bytes than the first number is at most as many times larger than its archive as
+the second says. Weights hardly shrink, and vocabularies to a fourth."""
+
+_DEEPEST_YAML = 10
+"""The deepest nesting of YAML. Marian's files have three levels."""
 
 
 class ForeignModelError(UserError):
@@ -47,7 +77,7 @@ class ForeignDirectory:
         Args:
             name: The name of the file.
         """
-        return (self.path / name).exists()
+        return os.path.exists(self.path / name)  # False also for a name that no file can have
 
     def matching(self, pattern: str) -> list[str]:
         """Return the names of the files that fit a pattern, sorted.
@@ -93,6 +123,7 @@ class ForeignDirectory:
         """
         try:
             found = json.loads(self.bytes(name))
+            json.dumps(found, ensure_ascii=False).encode()  # refuses lone surrogates
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
@@ -161,15 +192,15 @@ class ForeignDirectory:
                 raise ForeignModelError(
                     f"{path}: not a file of weights that can be read safely ({error}); {convert}"
                 ) from None
-            except Exception as error:
-                if not _is_refused_pickle(error):
-                    raise
+            except (OSError, MemoryError):
+                raise
+            except Exception:  # a wrong pickle may raise anything
                 raise ForeignModelError(
                     f"{path}: damaged, or holds more than weights; {AGAIN}, or {convert}"
                 ) from None
-        if not isinstance(found, dict) or not all(isinstance(v, Tensor) for v in found.values()):
+        if not isinstance(found, dict) or not all(map(_is_weight, found, found.values())):
             raise ForeignModelError(f"{path}: holds more than weights by name; {convert}")
-        return found
+        return dict(found)
 
     def arrays(self, name: str) -> dict[str, np.ndarray[Any, Any]]:
         """Return the arrays of an uncompressed `.npz` file.
@@ -190,20 +221,40 @@ class ForeignDirectory:
                 }
             except NotPackedError as error:
                 raise ForeignModelError(f"{path}: no plain .npz file ({error}); {AGAIN}") from None
-            except (*BROKEN, ValueError) as error:
+            except _BROKEN_ARCHIVE as error:
                 raise ForeignModelError(
                     f"{path}: truncated or damaged ({str(error)[:100]}); {AGAIN}"
                 ) from None
 
 
 def _array(data: bytes) -> np.ndarray[Any, Any]:
+    """Return the array of numbers in the bytes of an `.npy` file.
+
+    Raises:
+        ValueError: If it is none.
+    """
     stream = io.BytesIO(data)
-    found: np.ndarray[Any, Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    return found
+    if np.lib.format.read_magic(stream) != (1, 0):  # later versions hold structures
+        raise ValueError("an array in a newer form")
+    shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+    if dtype.kind not in "biuf" or dtype.itemsize > 8 or not dtype.isnative:
+        raise ValueError(f"an array of {str(dtype)[:40]}")
+    numbers = data[stream.tell() :]
+    if len(numbers) != math.prod(shape) * dtype.itemsize:
+        raise ValueError("an array with another size than it says")
+    return np.frombuffer(numbers, dtype).reshape(shape, order="F" if by_columns else "C")
 
 
-def _is_refused_pickle(error: Exception) -> bool:
-    return isinstance(error, _PICKLE_ERRORS) or type(error).__name__ == "UnpicklingError"
+def _is_weight(name: object, value: object) -> bool:
+    """Return whether a pair of a pickled mapping is a name and a tensor that stores its numbers."""
+    return (
+        isinstance(name, str)
+        and isinstance(value, Tensor)
+        and value.layout == torch.strided
+        and not value.is_quantized
+        and value.device.type == "cpu"
+        and value.untyped_storage().nbytes() >= value.numel() * value.element_size()
+    )
 
 
 @contextlib.contextmanager
@@ -242,7 +293,9 @@ def parse_yaml(data: bytes, where: Path | str) -> dict[str, Any]:
             "`pip install 'crosshead[marian]'`"
         ) from None
     try:
-        found = yaml.load(data, Loader=yaml.CBaseLoader)
+        loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the first needs libyaml
+        _check_events(yaml.parse(data, Loader=loader), yaml, where)
+        found = yaml.load(data, Loader=loader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         shown = " ".join(str(error).split())[:100]
         raise ForeignModelError(f"{where}: not valid YAML ({shown}); {AGAIN}") from None
@@ -253,8 +306,27 @@ def parse_yaml(data: bytes, where: Path | str) -> dict[str, Any]:
     return found
 
 
+def _check_events(events: Iterable[Any], yaml: ModuleType, where: Path | str) -> None:
+    """Raise `ForeignModelError` if YAML has aliases or nests deeply, before anything is built.
+
+    Aliases of aliases stand for more values than memory holds, and libyaml's composer overflows
+    its stack in deep nesting.
+    """
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise ForeignModelError(
+                f"{where}: has the alias *{event.anchor[:40]}, which Marian's files never have; "
+                f"{AGAIN}"
+            )
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST_YAML:
+            raise ForeignModelError(f"{where}: lists in lists to a depth of {depth}; {AGAIN}")
+
+
 @contextlib.contextmanager
-def unpacked(path: Path, scratch: Path, most: int = 1 << 33) -> Iterator[Path]:
+def unpacked(path: Path, scratch: Path, most: int = _LARGEST_CONTENT) -> Iterator[Path]:
     """Yield the directory of a model: `path` itself, or the content of a zip archive.
 
     Args:
@@ -264,28 +336,40 @@ def unpacked(path: Path, scratch: Path, most: int = 1 << 33) -> Iterator[Path]:
 
     Raises:
         ForeignModelError: If there is no such path, or the archive is damaged or too large, or
-            a name in it leads out of it.
+            a name in it leads out of it or occurs twice.
     """
     if path.is_dir():
         yield path
         return
     if not path.exists():
         raise ForeignModelError(f"{path}: no such file or directory; check its name")
-    if not zipfile.is_zipfile(path):
+    if not path.is_file() or not zipfile.is_zipfile(path):
         raise ForeignModelError(f"{path}: neither a directory nor a zip archive; name another path")
     try:
         with zipfile.ZipFile(path) as archive:
             _extract(archive, path, scratch, most)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
-        raise ForeignModelError(f"{path}: truncated or damaged ({error}); {AGAIN}") from None
+    except (OSError, *_BROKEN_ARCHIVE) as error:
+        if isinstance(error, OSError) and error.errno:  # bz2 raises an OSError without a number
+            raise ForeignModelError(
+                f"{path}: cannot be unpacked into {scratch}: {error.strerror}; unpack it yourself, "
+                "and import the directory"
+            ) from None
+        raise ForeignModelError(
+            f"{path}: truncated or damaged ({str(error)[:100]}); {AGAIN}"
+        ) from None
     entries = list(scratch.iterdir())
     yield entries[0] if len(entries) == 1 and entries[0].is_dir() else scratch
 
 
 def _extract(archive: zipfile.ZipFile, path: Path, scratch: Path, most: int) -> None:
     """Write the members of an archive, after checking all of their names and sizes."""
+    try:
+        check_names(archive.infolist())
+    except NotPackedError as error:
+        raise ForeignModelError(f"{path}: {error}; do not trust it") from None
     members = [each for each in archive.infolist() if not each.is_dir()]
     size = sum(each.file_size for each in members)
+    most = min(most, max(_USUAL_CONTENT, _LARGEST_GROWTH * path.stat().st_size))
     if size > most:
         raise ForeignModelError(
             f"{path}: holds {size:,} bytes, expected at most {most:,}; unpack it yourself, and "
@@ -294,7 +378,7 @@ def _extract(archive: zipfile.ZipFile, path: Path, scratch: Path, most: int) -> 
     for each in members:
         parts = each.filename.replace("\\", "/").split("/")
         is_link = each.external_attr >> 16 & 0o170000 == 0o120000
-        if ".." in parts or parts[0] == "" or ":" in parts[0] or is_link:
+        if {"", ".", ".."} & {*parts} or ":" in parts[0] or is_link:
             raise ForeignModelError(
                 f"{path}: the name {each.filename[:60]!a} leads out of the archive; do not trust it"
             )
@@ -304,22 +388,3 @@ def _extract(archive: zipfile.ZipFile, path: Path, scratch: Path, most: int) -> 
         with archive.open(each) as stored, place.open("wb") as out:
             while block := stored.read(1 << 20):
                 out.write(block)
-
-
-def whole_number(values: Mapping[str, Any], key: str, where: Path | str) -> int:
-    """Return a whole number of a foreign configuration.
-
-    Args:
-        values: The configuration; numbers may be texts, as in YAML.
-        key: The key of the number.
-        where: The file, for messages.
-
-    Raises:
-        ForeignModelError: If the key is missing, or its value is no whole number.
-    """
-    found = values.get(key)
-    if isinstance(found, str) and found.lstrip("-").isdecimal() and len(found) < 20:
-        return int(found)
-    if type(found) is not int:
-        raise ForeignModelError(f"{where}: {key}: expected a whole number, found {found!r:.60}")
-    return found

@@ -45,8 +45,10 @@ def import_to(path: StrPath, out: StrPath, kind: str | None = None, command: str
     try:
         save_bundle(out, imported.bundle, card(real_path(out).name, imported.bundle, command))
     except BaseException:
-        if is_new:
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the directory was new or empty
+            for file in out.iterdir():
+                file.unlink()
+            if is_new:
                 out.rmdir()
         raise
     return imported
@@ -78,7 +80,7 @@ def card(name: str, bundle: TextBundle, command: str) -> str:
         f"# {name}\n\nA model ({config.model.architecture}) that {said.does}. It was imported, "
         f"not trained, with crosshead. {ORIGINAL_CARD}",
         use(said),
-        "## Scores\n\nNone was measured: `crosshead evaluate` does.",
+        "## Scores\n\nNo scores were measured. `crosshead evaluate` measures them.",
         f"## Origin\n\n{origin}.",
         *([fenced("sh", command_shown(command))] if command else []),
         f"crosshead {__version__}, torch {torch.__version__}, python {platform.python_version()}.",

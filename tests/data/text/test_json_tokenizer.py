@@ -63,6 +63,22 @@ def test_what_a_file_puts_before_a_text_stands_before_a_prompt() -> None:
     assert encode_text(tokenizer, "a\nb").tolist() == encode_text(own, "a\nb").tolist()
 
 
+def test_an_id_before_a_text_that_the_model_lacks_is_refused() -> None:
+    stored = json.loads(byte_level(TEXT["source"]).to_str())
+    stored["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [
+            {"SpecialToken": {"id": "x", "type_id": 0}},
+            {"Sequence": {"id": "A", "type_id": 0}},
+        ],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+        "special_tokens": {"x": {"id": "x", "ids": [5000], "tokens": ["x"]}},
+    }
+    size = len(stored["model"]["vocab"]) + 1
+    with pytest.raises(ValueError, match=r"puts the ids \[5000\] before a text"):
+        JsonTokenizer(json.dumps(stored).encode(), size, (None, None, size - 1, None))
+
+
 def test_text_is_shown_while_it_is_written(tokenizer: JsonTokenizer) -> None:
     running = RunningText(tokenizer)
     shown = [running.add([index]) for index in tokenizer.encode("a dog\n🐕 runs")]

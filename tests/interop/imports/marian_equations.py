@@ -1,8 +1,8 @@
 """Marian's Transformer as its C++ code computes it, written down in NumPy, and random models of it.
 
-Read from `src/models/transformer.h`, `src/models/decoder.h` and `src/tensors/cpu` of marian-nmt:
-parameter names, the order of operations ("dan": dropout, add, norm), sinusoids, and the zero vector
-that stands for the beginning of a target.
+Read from `src/models/transformer.h`, `src/models/decoder.h`, `src/layers/generic.h` and
+`src/tensors/cpu` of marian-nmt: parameter names, the order of operations ("dan": dropout, add,
+norm), sinusoids, and the zero vector that stands for the beginning of a target.
 """
 
 import json
@@ -15,6 +15,9 @@ import numpy as np
 from tests.interop.sentencepieces import marian_vocabulary
 
 Arrays = dict[str, np.ndarray[Any, Any]]
+
+NORM_EPS = 1e-6
+"""The epsilon of the norms of a Transformer: `layerNorm` of `src/layers/generic.h` passes it on."""
 
 
 def settings(**changes: object) -> dict[str, object]:
@@ -75,6 +78,19 @@ def random_arrays(options: dict[str, object], vocabulary: int, seed: int = 0) ->
     return {name: each.astype(np.float32) for name, each in found.items()}
 
 
+def with_a_small_norm(arrays: Arrays) -> Arrays:
+    """The same post-norm model, but one norm sees a variance of about 1e-6, and its epsilon counts.
+
+    The norm after the first self-attention of the encoder has a scale of 1e-3, and so has the
+    feed-forward network between it and the next norm.
+    """
+    small = ("self_Wo_ln_scale", "self_Wo_ln_bias", "ffn_W2", "ffn_b2")
+    return {
+        name: each * np.float32(1e-3) if name in {f"encoder_l1_{end}" for end in small} else each
+        for name, each in arrays.items()
+    }
+
+
 def write_model(
     directory: Path, options: dict[str, object], arrays: Arrays, spms: Sequence[bytes]
 ) -> dict[str, int]:
@@ -82,9 +98,7 @@ def write_model(
     directory.mkdir(parents=True, exist_ok=True)
     ids = marian_vocabulary(*spms, more=["no", "1e3"])
     del ids["<pad>"]
-    text = json.dumps(options).encode() + b"\0"  # JSON is YAML
-    special = {"special:model.yml": np.frombuffer(text, dtype=np.int8)}
-    np.savez(directory / "model.npz", **arrays, **special)
+    write_arrays(directory, options, arrays)
     lines = [f"{json.dumps(piece)}: {index}" for piece, index in ids.items()]
     (directory / "opus.vocab.yml").write_text("\n".join(lines), encoding="utf-8")
     for name, spm in zip(("source.spm", "target.spm"), spms, strict=True):
@@ -94,6 +108,13 @@ def write_model(
         "  - opus.vocab.yml\nbeam-size: 6\nnormalize: 1\nword-penalty: 0\n"
     )
     return ids
+
+
+def write_arrays(directory: Path, options: dict[str, object], arrays: Arrays) -> None:
+    """Write the parameters and the settings of a model."""
+    text = json.dumps(options).encode() + b"\0"  # JSON is YAML
+    special = {"special:model.yml": np.frombuffer(text, dtype=np.int8)}
+    np.savez(directory / "model.npz", **arrays, **special)
 
 
 class Equations:
@@ -172,7 +193,7 @@ class Equations:
                 x = x + previous
             elif operation == "n":
                 centred = x - x.mean(-1, keepdims=True)
-                deviation = np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-9)
+                deviation = np.sqrt((centred**2).mean(-1, keepdims=True) + NORM_EPS)
                 scale, bias = (self.p[f"{name}_ln_{each}{suffix}"] for each in ("scale", "bias"))
                 x = centred / deviation * scale + bias
         return x

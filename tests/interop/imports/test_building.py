@@ -26,8 +26,9 @@ def test_a_difference_is_named(changes: dict[str, torch.Tensor | None], message:
     with pytest.raises(ForeignModelError, match=message) as error:
         check_tensors(EXPECTED, found, Path("model.npz"))
     assert str(error.value).startswith("model.npz: tensor")
+    assert "fresh copy" not in str(error.value)
 
 
-def test_equal_tensors_and_ignored_ones_pass() -> None:
-    found = {"a": torch.zeros(2, 3).half(), "b": torch.zeros(4), "c": torch.zeros(1)}
-    check_tensors(EXPECTED, found, Path("x"), ignored=["c"])
+def test_equal_tensors_of_another_type_pass() -> None:
+    found = {"a": torch.zeros(2, 3).half(), "b": torch.zeros(4)}
+    check_tensors(EXPECTED, found, Path("x"))

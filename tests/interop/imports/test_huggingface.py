@@ -1,5 +1,6 @@
 """Imports of Hugging Face's Marian give the output of transformers."""
 
+import contextlib
 import itertools
 import json
 import shutil
@@ -18,6 +19,7 @@ from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelErro
 from crosshead.pipelines.translator import Translator
 from crosshead.vocabulary import EOS, PAD, UNK
 from tests.interop.imports.marian_directories import POSITIONS
+from tests.interop.imports.wrong_values import WRONG
 from tests.parameters import mostly_slow
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
@@ -149,7 +151,8 @@ def test_early_stopping_is_the_rule_that_ends_the_search(
     imported = read(copied, "x")
     decode = imported.bundle.config.decode
     assert (decode.stop, decode.length_penalty, decode.length_offset) == (stop, 0.7, 0)
-    assert len(imported.notes) == notes
+    said = [each for each in imported.notes if "early_stopping" in each]
+    assert len(said) == notes and len(imported.notes) == notes + 1  # and the largest length
 
 
 def test_a_tag_of_the_vocabulary_is_one_piece_at_the_beginning(shared: Path) -> None:
@@ -167,6 +170,15 @@ def test_the_bundle_knows_its_origin_search_and_languages(shared: Path) -> None:
     assert config.decode.beam == 4 and config.longest_source == 63
     assert (config.decode.length_penalty, config.decode.length_offset) == (1, 0)
     assert config.model.dropout == 0.1
+
+
+def test_a_dropout_of_zero_is_written_without_a_point(shared: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    settings = json.loads((copied / "config.json").read_text())
+    changed = {**settings, "dropout": 0, "attention_dropout": 0, "activation_dropout": None}
+    (copied / "config.json").write_text(json.dumps(changed))
+    model = read(copied, "x").bundle.config.model
+    assert (model.dropout, model.attention_dropout) == (0, 0)  # type: ignore[union-attr]
 
 
 def test_a_file_of_torch_save_is_read_as_weights_alone(shared: Path, tmp_path: Path) -> None:
@@ -209,6 +221,11 @@ def test_a_pickle_with_code_is_refused(shared: Path, tmp_path: Path) -> None:
         ({"eos_token_id": None}, "has no end token"),
         ({"max_position_embeddings": 1}, "max_position_embeddings is 1"),
         ({"dropout": 1.5}, "dropout"),
+        ({"dropout": "x"}, "dropout: expected a number"),
+        ({"scale_embedding": "false"}, "scale_embedding: expected true or false, found 'false'"),
+        ({"tie_word_embeddings": "no"}, "tie_word_embeddings: expected true or false"),
+        ({"pad_token_id": [3]}, r"pad_token_id: expected a whole number, found \[3\]"),
+        ({"activation_function": ["relu"]}, r"activation_function is \['relu'\]"),
     ],
 )
 def test_a_setting_that_cannot_be_expressed_is_refused_by_name(
@@ -220,6 +237,20 @@ def test_a_setting_that_cannot_be_expressed_is_refused_by_name(
     with pytest.raises(ForeignModelError, match=message) as found:
         read(copied, "x")
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json", "tokenizer_config.json"])
+def test_every_wrong_value_is_refused_in_a_line_or_harmless(
+    shared: Path, tmp_path: Path, name: str
+) -> None:
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    settings = json.loads((copied / name).read_text())
+    for key in settings:
+        for value in WRONG:
+            (copied / name).write_text(json.dumps({**settings, key: value}))
+            with contextlib.suppress(ForeignModelError):
+                read(copied, "x")
 
 
 @pytest.mark.parametrize("name", ["config.json", "source.spm", "vocab.json", "model.safetensors"])

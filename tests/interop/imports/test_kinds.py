@@ -58,4 +58,6 @@ def test_of_a_repository_only_files_of_a_model_are_read_and_a_pickle_last() -> N
     assert sorted(foreign_files([*names, *others])) == sorted(names)
     pickled, safe = "pytorch_model.bin", "model.safetensors"
     assert foreign_files([pickled, "config.json"]) == ["config.json", pickled]
-    assert foreign_files([pickled, safe]) == [safe]
+    for other in (safe, "opus.npz", "model.bin"):
+        assert foreign_files([pickled, other]) == [other]
+        assert foreign_files([pickled, f"x/{other}"]) == [pickled]

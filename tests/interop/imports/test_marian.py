@@ -1,5 +1,7 @@
 """Imports of Marian's own models compute Marian's equations."""
 
+import contextlib
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -22,9 +24,12 @@ from tests.interop.imports.marian_equations import (
     Equations,
     random_arrays,
     settings,
+    with_a_small_norm,
+    write_arrays,
     write_model,
 )
 from tests.interop.imports.native_marian import NativeMarian
+from tests.interop.imports.wrong_values import WRONG
 
 LINES = ["a dog runs in the park", "two dogs sit on a bench", "the park has a green bench"] * 20
 SPMS = (learned(LINES, 50), learned([line[::-1] for line in LINES], 50, "bpe"))
@@ -40,9 +45,12 @@ def size() -> int:
     return len(marian_vocabulary(*SPMS, more=["no", "1e3"])) - 1
 
 
-def written(directory: Path, **changes: object) -> tuple[TextBundle, Equations]:
+def written(
+    directory: Path, *, small: bool = False, **changes: object
+) -> tuple[TextBundle, Equations]:
     options = settings(**changes)
     arrays = random_arrays(options, size())
+    arrays = with_a_small_norm(arrays) if small else arrays
     write_model(directory, options, arrays, SPMS)
     return read(directory, "opus").bundle, Equations(options, arrays)
 
@@ -57,6 +65,7 @@ def foreign(tokenizer: Any) -> list[int]:
     "changes",
     [
         {},
+        {"small": True},
         PRE,
         {"transformer-ffn-activation": "relu", "transformer-depth-scaling": True},
         {"tied-embeddings-all": False, "tied-embeddings": True},
@@ -65,9 +74,7 @@ def foreign(tokenizer: Any) -> list[int]:
         {"dim-emb": 24, "transformer-heads": 2, "enc-depth": 1, "dec-depth": 3},
     ],
 )
-def test_probabilities_are_those_of_the_equations(
-    tmp_path: Path, changes: dict[str, object]
-) -> None:
+def test_probabilities_are_those_of_the_equations(tmp_path: Path, changes: dict[str, Any]) -> None:
     bundle, equations = written(tmp_path, **changes)
     rows = foreign(bundle.source_tokenizer)
     known = [n for n, row in enumerate(rows) if row >= 0]
@@ -83,17 +90,20 @@ def test_probabilities_are_those_of_the_equations(
     assert absent == [0, 1] and (logits.softmax(-1)[:, absent] == 0).all()
 
 
-def test_other_sinusoids_and_norms_are_another_model(tmp_path: Path) -> None:
-    """The tolerance above tells Marian's rate from that of Hugging Face."""
-    bundle, equations = written(tmp_path)
+@pytest.mark.parametrize("other", [{"positions": "sinusoidal-halves"}, {"norm_eps": 1e-9}])
+def test_other_sinusoids_and_norms_are_another_model(
+    tmp_path: Path, other: dict[str, object]
+) -> None:
+    """The tolerance above tells Marian's rate and epsilon from others."""
+    bundle, equations = written(tmp_path, small=True)
     rows = foreign(bundle.source_tokenizer)
     source = bundle.source_tokenizer.encode(LINES[0])
     expected = equations.log_probs([rows[n] for n in [*source, EOS]], [])
-    changed = bundle.config.model.model_copy(update={"positions": "sinusoidal-halves"})
-    other = TextBundle.build(bundle.config.model_copy(update={"model": changed}))
-    other.load_state_dict(bundle.model.state_dict())
+    changed = bundle.config.model.model_copy(update=other)
+    model = TextBundle.build(bundle.config.model_copy(update={"model": changed}))
+    model.load_state_dict(bundle.model.state_dict())
     with torch.inference_mode():
-        logits = other.eval()(torch.tensor([[*source, EOS]]), torch.tensor([[0]]))[0]
+        logits = model.eval()(torch.tensor([[*source, EOS]]), torch.tensor([[0]]))[0]
     assert abs(logits.log_softmax(-1).numpy()[0, 4:] - expected[0, rows[4:]]).max() > 1e-3
 
 
@@ -157,8 +167,12 @@ def test_a_model_that_marian_trained_is_the_same_model(
     marian.train(options)
     found = read(tmp_path, "dates")
     translator, sources = Translator(found.bundle), sides["test.source"]
-    ours = [each.log_prob for each in translator.score(sources, sides["test.target"])]
-    assert ours == pytest.approx(marian.scores(), abs=1e-4)
+
+    def scores(bundle: TextBundle) -> list[float]:
+        scored = Translator(bundle).score(sources, sides["test.target"])
+        return [each.log_prob for each in scored]
+
+    assert scores(found.bundle) == pytest.approx(marian.scores(), abs=1e-4)
     assert bool(found.notes) == (found.bundle.config.model.norm == "pre")
     if not found.notes:
         decode = found.bundle.config.decode.model_copy(update={"beam": 1})
@@ -170,6 +184,17 @@ def test_a_model_that_marian_trained_is_the_same_model(
         assert len(ended) >= 190
         assert [best[row].text.strip() for row in ended] == [theirs[row] for row in ended]
 
+        with np.load(tmp_path / "model.npz") as stored:
+            np.savez(tmp_path / "model.npz", **with_a_small_norm(dict(stored)))
+        small, native = read(tmp_path, "dates").bundle, marian.scores()
+        assert scores(small) == pytest.approx(native, abs=1e-3)
+        changed = small.config.model.model_copy(update={"norm_eps": 1e-9})
+        other = TextBundle.build(small.config.model_copy(update={"model": changed}))
+        other.load_state_dict(small.model.state_dict())
+        tokenizers = small.source_tokenizer, small.target_tokenizer
+        differing = scores(TextBundle(small.config, other.eval(), *tokenizers))
+        assert max(abs(np.subtract(differing, native))) > 0.1
+
 
 def test_words_of_yaml_are_pieces_and_missing_pieces_are_unknown(tmp_path: Path) -> None:
     bundle, _ = written(tmp_path)
@@ -177,7 +202,31 @@ def test_words_of_yaml_are_pieces_and_missing_pieces_are_unknown(tmp_path: Path)
     assert {"no", "1e3"} <= set(tokenizer.pieces(range(tokenizer.vocab_size)))
     assert UNK in tokenizer.encode("日本") and UNK not in tokenizer.encode("god a")
     config = bundle.config
-    assert (config.decode.beam, config.model.norm_eps) == (6, 1e-9)
+    assert (config.decode.beam, config.model.norm_eps) == (6, 1e-6)
+
+
+@pytest.mark.parametrize("more", [["<pad>"], ["<pad>", "<s>"]])
+def test_a_target_begins_at_zero_if_the_vocabulary_has_padding(
+    tmp_path: Path, more: list[str]
+) -> None:
+    """The vector of `<pad>` is another one; Marian begins with a zero vector."""
+    written(tmp_path)
+    with (tmp_path / "opus.vocab.yml").open("a") as file:
+        file.writelines(f"\n{json.dumps(piece)}: {size() + n}" for n, piece in enumerate(more))
+    arrays = random_arrays(settings(), size() + len(more))
+    write_arrays(tmp_path, settings(), arrays)
+    if len(more) == 2:
+        with pytest.raises(ForeignModelError, match="targets begin with a zero vector"):
+            read(tmp_path, "x")
+        return
+    bundle, equations = read(tmp_path, "x").bundle, Equations(settings(), arrays)
+    rows = foreign(bundle.source_tokenizer)
+    source = [*bundle.source_tokenizer.encode(LINES[0]), EOS]
+    expected = equations.log_probs([rows[n] for n in source], [])
+    with torch.inference_mode():
+        logits = bundle.model(torch.tensor([source]), torch.tensor([[bundle.specials.start]]))[0]
+    found = logits.log_softmax(-1).numpy()[:, 2:]
+    np.testing.assert_allclose(found, expected[:, rows[2:]], rtol=0, atol=2e-5)
 
 
 def test_a_built_in_sentencepiece_is_the_vocabulary(tmp_path: Path) -> None:
@@ -219,6 +268,9 @@ def test_a_built_in_sentencepiece_is_the_vocabulary(tmp_path: Path) -> None:
         ({"input-types": ["class", "sequence"]}, "input-types is"),
         ({"right-left": True}, "right-left is 'true'"),
         ({"dim-emb": "x"}, "dim-emb: expected a whole number"),
+        ({"transformer-preprocess": ["n"]}, "only post-norm"),
+        ({**PRE, "version": ["v1"]}, r"pre-norm model of version \['v1'\]"),
+        ({"transformer-heads": 0}, "heads: expected"),
         ({"dim-emb": 32}, "has shape"),
         ({"dec-depth": 3}, "decoder.layers.2"),
         ({"enc-depth": 1}, "encoder_l2_ffn_W1' is no part"),
@@ -231,6 +283,16 @@ def test_a_setting_that_cannot_be_expressed_is_refused_by_name(
     with pytest.raises(ForeignModelError, match=message) as found:
         read(tmp_path, "x")
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.slow
+def test_every_wrong_setting_is_refused_in_a_line_or_harmless(tmp_path: Path) -> None:
+    arrays = random_arrays(settings(), size())
+    for key in [*settings(), "version"]:
+        for value in WRONG:
+            write_model(tmp_path, settings(**{key: value}), arrays, SPMS)
+            with contextlib.suppress(ForeignModelError):
+                read(tmp_path, "x")
 
 
 @pytest.mark.parametrize("name", ["decoder.yml", "model.npz", "opus.vocab.yml", "source.spm"])
@@ -255,6 +317,11 @@ def test_a_missing_or_truncated_file_is_refused(tmp_path: Path, name: str, damag
         ("models: {a: b}", "expected names of files"),
         ("models: [model.npz]\nnormalize: often", "normalize: expected a number"),
         ("models: [model.npz]\nbeam-size: many", "beam-size: expected a whole number"),
+        ("models: [model.npz]\nbeam-size: 0", "decoder.yml: beam: expected "),
+        ("models: [model.npz]\nbeam-size: [6]", r"beam-size: .*, found \['6'\]"),
+        ("models: [model.npz]\nnormalize: -1", "decoder.yml: length_penalty: expected "),
+        ("models: [model.npz]\nnormalize: nan", "decoder.yml: length_penalty: "),
+        ("models: [model.npz]\nnormalize: [[1]]", "normalize: .*, found a list of 1 values"),
         ("models: [model.npz]\nvocabs: [a.fsv, b.fsv]", "factored vocabularies"),
     ],
 )
@@ -266,6 +333,17 @@ def test_a_wrong_decoder_file_is_refused(tmp_path: Path, line: str, message: str
         (tmp_path / name).touch()
     with pytest.raises(ForeignModelError, match=message):
         read(tmp_path, "x")
+
+
+def test_search_settings_that_crosshead_lacks_are_named(tmp_path: Path) -> None:
+    written(tmp_path)
+    assert read(tmp_path, "x").notes == []
+    with (tmp_path / "decoder.yml").open("a") as file:
+        file.write("mini-batch: 64\nallow-unk: false\nmax-length-factor: 2\nforce-decode: true\n")
+    assert read(tmp_path, "x").notes == [
+        "the search setting max-length-factor = '2' does not come along",
+        "the search setting force-decode = 'true' does not come along",
+    ]
 
 
 def test_only_such_directories_are_recognised(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """An import writes a whole bundle, or nothing."""
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,14 +65,25 @@ def test_a_place_in_use_and_a_bad_model_leave_nothing(shared: Path, tmp_path: Pa
     assert [each.name for each in (tmp_path / "used").iterdir()] == ["file"]
 
 
-def test_a_failure_to_write_leaves_no_directory(
-    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("place", ["new", "empty"])
+@pytest.mark.parametrize("function", ["fsync", "replace"])
+def test_a_failure_to_write_leaves_no_file(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, function: str
 ) -> None:
-    def fail(*arguments: object) -> None:
+    """The third file cannot be written, or cannot take its place."""
+    if place == "empty":
         (tmp_path / "out").mkdir()
-        raise UserError("no space")
+    real, calls = getattr(os, function), []
 
-    monkeypatch.setattr("crosshead.interop.imports.writing.save_bundle", fail)
-    with pytest.raises(UserError, match="no space"):
+    def fail(*arguments: Any, **more: Any) -> Any:
+        calls.extend([arguments] if [*tmp_path.glob("out/*")] else [])
+        if len(calls) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*arguments, **more)
+
+    monkeypatch.setattr(os, function, fail)
+    with pytest.raises(UserError, match="No space left on device"):
         import_to(shared, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    assert len(calls) >= 3
+    assert (tmp_path / "out").exists() == (place == "empty")
+    assert not [*tmp_path.glob("out/*")]
