@@ -7,6 +7,7 @@ first third. With --train-minutes the script also trains on the clean, the damag
 text, and prints BLEU.
 
     python benchmarks/data_check.py
+    python benchmarks/data_check.py --sizes 600,2000,7000 --foreign 0.01,0.02,0.05,0.1,0.2
     python benchmarks/data_check.py --train-minutes 10 [--train-pairs 7000] [--processor-time]
 
 The trainings use one thread. Runs that are in the folder are not repeated, so the command may be
@@ -23,6 +24,7 @@ from harness import machine
 from trained import cells, compared, multi30k, trained, translated
 
 from crosshead.data.checks.check import DataReport, check_pairs
+from crosshead.data.checks.language import foreign
 from crosshead.data.parallel.pairs import Origin
 from crosshead.system.lines import read_lines
 
@@ -33,6 +35,10 @@ SHARES = {
 
 INTRUDERS = {"de": "fr", "fr": "de", "cs": "de"}
 """The language of the damaged targets, by the language of the others."""
+
+
+DRAWS = 5
+"""The number of texts for each cell of the table of foreign targets."""
 
 
 class Damaged(NamedTuple):
@@ -144,6 +150,41 @@ def precision_and_recall(languages: list[str], sizes: list[int], seed: int) -> N
             print(f"\nOther kinds found: {others or 'none'}", flush=True)
 
 
+def foreign_lines(languages: list[str], sizes: list[int], shares: list[float], seed: int) -> None:
+    """Print precision and recall of foreign targets, by the number of pairs and their share.
+
+    Each cell counts the foreign lines of `DRAWS` stretches of the text.
+    """
+    print("\n| targets | pairs | " + " | ".join(f"{share:.0%}" for share in shares) + " |")
+    print("|---|---|" + "---|" * len(shares))
+    for language in languages:
+        texts = [
+            read_lines(multi30k(f"train.{name}")) for name in ("en", language, INTRUDERS[language])
+        ]
+        for size in sizes:
+            row = []
+            for share in shares:
+                rng = np.random.default_rng(seed)
+                drawn = [_foreign_found(texts, size, share, rng) for _ in range(DRAWS)]
+                truth, found, right = map(sum, zip(*drawn, strict=True))
+                row.append(f"{right / max(found, 1):.1%} / {right / max(truth, 1):.1%}")
+            print(
+                f"| {language}, {INTRUDERS[language]} | {size:,} | {' | '.join(row)} |", flush=True
+            )
+
+
+def _foreign_found(
+    texts: list[list[str]], size: int, share: float, rng: np.random.Generator
+) -> tuple[int, int, int]:
+    """Return the numbers of foreign targets, of suspect targets, and of suspect foreign targets."""
+    first = int(rng.integers(len(texts[0]) - size + 1))
+    source, target, intruder = (text[first : first + size] for text in texts)
+    rows = set(rng.permutation(size)[: round(share * size)].tolist())
+    mixed = [intruder[row] if row in rows else target[row] for row in range(size)]
+    found = {suspect.row for suspect in foreign(mixed, source, "target") or []}
+    return len(rows), len(found), len(found & rows)
+
+
 def large(count: int, seed: int) -> None:
     """Print time and memory for a corpus of `count` pairs, made by repeating Multi30k.
 
@@ -198,6 +239,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--languages", default="de,fr,cs", help="target languages (default: all)")
     parser.add_argument("--sizes", default="29000,7000,2000", help="numbers of pairs")
+    parser.add_argument(
+        "--foreign", help="only look for foreign targets, of these shares: 0.01,0.05"
+    )
     parser.add_argument("--large", type=int, help="also check a corpus of this many pairs")
     parser.add_argument("--train-minutes", type=float, help="train three times for this long")
     parser.add_argument("--train-pairs", type=int, default=29_000, help="the size of its text")
@@ -207,6 +251,10 @@ def main() -> None:
     given = parser.parse_args()
     print(machine(), flush=True)
     sizes = [int(size) for size in given.sizes.split(",") if size]
+    if given.foreign:
+        shares = [float(share) for share in given.foreign.split(",")]
+        foreign_lines(given.languages.split(","), sizes, shares, given.seed)
+        return
     precision_and_recall(given.languages.split(","), sizes, given.seed)
     if given.large:
         large(given.large, given.seed)

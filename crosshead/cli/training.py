@@ -4,12 +4,12 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from crosshead.cli import training_options as options
 from crosshead.cli.app import app
-from crosshead.cli.options import Files, bundle_place
 from crosshead.cli.terminal import note, put, stop_on_signals
 from crosshead.errors import ConfigError, UserError
 
@@ -34,306 +34,44 @@ if TYPE_CHECKING:
     "  crosshead train recipe.toml --out runs/en-de --set model.heads=8 --max-minutes 30"
 )
 def train(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory for the run and its bundle.")],
-    recipe: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RECIPE",
-            help="Recipe: a TOML file, or a recipe of the package: cifar10, multi30k, "
-            "multi30k-tiny-paper, quickstart, tinyshakespeare, tinyshakespeare-long. Without one, "
-            "the preset gives all settings.",
-        ),
-    ] = None,
-    source: Annotated[
-        Files,
-        typer.Option(
-            metavar="F", help="File of source sentences, one per line. Repeat it for more files."
-        ),
-    ] = None,
-    target: Annotated[
-        Files,
-        typer.Option(
-            metavar="F",
-            help="File of translations, line by line. Give one for each --source, in order. With "
-            "--series: columns to forecast, separated by commas (default: all).",
-        ),
-    ] = None,
-    pairs: Annotated[
-        Files,
-        typer.Option(
-            metavar="F",
-            help="File with both sides: TSV, CSV or JSON Lines. Repeat it for more files. With "
-            "--images: JSON Lines with the keys image, source and target, or lines "
-            "`image<TAB>source<TAB>target`.",
-        ),
-    ] = None,
-    fields: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B",
-            help="Source and target field of --pairs: names from the first line of a TSV or CSV, "
-            "keys of JSON Lines (translation.en for a key inside another), or numbers of columns "
-            "from 1 (default: 1,2 in a file of two columns).",
-        ),
-    ] = None,
-    source_language: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CODE",
-            help="Language code of the sources, such as en, for the bundle and its card (default: "
-            "from the file suffix or --fields).",
-        ),
-    ] = None,
-    target_language: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CODE",
-            help="Language code of the targets, such as de, for the bundle and its card "
-            "(default: from the file suffix or --fields).",
-        ),
-    ] = None,
-    licence: Annotated[
-        str | None,
-        typer.Option(
-            "--license",
-            metavar="TEXT",
-            help="Licence of the model, such as cc-by-4.0, for the bundle and its card (default: "
-            "none, or with --from the licence of that bundle).",
-        ),
-    ] = None,
-    text: Annotated[
-        Files,
-        typer.Option(
-            metavar="F",
-            help="File of monolingual text, for a language model. Repeat it for more files.",
-        ),
-    ] = None,
-    series: Annotated[
-        Files,
-        typer.Option(
-            metavar="F",
-            help="File of a time series, CSV or Parquet with a time column, for a forecaster. "
-            "Repeat it for files that continue it; --target then names columns.",
-        ),
-    ] = None,
-    inputs: Annotated[
-        Files,
-        typer.Option(
-            metavar="C,D",
-            help="Columns of --series that the model reads and does not forecast, separated by "
-            "commas, for series-transformer and series-recurrent (default: none).",
-        ),
-    ] = None,
-    images: Annotated[
-        Files,
-        typer.Option(
-            metavar="PATH",
-            help="Folder or zip archive of images. Without --captions and --pairs, the folder "
-            "of an image is its class, and folders train, valid and test above the classes are "
-            "splits. Repeat it for more images.",
-        ),
-    ] = None,
-    captions: Annotated[
-        Files,
-        typer.Option(
-            metavar="F",
-            help="File of captions of --images, for a captioner: JSON Lines with the keys image "
-            "and caption, CSV that begins with `image,caption` or `image;caption`, or lines "
-            "`image#n<TAB>caption`. Repeat it for more files.",
-        ),
-    ] = None,
-    horizon: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Steps to forecast, for --series (default: 96)."),
-    ] = None,
-    context: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Past steps that a forecast of --series reads (default: 336), or tokens of a "
-            "window of --text (default: 256).",
-        ),
-    ] = None,
-    valid_source: Annotated[
-        Files,
-        typer.Option(
-            metavar="F",
-            help="Source side of the validation set. Without one, some training pairs are "
-            "held out.",
-        ),
-    ] = None,
-    valid_target: Annotated[
-        Files,
-        typer.Option(
-            metavar="F",
-            help="Target side of the validation set. Give one for each --valid-source.",
-        ),
-    ] = None,
-    valid_pairs: Annotated[
-        Files,
-        typer.Option(
-            metavar="F",
-            help="Validation set as one file with both sides, in a format of --pairs.",
-        ),
-    ] = None,
-    valid_text: Annotated[
-        Files,
-        typer.Option(
-            metavar="F",
-            help="Validation set for --text. Without one, the end of the text is held out.",
-        ),
-    ] = None,
-    valid_images: Annotated[
-        Files,
-        typer.Option(
-            metavar="PATH",
-            help="Validation set for --images. Without one, the folder valid is used, or a tenth "
-            "of the training images of each class is held out.",
-        ),
-    ] = None,
-    valid_captions: Annotated[
-        Files,
-        typer.Option(
-            metavar="F",
-            help="Validation captions, in a format of --captions; their images are in --images. "
-            "Without them, some images are held out.",
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A",
-            help="Architecture: transformer, recurrent or convolutional for pairs; language, "
-            "transformer-xl or encoder for --text; patchtst, dlinear, series-transformer or "
-            "series-recurrent for --series; vit or convnet for --images; captioner for --captions; "
-            "multimodal for --images with --pairs (default: transformer, language for --text, "
-            "patchtst for --series, vit for --images, captioner for --captions, multimodal for "
-            "--images with --pairs).",
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="P",
-            help="Size of the model and its training settings: tiny, small, base, big; or auto, "
-            "which chooses them for your data, budget and machine (default: auto for pairs of "
-            "texts; tiny with a RECIPE, with --from, and for other data and architectures). "
-            "`crosshead presets` lists them.",
-        ),
-    ] = None,
-    start: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="BUNDLE",
-            parser=bundle_place,
-            help="Fine-tune this bundle, or the bundle hf://ORG/NAME: start from its weights and "
-            "keep its tokenizer.",
-        ),
-    ] = None,
-    mix: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RUN",
-            help="Mix in the training data of this earlier run, so that --from forgets less, and "
-            "report on its validation set too. data.old_ratio sets the number of old pairs for "
-            "each new pair (default: 1).",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the run in --out from its last checkpoint.")
-    ] = False,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Replace the run in --out. The old run stays until the new one has a bundle.",
-        ),
-    ] = False,
-    curve: Annotated[
-        bool,
-        typer.Option(
-            "--curve",
-            help="After this run, train on a half and a quarter of the pairs, each with the same "
-            "limits, and estimate the gain from twice the data. At least 400 training pairs are "
-            "needed. The runs stand in DIR.curve.",
-        ),
-    ] = False,
-    folds: Annotated[
-        int | None,
-        typer.Option(
-            metavar="K",
-            min=2,
-            max=20,
-            help="Cross-validate after this run: split the pairs into K folds, and train K models, "
-            "each validated on one fold instead of the validation files (2 to 20; default: "
-            "none). Use it if the set is small. The runs stand in DIR.K-folds.",
-        ),
-    ] = None,
-    max_minutes: Annotated[
-        float | None,
-        typer.Option(
-            metavar="M",
-            help="Limit the run to this many minutes, reading and final scoring included (default: "
-            "the recipe's, or no limit). With --curve and --folds, each run has this limit.",
-        ),
-    ] = None,
-    max_updates: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Stop training after this many updates (default: the recipe's or the preset's; "
-            "no limit with auto).",
-        ),
-    ] = None,
-    max_epochs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Stop training after this many passes over the data (default: the recipe's, or no "
-            "limit; auto chooses a limit).",
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="S",
-            help="Random seed (default: 1). The same seed, data and thread count give the same "
-            "model, unless --max-minutes ends the run.",
-        ),
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            metavar="D",
-            help="Device to train on, such as cpu, cuda:1, mps or xpu (default: auto, the first "
-            "CUDA GPU or else the CPU).",
-        ),
-    ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            metavar="T",
-            help="Number of CPU threads; 0 takes all cores (default: 0). Lower it to leave cores "
-            "to other programs.",
-        ),
-    ] = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(
-            metavar="P",
-            help="Number format: float32, bfloat16 or float16 (default: auto, bfloat16 if this "
-            "machine is faster with it, otherwise float32).",
-        ),
-    ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="SECTION.KEY=VALUE",
-            help="Set any key of a recipe, such as model.heads=8. Repeat it for more keys.",
-        ),
-    ] = None,
+    out: options.OutOption,
+    recipe: options.RecipeArgument = None,
+    source: options.SourceOption = None,
+    target: options.TargetOption = None,
+    pairs: options.PairsOption = None,
+    fields: options.FieldsOption = None,
+    source_language: options.SourceLanguageOption = None,
+    target_language: options.TargetLanguageOption = None,
+    licence: options.LicenceOption = None,
+    text: options.TextOption = None,
+    series: options.SeriesOption = None,
+    inputs: options.InputsOption = None,
+    images: options.ImagesOption = None,
+    captions: options.CaptionsOption = None,
+    horizon: options.HorizonOption = None,
+    context: options.ContextOption = None,
+    valid_source: options.ValidSourceOption = None,
+    valid_target: options.ValidTargetOption = None,
+    valid_pairs: options.ValidPairsOption = None,
+    valid_text: options.ValidTextOption = None,
+    valid_images: options.ValidImagesOption = None,
+    valid_captions: options.ValidCaptionsOption = None,
+    model: options.ModelOption = None,
+    preset: options.PresetOption = None,
+    start: options.StartOption = None,
+    mix: options.MixOption = None,
+    resume: options.ResumeOption = False,
+    force: options.ForceOption = False,
+    curve: options.CurveOption = False,
+    folds: options.FoldsOption = None,
+    max_minutes: options.MaxMinutesOption = None,
+    max_updates: options.MaxUpdatesOption = None,
+    max_epochs: options.MaxEpochsOption = None,
+    seed: options.SeedOption = None,
+    device: options.DeviceOption = None,
+    threads: options.ThreadsOption = None,
+    precision: options.PrecisionOption = None,
+    assignments: options.AssignmentsOption = None,
 ) -> None:
     """Train a model on parallel text, monolingual text, a time series or images.
 

@@ -1,6 +1,10 @@
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from crosshead.data.checks.language import foreign, ngrams
+from crosshead.system.lines import read_lines
 from tests.data.checks.made_up import pairs
 
 
@@ -16,6 +20,34 @@ def test_lines_in_a_third_language_are_found_and_no_others() -> None:
         "the target is in another language than the other targets"
     }
     assert foreign(source, target, "source") == []
+
+
+@pytest.mark.parametrize("every", [50, 20, 5, 4])
+def test_few_and_many_lines_in_another_language_are_found_in_a_small_text(every: int) -> None:
+    source, target = pairs(300)
+    _, others = pairs(300, ("source", "other"))
+    wrong = list(range(0, 300, every))
+    for row in wrong:
+        target[row] = others[row]
+    assert [each.row for each in foreign(target, source, "target") or []] == wrong
+
+
+@pytest.mark.parametrize(("size", "every"), [(600, 20), (600, 5), (2000, 50), (2000, 5)])
+def test_french_lines_are_found_among_german_ones(size: int, every: int, data: Path) -> None:
+    lines = {
+        name: read_lines(data / "multi30k" / "raw" / f"train.{name}")[2000 : 2000 + size]
+        for name in ("en", "de", "fr")
+    }
+    wrong = set(range(0, size, every))
+    mixed = [lines["fr" if row in wrong else "de"][row] for row in range(size)]
+    found = {each.row for each in foreign(mixed, lines["en"], "target") or []}
+    assert len(found & wrong) >= 0.9 * len(wrong) and not found - wrong
+
+
+def test_lines_on_another_topic_are_in_the_same_language(data: Path) -> None:
+    """Sentences on sports are so alike that they would make a group of their own."""
+    captions = [read_lines(data / "multi30k" / "raw" / f"train.{name}") for name in ("cs", "en")]
+    assert foreign(*captions, "target") == []
 
 
 def test_a_single_line_in_the_language_of_the_other_side_is_found() -> None:
