@@ -54,7 +54,7 @@ default of crosshead on two cores is two workers and a batch of 32."""
 CLIENTS = (1, 4, 16)
 """The numbers of clients of the closed loops."""
 
-SHARES = (0.25, 0.5, 0.75, 1.0, 2.0, 4.0)
+SHARES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
 """Arrivals a second as shares of the sentences a second that LibreTranslate translates at most.
 Beyond half, a side takes part as far as its own closed loops have come."""
 
