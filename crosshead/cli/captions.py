@@ -78,7 +78,8 @@ def caption(
     standard error and makes the exit code 2 at the end. Its line is empty, or with --jsonl it has
     the key `error`. An image with an empty caption is named there too.
     """
-    from crosshead.cli.answers import check_outputs, search_settings
+    from crosshead.cli.arguments import check_outputs
+    from crosshead.cli.search_flags import search_settings
     from crosshead.errors import DataError, UserError
     from crosshead.inspection.caption_maps import draw_word_maps, word_maps
     from crosshead.inspection.drawing import check_picture

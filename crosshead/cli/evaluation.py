@@ -6,13 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crosshead.cli.answers import (
-    answering,
-    check_direction,
-    into,
-    search_settings,
-    warn_of_table,
-)
+from crosshead.cli.answers import answering
+from crosshead.cli.arguments import check_direction, into, warn_of_table
+from crosshead.cli.search_flags import search_settings
 from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.config import nearest

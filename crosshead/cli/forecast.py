@@ -63,7 +63,7 @@ def forecast(
     import csv
     import io
 
-    from crosshead.cli.answers import check_outputs
+    from crosshead.cli.arguments import check_outputs
     from crosshead.inspection.drawing import check_picture, save
     from crosshead.pipelines.forecaster import SeriesForecaster
     from crosshead.tasks.loading import load_as

@@ -70,7 +70,7 @@ def attention(
     For a classifier of images the picture shows the image, and over it the weights of the class
     token for the patches of the image, or without a class token the mean over all patches.
     """
-    from crosshead.cli.answers import check_outputs, into
+    from crosshead.cli.arguments import check_outputs, into
     from crosshead.errors import ConfigError
     from crosshead.inspection import (
         attention_weights,

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crosshead.cli.answers import answering, search_settings
+from crosshead.cli.answers import answering
 from crosshead.cli.evaluation import say_if_tokenised
+from crosshead.cli.search_flags import search_settings
 from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.data.caption_sets import ImageNames, read_caption_set

@@ -199,7 +199,7 @@ def evaluate(
     (Caglayan et al. 2019). Equal scores mean that the images are of no use to the model; a line
     says so if their intervals do not tell them apart.
     """
-    from crosshead.cli import answers, classify, evaluation, multimodal
+    from crosshead.cli import arguments, classify, evaluation, multimodal
 
     _check_kind(
         {
@@ -214,7 +214,7 @@ def evaluate(
     listed = "bleu,chrf" if metrics is None else metrics
     given = {"--pairs": pairs, "--images": images, "--series": series, "--text": text}
     others = [option for option, value in given.items() if value is not None]
-    bundle = answers.only(bundles, others[0]) if others else bundles[0]
+    bundle = arguments.only(bundles, others[0]) if others else bundles[0]
     if pairs is not None and images is not None:
         names = evaluation.metric_names(listed, tokenize)
         beside = multimodal.pair_evaluation(
@@ -298,7 +298,7 @@ def compare(
     large as the measured one.
     """
     from crosshead.bundle.hub_names import bundle_shown
-    from crosshead.cli import answers, evaluation
+    from crosshead.cli import arguments, evaluation
     from crosshead.data.parallel.corpora import read_aligned
     from crosshead.evaluation.comparison import compare as compare_systems
     from crosshead.pipelines.translator import Translator
@@ -308,11 +308,11 @@ def compare(
     evaluation.check_distinct(bundles)
     sources, references = read_aligned(source, reference)
     flags = {"beam": beam, "length_penalty": length_penalty}
-    answers.warn_of_table(source)
+    arguments.warn_of_table(source)
     evaluation.say_if_tokenised(references, str(reference), names, tokenize)
     systems: dict[str, Sequence[str]] = {
         bundle_shown(bundle): evaluation.translated(
-            answers.into(load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), to),
+            arguments.into(load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), to),
             sources,
             flags,
         )
@@ -347,14 +347,14 @@ def score(
     included. A pair that is too long for the model gets `nan`. White space around a line is
     ignored, as in translation.
     """
-    from crosshead.cli import answers
+    from crosshead.cli import answers, arguments
     from crosshead.data.parallel.corpora import read_aligned
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
     sources, targets = read_aligned(source, target)
     loaded = load_as(Translator, bundles, device, threads, instead=_SCORE_TEXT)
-    translator = answers.into(loaded, to)
-    answers.warn_of_table(source)
+    translator = arguments.into(loaded, to)
+    arguments.warn_of_table(source)
     for text in answers.scored(translator, sources, targets, jsonl):
         put(text)

@@ -167,7 +167,8 @@ def _made(
     make: "Callable[[Translator, Synthesis, Display], SyntheticPairs]",
 ) -> "SyntheticPairs":
     """Load the models, translate with progress, and print how many pairs there are."""
-    from crosshead.cli.answers import check_direction, into, search_settings, warn_of_table
+    from crosshead.cli.arguments import check_direction, into, warn_of_table
+    from crosshead.cli.search_flags import search_settings
     from crosshead.pipelines.translator import Translator
     from crosshead.system.progress import choose_display, counted
     from crosshead.tasks.loading import load_as

@@ -106,13 +106,13 @@ def generate(
     continuation appears at the end. Most bundles sample by default. --temperature, --top-k, --top-p
     and --seed turn sampling on. In --prompt and --stop, \\n is a line break.
     """
-    from crosshead.cli import answers
+    from crosshead.cli import answers, search_flags
     from crosshead.pipelines.text_generator import TextGenerator
     from crosshead.tasks.loading import load_as
 
     writer = load_as(TextGenerator, bundle, device, threads, precision)
     flags = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    decode = answers.writing_settings(writer.bundle.config.decode, greedy, beam, flags)
+    decode = search_flags.writing_settings(writer.bundle.config.decode, greedy, beam, flags)
     for text in answers.written(writer, prompt, length, samples, decode, stop):
         put(text)
 

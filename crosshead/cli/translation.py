@@ -193,12 +193,12 @@ def translate(
     With --images, a line whose image cannot be read is named on standard error and gets an empty
     line, and the exit code is 2 at the end.
     """
-    from crosshead.cli import answers
+    from crosshead.cli import answers, arguments, odd_lines, search_flags
     from crosshead.cli.multimodal import BesideImages
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
-    bundles, file = answers.bundles_and_file(bundle, more or [])
+    bundles, file = arguments.bundles_and_file(bundle, more or [])
     if images is not None and to is not None:
         raise UserError("--to is not for models that translate beside images; leave it out")
     if images is not None and mbr is not None:
@@ -207,21 +207,21 @@ def translate(
         raise UserError(
             f"--format {kind} is not for models that translate beside images; leave it out"
         )
-    risk = answers.minimum_risk(mbr, beam, length_penalty, n_best)
+    risk = search_flags.minimum_risk(mbr, beam, length_penalty, n_best)
     for each in bundles:
-        answers.check_outputs({"--output": output}, [file], each)
+        arguments.check_outputs({"--output": output}, [file], each)
     document = None if images is not None else _document(kind, file)
     translator: Translator | BesideImages = (
-        answers.into(load_as(Translator, bundles, device, threads, precision), to)
+        arguments.into(load_as(Translator, bundles, device, threads, precision), to)
         if images is None
-        else BesideImages(answers.only(bundles, "--images"), images, device, threads, precision)
+        else BesideImages(arguments.only(bundles, "--images"), images, device, threads, precision)
     )
     flags = {
         "beam": beam, "length_penalty": length_penalty, "temperature": temperature,
         "top_k": top_k, "top_p": top_p, "seed": seed, "batch_tokens": batch_tokens,
     }  # fmt: skip
     sample = sample or risk is not None
-    decode = answers.search_settings(translator.bundle.config.decode, sample, flags, n_best)
+    decode = search_flags.search_settings(translator.bundle.config.decode, sample, flags, n_best)
     translated = (
         translator.translate
         if isinstance(translator, BesideImages)
@@ -234,8 +234,8 @@ def translate(
     if watched(output):
         total = count_lines(file) if document is None else len(document.sentences)
     if document is None and images is None:
-        answers.warn_of_table(file)
-    before, odd = 0, answers.OddLines(unit)
+        arguments.warn_of_table(file)
+    before, odd = 0, odd_lines.OddLines(unit)
     with open_output(output) as write, answers.answering(total, f"{unit}s") as advance:
         for lines in groups:
             progress = partial(advance, before, len(lines))

@@ -1,12 +1,9 @@
-import itertools
-import math
 import random
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from crosshead.data.checks import alignment
 from crosshead.data.checks.alignment import (
     APART,
     LEAST_ROWS,
@@ -111,27 +108,3 @@ def test_other_rows_take_no_part() -> None:
     found = misaligned(source, target, rows).suspects
     assert [each.row for each in found] == [300, 700]
     assert misaligned(source, whole, rows).suspects == found
-
-
-def test_the_smoothed_probability_is_that_of_all_sequences_of_states() -> None:
-    odds, share = np.array([-1.0, 2.0, 3.0, -0.5, 1.0]), 0.1
-    begin, stay = alignment._BEGIN, alignment._STAY
-    outside = [1 - share - begin, share, begin]
-    inside = [(1 - stay) * (1 - share), (1 - stay) * share, stay]
-    transitions = [outside, outside, inside]
-    weight = np.zeros((len(odds), 2))
-    for states in itertools.product(range(3), repeat=len(odds)):
-        each, before = 1.0, 0
-        for place, state in enumerate(states):
-            each *= transitions[before][state] * (math.exp(odds[place]) if state else 1.0)
-            before = state
-        for place, state in enumerate(states):
-            weight[place, int(state > 0)] += each
-    expected = weight[:, 1] / weight.sum(1)
-    np.testing.assert_allclose(alignment._smoothed(odds, share), expected)
-
-
-def test_pooling_gives_the_nearest_rising_sequence() -> None:
-    values, weights = np.array([1.0, 3.0, 2.0, 2.0, 5.0]), np.array([1.0, 1.0, 2.0, 1.0, 1.0])
-    rising = alignment._rising(values, weights)
-    np.testing.assert_allclose(rising, [1, 2.25, 2.25, 2.25, 5])

@@ -1,0 +1,107 @@
+"""The arguments of verbs: bundles, files and languages, and checks of them."""
+
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from crosshead.bundle.files import files_in_use
+from crosshead.cli.options import bundle_place
+from crosshead.cli.terminal import note
+from crosshead.data.parallel.languages import suffix_language
+from crosshead.data.parallel.tables import whole_lines_warning
+from crosshead.errors import UserError
+from crosshead.pipelines.translator import Translator
+from crosshead.system.files import real_path
+
+
+def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str]:
+    """Return the bundles and the file among the arguments of `translate`.
+
+    The last one of `more` is the file, unless it is a directory or a packed bundle. Without a file,
+    the lines come from `-`, standard input.
+    """
+    bundles = [bundle, *map(bundle_place, more)]
+    last = bundles[-1]
+    if not more or last.is_dir() or (last.is_file() and zipfile.is_zipfile(last)):
+        return bundles, "-"
+    return bundles[:-1], more[-1]
+
+
+def only(bundles: Sequence[Path], option: str) -> Path:
+    """Return the only bundle; `option` names data that no ensemble takes.
+
+    Raises:
+        UserError: If there are several bundles.
+    """
+    if len(bundles) > 1:
+        raise UserError(
+            f"{option} takes one bundle, found {len(bundles)}; only models that translate text "
+            "alone form an ensemble"
+        )
+    return bundles[0]
+
+
+def into(translator: Translator, to: str | None) -> Translator:
+    """Return the translator for the language of `--to`, if it is given.
+
+    Raises:
+        ConfigError: If the model does not translate to this language, or needs one.
+    """
+    if to is not None:
+        return translator.into(to)
+    translator.with_tag([])
+    return translator
+
+
+def check_outputs(
+    outputs: Mapping[str, Path | None], inputs: Sequence[Path | str], bundle: Path
+) -> None:
+    """Raise `UserError` if an output would replace an input, a file of the model, or another one.
+
+    Args:
+        outputs: The files to write by their options.
+        inputs: The files that are read. `-` and other words that name no file do not count.
+        bundle: The bundle of the model.
+    """
+    options: dict[Path, str] = {}
+    for option, output in outputs.items():
+        if output is None:
+            continue
+        other = options.setdefault(real_path(output), option)
+        if other != option:
+            raise UserError(f"{other} and {option} both name {output}; give two files")
+        if not output.is_file():
+            continue
+        if any(os.path.isfile(file) and output.samefile(file) for file in inputs if file != "-"):
+            raise UserError(f"{output} is the input file; give another {option}")
+        if real_path(output) in map(real_path, files_in_use(bundle)):
+            raise UserError(f"{output} is a file of the model {bundle}; give another {option}")
+
+
+def check_direction(translator: Translator, source: str | os.PathLike[str]) -> None:
+    """Check that the name of a source file is not that of text in the target language.
+
+    Args:
+        translator: The model.
+        source: The file that the model reads.
+
+    Raises:
+        UserError: If the file is named as text in the language that the model writes.
+    """
+    reads, writes = translator.bundle.config.source_language, translator.target_language
+    if reads and writes and suffix_language(os.fspath(source)) == writes != reads:
+        raise UserError(
+            f"{source}: is named as text in {writes}, but this model translates from {reads} to "
+            f"{writes}; give a model of the other direction, or a file with another suffix"
+        )
+
+
+def warn_of_table(source: str | os.PathLike[str]) -> None:
+    """Print a warning if a source file is named as a table, whose lines are no sentences.
+
+    Args:
+        source: The file that a model reads, line by line.
+    """
+    for line in whole_lines_warning(Path(source)):
+        note(line)

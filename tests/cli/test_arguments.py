@@ -1,0 +1,67 @@
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from crosshead.bundle.packing import pack
+from crosshead.cli.arguments import bundles_and_file, check_direction, check_outputs, only
+from crosshead.errors import UserError
+from crosshead.pipelines.translator import Translator
+from crosshead.tasks.loading import load_as
+from tests.cli.tools import BUNDLE
+
+
+def test_no_output_replaces_the_input_or_a_file_of_the_model(tmp_path: Path) -> None:
+    bundle = tmp_path / "run"
+    (bundle / "checkpoints").mkdir(parents=True)
+    own = ["recipe.toml", "tokenizer.json", "checkpoints/best.safetensors"]
+    for name in (*own, "mine.txt"):
+        (bundle / name).write_text("kept")
+    lines = tmp_path / "lines"
+    lines.write_text("a\n")
+    with pytest.raises(UserError, match="is the input file"):
+        check_outputs({"--output": lines}, [lines], bundle)
+    for name in own:
+        with pytest.raises(UserError, match="is a file of the model"):
+            check_outputs({"--output": bundle / "checkpoints" / ".." / name}, ["-"], bundle)
+    packed = tmp_path / "a.crosshead.zip"
+    packed.write_text("kept")
+    with pytest.raises(UserError, match="is a file of the model"):
+        check_outputs({"--output": packed}, ["-"], packed)
+    with pytest.raises(UserError, match=r"^--output and --plot both name .*a\.png; give two files"):
+        check_outputs({"--output": tmp_path / "a.png", "--plot": tmp_path / "a.png"}, [], bundle)
+    for allowed in (None, bundle / "mine.txt", tmp_path / "new"):
+        check_outputs({"--output": allowed}, [lines], bundle)
+
+
+def test_the_last_argument_is_a_file_unless_it_is_a_bundle(tmp_path: Path) -> None:
+    packed, text = pack(BUNDLE, tmp_path / "packed.zip"), tmp_path / "input.txt"
+    text.write_text("one\n")
+    for more, bundles, file in [
+        ([], [BUNDLE], "-"),
+        (["-"], [BUNDLE], "-"),
+        ([str(text)], [BUNDLE], str(text)),
+        (["missing.txt"], [BUNDLE], "missing.txt"),
+        ([str(packed)], [BUNDLE, packed], "-"),
+        ([str(tmp_path)], [BUNDLE, tmp_path], "-"),
+        ([str(packed), str(text)], [BUNDLE, packed], str(text)),
+        (["missing", str(text)], [BUNDLE, Path("missing")], str(text)),
+    ]:
+        assert bundles_and_file(BUNDLE, more) == (bundles, file)
+
+
+def test_one_bundle_is_asked_for_where_no_ensemble_can_be() -> None:
+    assert only([BUNDLE], "--text") == BUNDLE
+    with pytest.raises(UserError, match="--text takes one bundle, found 2; only models that"):
+        only([BUNDLE, BUNDLE], "--text")
+
+
+def test_text_in_the_target_language_is_not_read_as_a_source() -> None:
+    translator = load_as(Translator, [BUNDLE], "cpu", 1)
+    config = translator.bundle.config
+    known = config.model_copy(update={"source_language": "en", "target_language": "de"})
+    named = Translator(dataclasses.replace(translator.bundle, config=known))
+    for fine in ("news.en", "news.txt", "-", "news.fr.gz"):
+        check_direction(named, fine)
+    with pytest.raises(UserError, match=r"named as text in de, but .* from en to de; give"):
+        check_direction(named, "news.de.gz")

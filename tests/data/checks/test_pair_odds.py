@@ -1,0 +1,32 @@
+import numpy as np
+
+from crosshead.data.checks import pair_odds
+from crosshead.data.checks.pair_odds import PairOdds, SideWords
+from crosshead.data.checks.words import stemmed_words
+from tests.data.checks.made_up import pairs
+
+ROWS = 900
+
+
+def test_pairs_of_other_rows_have_high_odds() -> None:
+    sides = SideWords(*(stemmed_words(side, 3) for side in pairs(ROWS)))
+    places = np.arange(ROWS)
+    odds = PairOdds(sides, places, places)
+    aligned, share = odds.judged(places, places)
+    shifted, all_of_them = odds.judged(places, np.roll(places, 7))
+    assert np.mean(aligned < 0) > 0.99 and np.mean(shifted > 0) > 0.9
+    assert share < 0.02 and all_of_them > 0.8
+
+
+def test_a_pair_without_known_words_is_not_judged() -> None:
+    source, target = pairs(ROWS)
+    sides = SideWords(stemmed_words([*source, "?"], 3), stemmed_words([*target, "!"], 3))
+    places = np.arange(ROWS)
+    odds, _ = PairOdds(sides, places, places).judged(np.array([ROWS]), np.array([ROWS]))
+    assert odds.tolist() == [0.0]
+
+
+def test_pooling_gives_the_nearest_rising_sequence() -> None:
+    values, weights = np.array([1.0, 3.0, 2.0, 2.0, 5.0]), np.array([1.0, 1.0, 2.0, 1.0, 1.0])
+    rising = pair_odds._rising(values, weights)
+    np.testing.assert_allclose(rising, [1, 2.25, 2.25, 2.25, 5])
