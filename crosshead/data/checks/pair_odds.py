@@ -32,7 +32,13 @@ class SideWords(NamedTuple):
     target: WordIds
 
     def features(self, lexicon: Lexicon, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Return the features of pairs made of the sources `left` and the targets `right`."""
+        """Return the features of pairs, "P F".
+
+        Args:
+            lexicon: The word translations.
+            left: The rows of the sources of the pairs, "P".
+            right: The rows of their targets, "P".
+        """
         source, target = self.source.some(left), self.target.some(right)
         scores = lexicon.scores(source, target)
         size = np.log1p(np.minimum(source.lengths, target.lengths))
@@ -97,7 +103,12 @@ class PairOdds:
         self.mixture = _mixture(self.features(left, right), np.concatenate(random))
 
     def features(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Return the features of pairs, by the lexicons that are not learned from their targets."""
+        """Return the features of pairs, "P F", by the lexicons not learned from their targets.
+
+        Args:
+            left: The rows of the sources of the pairs, "P".
+            right: The rows of their targets, "P".
+        """
         found = np.empty((len(right), _FEATURES))
         for number, lexicon in enumerate(self._lexicons):
             rows = np.flatnonzero(self._fold[right] == number)
@@ -105,7 +116,12 @@ class PairOdds:
         return found
 
     def judged(self, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return the log-odds of each pair, misaligned to aligned, and the misaligned share."""
+        """Return the log-odds of each pair, misaligned to aligned, and the misaligned share.
+
+        Args:
+            left: The rows of the sources of the pairs, "P".
+            right: The rows of their targets, "P".
+        """
         values = self.mixture.values(self.features(left, right))
         odds = self.mixture.odds[np.searchsorted(self.mixture.edges, values)]
         empty = (self.sides.source.lengths[left] == 0) | (self.sides.target.lengths[right] == 0)

@@ -15,13 +15,16 @@ _BEGIN, _STAY = 1e-4, 0.98
 def smoothed(odds: np.ndarray, share: float) -> np.ndarray:
     """Return the probability of each row to be misaligned, given all rows.
 
-    The states of a row are aligned, misaligned alone, and misaligned in a stretch. Forward and
-    backward passes are those of Rabiner 1989, section III.
+    The states of a row are aligned, misaligned alone, and misaligned in a stretch. A forward and a
+    backward pass sum over the states of all other rows.
 
     Args:
         odds: The log-odds of each row, misaligned to aligned.
         share: The share of misaligned rows. It is taken for those outside of stretches, although
             it includes the others; this raises the probability of single rows a little.
+
+    Reference:
+        Rabiner 1989, "A Tutorial on Hidden Markov Models", section III.
     """
     likelihood = np.exp(np.clip(odds, -LARGEST_ODDS, LARGEST_ODDS)).tolist()
     alone = min(share, 0.5)
