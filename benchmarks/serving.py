@@ -13,6 +13,7 @@ import math
 import os
 import random
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -82,6 +83,7 @@ def main() -> None:
     parser.add_argument("--compared", type=int, default=300, help="test sentences (default: 300)")
     given = parser.parse_args()
     check_tsung()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers end, too
     source, target = given.pair.split("-")
     raw = data_folder() / "multi30k" / "raw"
     texts = list(dict.fromkeys(filter(is_sentence, read_lines(raw / f"train.{source}"))))
