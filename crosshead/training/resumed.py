@@ -194,7 +194,10 @@ def _check_own_files(out: Path) -> None:
 def _check_data(progress: Progress, corpus: Corpus, out: Path) -> None:
     """Raise `UserError` if the data differs from the data that the run began with."""
     new = option("out")
-    advice = f"put the earlier files back, or begin another run with a new {new}"
+    advice = (
+        "put the earlier files back, take the crosshead that began the run, or begin another run "
+        f"with a new {new}"
+    )
     if corpus.size != progress.size:
         raise UserError(
             f"the run in {out} began with {progress.size:,} {corpus.unit}s to train on, and the "

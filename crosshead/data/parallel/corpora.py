@@ -84,8 +84,7 @@ class DataConfig(DataSection):
 
     valid_size: int = Field(default=500, gt=0, le=MOST)
     """The number of pairs that are held out of training if there are no validation files; at most a
-    tenth of the pairs, or of the different pairs if they are fewer than half. All repeats of a
-    held-out pair are left out of training."""
+    tenth of the different pairs. All repeats of a held-out pair are left out of training."""
 
     max_length: int = Field(default=256, gt=0, le=2**24)
     """A pair with more tokens than this on either side is left out of training."""

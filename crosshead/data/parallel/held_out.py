@@ -75,12 +75,12 @@ class Remaining:
 def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     """Choose about `valid_size` pairs of the text for validation, or the pairs of `fold`.
 
-    The held-out set has at least one pair and at most a tenth of the pairs. The text is cut into
-    equal spans, and one pair is drawn from each, so that the pairs are spread over all corpora. If
-    fewer than half of the pairs are different (ignoring surrounding white space), pairs that repeat
-    an earlier one do not count, so that training does not lose most of the different pairs. The
-    folds of a cross-validation always share the different pairs among them. A drawn pair with an
-    empty side or with too many characters is not held out. Pairs that repeat a held-out pair are
+    Pairs are different if they differ in more than surrounding white space. The held-out set has at
+    least one pair and at most a tenth of the different pairs: a pair that repeats an earlier one
+    does not count, so that training keeps most of the different pairs. The different pairs are cut
+    into equal spans, and one pair is drawn from each, so that the pairs are spread over all
+    corpora. The folds of a cross-validation share the different pairs among them. A drawn pair with
+    an empty side or with too many characters is not held out. Pairs that repeat a held-out pair are
     excluded from training too. The result depends only on the text, the configuration and the seed.
 
     Args:
@@ -95,10 +95,7 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
         DataError: If too few pairs remain for training or for validation.
     """
     held: dict[Pair, int] = {}
-    rows = _first_rows(text)
-    if not config.fold and 2 * len(rows) >= len(text):
-        rows = np.arange(len(text))
-    pairs = _pairs_at(text, _drawn_rows(rows, config, seed))
+    pairs = _pairs_at(text, _drawn_rows(_first_rows(text), config, seed))
     for row, pair in pairs.items():
         sides = stripped(pair)
         if all(side and len(side) <= 4 * config.max_length for side in sides):

@@ -57,8 +57,7 @@ def test_held_out_pairs_are_not_trained_on(
     valid = list(zip(held.valid.source, held.valid.target, strict=True))
     assert not train & set(valid)
     different = {(source.strip(), target.strip()) for source, target in pairs}
-    most = max(1, len(text) // 10, len(different) // 10)
-    assert len(set(valid)) == len(valid) <= min(size, most, max(1, len(different) // 5))
+    assert len(set(valid)) == len(valid) <= min(size, max(1, len(different) // 10))
     assert len(kept) + len(held.valid) + len(held.repeats) == len(text)
     assert train | set(valid) == set(pairs)
     for row, pair in zip(held.rows, valid, strict=True):
@@ -92,6 +91,15 @@ def test_a_repetitive_text_keeps_nine_tenths_of_its_different_pairs() -> None:
     held = hold_out(corpus(pairs), DataConfig(), 1)
     assert len(held.valid) == 4 and len(held.repeats) == 4 * 99
     assert len(set(train_of(corpus(pairs), held)[0])) == 36
+
+
+def test_frequent_pairs_among_many_single_ones_stay_in_training() -> None:
+    frequent = [(f"often {number % 40}", "oft") for number in range(4000)]
+    pairs = [*frequent, *((f"s{number}", f"t{number}") for number in range(6000))]
+    held = hold_out(corpus(pairs), DataConfig(valid_size=604), 1)
+    assert len(held.valid) == 604
+    left = {source for source in train_of(corpus(pairs), held)[0] if source.startswith("often")}
+    assert 30 <= len(left) < 40
 
 
 def test_a_frequent_pair_is_drawn_as_rarely_as_others() -> None:
