@@ -23,7 +23,7 @@ _LONGEST_RETRY = 60
 
 _SLOW_SECONDS, _LOST_SECONDS = 5.0, 20.0
 """The seconds of one step after which the scheduler does not count as alive, and after which the
-worker is replaced."""
+worker is replaced if nobody waits for its sentences any more."""
 
 _WATCH_SECONDS = 0.5
 """The seconds between two looks at the workers."""
@@ -59,8 +59,8 @@ class Scheduler:
     order, as far as the limits allow. A sentence that does not fit yet waits, and nothing overtakes
     it. A sentence that is larger than the whole budget is decoded alone.
 
-    Another thread watches the workers. It replaces a worker whose thread has ended or hangs, and
-    its sentences fail.
+    Another thread watches the workers. It replaces a worker whose thread has ended, and its
+    sentences fail. It replaces a worker that hangs once nobody waits for its sentences any more.
 
     Args:
         workers: The number of threads.
@@ -237,7 +237,7 @@ class Scheduler:
         """Replace workers whose threads have ended or hang, until the scheduler stops."""
         while not self._stopping.wait(_WATCH_SECONDS):
             for place, worker in enumerate(self._workers):
-                if worker.ended or worker.hangs(_LOST_SECONDS):
+                if worker.ended or worker.hangs_for_nobody(_LOST_SECONDS):
                     self._replace(place, worker)
 
     def _replace(self, place: int, worker: Worker) -> None:

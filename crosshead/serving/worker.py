@@ -108,6 +108,18 @@ class Worker:
         beat = self._beat
         return beat is not None and time.monotonic() - beat > seconds
 
+    def hangs_for_nobody(self, seconds: float) -> bool:
+        """Return whether the thread hangs, and nobody waits for its sentences any more.
+
+        A step may take long, and what somebody waits for is worth waiting for.
+
+        Args:
+            seconds: The time.
+        """
+        now = time.monotonic()
+        with self._lock:
+            return self.hangs(seconds) and all(each.over(now) for each in self._sentences())
+
     def rest(self) -> None:
         """Note that the thread waits for work."""
         self._beat = None
@@ -144,12 +156,7 @@ class Worker:
         """Take all sentences from the worker, and return them. It gets no others."""
         with self._lock:
             self.lost = True
-            taken = [
-                sentence
-                for batch in self._every()
-                for sentence in (*batch.sentences.values(), *batch.joining)
-            ]
-            taken.extend(self._suspects)
+            taken = self._sentences()
             for batch in self._every():
                 batch.sentences, batch.joining = {}, []
             self._batches, self._alone, self.running, self.cost = {}, None, 0, 0.0
@@ -170,6 +177,11 @@ class Worker:
     def _every(self) -> list[_Batch]:
         alone = [] if self._alone is None else [self._alone]
         return [*self._batches.values(), *alone]
+
+    def _sentences(self) -> list[Sentence]:
+        batches = self._every()
+        running = [sentence for batch in batches for sentence in batch.sentences.values()]
+        return [*running, *(each for batch in batches for each in batch.joining), *self._suspects]
 
     def _round(self) -> list[_Batch]:
         """Return the batches of a round. One suspect at a time has a batch of its own."""

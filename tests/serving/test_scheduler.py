@@ -325,25 +325,28 @@ def test_a_thread_that_ends_is_replaced_and_its_sentences_fail(
     scheduler.stop(10)
 
 
-def test_a_thread_that_hangs_is_replaced_and_its_sentences_fail(
+def test_a_thread_that_hangs_is_replaced_once_nobody_waits(
     gated: tuple[ModelEngine, threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in (("SLOW", 0.1), ("LOST", 0.5), ("WATCH", 0.05)):
+    for name, seconds in (("SLOW", 0.1), ("LOST", 0.2), ("WATCH", 0.05)):
         monkeypatch.setattr(module, f"_{name}_SECONDS", seconds)
     engine, gate = gated
     scheduler, mailbox = Scheduler(), Mailbox()
-    scheduler.submit("a", [mailbox.sentence(engine, n) for n in range(3)])
+    slow = [mailbox.sentence(engine, 0), mailbox.sentence(engine, 1, seconds=0.1)]
+    scheduler.submit("a", slow)
     until(lambda: not scheduler.alive)
-    assert not mailbox.results
-    mailbox.wait(3)
-    assert all(isinstance(each, Failed) for each in mailbox.results.values())
+    time.sleep(0.5)
+    assert not mailbox.results and scheduler.running == 2  # somebody waits for one of them
+    scheduler.withdraw("a", slow[:1])
+    mailbox.wait(1)
+    assert isinstance(mailbox.results[1], Failed)
     until(lambda: scheduler.alive)
     gate.set()
     scheduler.submit("a", [mailbox.sentence(engine, 3)])
-    mailbox.wait(4)
+    mailbox.wait(2)
     assert isinstance(mailbox.results[3], list)
     scheduler.stop(10)
-    assert mailbox.order == [0, 1, 2, 3]  # the thread that hung answers nothing
+    assert mailbox.order == [1, 3]  # the thread that hung answers nothing
 
 
 def test_threads_that_hang_are_not_replaced_without_end(
@@ -354,13 +357,16 @@ def test_threads_that_hang_are_not_replaced_without_end(
     monkeypatch.setattr(module, "_MOST_HANGING", 2)
     engine, gate = gated
     scheduler, mailbox = Scheduler(limits=Limits(sentences=1)), Mailbox()
-    scheduler.submit("a", [mailbox.sentence(engine, n) for n in range(9)])
-    mailbox.wait(3)
-    time.sleep(0.3)
-    assert len(mailbox.results) == 3 and not scheduler.alive
+    sentences = [mailbox.sentence(engine, n) for n in range(9)]
+    scheduler.submit("a", sentences)
+    for hanging, sentence in enumerate(sentences[:3]):
+        until(lambda hanging=hanging: scheduler._names == hanging + 1 and scheduler.running == 1)
+        scheduler.withdraw("a", [sentence])
+    time.sleep(0.5)
+    assert scheduler._names == 3 and not scheduler.alive  # two were replaced, the third is not
     gate.set()
-    mailbox.wait(9)  # when they go on, the last one is replaced
-    assert [isinstance(mailbox.results[n], list) for n in range(9)] == [False] * 3 + [True] * 6
+    mailbox.wait(6)  # when the threads go on, it is
+    assert sorted(mailbox.results) == list(range(3, 9))
     scheduler.stop(10)
 
 
