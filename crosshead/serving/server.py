@@ -54,7 +54,8 @@ class ServerConfig:
         per_minute: The largest number of requests a minute of a client; 0 is no limit.
         keys: The keys, or None if everybody may ask.
         suggestions: The file of suggestions, or None.
-        drain: The seconds that requests under way have when the server ends.
+        drain: The seconds that requests under way have when the server ends. A request that is not
+            done a second before is answered with 503.
     """
 
     places: Sequence[str]
@@ -269,6 +270,9 @@ class _Process:
             self.say("stopping: answering the requests under way")
         self.server.should_exit = True
         self._stopping.set()
+        # What is left a second before the end is answered with 503 instead of being cut off.
+        loop, seconds = asyncio.get_running_loop(), max(0.0, self.config.drain - 1)
+        loop.call_later(seconds, loop.run_in_executor, None, self.scheduler.stop)
 
     def _reload(self) -> None:
         self._reload_asked = True

@@ -339,7 +339,7 @@ def test_all_requests_under_way_are_answered_before_the_end(record: Record, coun
     program = Program(str(BUNDLE), "--workers", "1", "--batch", "4")
     try:
         address = program.address()
-        text = "\n".join(["A dog runs."] * 20)
+        text = "\n".join(["A dog runs."] * 5)
         with ThreadPoolExecutor(count) as threads:
             asked = [threads.submit(program.translate, address, text) for _ in range(count)]
             until(lambda: _waiting(address) > 0)

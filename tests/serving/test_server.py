@@ -7,6 +7,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from safetensors.torch import load_file, save_file
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from crosshead.cli import run
+from crosshead.models.transformer import Transformer
 from crosshead.pipelines.translator import Translator
 from crosshead.serving import server as module
 from crosshead.serving.directory import Directory, Engines
@@ -138,7 +140,7 @@ class Signals:
     """A server in this thread whose loading of bundles a test steers; signals come from threads."""
 
     def __init__(self, done: Callable[[list[str]], bool], *loads: Callable[[], None]) -> None:
-        self.done, self.loads = done, list(loads)
+        self.done, self.loads, self.drain = done, list(loads), 10.0
         self.lines: list[str] = []
 
     def engines(self, translator: Translator) -> Engines:
@@ -154,7 +156,7 @@ class Signals:
     def run(self) -> float:
         """Serve until the lines are those that are awaited, and return the seconds."""
         places = [f"en-de={BUNDLE}", f"de-fr={BUNDLE}"]
-        config = ServerConfig(places, port=0, device="cpu", engines=self.engines)
+        config = ServerConfig(places, port=0, device="cpu", engines=self.engines, drain=self.drain)
         begin = time.monotonic()
         guard = threading.Timer(60, lambda: os.kill(os.getpid(), signal.SIGTERM))
         guard.start()
@@ -208,6 +210,50 @@ def test_whatever_goes_wrong_in_a_reload_the_old_bundles_stay() -> None:
     server = Signals(lambda lines: said in lines, hang_up, nothing, broken)
     server.run()
     assert said in server.lines
+
+
+def test_what_is_not_done_at_the_end_is_answered_with_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int | str] = []
+    step, begun, release = Transformer.step, threading.Event(), threading.Event()
+
+    def stuck(*given: object) -> object:
+        if threading.current_thread().name.startswith("decoder"):
+            begun.set()
+            release.wait(30)
+        return step(*given)  # type: ignore[arg-type]
+
+    def ask() -> None:
+        address = server.lines[-1].split("ready on ")[1].split()[0]
+        body = b'{"q": "A dog.", "source": "en", "target": "de"}'
+        kind = {"Content-Type": "application/json"}
+        try:
+            urllib.request.urlopen(
+                urllib.request.Request(f"{address}/translate", body, kind), timeout=30
+            )
+        except urllib.error.HTTPError as error:
+            with error:
+                found.extend([error.code, error.headers["Retry-After"]])
+
+    def then() -> None:
+        begun.wait(30)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def ready(lines: list[str]) -> bool:
+        if "ready on " in lines[-1]:
+            threads.extend([threading.Thread(target=ask), threading.Thread(target=then)])
+            for thread in threads:
+                thread.start()
+        return False
+
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(Transformer, "step", stuck)
+    server = Signals(ready)
+    server.drain = 3.0
+    server.run()
+    release.set()
+    for thread in threads:
+        thread.join(30)
+    assert found == [503, "1"]
 
 
 def closed_after(client: Client, begin: bytes, drip: bytes, most: float = 5.0) -> float | None:
