@@ -272,7 +272,7 @@ class _Process:
         self._stopping.set()
         # What is left a second before the end is answered with 503 instead of being cut off.
         loop, seconds = asyncio.get_running_loop(), max(0.0, self.config.drain - 1)
-        loop.call_later(seconds, loop.run_in_executor, None, self.scheduler.stop)
+        loop.call_later(seconds, lambda: loop.run_in_executor(None, self.scheduler.stop))
 
     def _reload(self) -> None:
         self._reload_asked = True
