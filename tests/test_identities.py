@@ -5,6 +5,8 @@ the tests of each module use, hardly do.
 """
 
 import random
+import threading
+import time
 
 import pytest
 import torch
@@ -16,6 +18,10 @@ from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.beam import BeamRules, RunningBatch, beam_search
 from crosshead.decoding.search import DecodeConfig, Specials, greedy_search
 from crosshead.pipelines.translator import Translator
+from crosshead.serving.engine import Query
+from crosshead.serving.model_engine import model_engines
+from crosshead.serving.scheduler import Limits, Scheduler
+from crosshead.serving.sentence import Result, Sentence
 from crosshead.tasks.loading import load
 from crosshead.training.run import train
 from crosshead.training.settings import new_recipe
@@ -196,3 +202,44 @@ def test_a_sentence_alone_is_a_sentence_among_others_that_come_and_go(
         assert [h.tokens for h in found[row]] == [h.tokens for h in alone]
         scores = [torch.tensor([h.score for h in each]) for each in (found[row], alone)]
         torch.testing.assert_close(*scores, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", mostly_slow([60, 1000], [60]))
+def test_a_sentence_of_a_busy_scheduler_is_a_sentence_alone(
+    translator: Translator, pairs: DatePairs, count: int
+) -> None:
+    """Random arrivals from three clients, with beams of 4 and 1, on two threads."""
+    make, choose = model_engines(translator), random.Random(1)
+    engines = [make(4), make(1)]
+    sources = [source for source, _ in (*pairs.test, *pairs.train)][:count]
+    results: dict[int, Result] = {}
+    answered = threading.Semaphore(0)
+
+    def sentence(number: int, ids: list[int]) -> Sentence:
+        def done(result: Result) -> None:
+            results[number] = result
+            answered.release()
+
+        end = time.monotonic() + 600
+        return Sentence(engines[number % 2], ids, len(ids) + 1 + EXTRA, 1, end, done)
+
+    every = [sentence(n, ids) for n, (ids, _) in enumerate(examples(translator, sources))]
+    scheduler, most = Scheduler(2, Limits(sentences=24)), 0
+    waiting = list(every)
+    while waiting:
+        group = [waiting.pop() for _ in range(min(choose.randint(1, 5), len(waiting)))]
+        scheduler.submit(f"client {choose.randrange(3)}", group)
+        time.sleep(choose.expovariate(1000))
+        most = max(most, scheduler.running)
+    for _ in every:
+        assert answered.acquire(timeout=120)
+    scheduler.stop(10)
+    assert most > 12
+    for number, each in enumerate(every):
+        batch = each.engine.batch()
+        found = batch.add([Query(0, each.ids, each.limit, 1)])
+        while len(batch):
+            found |= batch.step()
+        [alone], together = found[0], results[number]
+        assert isinstance(together, list) and together[0].tokens == alone.tokens
+        assert together[0].score == pytest.approx(alone.score, rel=0, abs=1e-5)

@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.beams import Finished
 from crosshead.decoding.candidates import Hypothesis, length_penalty
+from crosshead.errors import ConfigError
 from crosshead.interop.ctranslate2 import CTRANSLATE2, pieces_of, write_model
 from crosshead.interop.ctranslate2_library import library
 from crosshead.interop.export import check_libraries, number_format
@@ -40,7 +43,7 @@ def ctranslate2_engines(
     check_libraries(CTRANSLATE2, chosen, verify=True)
 
     def engines(translator: Translator) -> Callable[[int], Engine]:
-        model = CTranslate2Model(translator.bundle, chosen, workers)
+        model = CTranslate2Model(translator.bundle, chosen, workers, translator.device)
         own = model_engines(translator)
         return lambda beam: CTranslate2Engine(model, own(beam))
 
@@ -54,21 +57,20 @@ class CTranslate2Model:
         bundle: The bundle.
         kind: The number format of the weights.
         workers: The number of threads that translate at the same time.
+        device: The device to compute on.
 
     Raises:
-        ConfigError: If CTranslate2 cannot express the model.
+        ConfigError: If CTranslate2 cannot express the model, or cannot compute on the device.
     """
 
-    def __init__(self, bundle: TextBundle, kind: str, workers: int) -> None:
+    def __init__(self, bundle: TextBundle, kind: str, workers: int, device: torch.device) -> None:
         self.bundle = check_expressible(bundle, CTRANSLATE2)
         self._penalty = usual_search(bundle).length_penalty
         target = bundle.target_tokenizer
         self._ids = {piece: n for n, piece in enumerate(target.pieces(range(target.vocab_size)))}
         with tempfile.TemporaryDirectory() as scratch:
             write_model(bundle, kind, Path(scratch))
-            self._translator: Any = library().Translator(
-                scratch, device="cpu", inter_threads=workers, intra_threads=1
-            )
+            self._translator: Any = _translator(scratch, device, workers)
 
     def search(self, sources: list[list[str]], beam: int, limit: int, wanted: int) -> Any:
         """Return the hypotheses of each source as lists of ids, eos included where it was found.
@@ -105,6 +107,29 @@ class CTranslate2Model:
             sources, targets, max_input_length=0, max_batch_size=_BATCH_TOKENS, batch_type="tokens"
         )
         return [each.log_probs for each in scored]
+
+
+def _translator(folder: str, device: torch.device, workers: int) -> Any:
+    """Return CTranslate2's translator of a model on a device."""
+    ctranslate2 = library()
+    refused = (
+        f"CTranslate2 cannot compute on the device {device}; use `--device cpu`, or leave out "
+        "`--engine ctranslate2`"
+    )
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"{refused} (it computes on cpu and cuda)")
+    if device.type == "cuda" and not ctranslate2.get_cuda_device_count():
+        raise ConfigError(f"{refused} (it finds no CUDA GPU)")
+    try:
+        return ctranslate2.Translator(
+            folder, device=device.type, device_index=device.index or 0,
+            inter_threads=workers, intra_threads=1,
+        )  # fmt: skip
+    except RuntimeError as error:
+        if device.type == "cpu":
+            raise
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{refused} ({reason})") from None
 
 
 class CTranslate2Engine:

@@ -26,14 +26,17 @@ class Query(NamedTuple):
 
 
 class DecodingBatch(Protocol):
-    """Sentences that are decoded together."""
+    """Sentences that are decoded together. One thread uses it, in `torch.inference_mode`."""
 
     def __len__(self) -> int:
-        """Return the number of sentences in the batch."""
+        """Return the number of sentences that the next step goes on with."""
         ...
 
     def add(self, queries: Sequence[Query]) -> Finished:
         """Add sentences, and return the hypotheses of those that are done already, by number.
+
+        Any exception means that they could not be added. The other sentences of the batch stay as
+        they were. The caller drops the new ones, and may add them again.
 
         Args:
             queries: The sentences.
@@ -43,15 +46,16 @@ class DecodingBatch(Protocol):
     def step(self) -> Finished:
         """Go on with every sentence, and return the hypotheses of those that are done, by number.
 
-        The scheduler lets sentences join and leave between two steps.
+        The scheduler lets sentences join and leave between two steps. After an exception the batch
+        is not used any more.
         """
         ...
 
     def drop(self, numbers: Sequence[int]) -> None:
-        """Remove sentences that nobody waits for.
+        """Remove sentences that nobody waits for, or that could not be added.
 
         Args:
-            numbers: Their numbers.
+            numbers: Their numbers. Those of sentences that are not in the batch are ignored.
         """
         ...
 
@@ -65,15 +69,15 @@ class Engine(Protocol):
         ...
 
     def batch(self) -> DecodingBatch:
-        """Return a batch without sentences."""
+        """Return a new batch without sentences. Batches are independent of each other."""
         ...
 
     def bytes(self, sentences: int, source: int, target: int) -> float:
-        """Return the memory of a batch.
+        """Return the memory that the states of a batch take, in bytes, without the weights.
 
         Args:
             sentences: Number of sentences.
-            source: Length of the longest source.
-            target: Length of the longest target.
+            source: Length of the longest source in tokens, eos counted.
+            target: Length of the longest output in tokens, eos counted.
         """
         ...

@@ -1,6 +1,10 @@
 """Counters of the server in Prometheus' format: no texts, keys or addresses."""
 
+from collections.abc import Iterator
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from crosshead.serving.scheduler import Scheduler
 
@@ -25,10 +29,22 @@ class Metrics:
         for name, words, read in (
             ("waiting", "Sentences that wait.", lambda: scheduler.waiting),
             ("running", "Sentences in the running batches.", lambda: scheduler.running),
-            ("steps", "Decoding steps so far.", lambda: scheduler.steps),
         ):
             Gauge(f"crosshead_{name}", words, registry=kept).set_function(read)
+        kept.register(_Steps(scheduler))
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
+
+
+class _Steps(Collector):
+    """The scheduler's own count of its steps, as a counter."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        yield CounterMetricFamily(
+            "crosshead_decoding_steps", "Decoding steps of all batches.", self.scheduler.steps
+        )

@@ -26,13 +26,15 @@ def model_engines(translator: Translator) -> Callable[[int], "ModelEngine"]:
     Args:
         translator: The translator.
     """
-    decode = translator.bundle.config.decode
+    decode, device = translator.bundle.config.decode, translator.device
+    # Measured once, when the bundle is loaded, for all beams: a request must not wait for it.
+    size = measured_size(translator.model, translator.bundle.specials, device)
 
     def engine(beam: int) -> ModelEngine:
         # A beam of one is greedy search, whatever the rule.
         stop = decode.stop if beam > 1 else "full"
         rules = BeamRules(beam, decode.length_penalty, stop, decode.length_offset)
-        return ModelEngine(translator.model, translator.bundle.specials, rules, translator.device)
+        return ModelEngine(translator.model, translator.bundle.specials, rules, device, size)
 
     return engine
 
@@ -66,6 +68,35 @@ class StateSize:
         return sentences * each
 
 
+@torch.inference_mode()
+def measured_size(
+    model: Decodable[JoinableState], specials: Specials, device: torch.device
+) -> StateSize:
+    """Measure states of two source lengths, before and after the growth of their caches.
+
+    Args:
+        model: The model.
+        specials: The special tokens.
+        device: The device of the model.
+    """
+    short, long = (model.start(_padded([[BOS] * (size - 1)], device)) for size in (_SHORT, _LONG))
+    source = (long.nbytes - short.nbytes) / (_LONG - _SHORT)
+    fed = torch.full((1, 1), specials.start, device=device)
+    _, state = model.step(short, fed)
+    first = state.nbytes
+    row = state.select(torch.zeros(2, dtype=torch.long, device=device)).nbytes - first
+    for _ in range(_ROOM):
+        _, state = model.step(state, fed)
+    target = (state.nbytes - first) / _ROOM
+    sentence = first - row - source * _SHORT
+    return StateSize(sentence, source, row - target * _ROOM, target)
+
+
+def _padded(ids: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
+    """Return sources as padded token ids, "B S"."""
+    return collate([(each, ()) for each in ids], range(len(ids))).source.to(device)
+
+
 class ModelEngine:
     """A model with the rules of one search. Sentences join and leave its batches at every step.
 
@@ -74,6 +105,7 @@ class ModelEngine:
         specials: The special tokens.
         rules: The settings of the search.
         device: The device of the model.
+        size: The memory of the model's states.
     """
 
     def __init__(
@@ -82,9 +114,10 @@ class ModelEngine:
         specials: Specials,
         rules: BeamRules,
         device: torch.device,
+        size: StateSize,
     ) -> None:
-        self.model, self.specials, self.rules, self.device = model, specials, rules, device
-        self.size = self._measured()
+        self.model, self.specials, self.rules = model, specials, rules
+        self.device, self.size = device, size
 
     @property
     def beam(self) -> int:
@@ -111,24 +144,7 @@ class ModelEngine:
         Args:
             ids: The ids of each source, without eos.
         """
-        return collate([(each, ()) for each in ids], range(len(ids))).source.to(self.device)
-
-    @torch.inference_mode()
-    def _measured(self) -> StateSize:
-        """Measure states of two source lengths, before and after the growth of their caches."""
-        short, long = (
-            self.model.start(self.sources([[BOS] * (length - 1)])) for length in (_SHORT, _LONG)
-        )
-        source = (long.nbytes - short.nbytes) / (_LONG - _SHORT)
-        fed = torch.full((1, 1), self.specials.start, device=self.device)
-        _, state = self.model.step(short, fed)
-        first = state.nbytes
-        row = state.select(torch.zeros(2, dtype=torch.long, device=self.device)).nbytes - first
-        for _ in range(_ROOM):
-            _, state = self.model.step(state, fed)
-        target = (state.nbytes - first) / _ROOM
-        sentence = first - row - source * _SHORT
-        return StateSize(sentence, source, row - target * _ROOM, target)
+        return _padded(ids, self.device)
 
 
 class ModelBatch:

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from crosshead.errors import UserError
 from crosshead.serving.keys import Keys, Rates, Usage
 from crosshead.serving.metrics import Metrics
-from crosshead.serving.scheduler import Failed, Late, Refused
+from crosshead.serving.sentence import Failed, Late, Refused, TooLong
 from crosshead.serving.service import Service
 from crosshead.serving.stores import Files, Suggestions
 
@@ -143,7 +143,8 @@ async def values_of(
                 if any(key == name for key, _ in given)
             }
     except TimeoutError:
-        raise RequestError(408, "the body of the request did not arrive in time") from None
+        message = "the body of the request did not arrive in time"
+        raise RequestError(408, message, {"Connection": "close"}) from None
     except HTTPException as error:
         raise RequestError(400, f"Invalid request: {error.detail}") from None
     except FormParserError:  # older releases of Starlette do not catch it
@@ -221,6 +222,8 @@ async def unless_gone(request: Request, work: Awaitable[T]) -> T:
         if not task.done():
             raise RequestError(499, "the client has gone")
         return task.result()
+    except TooLong as error:  # without Retry-After: it would take as long again
+        raise RequestError(413, f"Invalid request: {error}") from None
     except Refused as refused:
         after = {"Retry-After": str(refused.seconds)}
         if refused.own:

@@ -1,11 +1,13 @@
 """The process of the server: its socket, its start, its signals and its end."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import errno
 import logging
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +29,13 @@ from crosshead.serving.service import Service
 from crosshead.serving.stores import Suggestions
 
 _HEADER_SECONDS = 10.0
-"""The time in which the headers of a request must have arrived."""
+"""The time in which the headers of a request must have arrived, from its first byte on."""
+
+_TAKE_SECONDS, _LEAST_TAKEN = 20.0, 100 * 2**10
+"""The time in which a client must take some of an answer, and how many bytes: 5 KiB a second."""
+
+_LOAD_SECONDS = 5.0
+"""The seconds for which the end of the server waits for a bundle that is being loaded."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,8 @@ class ServerConfig:
         per_minute: The largest number of requests a minute of a client; 0 is no limit.
         keys: The keys, or None if everybody may ask.
         suggestions: The file of suggestions, or None.
-        drain: The seconds that requests under way have when the server ends.
+        drain: The seconds that requests under way have when the server ends. A request that is not
+            done a second before is answered with 503.
     """
 
     places: Sequence[str]
@@ -64,31 +73,58 @@ class ServerConfig:
 
 
 class _Protocol(H11Protocol):
-    """HTTP that closes connections whose headers do not arrive in time."""
+    """HTTP that closes the connections of clients that are too slow.
 
-    _timer: asyncio.TimerHandle | None = None
+    The headers of a request have a time from the begin of the connection on, or from their first
+    byte. Further bytes do not extend it. Bytes of a body that arrive after the answer have the same
+    time. An answer must be taken at some pace.
+    """
+
+    _deadline: asyncio.TimerHandle | None = None
+    _taking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._wait_for_headers()
+        self._deadline = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
 
     def data_received(self, data: bytes) -> None:
-        self._stop_waiting()
         super().data_received(data)
-        if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete):
-            self._wait_for_headers()
+        if self.cycle is not None and not self.cycle.response_complete:
+            _cancel(self._deadline)
+            self._deadline = None
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_answer()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch_answer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        _cancel(self._deadline)
+        _cancel(self._taking)
         super().connection_lost(exc)
 
-    def _wait_for_headers(self) -> None:
-        self._timer = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+    def _watch_answer(self) -> None:
+        """Look later whether the client has taken enough of what is to be sent."""
+        size = self.transport.get_write_buffer_size()
+        _cancel(self._taking)
+        if size:
+            self._taking = self.loop.call_later(_TAKE_SECONDS, self._check_taken, size)
 
-    def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _check_taken(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() > max(0, before - _LEAST_TAKEN):
+            self.transport.abort()
+        else:
+            self._watch_answer()
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
 
 
 class _Server(uvicorn.Server):
@@ -147,6 +183,10 @@ def run_server(config: ServerConfig, say: Callable[[str], None]) -> None:
         scheduler.stop(config.drain)
 
 
+class _Stopped(Exception):
+    """The server ends while it loads bundles."""
+
+
 class _Process:
     """The server while it runs."""
 
@@ -161,7 +201,10 @@ class _Process:
         rates = Rates(config.per_minute)
         self.state = State(config.settings, Metrics(scheduler), rates, config.keys, suggestions)
         self.server = make_server(self.state, scheduler, config.drain)
+        self._stopping = threading.Event()
+        self._loader: threading.Thread | None = None
         self._reloading: asyncio.Task[None] | None = None
+        self._reload_asked = False
 
     async def run(self, listening: socket.socket) -> None:
         """Serve until a signal or an error while loading."""
@@ -170,40 +213,86 @@ class _Process:
             loop.add_signal_handler(number, self._end)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         serving = asyncio.create_task(self.server.serve([listening]))
+        loading = asyncio.create_task(self._loaded())
         try:
-            service = self.state.service = await asyncio.to_thread(self._load)
-            host, port = listening.getsockname()[:2]
-            shown = f"[{host}]" if ":" in host else host
-            pairs = ", ".join(f"{source}-{target}" for source, target in service.directory.routes)
-            self.say(f"ready on http://{shown}:{port} ({pairs})")
-        except UserError:
-            self.server.should_exit = True
+            await asyncio.wait({serving, loading}, return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                service = self.state.service = loading.result()
+                host, port = listening.getsockname()[:2]
+                shown = f"[{host}]" if ":" in host else host
+                pairs = ", ".join(
+                    f"{source}-{target}" for source, target in service.directory.routes
+                )
+                self.say(f"ready on http://{shown}:{port} ({pairs})")
+                if self._reload_asked:
+                    self._reload()
+        except _Stopped:
+            pass
+        finally:
+            if self.state.service is None:  # the bundles cannot be loaded
+                self.server.should_exit = True
             await serving
-            raise
-        await serving
+            self._stopping.set()
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
+            if self._loader is not None:
+                self._loader.join(_LOAD_SECONDS)
+
+    async def _loaded(self) -> Service:
+        """Load the bundles, in a thread that the end of the process does not wait for."""
+        found: concurrent.futures.Future[Service] = concurrent.futures.Future()
+        found.set_running_or_notify_cancel()
+
+        def load() -> None:
+            try:
+                found.set_result(self._load())
+            except BaseException as error:
+                found.set_exception(error)
+
+        self._loader = threading.Thread(target=load, name="loader", daemon=True)
+        self._loader.start()
+        return await asyncio.wrap_future(found)
 
     def _load(self) -> Service:
         directory = load_directory(
-            self.config.places, self.say, self.config.device, self.config.engines
+            self.config.places, self._say_unless_stopping, self.config.device, self.config.engines
         )
         return Service(self.scheduler, directory)
+
+    def _say_unless_stopping(self, line: str) -> None:
+        """Say what is loaded next, or end the loading between two bundles."""
+        if self._stopping.is_set():
+            raise _Stopped
+        self.say(line)
 
     def _end(self) -> None:
         if not self.server.should_exit:
             self.say("stopping: answering the requests under way")
         self.server.should_exit = True
+        self._stopping.set()
+        # What is left a second before the end is answered with 503 instead of being cut off.
+        loop, seconds = asyncio.get_running_loop(), max(0.0, self.config.drain - 1)
+        loop.call_later(seconds, lambda: loop.run_in_executor(None, self.scheduler.stop))
 
     def _reload(self) -> None:
+        self._reload_asked = True
+        # While bundles load, the request is remembered: their files may have been read before.
         if self.state.service is not None and (self._reloading is None or self._reloading.done()):
             self._reloading = asyncio.create_task(self._load_again())
 
     async def _load_again(self) -> None:
-        try:
-            self.state.service = await asyncio.to_thread(self._load)
-        except UserError as error:
-            self.say(f"the bundles stay as they were: {error}")
-            return
-        self.say("the bundles are loaded again")
+        while self._reload_asked:
+            self._reload_asked = False
+            try:
+                self.state.service = await self._loaded()
+            except _Stopped:
+                return
+            except Exception as error:  # whatever it is, the old bundles go on
+                kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+                reason = " ".join(str(error).split())
+                self.say(f"the bundles stay as they were: {kind}{reason}")
+            else:
+                self.say("the bundles are loaded again")
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

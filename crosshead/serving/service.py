@@ -14,7 +14,8 @@ from crosshead.pipelines.line_translator import PlannedLines, Translation
 from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.directory import Directory, Route
 from crosshead.serving.languages import Detector
-from crosshead.serving.scheduler import Result, Scheduler, Sentence
+from crosshead.serving.scheduler import Scheduler
+from crosshead.serving.sentence import Late, Result, Sentence
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,7 +25,7 @@ _SHORT = 500
 loop. That takes about a millisecond. Another thread is woken up only for longer ones."""
 
 _DENSITIES = 20
-"""The number of requests over which the work of a character is averaged."""
+"""The number of requests over which the tokens of a character are averaged."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,14 @@ class Job:
         """The number of characters of all texts."""
         return sum(map(len, self.texts))
 
+    def wanted(self, hop: int) -> int:
+        """Return the number of translations that are searched for on a route.
+
+        Args:
+            hop: The number of the route on the way.
+        """
+        return self.alternatives + 1 if hop == len(self.way) - 1 else 1
+
     @property
     def languages(self) -> list[str]:
         """The languages on the way, source and target included; none if they are the same."""
@@ -69,7 +78,7 @@ class _Search(NamedTuple):
     wanted: int
     scored: bool
     end: float
-    times: int
+    hop: int
 
 
 @dataclass(eq=False)
@@ -112,7 +121,7 @@ class Service:
     def __init__(self, scheduler: Scheduler, directory: Directory) -> None:
         self.scheduler, self.directory = scheduler, directory
         self.detector = Detector(directory.languages)
-        self._density = 0.0  # the work of a character, a moving average
+        self._densities: dict[Route, float] = {}  # tokens of a character, moving averages
 
     async def translate(self, job: Job) -> list[TranslatedText]:
         """Translate the texts of a request.
@@ -123,26 +132,25 @@ class Service:
             job: What the request asks for.
 
         Raises:
+            TooLong: If the request would miss its deadline even if nothing else waited.
             Refused: If too many sentences wait, or the deadline would be missed.
             Late: If the deadline passes.
-            Failed: If a batch fails, or the server stops.
+            Failed: If a sentence cannot be decoded, or the server stops.
             DataError: If a document is broken.
         """
         end = time.monotonic() + job.seconds
         if job.way:
-            work = self._density * job.characters * len(job.way)
-            self.scheduler.check(job.client, work, end)
+            self.scheduler.check(job.client, self._expected_work(job), end)
         documents = await _computed(job, _documents, job)
         sentences = [sentence for each in documents for sentence in each.sentences]
         found = [[Translation(each, 0.0, 0.0, [], [])] for each in sentences]
         for hop, route in enumerate(job.way):
             last = hop == len(job.way) - 1
-            wanted = job.alternatives + 1 if last else 1
+            wanted = job.wanted(hop)
             # Several translations of a line that was split are ranked by their scores.
             scored = last and (job.scored or wanted > 1)
             lines = [translations[0].text for translations in found]
-            times = len(job.way) if hop == 0 else 0  # a request is refused before its first hop
-            search = _Search(route, wanted, scored, end, times)
+            search = _Search(route, wanted, scored, end, hop)
             found = await self._hop(job, search, lines)
         return await _computed(job, _translated, documents, found, job.alternatives + 1)
 
@@ -171,18 +179,31 @@ class Service:
             for number, ids in enumerate(planned.ids)
         ]  # fmt: skip
         if sentences:
-            self._learn_density(lines, sentences)
-            self.scheduler.submit(job.client, sentences, search.times)
+            self._learn_density(route, lines, planned)
+            # A request is refused before its first hop, or not at all.
+            self.scheduler.submit(job.client, sentences, len(job.way), admitted=search.hop > 0)
         try:
-            await waiting.future
+            # The scheduler keeps the deadline too, but not if one of its threads hangs.
+            async with asyncio.timeout_at(search.end):
+                await waiting.future
+        except TimeoutError:
+            raise Late("the deadline passed") from None
         finally:
-            for sentence in sentences:
-                sentence.withdrawn = True
+            if len(waiting.results) < len(sentences):
+                self.scheduler.withdraw(job.client, sentences)
         return [waiting.results[number] for number in range(len(sentences))]
 
-    def _learn_density(self, lines: list[str], sentences: list[Sentence]) -> None:
-        found = sum(each.cost for each in sentences) / sum(map(len, lines))
-        self._density += (found - self._density) / _DENSITIES if self._density else found
+    def _expected_work(self, job: Job) -> float:
+        """Return the work of a job by the usual tokens of a character; 0 if nothing is known."""
+        return job.characters * sum(
+            self._densities.get(route, 0.0) * route.engine(job.wanted(hop)).beam
+            for hop, route in enumerate(job.way)
+        )
+
+    def _learn_density(self, route: Route, lines: list[str], planned: PlannedLines) -> None:
+        found = sum(len(ids) + 1 for ids in planned.ids) / sum(map(len, lines))
+        known = self._densities.get(route, found)
+        self._densities[route] = known + (found - known) / _DENSITIES
 
 
 async def _computed(job: Job, function: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:

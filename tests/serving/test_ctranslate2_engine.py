@@ -5,10 +5,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 
 from crosshead.bundle.io import save_bundle
 from crosshead.errors import ConfigError
 from crosshead.pipelines.translator import Translator
+from crosshead.serving import ctranslate2_engine as module
 from crosshead.serving.ctranslate2_engine import (
     CTranslate2Engine,
     CTranslate2Model,
@@ -148,3 +150,45 @@ def test_a_server_translates_with_it(directory: Directory) -> None:
     assert len(sentence["translations"][0]["pieces"]) == len(
         sentence["translations"][0]["piece_log_probs"]
     )
+
+
+class Elsewhere:
+    """CTranslate2 on a machine with GPUs: what a translator is made with."""
+
+    def __init__(self, gpus: int, error: str = "") -> None:
+        self.gpus, self.error, self.given = gpus, error, dict[str, object]()
+
+    def get_cuda_device_count(self) -> int:
+        return self.gpus
+
+    def Translator(self, folder: str, **given: object) -> object:
+        self.given = given
+        if self.error:
+            raise RuntimeError(self.error)
+        return object()
+
+
+def test_it_computes_on_the_device_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Elsewhere(gpus=2)
+    monkeypatch.setattr(module, "library", lambda: found)
+    for name, device, index in (("cuda:1", "cuda", 1), ("cuda", "cuda", 0), ("cpu", "cpu", 0)):
+        module._translator("folder", torch.device(name), 3)
+        expected = {"device": device, "device_index": index}
+        assert found.given == expected | {"inter_threads": 3, "intra_threads": 1}
+
+
+@pytest.mark.parametrize(
+    ("device", "there", "reason"),
+    [
+        ("cuda", Elsewhere(gpus=0), "it finds no CUDA GPU"),
+        ("mps", Elsewhere(gpus=0), "it computes on cpu and cuda"),
+        ("cuda", Elsewhere(1, "Library libcublas.so.12\nis not found"), "libcublas.so.12 is not"),
+    ],
+)
+def test_a_device_that_it_cannot_use_is_refused_in_one_line(
+    device: str, there: Elsewhere, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "library", lambda: there)
+    with pytest.raises(ConfigError, match="use `--device cpu`") as refused:
+        module._translator("folder", torch.device(device), 1)
+    assert reason in str(refused.value) and "\n" not in str(refused.value)

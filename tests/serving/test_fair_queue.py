@@ -2,6 +2,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from crosshead.serving import fair_queue
 from crosshead.serving.fair_queue import FairQueue
 
 
@@ -80,3 +81,44 @@ def test_it_knows_its_length_and_work() -> None:
     assert (len(queue), queue.cost, queue.first()) == (0, 0.0, None)
     with pytest.raises(IndexError):
         queue.pop()
+
+
+def test_a_client_with_one_item_at_a_time_gets_no_more_than_its_share() -> None:
+    queue: FairQueue[Piece] = FairQueue()
+    queue.add("book", pieces("b", 1000))
+    names = []
+    for _ in range(120):
+        if not queue.waiting("note"):
+            queue.add("note", pieces("n", 1, cost=5.0))
+        names.append(queue.pop().name)
+    assert 19 <= sum(name == "n0" for name in names) <= 21  # 100 of the work of each
+
+
+def test_the_counters_of_clients_that_left_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue: FairQueue[Piece] = FairQueue()
+    queue.add("book", pieces("b", 20))
+    for number in range(50):
+        queue.add(f"note{number}", pieces("n", 1, cost=3.0))
+    taken(queue, 53)
+    assert 0 < len(queue._left) == len(queue._leavers) <= 50
+    taken(queue, 10)  # the book has had more than 3 by now
+    assert not queue._left and not queue._leavers
+    monkeypatch.setattr(fair_queue, "_MOST_REMEMBERED", 10)
+    for number in range(50):
+        queue.add(f"other{number}", pieces("o", 1, cost=100.0))
+        queue.pop()
+    assert len(queue._left) <= len(queue._leavers) <= 10
+
+
+def test_items_are_removed_wherever_they_wait() -> None:
+    queue: FairQueue[Piece] = FairQueue()
+    gone, kept = pieces("g", 5, cost=2.0), pieces("k", 3)
+    queue.add("a", kept[:1])
+    queue.add("b", gone + kept[1:])
+    queue.remove("b", gone)
+    queue.remove("nobody", gone)
+    assert (len(queue), queue.cost, queue.cost_of("b"), queue.waiting("b")) == (3, 3.0, 2.0, 2)
+    queue.add("c", gone)
+    queue.remove("c", gone)
+    assert [item.name for item in queue] == ["k0", "k1", "k2"]
+    assert taken(queue, 3) == ["k0", "k1", "k2"] and queue.first() is None

@@ -18,7 +18,11 @@ def test_the_state_of_the_scheduler_is_read_when_asked() -> None:
     scheduler = Scheduler()
     metrics = Metrics(scheduler)
     scheduler.steps = 7
-    assert b"crosshead_steps 7.0" in metrics.text()
+    text = metrics.text().decode()
+    assert (
+        "# TYPE crosshead_decoding_steps_total counter\ncrosshead_decoding_steps_total 7.0\n"
+        in text
+    )
     scheduler.stop(10)
 
 

@@ -1,5 +1,6 @@
 import pytest
 
+from crosshead.serving import pace as module
 from crosshead.serving.pace import Pace
 
 
@@ -22,3 +23,15 @@ def test_it_follows_what_was_done_lately() -> None:
     for _ in range(1000):
         pace.add(3.0, 1, 0.1)
     assert pace.rate == pytest.approx(30.0, rel=0.02)
+
+
+def test_a_pace_of_long_ago_is_unknown_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pace = Pace()
+    pace.add(100.0, 64, 2.0)
+    monkeypatch.setattr(module, "_OLD_SECONDS", -1.0)
+    assert pace.rate is None
+    pace.add(300.0, 63, 3.0)  # the first of a new average
+    monkeypatch.undo()
+    assert pace.rate is None
+    pace.add(0.0, 1, 0.0)
+    assert pace.rate == pytest.approx(100.0)

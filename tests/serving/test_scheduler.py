@@ -10,16 +10,10 @@ import torch
 from crosshead.decoding.beam import beam_search
 from crosshead.decoding.candidates import Hypothesis
 from crosshead.models.transformer import Transformer
+from crosshead.serving import scheduler as module
 from crosshead.serving.model_engine import ModelEngine
-from crosshead.serving.scheduler import (
-    Failed,
-    Late,
-    Limits,
-    Refused,
-    Result,
-    Scheduler,
-    Sentence,
-)
+from crosshead.serving.scheduler import Limits, Scheduler
+from crosshead.serving.sentence import Failed, Late, Refused, Result, Sentence, TooLong
 from tests.models.small_transformers import TINY, model_of, tokens
 from tests.serving.test_model_engine import engine_of
 
@@ -143,13 +137,16 @@ def test_a_sentence_beyond_the_budget_is_decoded_alone() -> None:
     scheduler.stop(10)
 
 
-def test_a_book_does_not_hold_up_a_sentence() -> None:
-    engine = engine_of(MODEL)
+def test_a_book_does_not_hold_up_a_sentence(gated: tuple[ModelEngine, threading.Event]) -> None:
+    engine, gate = gated
     scheduler, mailbox = Scheduler(limits=Limits(sentences=2)), Mailbox()
     scheduler.submit("book", [mailbox.sentence(engine, n) for n in range(100)])
+    until(lambda: scheduler.running == 2)
     scheduler.submit("note", [mailbox.sentence(engine, 1000)])
+    gate.set()
     mailbox.wait(101)
-    assert mailbox.order.index(1000) < 60
+    # It is the third to join, and has three steps beside one other sentence.
+    assert mailbox.order.index(1000) <= 5
     scheduler.stop(10)
 
 
@@ -193,16 +190,16 @@ def test_a_request_that_would_be_late_is_refused_at_once(
         scheduler.check("book", 0.0, now + 10)  # it would take most of the time
     assert refused.value.own and 1 <= refused.value.seconds <= 10
     with pytest.raises(Refused) as refused:
-        scheduler.submit("other", book(50, 50, 10.0))  # they take turns: both take twenty seconds
+        scheduler.submit("other", book(50, 40, 10.0))  # they take turns: nearly twenty seconds
     assert not refused.value.own
     with pytest.raises(Refused):
         scheduler.check("other", cost, now + 10)
     scheduler.check("other", 1.0, now + 10)
     scheduler.submit("note", book(50, 1, 10.0))  # but a sentence is next
-    scheduler.submit("hop", book(51, 1, 60.0), times=2)
+    scheduler.submit("hop", book(51, 1, 60.0), hops=2)
     with pytest.raises(Refused):
-        scheduler.submit("hop", book(52, 1, 60.0), times=10**6)
-    scheduler.submit("other", book(52, 9, 1e6), times=0)  # taken before
+        scheduler.submit("hop", book(52, 1, 60.0), hops=100)
+    scheduler.submit("other", book(52, 9, 60.0), hops=100, admitted=True)
     gate.set()
     mailbox.wait(61)
     scheduler.check("book", 0.0, now)  # nothing waits
@@ -267,3 +264,137 @@ def test_it_stops_when_everything_is_answered() -> None:
     assert len(mailbox.results) == 9 and not scheduler.alive
     with pytest.raises(Failed, match="stops"):
         scheduler.submit("a", [mailbox.sentence(engine, 10)])
+
+
+def test_a_request_that_no_server_could_answer_in_time_is_refused_for_good() -> None:
+    engine, scheduler, mailbox = engine_of(MODEL), Scheduler(0), Mailbox()
+    book = [mailbox.sentence(engine, n, 60.0) for n in range(100)]
+    cost = sum(each.cost for each in book)
+    scheduler.submit("a", book)  # nothing is known of the pace yet
+    scheduler.withdraw("a", book)
+    scheduler._pace.add(cost / 100, 64, 1.0)  # the book takes 100 seconds
+    with pytest.raises(TooLong, match="about 100 seconds, and a request may take 60"):
+        scheduler.submit("a", [mailbox.sentence(engine, n, 60.0) for n in range(100)])
+    scheduler.submit("a", [mailbox.sentence(engine, n, 60.0) for n in range(50)])
+    scheduler.stop()
+
+
+def test_who_withdraws_leaves_the_queue_wherever_the_sentences_wait() -> None:
+    engine, scheduler, mailbox = engine_of(MODEL), Scheduler(0, Limits(waiting=9)), Mailbox()
+    first, gone = ([mailbox.sentence(engine, n) for n in numbers] for numbers in ((0, 1), range(9)))
+    scheduler.submit("a", first)
+    scheduler.submit("a", gone)
+    with pytest.raises(Refused):
+        scheduler.submit("b", [mailbox.sentence(engine, 2)])
+    scheduler.withdraw("a", gone)
+    assert scheduler.waiting == 2
+    scheduler.submit("b", [mailbox.sentence(engine, 2)])
+    scheduler.stop()
+    assert len(mailbox.results) == 3  # those that were withdrawn get no answer
+
+
+class Ending(Transformer):
+    """A model whose steps end the thread, until it is mended."""
+
+    mended = False
+
+    def step(self, state, tokens):  # type: ignore[no-untyped-def]
+        if not self.mended:
+            raise SystemExit
+        return super().step(state, tokens)
+
+
+def test_a_thread_that_ends_is_replaced_and_its_sentences_fail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_WATCH_SECONDS", 0.3)
+    torch.manual_seed(0)
+    model = Ending(TINY, 23, 23).double().eval().requires_grad_(False)
+    model.mended = True
+    engine = engine_of(model)
+    model.mended = False
+    scheduler, mailbox = Scheduler(limits=Limits(sentences=2)), Mailbox()
+    until(lambda: scheduler.alive)
+    scheduler.submit("a", [mailbox.sentence(engine, n) for n in range(6)])
+    until(lambda: not scheduler.alive)
+    model.mended = True
+    mailbox.wait(6)
+    failed = [number for number, each in mailbox.results.items() if isinstance(each, Failed)]
+    assert failed == [0, 1]  # those that waited are decoded by the new thread
+    assert scheduler.alive and (scheduler.running, scheduler.waiting) == (0, 0)
+    scheduler.stop(10)
+
+
+def test_a_thread_that_hangs_is_replaced_once_nobody_waits(
+    gated: tuple[ModelEngine, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (("SLOW", 0.1), ("LOST", 0.2), ("WATCH", 0.05)):
+        monkeypatch.setattr(module, f"_{name}_SECONDS", seconds)
+    engine, gate = gated
+    scheduler, mailbox = Scheduler(), Mailbox()
+    slow = [mailbox.sentence(engine, 0), mailbox.sentence(engine, 1, seconds=0.1)]
+    scheduler.submit("a", slow)
+    until(lambda: not scheduler.alive)
+    time.sleep(0.5)
+    assert not mailbox.results and scheduler.running == 2  # somebody waits for one of them
+    scheduler.withdraw("a", slow[:1])
+    mailbox.wait(1)
+    assert isinstance(mailbox.results[1], Failed)
+    until(lambda: scheduler.alive)
+    gate.set()
+    scheduler.submit("a", [mailbox.sentence(engine, 3)])
+    mailbox.wait(2)
+    assert isinstance(mailbox.results[3], list)
+    scheduler.stop(10)
+    assert mailbox.order == [1, 3]  # the thread that hung answers nothing
+
+
+def test_threads_that_hang_are_not_replaced_without_end(
+    gated: tuple[ModelEngine, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (("SLOW", 0.05), ("LOST", 0.1), ("WATCH", 0.02)):
+        monkeypatch.setattr(module, f"_{name}_SECONDS", seconds)
+    monkeypatch.setattr(module, "_MOST_HANGING", 2)
+    engine, gate = gated
+    scheduler, mailbox = Scheduler(limits=Limits(sentences=1)), Mailbox()
+    sentences = [mailbox.sentence(engine, n) for n in range(9)]
+    scheduler.submit("a", sentences)
+    for hanging, sentence in enumerate(sentences[:3]):
+        until(lambda hanging=hanging: scheduler._names == hanging + 1 and scheduler.running == 1)
+        scheduler.withdraw("a", [sentence])
+    time.sleep(0.5)
+    assert scheduler._names == 3 and not scheduler.alive  # two were replaced, the third is not
+    gate.set()
+    mailbox.wait(6)  # when the threads go on, it is
+    assert sorted(mailbox.results) == list(range(3, 9))
+    scheduler.stop(10)
+
+
+def test_a_sentence_whose_engine_gives_no_batch_fails_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good, bad = engine_of(MODEL), engine_of(MODEL)
+
+    def broken() -> None:
+        raise RuntimeError("no batch")
+
+    monkeypatch.setattr(bad, "batch", broken)
+    scheduler, mailbox = Scheduler(), Mailbox()
+    scheduler.submit("a", [mailbox.sentence(bad, 0), mailbox.sentence(good, 1)])
+    mailbox.wait(2)
+    assert isinstance(mailbox.results[0], Failed) and isinstance(mailbox.results[1], list)
+    assert scheduler.alive
+    scheduler.stop(10)
+
+
+def test_what_still_runs_when_it_stops_is_answered(
+    gated: tuple[ModelEngine, threading.Event],
+) -> None:
+    engine, gate = gated
+    scheduler, mailbox = Scheduler(limits=Limits(sentences=2)), Mailbox()
+    scheduler.submit("a", [mailbox.sentence(engine, n) for n in range(5)])
+    until(lambda: scheduler.running == 2)
+    scheduler.stop(0.1)
+    assert sorted(mailbox.results) == list(range(5))
+    assert all(isinstance(each, Failed) for each in mailbox.results.values())
+    gate.set()

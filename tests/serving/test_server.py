@@ -1,54 +1,94 @@
 """The process: its ready line, its signals, and the errors of its start."""
 
+import os
+import shutil
 import signal
 import socket
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from crosshead.cli import run
-from crosshead.serving.server import bound_socket
+from crosshead.models.transformer import Transformer
+from crosshead.pipelines.translator import Translator
+from crosshead.serving import server as module
+from crosshead.serving.directory import Directory, Engines
+from crosshead.serving.model_engine import model_engines
+from crosshead.serving.requests import Settings
+from crosshead.serving.server import ServerConfig, bound_socket, run_server
 from tests.bundle.text_bundles import bundle_of
 from tests.conftest import ROOT
 from tests.preloaded import command
+from tests.serving.loopback import Client, running
 from tests.serving.program import Program
 
 BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
 
 
-@pytest.fixture(scope="module")
-def program() -> Iterator[Program]:
-    found = Program(str(BUNDLE), "--workers", "1", "--batch", "2")
+def other_bundle(folder: Path) -> None:
+    """The stored bundle with other weights, whose translations differ."""
+    shutil.copytree(BUNDLE, folder)
+    weights = folder / "model.safetensors"
+    save_file({name: -each for name, each in load_file(weights).items()}, weights)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Program]:
+    shutil.copytree(BUNDLE, tmp_path / "bundle")
+    found = Program(str(tmp_path / "bundle"), "--workers", "1", "--batch", "2")
     yield found
     found.kill()
 
 
-def test_it_serves_reloads_and_answers_everything_before_it_ends(program: Program) -> None:
+def test_it_reloads_without_losing_a_request_and_answers_everything_before_it_ends(
+    program: Program, tmp_path: Path
+) -> None:
     line = program.wait_for("ready on ")
     address = program.address()
     assert address.startswith("http://127.0.0.1:") and "(en-de)" in line
-    first = program.translate(address, "A dog runs.")
-
-    program.process.send_signal(signal.SIGHUP)
-    program.wait_for("loaded again")
-    assert program.translate(address, "A dog runs.") == first
+    old = program.translate(address, "A dog runs.")
 
     found: list[str] = []
-    text = "\n".join(["A dog runs."] * 100)
+    enough = threading.Event()
+
+    def ask() -> None:
+        while not enough.is_set():
+            found.append(program.translate(address, "A dog runs."))
+        found.append("the end")  # and no error before
+
+    asking = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in asking:
+        thread.start()
+    other_bundle(tmp_path / "other")
+    (tmp_path / "bundle").rename(tmp_path / "before")
+    (tmp_path / "other").rename(tmp_path / "bundle")
+    program.process.send_signal(signal.SIGHUP)
+    program.wait_for("loaded again")
+    first = program.translate(address, "A dog runs.")
+    enough.set()
+    for thread in asking:
+        thread.join()
+    assert first != old and set(found) == {old, first, "the end"}
+    assert found.count("the end") == 3 and program.translate(address, "A dog runs.") == first
+
+    found.clear()
+    text = "\n".join(["A dog runs."] * 30)
     work = threading.Thread(target=lambda: found.append(program.translate(address, text)))
     work.start()
     while not _running(address):
         time.sleep(0.005)
     program.process.send_signal(signal.SIGTERM)
     work.join()
-    assert found == ["\n".join([first] * 100)]
+    assert found == ["\n".join([first] * 30)]
     assert program.process.wait(30) == 0
 
 
@@ -94,3 +134,207 @@ def test_a_free_port_is_found() -> None:
         port = listening.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port), timeout=10):
             assert port > 0
+
+
+class Signals:
+    """A server in this thread whose loading of bundles a test steers; signals come from threads."""
+
+    def __init__(self, done: Callable[[list[str]], bool], *loads: Callable[[], None]) -> None:
+        self.done, self.loads, self.drain = done, list(loads), 10.0
+        self.lines: list[str] = []
+
+    def engines(self, translator: Translator) -> Engines:
+        if self.loads:
+            self.loads.pop(0)()
+        return model_engines(translator)
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+        if self.done(self.lines):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def run(self) -> float:
+        """Serve until the lines are those that are awaited, and return the seconds."""
+        places = [f"en-de={BUNDLE}", f"de-fr={BUNDLE}"]
+        config = ServerConfig(places, port=0, device="cpu", engines=self.engines, drain=self.drain)
+        begin = time.monotonic()
+        guard = threading.Timer(60, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        guard.start()
+        try:
+            run_server(config, self.say)
+        finally:
+            guard.cancel()
+        return time.monotonic() - begin
+
+
+def hang_up() -> None:
+    os.kill(os.getpid(), signal.SIGHUP)
+
+
+def nothing() -> None:
+    pass
+
+
+def test_sigterm_ends_a_server_that_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOAD_SECONDS", 0.2)
+    release = threading.Event()
+
+    def slow() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        release.wait(20)
+
+    server = Signals(lambda lines: False, slow)
+    assert server.run() < 15
+    release.set()
+    for thread in threading.enumerate():
+        if thread.name == "loader":
+            thread.join(30)
+    assert not any("ready" in line or "2 of 2" in line for line in server.lines)
+
+
+def test_a_reload_that_is_asked_for_while_bundles_load_happens_afterwards() -> None:
+    again = "the bundles are loaded again"
+    # During the first load, and during the one that follows it.
+    server = Signals(lambda lines: lines.count(again) == 2, hang_up, nothing, hang_up)
+    server.run()
+    kept = [line.split(" on ")[0] for line in server.lines]
+    load = [f"loading {BUNDLE} ({number} of 2)" for number in (1, 2)]
+    assert kept[:9] == [*load, "ready", *load, again, *load, again]
+
+
+def test_whatever_goes_wrong_in_a_reload_the_old_bundles_stay() -> None:
+    def broken() -> None:
+        raise RuntimeError("one line\nand another")
+
+    said = "the bundles stay as they were: RuntimeError: one line and another"
+    server = Signals(lambda lines: said in lines, hang_up, nothing, broken)
+    server.run()
+    assert said in server.lines
+
+
+def test_what_is_not_done_at_the_end_is_answered_with_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int | str] = []
+    step, begun, release = Transformer.step, threading.Event(), threading.Event()
+
+    def stuck(*given: object) -> object:
+        if threading.current_thread().name.startswith("decoder"):
+            begun.set()
+            release.wait(30)
+        return step(*given)  # type: ignore[arg-type]
+
+    def ask() -> None:
+        address = server.lines[-1].split("ready on ")[1].split()[0]
+        body = b'{"q": "A dog.", "source": "en", "target": "de"}'
+        kind = {"Content-Type": "application/json"}
+        try:
+            urllib.request.urlopen(
+                urllib.request.Request(f"{address}/translate", body, kind), timeout=30
+            )
+        except urllib.error.HTTPError as error:
+            with error:
+                found.extend([error.code, error.headers["Retry-After"]])
+
+    def then() -> None:
+        begun.wait(30)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def ready(lines: list[str]) -> bool:
+        if "ready on " in lines[-1]:
+            threads.extend([threading.Thread(target=ask), threading.Thread(target=then)])
+            for thread in threads:
+                thread.start()
+        return False
+
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(Transformer, "step", stuck)
+    server = Signals(ready)
+    server.drain = 3.0
+    server.run()
+    release.set()
+    for thread in threads:
+        thread.join(30)
+    assert found == [503, "1"]
+
+
+def closed_after(client: Client, begin: bytes, drip: bytes, most: float = 5.0) -> float | None:
+    """The seconds until the server closes a connection into which bytes drip, or None."""
+    host, port = client.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(begin)
+        connection.settimeout(0.02)
+        start = time.monotonic()
+        while (passed := time.monotonic() - start) < most:
+            try:
+                if connection.recv(4096) == b"":
+                    return passed
+            except TimeoutError:
+                connection.sendall(drip)
+            except ConnectionError:
+                return passed
+    return None
+
+
+BODY = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "drip"),
+    [
+        (b"", b""),
+        (b"GET /livez HTTP/1.1\r\nX: ", b"a"),
+        (b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", b"a"),  # the next request
+        (BODY % b"/livez", b"a"),  # answered at once
+        (BODY % b"/detect", b"a"),  # 408
+    ],
+    ids=["nothing", "headers", "next headers", "body after the answer", "body"],
+)
+def test_a_client_that_drips_is_closed(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch, begin: bytes, drip: bytes
+) -> None:
+    monkeypatch.setattr(module, "_HEADER_SECONDS", 0.3)
+    with running(directory, Settings(body_seconds=0.3)) as client:
+        found = closed_after(client, begin, drip)
+        assert found is not None and 0.2 < found < 3
+        assert client.get("/livez").status == 200
+
+
+def test_a_body_may_take_longer_than_headers(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_HEADER_SECONDS", 0.1)
+    body = b'{"q": "12", "source": "en", "target": "en"}'
+    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    with running(directory) as client:
+        host, port = client.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body))
+            for place in range(len(body)):
+                connection.sendall(body[place : place + 1])
+                time.sleep(0.01)
+            assert b'{"translatedText":"12"}' in connection.recv(4096)
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_a_client_that_does_not_take_its_answer_is_closed(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch, slow: bool
+) -> None:
+    monkeypatch.setattr(module, "_TAKE_SECONDS", 0.3)
+    text = "12 " * (3 * 2**20)  # more than the buffers of the network hold
+    body = b'{"q": "%s", "source": "en", "target": "en"}' % text.encode()
+    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    with running(directory) as client, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+        host, port = client.address.removeprefix("http://").split(":")
+        connection.connect((host, int(port)))
+        connection.settimeout(30)
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        received = len(connection.recv(4096))
+        time.sleep(2.0 if slow else 0.05)
+        try:
+            while part := connection.recv(2**20):
+                received += len(part)
+                if received > len(text):
+                    break
+        except ConnectionError:
+            pass
+        assert (received > len(text)) is not slow

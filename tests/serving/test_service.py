@@ -11,7 +11,8 @@ pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from crosshead.data.documents.parts import TextPart, plain_parts
 from crosshead.serving.directory import Directory
-from crosshead.serving.scheduler import Late, Limits, Refused, Scheduler, Sentence
+from crosshead.serving.scheduler import Limits, Scheduler
+from crosshead.serving.sentence import Late, Refused, Sentence
 from crosshead.serving.service import Job, Service
 
 
@@ -101,15 +102,66 @@ def test_a_request_is_not_refused_halfway(directory: Directory) -> None:
     service = Service(scheduler, directory)
     way = directory.way("en", "fr")
     assert way is not None and len(way) == 2
-    taken: list[int] = []
+    taken: list[tuple[int, bool]] = []
     submit = scheduler.submit
 
-    def noted(client: str, sentences: Sequence[Sentence], times: int = 1) -> None:
-        taken.append(times)
+    def noted(client: str, sentences: Sequence[Sentence], hops: int, admitted: bool) -> None:
+        taken.append((hops, admitted))
         scheduler.limits.waiting = 0 if len(taken) > 1 else 10  # full before the second half
-        submit(client, sentences, times)
+        submit(client, sentences, hops, admitted)
 
     scheduler.submit = noted  # type: ignore[method-assign]
     [found] = asyncio.run(service.translate(Job(["A dog."], way, plain_parts, "me")))
-    assert taken == [2, 0] and found.text
+    assert taken == [(2, False), (2, True)] and found.text
     scheduler.stop(10)
+
+
+def test_a_cancelled_request_leaves_the_queue_behind_others(directory: Directory) -> None:
+    service = Service(Scheduler(0), directory)  # nobody decodes
+
+    async def cancelled() -> list[int]:
+        first, second = (
+            asyncio.create_task(service.translate(job(service, ["A dog runs.\n" * count])))
+            for count in (3, 500)
+        )
+        while service.scheduler.waiting < 503:
+            await asyncio.sleep(0.002)
+        counts = []
+        for task in (second, first):
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            counts.append(service.scheduler.waiting)
+        return counts
+
+    assert asyncio.run(asyncio.wait_for(cancelled(), 60)) == [3, 0]
+
+
+def test_a_deadline_holds_even_if_no_thread_keeps_it(directory: Directory) -> None:
+    service = Service(Scheduler(0), directory)
+
+    async def late() -> None:
+        with pytest.raises(Late):
+            await service.translate(job(service, ["A dog."], seconds=0.05))
+
+    asyncio.run(asyncio.wait_for(late(), 10))
+    assert service.scheduler.waiting == 0
+
+
+def test_the_expected_work_of_a_text_knows_its_route_and_beam(directory: Directory) -> None:
+    service = Service(Scheduler(), directory)
+    one = job(service, ["A dog runs."])
+    assert service._expected_work(one) == 0.0
+    asyncio.run(service.translate(one))
+    usual = service._expected_work(one)
+    [route] = one.way
+    ids = route.translator.planned(["A dog runs."], 0).ids
+    assert usual == pytest.approx(sum(len(each) + 1 for each in ids) * route.engine(1).beam)
+    many = replace(one, alternatives=9)
+    asyncio.run(service.translate(many))
+    assert service._expected_work(one) == pytest.approx(usual)  # one request with a wide beam
+    assert service._expected_work(many) == pytest.approx(usual * 10 / route.engine(1).beam)
+    back = service.directory.way("de", "fr")
+    assert back is not None
+    assert service._expected_work(replace(one, way=back)) == 0.0  # another route is not known yet
+    service.scheduler.stop(10)
