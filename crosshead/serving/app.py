@@ -127,7 +127,7 @@ def make_app(state: State, scheduler: Scheduler) -> Guard:
         return PlainTextResponse("ready\n" if ready else "not ready\n", 200 if ready else 503)
 
     async def metrics(request: Request) -> Response:
-        client_of(state, request, None, NO_KEY)
+        client_of(state, request, NO_KEY)
         return Response(state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     routes = [

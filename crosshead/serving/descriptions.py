@@ -36,7 +36,7 @@ class Descriptions:
     async def openapi(self, request: Request) -> Response:
         """Return the description of crosshead's own operations: `GET /v1/openapi.json`."""
         if self.state.keys is not None:
-            client_of(self.state, request, None, NO_KEY)
+            client_of(self.state, request, NO_KEY)
         return JSONResponse(openapi())
 
     async def docs(self, request: Request) -> Response:

@@ -161,6 +161,14 @@ class Scheduler:
         """True if every worker is running."""
         return all(thread.is_alive() for thread in self._threads)
 
+    def waiting_of(self, client: str) -> int:
+        """Return the number of sentences of a client that wait.
+
+        Args:
+            client: The client.
+        """
+        return self._queue.waiting(client)
+
     def check(self, client: str, work: float, deadline: float) -> None:
         """Refuse a request for which there is no time, before its texts are read.
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from crosshead.data.documents.document import Document
@@ -40,6 +40,7 @@ class Job:
         seconds: The time until the deadline.
         split: Function that splits a text into sentences.
         scored: True if the scores of the translations are read.
+        taken: True if the scheduler has taken the request already, and may not refuse it any more.
     """
 
     texts: Sequence[str]
@@ -50,6 +51,7 @@ class Job:
     seconds: float = 60.0
     split: Callable[[str], SplitText] = SplitText.of
     scored: bool = False
+    taken: bool = False
 
     @property
     def characters(self) -> int:
@@ -114,6 +116,34 @@ class Service:
         self.detector = Detector(directory.languages)
         self._density = 0.0  # the work of a character, a moving average
 
+    async def translate_all(self, jobs: Sequence[Job]) -> list[list[TranslatedText]]:
+        """Translate the jobs of one request: all are taken together, or none.
+
+        Args:
+            jobs: The jobs, with the same client and the same deadline.
+
+        Raises:
+            Refused: If too many sentences wait, or the deadline would be missed.
+            Late: If the deadline passes.
+            Failed: If a batch fails, or the server stops.
+            DataError: If a document is broken.
+        """
+        if len(jobs) == 1:
+            return [await self.translate(jobs[0])]
+        self._check(jobs, time.monotonic() + min(job.seconds for job in jobs))
+        tasks = [asyncio.create_task(self.translate(replace(job, taken=True))) for job in jobs]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:  # if one fails, nobody waits for the others
+            for task in tasks:
+                task.cancel()
+
+    def _check(self, jobs: Sequence[Job], end: float) -> None:
+        """Refuse a request for which there is no time, before its texts are read."""
+        work = sum(self._density * job.characters * len(job.way) for job in jobs)
+        if any(job.way for job in jobs):
+            self.scheduler.check(jobs[0].client, work, end)
+
     async def translate(self, job: Job) -> list[TranslatedText]:
         """Translate the texts of a request.
 
@@ -129,9 +159,8 @@ class Service:
             DataError: If a document is broken.
         """
         end = time.monotonic() + job.seconds
-        if job.way:
-            work = self._density * job.characters * len(job.way)
-            self.scheduler.check(job.client, work, end)
+        if not job.taken:
+            self._check([job], end)
         documents = await _computed(job, _documents, job)
         sentences = [sentence for each in documents for sentence in each.sentences]
         found = [[Translation(each, 0.0, 0.0, [], [])] for each in sentences]
@@ -141,7 +170,8 @@ class Service:
             # Several translations of a line that was split are ranked by their scores.
             scored = last and (job.scored or wanted > 1)
             lines = [translations[0].text for translations in found]
-            times = len(job.way) if hop == 0 else 0  # a request is refused before its first hop
+            # A request is refused before its first hop.
+            times = len(job.way) if hop == 0 and not job.taken else 0
             search = _Search(route, wanted, scored, end, times)
             found = await self._hop(job, search, lines)
         return await _computed(job, _translated, documents, found, job.alternatives + 1)
