@@ -467,3 +467,82 @@ def test_every_control_has_a_name(page: "Page") -> None:
     )
     assert len(names) > 7 and all(names)
     assert page.locator("html").get_attribute("lang") == "en" and page.title()
+
+
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]
+
+
+def violations(page: "Page") -> list[str]:
+    """What axe-core finds against its rules for WCAG 2.2 A and AA."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-core")
+    rules = {"runOnly": {"type": "tag", "values": WCAG}}
+    found = axe.Axe().run(page, options=rules).response["violations"]
+    return [f"{each['id']}: {node['target']}" for each in found for node in each["nodes"]]
+
+
+def looks(scheme: str, width: int) -> dict[str, Any]:
+    """A window; axe-core itself does what the policy of the page forbids."""
+    size = {"width": width, "height": 800}
+    return {"color_scheme": scheme, "viewport": size, "bypass_csp": True}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation_in_six_states_of_the_page(
+    browser: "Browser", directory: Directory, scheme: str, width: int
+) -> None:
+    found: dict[str, list[str]] = {}
+    keys = Keys({hashlib.sha256(b"secret").hexdigest(): ApiKey("friend")})
+    with (
+        running(directory, keys=keys) as client,
+        opened(browser, client, **looks(scheme, width)) as page,
+    ):
+        page.get_by_label("API key").wait_for()
+        found["empty"] = violations(page)
+        page.fill("#key", "wrong")
+        page.select_option("#source", "en")
+        page.fill("#text", "A dog runs. Two men sit.")
+        until(page, lambda: page.locator("#error").inner_text() == "Invalid API key.")
+        found["a wrong key"] = violations(page)
+        page.fill("#key", "secret")
+        translated(page)
+        found["translated"] = violations(page)
+        page.locator(".sentence").first.click()
+        page.locator("#menu button").first.wait_for()
+        found["other translations"] = violations(page)
+        page.keyboard.press("Escape")
+        for text in (b"A dog runs over the street. " * 3000, b"A dog runs."):
+            file = {"name": "a.txt", "mimeType": "text/plain", "buffer": text}
+            page.set_input_files("#file", [file])  # type: ignore[list-item]
+            page.click("#send")
+            if len(text) > 1000:
+                status = page.locator("#file-status")
+                until(page, lambda: status.inner_text() == "Translating…")  # noqa: B023
+                found["a file under way"] = violations(page)
+                page.click("#cancel")
+        page.locator("#download").wait_for()
+        found["a file done"] = violations(page)
+    assert len(found) == 6 and found == {name: [] for name in found}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390, 320])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation_on_the_documentation(
+    browser: "Browser", directory: Directory, scheme: str, width: int
+) -> None:
+    for keys in (None, Keys({})):
+        with (
+            running(directory, keys=keys) as client,
+            opened(browser, client, path="/docs", **looks(scheme, width)) as page,
+        ):
+            assert violations(page) == []
+
+
+@pytest.mark.slow
+def test_axe_would_find_a_violation(browser: "Browser", client: Client) -> None:
+    with opened(browser, client, **looks("light", 1280)) as page:
+        page.locator("#source option").first.wait_for(state="attached")
+        page.evaluate("document.querySelector('label[for=source]').remove()")
+        assert violations(page) == ["select-name: ['#source']"]
