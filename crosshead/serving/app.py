@@ -16,9 +16,9 @@ from crosshead.serving.page_files import page_routes
 from crosshead.serving.requests import (
     RequestError,
     State,
-    answered,
-    answered_error,
     client_of,
+    error_response,
+    with_error_responses,
 )
 from crosshead.serving.scheduler import Scheduler
 from crosshead.serving.v1 import NO_KEY, V1
@@ -70,7 +70,7 @@ class Guard:
 
         try:
             if self._announced(scope) > self.state.settings.body:
-                answer = answered_error(self._too_large())
+                answer = error_response(self._too_large())
                 await answer(scope, receive, noted)
             elif scope["method"] == "OPTIONS" and route is not None:
                 allowed = ", ".join(sorted({*(route.methods or ()), "OPTIONS"}))
@@ -138,6 +138,6 @@ def make_app(state: State, scheduler: Scheduler) -> Guard:
         *page_routes(),
         Route("/livez", livez, methods=["GET"]),
         Route("/readyz", readyz, methods=["GET"]),
-        Route("/metrics", answered(metrics), methods=["GET"]),
+        Route("/metrics", with_error_responses(metrics), methods=["GET"]),
     ]
     return Guard(Starlette(routes=routes), state, routes)

@@ -16,10 +16,10 @@ from crosshead.serving.languages import Detection, matching, name_of
 from crosshead.serving.requests import (
     RequestError,
     State,
-    answered,
     client_and_values,
     client_of,
     ready_service,
+    with_error_responses,
 )
 
 _NO_KEY = RequestError(403, "Authorization failed: send a key as `DeepL-Auth-Key KEY`.")
@@ -64,7 +64,7 @@ class DeepL:
             "/v2/usage": (self.usage, "GET"),
         }
         return [
-            Route(path, answered(handler, _answered_error), methods=[method])
+            Route(path, with_error_responses(handler, _error_response), methods=[method])
             for path, (handler, method) in paths.items()
         ]
 
@@ -208,7 +208,7 @@ def target_names(directory: Directory) -> dict[str, str]:
     return names
 
 
-def _answered_error(error: RequestError) -> Response:
+def _error_response(error: RequestError) -> Response:
     return JSONResponse({"message": error.message}, error.status, headers=error.headers)
 
 

@@ -18,9 +18,9 @@ from crosshead.serving.requests import (
     RequestError,
     State,
     Upload,
-    answered,
     client_and_values,
     ready_service,
+    with_error_responses,
 )
 
 _NO_KEY = RequestError(400, "Please contact the server operator to get an API key")
@@ -51,7 +51,7 @@ class LibreTranslate:
             "/health": (self.health, "GET"),
         }
         return [
-            Route(path, answered(handler), methods=[method])
+            Route(path, with_error_responses(handler), methods=[method])
             for path, (handler, method) in paths.items()
         ]
 
@@ -158,7 +158,7 @@ class LibreTranslate:
     async def settings(self, request: Request) -> Response:
         """Return what a web page needs to know: `GET /frontend/settings`."""
         service, settings = ready_service(self.state), self.state.settings
-        source, target = next(iter(service.directory.routes))
+        source, target = next(iter(service.directory.pairs))
         return JSONResponse({
             "charLimit": settings.characters or -1,
             "frontendTimeout": 500,

@@ -331,7 +331,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 """A function that answers a request."""
 
 
-def answered_error(error: RequestError) -> Response:
+def error_response(error: RequestError) -> Response:
     """Return the answer to a request that cannot be answered otherwise.
 
     Args:
@@ -340,8 +340,8 @@ def answered_error(error: RequestError) -> Response:
     return JSONResponse({"error": error.message}, error.status, headers=error.headers)
 
 
-def answered(
-    handler: Handler, of_error: Callable[[RequestError], Response] = answered_error
+def with_error_responses(
+    handler: Handler, of_error: Callable[[RequestError], Response] = error_response
 ) -> Handler:
     """Return a handler that answers errors with JSON, without paths or tracebacks.
 

@@ -174,7 +174,7 @@ class _Process:
             service = self.state.service = await asyncio.to_thread(self._load)
             host, port = listening.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
-            pairs = ", ".join(f"{source}-{target}" for source, target in service.directory.routes)
+            pairs = ", ".join(f"{source}-{target}" for source, target in service.directory.pairs)
             self.say(f"ready on http://{shown}:{port} ({pairs})")
         except UserError:
             self.server.should_exit = True

@@ -12,7 +12,7 @@ from crosshead.data.documents.parts import SplitText
 from crosshead.decoding.candidates import Hypothesis
 from crosshead.pipelines.line_translator import PlannedLines, Translation
 from crosshead.pipelines.translated_text import TranslatedText
-from crosshead.serving.directory import Directory, Route
+from crosshead.serving.directory import Directory, LanguagePair
 from crosshead.serving.languages import Detector
 from crosshead.serving.scheduler import Result, Scheduler, Sentence
 
@@ -33,7 +33,7 @@ class Job:
 
     Attributes:
         texts: The texts or documents.
-        way: The routes from the source language to the target language.
+        way: The language pairs from the source language to the target language.
         parser: The parser of the texts' format.
         client: The client, for fair turns.
         alternatives: The number of further translations of each text.
@@ -44,7 +44,7 @@ class Job:
     """
 
     texts: Sequence[str]
-    way: Sequence[Route]
+    way: Sequence[LanguagePair]
     parser: Parser
     client: str
     alternatives: int = 0
@@ -67,7 +67,7 @@ class Job:
 class _Search(NamedTuple):
     """The search for the translations of a request from one language to another."""
 
-    route: Route
+    route: LanguagePair
     wanted: int
     scored: bool
     end: float

@@ -12,7 +12,7 @@ from crosshead.data.documents.formats import FORMATS
 from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.jobs import TranslationWork, excess_of
 from crosshead.serving.languages import name_of
-from crosshead.serving.requests import RequestError, State, answered, client_and_values
+from crosshead.serving.requests import RequestError, State, client_and_values, with_error_responses
 
 NO_KEY = RequestError(401, "an API key is needed: send it as `Authorization: Bearer KEY`")
 """The error if a key is needed and there is none."""
@@ -47,8 +47,8 @@ class V1:
     def routes(self) -> list[Route]:
         """Return the routes."""
         return [
-            Route("/v1/translate", answered(self.translate), methods=["POST"]),
-            Route("/v1/limits", answered(self.limits), methods=["GET"]),
+            Route("/v1/translate", with_error_responses(self.translate), methods=["POST"]),
+            Route("/v1/limits", with_error_responses(self.limits), methods=["GET"]),
         ]
 
     async def translate(self, request: Request) -> Response:

@@ -57,7 +57,7 @@ def directory(
 @pytest.fixture(scope="session")
 def translator(own_directory: Directory) -> Translator:
     """What the server of either engine should say."""
-    return own_directory.routes["en", "de"].translator
+    return own_directory.pairs["en", "de"].translator
 
 
 @pytest.fixture(scope="module")

@@ -215,11 +215,11 @@ def test_usage_counts_the_characters_of_a_key(locked: Client) -> None:
 
 def test_english_is_listed_by_its_variants(translator: Translator) -> None:
     from crosshead.serving.deepl import target_names
-    from crosshead.serving.directory import Route
+    from crosshead.serving.directory import LanguagePair
     from crosshead.serving.model_engine import model_engines
 
     routes = {
-        pair: Route(*pair, translator, "x", model_engines(translator))
+        pair: LanguagePair(*pair, translator, "x", model_engines(translator))
         for pair in (("de", "en"), ("en", "pt"))
     }
     assert list(target_names(Directory(routes))) == ["en-gb", "en-us", "pt-br", "pt-pt"]

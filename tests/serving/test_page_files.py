@@ -189,7 +189,7 @@ def test_detection_a_third_language_and_swap(page: "Page") -> None:
 @pytest.mark.slow
 def test_swap_takes_the_translation_along(browser: "Browser", directory: Directory) -> None:
     both = Directory({
-        pair: next(iter(directory.routes.values())) for pair in (("en", "de"), ("de", "en"))
+        pair: next(iter(directory.pairs.values())) for pair in (("en", "de"), ("de", "en"))
     })  # fmt: skip
     with running(both) as client, opened(browser, client) as page:
         page.locator("#source option").first.wait_for(state="attached")
