@@ -68,7 +68,7 @@ def report(
 ) -> str:
     """The results as a Markdown table."""
     good = [each for each in answers if each.status == 200]
-    late = [each for each in answers if "not finished in time" in each.error]
+    late = [each for each in answers if "took longer than" in each.error]
     refused = [each for each in answers if each.status in (429, 503) and each not in late]
     other = len(answers) - len(good) - len(late) - len(refused)
     ends = [each.begin + each.lag + each.seconds for each in answers]

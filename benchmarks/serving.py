@@ -114,14 +114,14 @@ def main() -> None:
     print(f"- LibreTranslate's: {installation.versions()}; crosshead's: ctranslate2 {own}")
     print(f"- beam {beam}\n")
     references = [reference for _, reference in test]
-    print(report(bench.known, bench.chosen, outputs, references, given.rounds))
+    print(report(bench.known, outputs, references, given.rounds))
     picture = given.folder / "serving.svg"
     picture.write_bytes(chart(bench.known, given.rounds))
     progress(f"the chart is {picture}")
 
 
 def is_sentence(line: str) -> bool:
-    """Whether a line is surely one sentence, whose body needs no escapes.
+    """Return whether a line is surely one sentence, whose body needs no escapes.
 
     Both servers split it into one sentence. The mark at its end stays, because LibreTranslate
     changes the end of a translation of a text without one.
@@ -160,7 +160,6 @@ class Bench:
     ) -> None:
         self.started, self.pair = started, pair
         self.bodies = [body_of(text, pair) for text in texts]
-        self.chosen: dict[str, Mapping[str, Any]] = {}
         self._servers: dict[str, Server | LibreTranslate] = {}
         self._random = random.Random(1)
         text = file.read_text("utf-8") if file.exists() else ""
@@ -185,11 +184,13 @@ class Bench:
             print(line, file=self._file, flush=True)
         return self.known[name]
 
-    def server(self, side: str) -> Server | LibreTranslate:
-        """Return the server of a side with the chosen settings; start it if it does not run."""
-        if side not in self._servers:
-            self._servers[side] = self.warm(self.started(side, self.chosen[side]))
-        return self._servers[side]
+    def server(self, side: str, clients: int) -> Server | LibreTranslate:
+        """Return the server of a side that is best for clients; start it if it does not run."""
+        settings = best_of(self.known, side)[question_of(clients)]
+        name = f"{side} {named(settings)}"
+        if name not in self._servers:
+            self._servers[name] = self.warm(self.started(side, settings))
+        return self._servers[name]
 
     def warm(self, server: Server | LibreTranslate) -> Server | LibreTranslate:
         """Translate some sentences, so that the server has loaded everything."""
@@ -201,16 +202,12 @@ class Bench:
         return self._random.sample(self.bodies, count or len(self.bodies))
 
     def calibrate(self) -> None:
-        """Choose the settings of each side, by the sentences a second of 16 clients."""
+        """Try all settings of each side."""
         for side, choices in CHOICES.items():
-            rates = {}
             for settings in choices:
                 found = self.tried(side, settings)
                 shown = ", ".join(f"{each['rate']:.0f} with {n}" for n, each in found.items())
                 progress(f"{side}, {named(settings)}: sentences a second: {shown} clients")
-                rates[named(settings)] = found["16"]["rate"]
-            best = max(rates, key=lambda name: rates[name])
-            self.chosen[side] = next(each for each in choices if named(each) == best)
 
     def tried(self, side: str, settings: Mapping[str, Any]) -> Values:
         """Return the closed loops of 1 and 16 clients of a side with settings."""
@@ -226,8 +223,8 @@ class Bench:
         return self.kept(tried_name(side, settings), measure)
 
     def loop_of(self, side: str, clients: int, each: int) -> Values:
-        """Return the measurements of a closed loop of a side with the chosen settings."""
-        return self.loop(self.server(side), clients, each)
+        """Return the measurements of a closed loop of a side with its best settings."""
+        return self.loop(self.server(side, clients), clients, each)
 
     def loop(self, server: Server | LibreTranslate, clients: int, each: int) -> Values:
         """Return the measurements of a closed loop."""
@@ -246,7 +243,7 @@ class Bench:
         bodies = [body_of(text, self.pair) for text in sources]
 
         def measure() -> Values:
-            return {"texts": translations(self.server(side).address, bodies, threads=4)}
+            return {"texts": translations(self.server(side, 4).address, bodies, threads=4)}
 
         found: list[str] = self.kept(f"outputs {side} {len(sources)}", measure)["texts"]
         return found
@@ -255,10 +252,11 @@ class Bench:
         """Measure a round: all sides in turns, the other way round every other round."""
         order = list(CHOICES)[:: 1 if number % 2 == 0 else -1]
         for clients, side in itertools.product(CLIENTS, order):
-            rate = self.tried(side, self.chosen[side])["1" if clients == 1 else "16"]["rate"]
+            question = question_of(clients)
+            rate = self.tried(side, best_of(self.known, side)[question])[str(question)]["rate"]
             each = max(10, math.ceil(rate * seconds / clients))
             found = self.kept(
-                closed_name(number, side, clients),
+                closed_name(self.known, number, side, clients),
                 partial(self.loop_of, side, clients, each),
             )
             progress(f"round {number + 1}: {side}, {clients} clients: {found['rate']:.1f} a second")
@@ -266,9 +264,7 @@ class Bench:
             phases = self.phases(side, seconds)
             found = self.kept(open_name(number, side), partial(self.opened, side, phases))
             for name, each in found.items():
-                shown = spread(
-                    [1000 * percentile(each["times"], share) for share in (0, 0.5, 0.99)]
-                )
+                shown = spread([milliseconds([each], share)[0] for share in (0, 0.5, 0.99)])
                 progress(f"round {number + 1}: {side}, {name}: {shown} ms (least–p99)")
 
     def phases(self, side: str, seconds: int) -> list[Phase]:
@@ -280,7 +276,7 @@ class Bench:
 
     def opened(self, side: str, phases: Sequence[Phase]) -> Values:
         """Return the measurements of an open loop, by its phases."""
-        found = open_loop(self.server(side).address, self.some_bodies(), phases)
+        found = open_loop(self.server(side, 16).address, self.some_bodies(), phases)
         by_phase = {}
         for phase in phases:
             answers = [each for each in found.answers if each.name == phase.name]
@@ -296,39 +292,64 @@ class Bench:
 
 
 def tried_name(side: str, settings: Mapping[str, Any]) -> str:
-    """The name of the measurement of settings."""
+    """Return the name of the measurement of settings."""
     return f"tried {side} {named(settings)}"
 
 
-def closed_name(number: int, side: str, clients: int) -> str:
-    """The name of the measurement of a closed loop."""
-    return f"closed {number} {side} {clients}"
+def question_of(clients: int) -> int:
+    """Return the number of clients, 1 or 16, by which the settings for clients are chosen."""
+    return 1 if clients == 1 else 16
+
+
+def best_of(known: Mapping[str, Values], side: str) -> dict[int, Mapping[str, Any]]:
+    """Return the best settings of a side for 1 client, by the median, and for 16, by the rate.
+
+    Args:
+        known: The measurements by their names, those of the calibration among them.
+        side: The side.
+    """
+    tried = [(settings, known[tried_name(side, settings)]) for settings in CHOICES[side]]
+    return {
+        1: min(tried, key=lambda each: milliseconds([each[1]["1"]], 0.5)[0])[0],
+        16: max(tried, key=lambda each: float(each[1]["16"]["rate"]))[0],
+    }
+
+
+def closed_name(known: Mapping[str, Values], number: int, side: str, clients: int) -> str:
+    """Return the name of the measurement of a closed loop.
+
+    It has the settings if they are not those for 16 clients.
+    """
+    best = best_of(known, side)
+    settings = best[question_of(clients)]
+    shown = "" if settings == best[16] else f" with {named(settings)}"
+    return f"closed {number} {side} {clients}{shown}"
 
 
 def open_name(number: int, side: str) -> str:
-    """The name of the measurement of an open loop."""
+    """Return the name of the measurement of an open loop."""
     return f"open {number} {side}"
 
 
 def named(settings: Mapping[str, Any]) -> str:
-    """Settings as words."""
+    """Return settings as words."""
     return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
 def body_of(text: str, pair: tuple[str, str]) -> str:
-    """The body of a request."""
+    """Return the body of a request."""
     return json.dumps({"q": text, "source": pair[0], "target": pair[1]})
 
 
 def summary(found: Found, sent: int, missing: int) -> Values:
-    """The times of the answers with status 200 in seconds, and the numbers of the others."""
+    """Return the times of answers with status 200 in seconds, and the numbers of the others."""
     times = [round(each.seconds, 5) for each in found.answers if each.status == 200]
     refused = len(found.answers) - len(times)
     return {"times": times, "sent": sent, "refused": refused, "missing": missing}
 
 
 def translations(address: str, bodies: Sequence[str], threads: int) -> list[str]:
-    """The translations of requests, some at a time."""
+    """Return the translations of requests, asked some at a time."""
 
     def ask(body: str) -> str:
         headers = {"Content-Type": "application/json"}
@@ -342,7 +363,7 @@ def translations(address: str, bodies: Sequence[str], threads: int) -> list[str]
 
 
 def processor_seconds(process: int) -> float:
-    """The seconds of a core that a process and its children have taken (Linux only)."""
+    """Return the seconds of a core that a process and its children have taken (Linux only)."""
     ticks = 0
     for place in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -354,22 +375,20 @@ def processor_seconds(process: int) -> float:
 
 def report(
     known: Mapping[str, Values],
-    chosen: Mapping[str, Mapping[str, Any]],
     outputs: Mapping[str, list[str]],
     references: list[str],
     rounds: int,
 ) -> str:
-    """The results in Markdown.
+    """Return the results in Markdown.
 
     Args:
         known: The measurements by their names.
-        chosen: The settings of each side.
         outputs: The translations of the test sentences by each side.
         references: Their references.
         rounds: The number of rounds.
     """
     parts = [
-        settings_table(known, chosen),
+        settings_table(known),
         quality_table(outputs, references),
         closed_table(known, rounds),
         open_table(known, rounds),
@@ -378,23 +397,24 @@ def report(
     return "\n".join(parts)
 
 
-def settings_table(known: Mapping[str, Values], chosen: Mapping[str, Mapping[str, Any]]) -> str:
-    """What the calibration has found."""
+def settings_table(known: Mapping[str, Values]) -> str:
+    """Return the findings of the calibration as a table."""
     rows = []
     for side, choices in CHOICES.items():
+        best = best_of(known, side)
         for settings in choices:
             found = known[tried_name(side, settings)]
-            median = 1000 * statistics.median(found["1"]["times"])
-            mark = "yes" if settings == chosen[side] else ""
+            [median] = milliseconds([found["1"]], 0.5)
+            mark = ", ".join(str(clients) for clients, each in best.items() if each == settings)
             rows.append(
                 [side, named(settings), f"{median:.1f}", f"{found['16']['rate']:.0f}", mark]
             )
-    header = ["side", "settings", "1 client: median ms", "16 clients: sentences/s", "chosen"]
+    header = ["side", "settings", "1 client: median ms", "16 clients: sentences/s", "best for"]
     return table(header, rows)
 
 
 def quality_table(outputs: Mapping[str, list[str]], references: list[str]) -> str:
-    """How the translations of the sides agree."""
+    """Return the scores of the sides, and how their translations agree, as a table."""
     rows = []
     for side, texts in outputs.items():
         bleu, chrf = corpus_scores(texts, references)
@@ -405,7 +425,7 @@ def quality_table(outputs: Mapping[str, list[str]], references: list[str]) -> st
 
 
 def closed_table(known: Mapping[str, Values], rounds: int) -> str:
-    """The closed loops, with ratios round by round."""
+    """Return the closed loops as a table, with ratios round by round."""
     rows = []
     for side, clients in itertools.product(CHOICES, CLIENTS):
         found = closed_rounds(known, side, clients, rounds)
@@ -425,7 +445,7 @@ def closed_table(known: Mapping[str, Values], rounds: int) -> str:
 
 
 def open_table(known: Mapping[str, Values], rounds: int) -> str:
-    """The open loops."""
+    """Return the open loops as a table."""
     rows = []
     for side in CHOICES:
         for share in known[open_name(0, side)]:
@@ -444,7 +464,7 @@ def open_table(known: Mapping[str, Values], rounds: int) -> str:
 
 
 def comparison(known: Mapping[str, Values], rounds: int) -> str:
-    """The figures that matter, with ratios round by round."""
+    """Return the figures that matter as a list, with ratios round by round."""
 
     def over(own: Sequence[float], peer: Sequence[float]) -> str:
         return spread([one / other for one, other in zip(own, peer, strict=True)], 2)
@@ -473,30 +493,34 @@ def comparison(known: Mapping[str, Values], rounds: int) -> str:
 
 
 def most(known: Mapping[str, Values], side: str) -> float:
-    """The largest rate of a side in the closed loops of the first round."""
-    return max(float(known[closed_name(0, side, clients)]["rate"]) for clients in CLIENTS)
+    """Return the largest rate of a side in the closed loops of the first round."""
+    names = [closed_name(known, 0, side, clients) for clients in CLIENTS]
+    return max(float(known[name]["rate"]) for name in names)
 
 
 def closed_rounds(
     known: Mapping[str, Values], side: str, clients: int, rounds: int
 ) -> list[Values]:
-    """The measurements of a closed loop, by round."""
-    return [known[closed_name(number, side, clients)] for number in range(rounds)]
+    """Return the measurements of a closed loop, by round."""
+    return [known[closed_name(known, number, side, clients)] for number in range(rounds)]
 
 
 def open_rounds(known: Mapping[str, Values], side: str, share: str, rounds: int) -> list[Values]:
-    """The measurements of a phase of an open loop, by round."""
+    """Return the measurements of a phase of an open loop, by round."""
     return [known[open_name(number, side)][share] for number in range(rounds)]
 
 
 def milliseconds(found: Sequence[Values], share: float) -> list[float]:
-    """A percentile of each measurement in ms. What has no answer has taken for ever."""
-    lists = [each["times"] + [math.inf] * each["missing"] for each in found]
+    """Return a percentile of each measurement in ms.
+
+    A request that was refused, or has no answer, has taken for ever.
+    """
+    lists = [each["times"] + [math.inf] * (each["refused"] + each["missing"]) for each in found]
     return [1000 * percentile(each, share) for each in lists]
 
 
 def chart(known: Mapping[str, Values], rounds: int) -> bytes:
-    """Latency by arrivals a second, as SVG: the median of the rounds."""
+    """Return a chart of latency by arrivals a second as SVG: the median of the rounds."""
     from matplotlib.ticker import LogLocator
 
     figure = new_figure(figsize=(7, 4.2))

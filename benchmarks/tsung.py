@@ -53,7 +53,7 @@ class Answer:
     Attributes:
         name: The phase of its request.
         client: The number of its client. In an open loop every request has a client of its own.
-        begin: When the request was sent, in seconds since 1970.
+        begin: The time when the request was sent, in seconds since 1970.
         seconds: The seconds until the whole answer was there.
         status: The HTTP status, or 0 without one.
     """
@@ -66,13 +66,13 @@ class Answer:
 
     @property
     def end(self) -> float:
-        """When the whole answer was there, in seconds since 1970."""
+        """The time when the whole answer was there, in seconds since 1970."""
         return self.begin + self.seconds
 
 
 @dataclass(frozen=True)
 class Found:
-    """What Tsung found.
+    """The findings of Tsung.
 
     Attributes:
         answers: The answers that Tsung has logged, in the order in which they came.

@@ -1,6 +1,7 @@
 """The benchmarks compare equals: the peers compute what ours computes; and the scripts run."""
 
 import itertools
+import math
 import os
 import subprocess
 import sys
@@ -445,7 +446,7 @@ def measurements(rounds: int) -> dict[str, dict[str, object]]:
         loop = values(side, missing=0, rate=rate, used=0.1, generator=0.001)
         known |= {tried_name(side, each): {"1": loop, "16": loop} for each in choices}
         for number in range(rounds):
-            known |= {closed_name(number, side, clients): loop for clients in CLIENTS}
+            known |= {closed_name(known, number, side, clients): loop for clients in CLIENTS}
             opened = {
                 share: values(side, missing=2 * (share == "1"), rate=rate * float(share), asked=1.0)
                 for share in ("0.5", "1")
@@ -455,30 +456,39 @@ def measurements(rounds: int) -> dict[str, dict[str, object]]:
 
 
 def test_a_report_compares_the_servers_and_counts_what_has_no_answer() -> None:
-    from serving import CHOICES, FAST, OWN, PEER, chart, report
+    from serving import CHOICES, FAST, OWN, PEER, chart, milliseconds, report
 
     outputs = {OWN: ["ein Hund", "zwei"], FAST: ["ein Hund", "drei"], PEER: ["ein Hund", "zwei"]}
-    chosen = {side: choices[0] for side, choices in CHOICES.items()}
-    text = report(measurements(2), chosen, outputs, ["ein Hund", "zwei"], 2)
+    text = report(measurements(2), outputs, ["ein Hund", "zwei"], 2)
     assert f"- {FAST}, 16 clients: 2.50 (2.50–2.50) times the sentences a second" in text
     assert "the p99 is 2.00 (2.00–2.00) times the p50 of LibreTranslate" in text
     assert f"- {OWN}, one client: the median is 0.25 (0.25–0.25) times" in text
     assert f"| {FAST} | 50.0% |" in text and f"| {OWN} | 100.0% |" in text
     assert text.count("| inf (inf–inf) | 202 | 2 | 4 |") == len(CHOICES)
+    counted = [
+        {"times": [0.1] * 98, "refused": refused, "missing": 2 - refused} for refused in (0, 2)
+    ]
+    assert milliseconds(counted, 0.97) == [100, 100]
+    assert milliseconds(counted, 0.99) == [math.inf, math.inf]
     picture = chart(measurements(1), 1)
     assert picture.startswith(b"<?xml") and len(picture) < 200_000
 
 
 def test_measurements_are_kept_and_rates_beyond_a_server_left_out(tmp_path: Path) -> None:
-    from serving import FAST, OWN, PEER, Bench, closed_name
+    from serving import CHOICES, FAST, OWN, PEER, Bench, closed_name, tried_name
 
     file = tmp_path / "folder" / "measurements.jsonl"
     rates = {PEER: 10.0, FAST: 25.0, OWN: 3.0}
+    loop = {"times": [1.0], "refused": 0, "missing": 0, "rate": 1.0}
     for turn in range(2):
         bench = Bench(file, lambda side, settings: pytest.fail(side), ["A dog runs."], ("en", "de"))
+        for side in rates:
+            for settings in CHOICES[side]:
+                bench.kept(tried_name(side, settings), partial(dict, {"1": loop, "16": loop}))
         for (side, rate), clients in itertools.product(rates.items(), (1, 4, 16)):
             measure = partial(dict, rate=rate + turn)  # the second time nothing is measured
-            assert bench.kept(closed_name(0, side, clients), measure) == {"rate": rate}
+            name = closed_name(bench.known, 0, side, clients)
+            assert bench.kept(name, measure) == {"rate": rate}
         bench.close()
         with file.open("a") as broken:
             broken.write('{"name": "half')
@@ -486,6 +496,29 @@ def test_measurements_are_kept_and_rates_beyond_a_server_left_out(tmp_path: Path
     assert shares[PEER] == ["0.25", "0.5", "0.75", "1"] and shares[FAST][-1] == "2"
     assert shares[OWN] == ["0.25", "0.5"]
     assert [each.rate for each in bench.phases(FAST, 5)][:2] == [2.5, 5.0]
+
+
+def test_each_question_has_the_best_settings_of_each_side() -> None:
+    from serving import CHOICES, OWN, PEER, best_of, closed_name, report, tried_name
+
+    known = measurements(1)
+    first, second, third = CHOICES[OWN]
+    own = {name: values for name, values in known.items() if name.startswith(f"closed 0 {OWN} ")}
+    assert best_of(known, OWN) == {1: first, 16: first} and f"closed 0 {OWN} 1" in own
+    loop = known[tried_name(OWN, first)]["1"]
+    quick = {**loop, "times": [0.01] * 100}  # type: ignore[dict-item]
+    known[tried_name(OWN, second)] = {"1": loop, "16": {**loop, "rate": 60.0}}  # type: ignore[dict-item]
+    known[tried_name(OWN, third)] = {"1": quick, "16": loop}
+    assert best_of(known, OWN) == {1: third, 16: second}
+    assert best_of(known, PEER)[16] == CHOICES[PEER][0]
+    names = [closed_name(known, 0, OWN, clients) for clients in (1, 4, 16)]
+    shown = "workers 2, batch 8"
+    assert names == [f"closed 0 {OWN} 1 with {shown}", *(f"closed 0 {OWN} {n}" for n in (4, 16))]
+    known[names[0]] = quick
+    outputs = {side: ["ein Hund"] for side in CHOICES}
+    text = report(known, outputs, ["ein Hund"], 1)
+    assert f"- {OWN}, one client: the median is 0.10 (0.10–0.10) times" in text
+    assert f"| {OWN} | {shown} | 10.0 | 50 | 1 |" in text
 
 
 def test_a_bundle_that_is_not_there_is_an_error_of_one_line(tmp_path: Path) -> None:

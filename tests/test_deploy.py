@@ -1,10 +1,12 @@
 """The files in deploy/: the services of systemd, the sites of nginx, and the container."""
 
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ SERVICE = ROOT / "deploy" / "crosshead.service"
 TEMPLATE = ROOT / "deploy" / "crosshead@.service"
 NGINX = ROOT / "deploy" / "nginx.conf"
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
+HADOLINT = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
 
 def parsed(arguments: list[str]) -> dict[str, object]:
@@ -97,6 +100,17 @@ def test_the_container_copies_the_files_that_its_installation_reads() -> None:
     named = [*re.findall(r'^(?:readme|path) = "([^"]+)"', project, re.M), "LICENSE"]
     assert {Path(name).parts[0] for name in named} <= copied
     assert {"pyproject.toml", "constraints.txt", "crosshead"} <= copied
+
+
+@pytest.mark.skipif(HADOLINT is None, reason="needs hadolint, of the extra `dev` on Linux")
+@pytest.mark.parametrize(("added", "code"), [("", 0), ("RUN cd /tmp && pip install x\n", 1)])
+def test_hadolint_accepts_the_container(added: str, code: int) -> None:
+    checked = subprocess.run(
+        [str(HADOLINT), "--no-color", "-"], input=DOCKERFILE.read_text() + added,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert checked.returncode == code, checked.stdout
+    assert ("Use WORKDIR to switch to a directory" in checked.stdout) == bool(added)
 
 
 @pytest.mark.parametrize("path", [NGINX, PROCESSES], ids=lambda path: path.name)

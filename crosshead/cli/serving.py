@@ -81,7 +81,7 @@ WaitingOption = Annotated[
         min=1,
         show_default=False,
         help="Largest number of sentences that wait (default: 10000). Beyond it the server answers "
-        "503 with Retry-After, and 429 to a client that has half of them.",
+        "503 with Retry-After. A client that has half of them waiting gets 429.",
     ),
 ]
 TimeoutOption = Annotated[
@@ -90,7 +90,8 @@ TimeoutOption = Annotated[
         metavar="S",
         min=0.1,
         show_default=False,
-        help="Seconds until the deadline of a request, which then gets 503 (default: 60.0).",
+        help="Seconds a request may take; after them it gets 503 (default: 60.0). Raise it for "
+        "long files.",
     ),
 ]
 CharactersOption = Annotated[
@@ -108,7 +109,7 @@ TextsOption = Annotated[
         metavar="N",
         min=0,
         show_default=False,
-        help="Largest number of texts in a request (default: 0, no limit).",
+        help="Largest number of texts in a request (default: 1000; 0 is no limit).",
     ),
 ]
 AlternativesOption = Annotated[
@@ -136,24 +137,24 @@ RateOption = Annotated[
         metavar="N",
         min=0,
         show_default=False,
-        help="Largest number of requests a minute of each address, or of each key (default: 0, no "
-        "limit).",
+        help="Largest number of requests a minute of each address; with --keys, of each key "
+        "without a number of its own (default: 0, no limit).",
     ),
 ]
 KeysOption = Annotated[
     Path | None,
     typer.Option(
         metavar="F",
-        help="File of API keys: in each line the SHA-256 of a key, a name, and perhaps requests a "
-        "minute (default: no key is needed).",
+        help="File of API keys: in each line the SHA-256 of a key, a name, and, optionally, its "
+        "requests per minute, of which 0 is no limit (default: no key is needed).",
     ),
 ]
 EngineOption = Annotated[
     Literal["crosshead", "ctranslate2"],
     typer.Option(
         show_default=False,
-        help="Program that decodes (default: crosshead). Sentences join a batch of crosshead "
-        "at every step. ctranslate2 translates whole batches and needs `pip install "
+        help="Decoding engine (default: crosshead). With crosshead, new sentences join the running "
+        "batch at every step. ctranslate2 translates whole batches and needs `pip install "
         "'crosshead[export]'`.",
     ),
 ]
@@ -193,7 +194,7 @@ def serve(
     waiting: WaitingOption = 10_000,
     timeout: TimeoutOption = 60.0,
     characters: CharactersOption = 0,
-    texts: TextsOption = 0,
+    texts: TextsOption = 1000,
     alternatives: AlternativesOption = 9,
     body: BodyOption = 10,
     rate: RateOption = 0,

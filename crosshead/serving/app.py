@@ -16,9 +16,9 @@ from crosshead.serving.page_files import page_routes
 from crosshead.serving.requests import (
     RequestError,
     State,
-    answered,
-    answered_error,
     client_of,
+    error_response,
+    with_error_responses,
 )
 from crosshead.serving.scheduler import Scheduler
 from crosshead.serving.v1 import NO_KEY, V1
@@ -40,12 +40,14 @@ neither safe nor valid, so that this header is left out."""
 
 
 class Guard:
-    """Middleware that limits bodies, adds headers, and counts requests.
+    """Middleware that limits bodies, adds headers, answers OPTIONS, and counts requests.
+
+    A browser sends OPTIONS before a page of another origin may send JSON or a key.
 
     Args:
         app: The application.
         state: The state of the server.
-        routes: The routes, for the names of paths in counts.
+        routes: The routes, for the names of paths in counts, and their methods.
     """
 
     def __init__(self, app: Any, state: State, routes: list[Route]) -> None:
@@ -57,6 +59,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         begin, status = time.perf_counter(), 500
+        route = self._route(scope)
 
         async def noted(message: Message) -> None:
             nonlocal status
@@ -67,12 +70,15 @@ class Guard:
 
         try:
             if self._announced(scope) > self.state.settings.body:
-                answer = answered_error(self._too_large())
+                answer = error_response(self._too_large())
                 await answer(scope, receive, noted)
+            elif scope["method"] == "OPTIONS" and route is not None:
+                allowed = ", ".join(sorted({*(route.methods or ()), "OPTIONS"}))
+                await Response(status_code=204, headers={"Allow": allowed})(scope, receive, noted)
             else:
                 await self.app(scope, self._counted(receive), noted)
         finally:
-            path = self._path(scope)
+            path = "other" if route is None else route.path  # there are few of them
             self.state.metrics.requests.labels(path, str(status)).inc()
             self.state.metrics.seconds.labels(path).observe(time.perf_counter() - begin)
 
@@ -100,12 +106,9 @@ class Guard:
         message = f"Invalid request: the body is larger than {most} bytes"
         return RequestError(413, message, {"Connection": "close"})
 
-    def _path(self, scope: MutableMapping[str, Any]) -> str:
-        """Return the path of the route of a request: there are few of them."""
-        for route in self.routes:
-            if route.matches(scope)[0] != Match.NONE:
-                return route.path
-        return "other"
+    def _route(self, scope: MutableMapping[str, Any]) -> Route | None:
+        """Return the route of a request, whatever its method."""
+        return next((each for each in self.routes if each.matches(scope)[0] != Match.NONE), None)
 
 
 def make_app(state: State, scheduler: Scheduler) -> Guard:
@@ -124,7 +127,7 @@ def make_app(state: State, scheduler: Scheduler) -> Guard:
         return PlainTextResponse("ready\n" if ready else "not ready\n", 200 if ready else 503)
 
     async def metrics(request: Request) -> Response:
-        client_of(state, request, None, NO_KEY)
+        client_of(state, request, NO_KEY)
         return Response(state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     routes = [
@@ -135,6 +138,6 @@ def make_app(state: State, scheduler: Scheduler) -> Guard:
         *page_routes(),
         Route("/livez", livez, methods=["GET"]),
         Route("/readyz", readyz, methods=["GET"]),
-        Route("/metrics", answered(metrics), methods=["GET"]),
+        Route("/metrics", with_error_responses(metrics), methods=["GET"]),
     ]
     return Guard(Starlette(routes=routes), state, routes)

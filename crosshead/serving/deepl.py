@@ -1,7 +1,6 @@
 """DeepL's HTTP interface: translations of texts, languages and counts of characters."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -11,19 +10,17 @@ from starlette.routing import Route
 from crosshead.data.documents.formats import Parser
 from crosshead.data.documents.html import html_parts
 from crosshead.data.documents.parts import SplitText, flowing_parts, plain_parts
-from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.directory import Directory
-from crosshead.serving.languages import matching, name_of
-from crosshead.serving.libretranslate import job_of, translated
+from crosshead.serving.jobs import TranslationWork, excess_of
+from crosshead.serving.languages import Detection, matching, name_of
 from crosshead.serving.requests import (
     RequestError,
     State,
-    answered,
+    client_and_values,
     client_of,
     ready_service,
-    values_of,
+    with_error_responses,
 )
-from crosshead.serving.service import Service
 
 _NO_KEY = RequestError(403, "Authorization failed: send a key as `DeepL-Auth-Key KEY`.")
 _NO_LIMIT = 10**12
@@ -67,46 +64,55 @@ class DeepL:
             "/v2/usage": (self.usage, "GET"),
         }
         return [
-            Route(path, answered(handler, _answered_error), methods=[method])
+            Route(path, with_error_responses(handler, _error_response), methods=[method])
             for path, (handler, method) in paths.items()
         ]
 
     async def translate(self, request: Request) -> Response:
         """Translate texts, each from its own language: `POST /v2/translate`."""
-        values = await values_of(request, self.state.settings.body_seconds, ["text"])
-        client = client_of(self.state, request, values.get("auth_key"), _NO_KEY)
+        client, values = await client_and_values(self.state, request, _NO_KEY, "auth_key", ["text"])
         texts, target = self._texts(values), _needed(values, "target_lang")
         parser, split = _splitting(values)
         _check_supported(values)
-        service = ready_service(self.state)
-        code = served_target(str(target), service.directory.languages)
+        work = TranslationWork(self.state, request, client)
+        directory = work.service.directory
+        code = served_target(str(target), directory.languages)
         if code is None:
             raise _not_supported("target_lang")
-        sources = _sources(service, texts, values.get("source_lang"), code)
-        found: dict[int, TranslatedText] = {}
-        for source in dict.fromkeys(sources):
-            numbers = [number for number, each in enumerate(sources) if each == source]
-            mine = [texts[number] for number in numbers]
-            job = job_of(service, self.state, mine, source, code, client)
-            job = replace(job, parser=parser, split=split)
-            answers = await translated(self.state, request, service, job)
-            found.update(zip(numbers, answers, strict=True))
+        source = _given_source(directory, values.get("source_lang"), code)
+        if source is None:
+            found = await work.detected([[text] for text in texts], parser)
+            sources = _detected_sources(directory, found, code)
+        else:
+            sources = [source] * len(texts)
+        numbers: dict[str, list[int]] = {}  # the texts of each source
+        for number, each in enumerate(sources):
+            numbers.setdefault(each, []).append(number)
+        jobs = [
+            work.job([texts[number] for number in mine], each, code, parser, split=split)
+            for each, mine in numbers.items()
+        ]
+        answers = await work.translated(jobs)
+        translations = {
+            number: answer
+            for mine, some in zip(numbers.values(), answers, strict=True)
+            for number, answer in zip(mine, some, strict=True)
+        }
         return JSONResponse({
             "translations": [
                 {
-                    "detected_source_language": source.split("-")[0].upper(),
-                    "text": found[number].text,
+                    "detected_source_language": each.split("-")[0].upper(),
+                    "text": translations[number].text,
                     "billed_characters": len(texts[number]),
                 }
-                for number, source in enumerate(sources)
+                for number, each in enumerate(sources)
             ]
         })  # fmt: skip
 
     async def languages(self, request: Request) -> Response:
         """List source or target languages: `GET /v2/languages`."""
         # DeepL's own client sends the type as the body of its GET request.
-        values = await values_of(request, self.state.settings.body_seconds)
-        client_of(self.state, request, values.get("auth_key"), _NO_KEY)
+        _, values = await client_and_values(self.state, request, _NO_KEY, "auth_key")
         kind = values.get("type") or "source"
         if kind not in ("source", "target"):
             raise _not_supported("type")
@@ -127,7 +133,7 @@ class DeepL:
 
     async def usage(self, request: Request) -> Response:
         """Return the characters that the client has had translated: `GET /v2/usage`."""
-        client = client_of(self.state, request, None, _NO_KEY)
+        client = client_of(self.state, request, _NO_KEY)
         count = self.state.usage.characters(client)
         return JSONResponse({"character_count": count, "character_limit": _NO_LIMIT})
 
@@ -137,16 +143,13 @@ class DeepL:
         texts = [given] if isinstance(given, str) else given
         if not isinstance(texts, list) or not texts:
             raise RequestError(400, "Parameter 'text' not specified.")
+        if excess := excess_of(texts, self.state.settings):
+            found, most = excess.found, excess.most
+            if excess.unit == "texts":
+                raise RequestError(400, f"Too many texts: {found}, at most {most}.")
+            raise RequestError(413, f"Request too large: {found} characters, at most {most}.")
         if not all(isinstance(text, str) for text in texts):
             raise _not_supported("text")
-        settings = self.state.settings
-        if settings.texts and len(texts) > settings.texts:
-            raise RequestError(400, f"Too many texts: {len(texts)}, at most {settings.texts}.")
-        count = sum(map(len, texts))
-        if settings.characters and count > settings.characters:
-            raise RequestError(
-                413, f"Request too large: {count} characters, at most {settings.characters}."
-            )
         return texts
 
 
@@ -205,7 +208,7 @@ def target_names(directory: Directory) -> dict[str, str]:
     return names
 
 
-def _answered_error(error: RequestError) -> Response:
+def _error_response(error: RequestError) -> Response:
     return JSONResponse({"message": error.message}, error.status, headers=error.headers)
 
 
@@ -245,19 +248,24 @@ def _check_supported(values: Mapping[str, Any]) -> None:
         raise _not_supported("formality")
 
 
-def _sources(service: Service, texts: list[str], given: object, target: str) -> list[str]:
-    """Return the source language of each text: the given one, or the detected ones."""
-    directory = service.directory
-    if given not in (None, ""):
-        source = served_source(str(given), directory.languages)
-        if source is None or directory.way(source, target) is None:
-            raise _not_supported("source_lang")
-        return [source] * len(texts)
+def _given_source(directory: Directory, given: object, target: str) -> str | None:
+    """Return the source language that a request names, or None if it is to be detected."""
+    if given in (None, ""):
+        return None
+    source = served_source(str(given), directory.languages)
+    if source is None or directory.way(source, target) is None:
+        raise _not_supported("source_lang")
+    return source
+
+
+def _detected_sources(
+    directory: Directory, found: Iterable[Iterable[Detection]], target: str
+) -> list[str]:
+    """Return the source language of each text, by the languages that it may be in."""
     possible = [code for code in directory.languages if directory.way(code, target) is not None]
     # A text without letters has no language. Any source will do, and rather not the target.
     unknown = next((code for code in possible if code != target), target)
-    sources = []
-    for text in texts:
-        found = [each.language for each in service.detector.detect(text)]
-        sources.append(next((code for code in found if code in possible), unknown))
-    return sources
+    return [
+        next((each.language for each in ranked if each.language in possible), unknown)
+        for ranked in found
+    ]

@@ -6,7 +6,7 @@ from starlette.routing import Route
 
 from crosshead.serving.docs_page import docs_page
 from crosshead.serving.page_files import PAGE_HEADERS
-from crosshead.serving.requests import State, answered, client_of
+from crosshead.serving.requests import State, client_of, with_error_responses
 from crosshead.serving.spec import openapi, swagger
 from crosshead.serving.v1 import NO_KEY
 
@@ -24,9 +24,9 @@ class Descriptions:
     def routes(self) -> list[Route]:
         """Return the routes."""
         return [
-            Route("/spec", answered(self.spec), methods=["GET"]),
-            Route("/v1/openapi.json", answered(self.openapi), methods=["GET"]),
-            Route("/docs", answered(self.docs), methods=["GET"]),
+            Route("/spec", with_error_responses(self.spec), methods=["GET"]),
+            Route("/v1/openapi.json", with_error_responses(self.openapi), methods=["GET"]),
+            Route("/docs", with_error_responses(self.docs), methods=["GET"]),
         ]
 
     async def spec(self, request: Request) -> Response:
@@ -36,13 +36,13 @@ class Descriptions:
     async def openapi(self, request: Request) -> Response:
         """Return the description of crosshead's own operations: `GET /v1/openapi.json`."""
         if self.state.keys is not None:
-            client_of(self.state, request, None, NO_KEY)
+            client_of(self.state, request, NO_KEY)
         return JSONResponse(openapi())
 
     async def docs(self, request: Request) -> Response:
         """Return the page of documentation: `GET /docs`."""
         source, target = "en", "de"
         if self.state.service is not None:
-            source, target = next(iter(self.state.service.directory.routes))
+            source, target = next(iter(self.state.service.directory.pairs))
         page = docs_page(str(request.base_url), source, target, self.state.keys is not None)
         return Response(page, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)

@@ -22,7 +22,7 @@ class ServeError(UserError):
 
 
 @dataclass(eq=False)
-class Route:
+class LanguagePair:
     """A translator for a pair of languages, and its engines.
 
     Attributes:
@@ -65,14 +65,14 @@ class Route:
 
 @dataclass(frozen=True)
 class Directory:
-    """The routes of a server."""
+    """The language pairs of a server."""
 
-    routes: Mapping[tuple[str, str], Route]
+    pairs: Mapping[tuple[str, str], LanguagePair]
 
     @property
     def languages(self) -> list[str]:
         """The codes of all languages, sorted."""
-        return sorted({code for pair in self.routes for code in pair})
+        return sorted({code for pair in self.pairs for code in pair})
 
     def targets(self, source: str) -> list[str]:
         """Return the languages that a language can be translated to, itself included.
@@ -82,22 +82,22 @@ class Directory:
         """
         return [code for code in self.languages if self.way(source, code) is not None]
 
-    def way(self, source: str, target: str) -> list[Route] | None:
-        """Return the routes from a language to another: none, one, or two by a third language.
+    def way(self, source: str, target: str) -> list[LanguagePair] | None:
+        """Return the pairs from a language to another: none, one, or two by a third language.
 
         Args:
             source: The code of the source language.
             target: The code of the target language.
 
         Returns:
-            The routes in order, empty if the languages are equal, or None if there is no way.
+            The pairs in order, empty if the languages are equal, or None if there is no way.
         """
         if source == target:
             return []
-        if (source, target) in self.routes:
-            return [self.routes[source, target]]
+        if (source, target) in self.pairs:
+            return [self.pairs[source, target]]
         for middle in self.languages:
-            first, second = self.routes.get((source, middle)), self.routes.get((middle, target))
+            first, second = self.pairs.get((source, middle)), self.pairs.get((middle, target))
             if first is not None and second is not None:
                 return [first, second]
         return None
@@ -122,32 +122,32 @@ def load_directory(
         ServeError: If two bundles translate the same pair, or a bundle does not name its languages.
         BundleError: If there is no bundle at a place, or it does not translate text.
     """
-    routes: dict[tuple[str, str], Route] = {}
+    pairs: dict[tuple[str, str], LanguagePair] = {}
     for number, place in enumerate(places, 1):
         named = _NAMED.fullmatch(place)
         path = named[3] if named and not Path(place).exists() else place
         say(f"loading {path} ({number} of {len(places)})")
         translator = load_as(Translator, path, device, instead="serve translates text only")
-        pair = (named[1], named[2]) if named and path != place else None
-        for route in _routes(translator, path, pair, engines):
-            other = routes.setdefault((route.source, route.target), route)
-            if other is not route:
+        codes = (named[1], named[2]) if named and path != place else None
+        for pair in _pairs(translator, path, codes, engines):
+            other = pairs.setdefault((pair.source, pair.target), pair)
+            if other is not pair:
                 raise ServeError(
-                    f"{other.place} and {path} both translate {route.source} to {route.target}; "
+                    f"{other.place} and {path} both translate {pair.source} to {pair.target}; "
                     "serve one of them"
                 )
-    for route in routes.values():
-        route.engine(1)
-    return Directory(routes)
+    for pair in pairs.values():
+        pair.engine(1)
+    return Directory(pairs)
 
 
-def _routes(
+def _pairs(
     translator: Translator,
     place: str,
-    pair: tuple[str, str] | None,
+    codes: tuple[str, str] | None,
     engines: Callable[[Translator], Engines],
-) -> list[Route]:
-    """Return the routes of one bundle."""
+) -> list[LanguagePair]:
+    """Return the language pairs of one bundle."""
     config = translator.bundle.config
     if config.decode.sample:
         raise ServeError(
@@ -156,8 +156,8 @@ def _routes(
         )
     targets = config.target_languages or (config.target_language,)
     source = config.source_language
-    if pair is not None:
-        source, targets = pair[0], (pair[1],)
+    if codes is not None:
+        source, targets = codes[0], (codes[1],)
     if source is None or None in targets:
         raise ServeError(
             f"{place} does not say which languages it translates; name them, such as "
@@ -167,4 +167,4 @@ def _routes(
     if config.target_languages:
         into = {code: translator.into(code) for code in into}
     make, made = engines(translator), dict[int, Engine]()
-    return [Route(source, code, each, place, make, made) for code, each in into.items()]
+    return [LanguagePair(source, code, each, place, make, made) for code, each in into.items()]

@@ -13,7 +13,7 @@ _BEGIN = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<title>Interface of this server</title>
+<title>API documentation</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="page/icon.svg" type="image/svg+xml">
@@ -22,7 +22,7 @@ _BEGIN = """<!doctype html>
 </head>
 <body class="docs">
 <header>
-  <h1>Interface of this server</h1>
+  <h1>API documentation</h1>
   <a href="./">Translate</a>
 </header>
 <main>

@@ -24,7 +24,7 @@ class ApiKey:
 
     Attributes:
         name: Its name, which is not secret.
-        per_minute: The largest number of requests a minute, or None for the server's own limit.
+        per_minute: The largest number of requests a minute; 0 is no limit, None the server's limit.
     """
 
     name: str
@@ -56,13 +56,14 @@ class Keys:
 
 
 def read_keys(path: Path) -> Keys:
-    """Read a file of keys: in each line a hash, a name, and perhaps requests a minute.
+    """Read a file of keys: in each line a hash, a name, and, optionally, requests a minute.
 
     Args:
-        path: The file. Empty lines and lines that begin with `#` are skipped.
+        path: The file. Empty lines and lines that begin with `#` are skipped. A key without a
+            number has the limit of the server; 0 is no limit.
 
     Raises:
-        KeysError: If the file cannot be read, or a line is wrong.
+        KeysError: If the file cannot be read, a line is wrong, or two lines have one hash or name.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -70,6 +71,7 @@ def read_keys(path: Path) -> Keys:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise KeysError(f"{path}: cannot be read: {reason}; give a file of keys") from None
     keys: dict[str, ApiKey] = {}
+    places: dict[str, int] = {}  # the line of each hash and each name
     for number, line in enumerate(lines, 1):
         fields = line.split()
         if not fields or fields[0].startswith("#"):
@@ -79,8 +81,14 @@ def read_keys(path: Path) -> Keys:
         if not hexadecimal or not 2 <= len(fields) <= 3 or not rate_is_number:
             raise KeysError(
                 f"{path}:{number}: expected the SHA-256 of a key in 64 hexadecimal digits, a name, "
-                "and perhaps requests a minute; make the hash with `printf %s KEY | sha256sum`"
+                "and, optionally, requests a minute; make the hash with `printf %s KEY | sha256sum`"
             )
+        for what, value, advice in (
+            ("key", fields[0], "remove one of them"),
+            ("name", fields[1], "requests are limited and counted by name, so choose another"),
+        ):
+            if (first := places.setdefault(value, number)) != number:
+                raise KeysError(f"{path}:{number}: line {first} has the same {what}; {advice}")
         keys[fields[0]] = ApiKey(fields[1], int(fields[2]) if len(fields) == 3 else None)
     if not keys:
         raise KeysError(f"{path}: no key is in it; add a line, or leave out --keys")
@@ -100,13 +108,21 @@ class Rates:
         self.per_minute = per_minute
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def wait(self, client: str, per_minute: int | None = None, now: float | None = None) -> float:
+    def wait(
+        self,
+        client: str,
+        per_minute: int | None = None,
+        now: float | None = None,
+        *,
+        count: bool = True,
+    ) -> float:
         """Count a request, and return 0, or the seconds until the next one is allowed.
 
         Args:
             client: The client.
-            per_minute: The client's own limit, if it has one.
+            per_minute: The client's own limit, if it has one; 0 is no limit.
             now: The time in seconds, by default `time.monotonic()`.
+            count: False only asks, and counts nothing.
         """
         limit = self.per_minute if per_minute is None else per_minute
         if not limit:
@@ -115,7 +131,7 @@ class Rates:
         filled, before = self._buckets.pop(client, (float(limit), now))
         filled = min(float(limit), filled + (now - before) * limit / 60)
         allowed = filled >= 1
-        self._buckets[client] = (filled - 1 if allowed else filled, now)
+        self._buckets[client] = (filled - 1 if allowed and count else filled, now)
         if len(self._buckets) > _MOST_CLIENTS:
             self._buckets.popitem(last=False)
         return 0.0 if allowed else (1 - filled) * 60 / limit

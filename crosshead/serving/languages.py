@@ -24,6 +24,9 @@ NAMES = {
 }  # fmt: skip
 """English names of languages by lower-case code."""
 
+DETECTED = 2000
+"""The number of characters by which a language is detected."""
+
 _ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
 
 
@@ -86,12 +89,13 @@ class Detector:
         """Return the languages that the text may be in, best first; none without letters.
 
         Args:
-            text: The text.
+            text: The text, of which the beginning is read.
         """
+        text = text[:DETECTED]
         if not self._codes or not any(character.isalpha() for character in text):
             return []
         with self._lock:
-            ranked = self._identifier.rank(text[:2000])
+            ranked = self._identifier.rank(text)
         found = [
             Detection(self._codes[code], round(100 * float(share), 1)) for code, share in ranked
         ]

@@ -1,6 +1,7 @@
 """LibreTranslate's HTTP interface, with its paths, values, texts and codes."""
 
-import html
+import asyncio
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -9,21 +10,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from crosshead.data.documents.formats import ENDS, FORMATS
-from crosshead.data.documents.parts import plain_parts
+from crosshead.data.documents.formats import ENDS, FORMATS, Parser
 from crosshead.pipelines.translated_text import TranslatedText
+from crosshead.serving.jobs import TranslationWork, excess_of, job_target
 from crosshead.serving.languages import Detection, matching, name_of
 from crosshead.serving.requests import (
     RequestError,
     State,
     Upload,
-    answered,
-    client_of,
+    client_and_values,
     ready_service,
-    unless_gone,
-    values_of,
+    with_error_responses,
 )
-from crosshead.serving.service import Job, Service
 
 _NO_KEY = RequestError(400, "Please contact the server operator to get an API key")
 _UNKNOWN = [Detection("en", 0.0)]
@@ -53,41 +51,39 @@ class LibreTranslate:
             "/health": (self.health, "GET"),
         }
         return [
-            Route(path, answered(handler), methods=[method])
+            Route(path, with_error_responses(handler), methods=[method])
             for path, (handler, method) in paths.items()
         ]
 
     async def translate(self, request: Request) -> Response:
         """Translate a text or several: `POST /translate`."""
-        values = await self._values(request)
-        client = client_of(self.state, request, values.get("api_key"), _NO_KEY)
+        client, values = await self._client_and_values(request)
         q, source, target = (needed(values, name) for name in ("q", "source", "target"))
         texts = self._texts(q)
         kind = str(values.get("format") or "text")
         if kind not in FORMATS:
             raise RequestError(400, f"{kind} format is not supported")
         alternatives = self._alternatives(values.get("alternatives", 0))
-        service = ready_service(self.state)
-        detected = _detection(service, texts, str(source))
-        language = detected.language if detected else str(source)
-        job = job_of(service, self.state, texts, language, str(target), client)
-        wanted = alternatives if kind == "text" else 0
-        job = Job(texts, job.way, FORMATS[kind], client, wanted, job.seconds)
-        found = await translated(self.state, request, service, job)
+        work = TranslationWork(self.state, request, client)
+        detected = await _detection(work, texts, str(source), FORMATS[kind])
+        job = work.job(
+            texts, detected.language if detected else str(source), str(target), FORMATS[kind],
+            alternatives=alternatives if kind == "text" else 0,
+        )  # fmt: skip
+        [found] = await work.translated([job])
         return JSONResponse(_answer(q, found, detected, alternatives))
 
     async def detect(self, request: Request) -> Response:
         """Detect the language of a text: `POST /detect`."""
-        values = await self._values(request)
-        client_of(self.state, request, values.get("api_key"), _NO_KEY)
+        _, values = await self._client_and_values(request)
         text = str(needed(values, "q"))
-        found = ready_service(self.state).detector.detect(text) or _UNKNOWN
+        detector = ready_service(self.state).detector
+        found = await asyncio.to_thread(detector.detect, text) or _UNKNOWN
         return JSONResponse([_as_json(each) for each in found])
 
     async def translate_file(self, request: Request) -> Response:
         """Translate a document: `POST /translate_file`."""
-        values = await self._values(request)
-        client = client_of(self.state, request, values.get("api_key"), _NO_KEY)
+        client, values = await self._client_and_values(request)
         file, source, target = (needed(values, name) for name in ("file", "source", "target"))
         name = PurePath(file.name).name if isinstance(file, Upload) else ""
         if not name or not file.data:
@@ -99,13 +95,12 @@ class LibreTranslate:
             text = file.data.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise RequestError(400, "Invalid request: the file is not in UTF-8") from None
-        self._check_length([text])
-        service = ready_service(self.state)
-        detected = _detection(service, [text], str(source))
+        self._check_size([text])
+        work = TranslationWork(self.state, request, client)
+        detected = await _detection(work, [text], str(source), FORMATS[kind])
         language = detected.language if detected else str(source)
-        job = job_of(service, self.state, [text], language, str(target), client)
-        job = Job([text], job.way, FORMATS[kind], client, 0, job.seconds)
-        [found] = await translated(self.state, request, service, job)
+        job = work.job([text], language, str(target), FORMATS[kind])
+        [[found]] = await work.translated([job])
         stem, suffix = PurePath(name).stem, PurePath(name).suffix
         token = self.state.files.add(
             f"{stem}_{job_target(job, language)}{suffix}", found.text.encode()
@@ -132,18 +127,23 @@ class LibreTranslate:
         """Keep a suggested translation: `POST /suggest`."""
         if self.state.suggestions is None:
             raise RequestError(403, "Suggestions are disabled on this server.")
-        values = await self._values(request)
-        client_of(self.state, request, values.get("api_key"), _NO_KEY)
+        _, values = await self._client_and_values(request)
         q, s, source, target = (
             str(needed(values, name)) for name in ("q", "s", "source", "target")
         )
-        self._check_length([q, s])
+        self._check_size([q + s])
         known = ready_service(self.state).directory.languages
         codes = [matching(code, known) for code in (source, target)]
         for code, found in zip((source, target), codes, strict=True):
             if found is None:
                 raise RequestError(400, f"{code} is not supported")
-        if not self.state.suggestions.add(str(codes[0]), str(codes[1]), q, s):
+        add = self.state.suggestions.add
+        try:
+            added = await asyncio.to_thread(add, str(codes[0]), str(codes[1]), q, s)
+        except OSError:
+            message = "the suggestion cannot be stored now; try again later"
+            raise RequestError(503, message, {"Retry-After": "60"}) from None
+        if not added:
             raise RequestError(403, "The file of suggestions is full.")
         return JSONResponse({"success": True})
 
@@ -158,7 +158,7 @@ class LibreTranslate:
     async def settings(self, request: Request) -> Response:
         """Return what a web page needs to know: `GET /frontend/settings`."""
         service, settings = ready_service(self.state), self.state.settings
-        source, target = next(iter(service.directory.routes))
+        source, target = next(iter(service.directory.pairs))
         return JSONResponse({
             "charLimit": settings.characters or -1,
             "frontendTimeout": 500,
@@ -178,25 +178,20 @@ class LibreTranslate:
         ready_service(self.state)
         return JSONResponse({"status": "ok"})
 
-    async def _values(self, request: Request) -> dict[str, Any]:
-        return await values_of(request, self.state.settings.body_seconds)
+    async def _client_and_values(self, request: Request) -> tuple[str, dict[str, Any]]:
+        return await client_and_values(self.state, request, _NO_KEY, "api_key")
 
     def _texts(self, q: object) -> list[str]:
         """Return the texts of a request, within the limits."""
-        texts = [str(each) for each in q] if isinstance(q, list) else [str(q)]
-        most = self.state.settings.texts
-        if most and len(texts) > most:
-            raise RequestError(
-                400, f"Invalid request: request ({len(texts)}) exceeds text limit ({most})"
-            )
-        self._check_length(texts)
-        return texts
+        given = q if isinstance(q, list) else [q]
+        self._check_size(given)
+        return [str(each) for each in given]
 
-    def _check_length(self, texts: list[str]) -> None:
-        count, most = sum(map(len, texts)), self.state.settings.characters
-        if most and count > most:
+    def _check_size(self, texts: Sequence[object]) -> None:
+        if excess := excess_of(texts, self.state.settings):
             raise RequestError(
-                400, f"Invalid request: request ({count}) exceeds text limit ({most})"
+                400,
+                f"Invalid request: request ({excess.found}) exceeds text limit ({excess.most})",
             )
 
     def _alternatives(self, value: object) -> int:
@@ -226,73 +221,13 @@ def needed(values: dict[str, Any], name: str) -> Any:
     return value
 
 
-def job_of(
-    service: Service, state: State, texts: list[str], source: str, target: str, client: str
-) -> Job:
-    """Return the job of a request: its texts as plain text, and the way between its languages.
-
-    Args:
-        service: The translators.
-        state: The state of the server.
-        texts: The texts.
-        source: The source language, as the request names it.
-        target: The target language, as the request names it.
-        client: The client.
-
-    Raises:
-        RequestError: If a language is not served, or there is no way between the two.
-    """
-    directory = service.directory
-    codes = []
-    for code in (source, target):
-        found = matching(code, directory.languages)
-        if found is None:
-            raise RequestError(400, f"{code} is not supported")
-        codes.append(found)
-    way = directory.way(*codes)
-    if way is None:
-        first, second = (f"{name_of(code)} ({code})" for code in codes)
-        raise RequestError(400, f"{second} is not available as a target language from {first}")
-    return Job(texts, way, plain_parts, client, 0, state.settings.seconds)
-
-
-def job_target(job: Job, source: str) -> str:
-    """Return the code of the language that a job translates to.
-
-    Args:
-        job: The job.
-        source: The source language, which is the target if they are equal.
-    """
-    return job.way[-1].target if job.way else source
-
-
-async def translated(
-    state: State, request: Request, service: Service, job: Job
-) -> list[TranslatedText]:
-    """Return the translations of a job, and count them.
-
-    Args:
-        state: The state of the server.
-        request: The request; if its client leaves, the work ends.
-        service: The translators.
-        job: The job.
-
-    Raises:
-        RequestError: If the client has gone, the deadline has passed, or there is too much work.
-    """
-    found = await unless_gone(request, service.translate(job))
-    characters = sum(map(len, job.texts))
-    state.metrics.characters.inc(characters)
-    state.usage.add(job.client, characters)
-    state.metrics.sentences.inc(sum(len(each.sentences) for each in found))
-    return found
-
-
-def _detection(service: Service, texts: list[str], source: str) -> Detection | None:
+async def _detection(
+    work: TranslationWork, texts: Sequence[str], source: str, parser: Parser
+) -> Detection | None:
     """Return the detected language of all texts of a request, or None if it is given."""
     if source != "auto":
         return None
-    found = service.detector.detect(html.unescape("\n".join(texts)))
+    [found] = await work.detected([texts], parser)
     return found[0] if found else _UNKNOWN[0]
 
 

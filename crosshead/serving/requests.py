@@ -1,4 +1,4 @@
-"""The steps of every request: its body, its key, its rate, its work, its errors."""
+"""The steps of every request: its key, its rate, its body, its work, its errors."""
 
 import asyncio
 import json
@@ -7,6 +7,7 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl
 
 from python_multipart.exceptions import FormParserError
 from starlette.datastructures import UploadFile
@@ -24,6 +25,13 @@ from crosshead.serving.stores import Files, Suggestions
 T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
+
+_FIELDS = 100
+"""The largest number of fields of a form, apart from those that may be repeated."""
+
+_FAILURES = 60
+"""The largest number of requests a minute of an address without a valid key, if the server has
+keys and no limit of its own."""
 
 
 class RequestError(Exception):
@@ -66,7 +74,7 @@ class Settings:
     """
 
     characters: int = 0
-    texts: int = 0
+    texts: int = 1000
     alternatives: int = 9
     body: int = 10 * 2**20
     seconds: float = 60.0
@@ -86,6 +94,7 @@ class State:
         service: The translators, or None while they load.
         files: Translated files.
         usage: The translated characters of clients.
+        failures: The rates of requests without a valid key, by address.
     """
 
     settings: Settings
@@ -96,6 +105,10 @@ class State:
     service: Service | None = None
     files: Files = field(default_factory=Files)
     usage: Usage = field(default_factory=Usage)
+    failures: Rates = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.failures = Rates(self.rates.per_minute or _FAILURES)
 
 
 def ready_service(state: State) -> Service:
@@ -112,36 +125,105 @@ def ready_service(state: State) -> Service:
     return state.service
 
 
+def client_of(state: State, request: Request, missing: RequestError, secret: object = None) -> str:
+    """Return the name of a client for fair turns and rates, after a check of its key.
+
+    Args:
+        state: The state of the server.
+        request: The request.
+        missing: The error if a key is needed and there is none.
+        secret: The key in the values of the request, for a request without one in its headers.
+
+    Raises:
+        RequestError: If the key is missing or wrong, or the client asks too often.
+    """
+    address = _address(request)
+    if state.keys is None:
+        _limit(state.rates.wait(address))
+        return address
+    # After too many failures, an address gets no answer that tells whether a key is right.
+    _limit(state.failures.wait(address, count=False))
+    secret = _header_key(request) or secret
+    key = state.keys.find(str(secret)) if secret else None
+    if key is None:
+        state.failures.wait(address)
+        raise RequestError(403, "Invalid API key") if secret else missing
+    client = f"key {key.name}"
+    _limit(state.rates.wait(client, key.per_minute))
+    return client
+
+
+def _address(request: Request) -> str:
+    return f"address {request.client.host if request.client else ''}"
+
+
+def _limit(seconds: float) -> None:
+    """Raise an error if a client must wait."""
+    if seconds:
+        after = {"Retry-After": str(math.ceil(seconds))}
+        raise RequestError(429, "Slowdown: too many requests", after)
+
+
+def _header_key(request: Request) -> str:
+    """Return the key in the headers of a request, or an empty string."""
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() in ("bearer", "deepl-auth-key") else ""
+
+
+async def client_and_values(
+    state: State,
+    request: Request,
+    missing: RequestError,
+    secret: str | None = None,
+    repeated: Collection[str] = (),
+) -> tuple[str, dict[str, Any]]:
+    """Return the name of a client, and the values of its request.
+
+    The body is read after the checks of `client_of`, unless it may have the key.
+
+    Args:
+        state: The state of the server.
+        request: The request.
+        missing: The error if a key is needed and there is none.
+        secret: The name of the value that may be the key, if there is one.
+        repeated: Names of fields that a form or a query may repeat; their values are lists.
+
+    Raises:
+        RequestError: If the key is missing or wrong, the client asks too often, or the body is no
+            JSON object, or too slow.
+    """
+    if state.keys is None or secret is None or _header_key(request):
+        client = client_of(state, request, missing)
+        return client, await values_of(request, state.settings, repeated)
+    _limit(state.failures.wait(_address(request), count=False))
+    values = await values_of(request, state.settings, repeated)
+    return client_of(state, request, missing, values.get(secret)), values
+
+
 async def values_of(
-    request: Request, seconds: float, repeated: Collection[str] = ()
+    request: Request, settings: Settings, repeated: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the values of a request: its JSON object, its form, or its query.
 
     Args:
         request: The request.
-        seconds: The time in which the body must have arrived.
+        settings: The limits of requests.
         repeated: Names of fields that a form or a query may repeat; their values are lists.
 
     Raises:
         RequestError: If the body is no JSON object, or too slow.
     """
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    # A form repeats a field for each of its texts.
+    fields = _FIELDS + (settings.texts or settings.body) if repeated else _FIELDS
+    given: list[tuple[str, Any]] = request.query_params.multi_items()
     try:
-        async with asyncio.timeout(seconds):
-            if kind == "application/json":
-                return _json_object(await request.body())
-            given: list[tuple[str, Any]] = request.query_params.multi_items()
-            if kind in ("multipart/form-data", "application/x-www-form-urlencoded"):
-                async with request.form(max_files=1, max_fields=100) as form:
-                    for name, value in form.multi_items():
-                        given.append((name, await _form_value(value)))
+        async with asyncio.timeout(settings.body_seconds):
+            if kind == "multipart/form-data":
+                given += await _multipart(request, fields, settings.body)
+                body = b""
             else:
-                await request.body()
-            return dict(given) | {
-                name: [value for key, value in given if key == name]
-                for name in repeated
-                if any(key == name for key, _ in given)
-            }
+                body = await request.body()
     except TimeoutError:
         message = "the body of the request did not arrive in time"
         raise RequestError(408, message, {"Connection": "close"}) from None
@@ -149,20 +231,52 @@ async def values_of(
         raise RequestError(400, f"Invalid request: {error.detail}") from None
     except FormParserError:  # older releases of Starlette do not catch it
         raise RequestError(400, "Invalid request: Invalid multipart data.") from None
+    if kind == "application/json":
+        return _json_object(body)
+    if kind == "application/x-www-form-urlencoded":
+        given += await asyncio.to_thread(_form, body, fields)
+    return dict(given) | {
+        name: [value for key, value in given if key == name]
+        for name in repeated
+        if any(key == name for key, _ in given)
+    }
 
 
-async def _form_value(value: UploadFile | str) -> str | Upload:
+async def _multipart(request: Request, fields: int, most: int) -> list[tuple[str, str | Upload]]:
+    # The body has a limit of its own, so a field needs no smaller one.
+    async with request.form(max_files=1, max_fields=fields, max_part_size=most) as form:
+        return [(name, await _part(value)) for name, value in form.multi_items()]
+
+
+async def _part(value: UploadFile | str) -> str | Upload:
     if isinstance(value, str):
-        # Line endings of forms are those of the network, not of the text.
-        return value.replace("\r\n", "\n")
+        return _text(value)
     return Upload(value.filename or "", await value.read())
+
+
+def _form(body: bytes, fields: int) -> list[tuple[str, str]]:
+    """Return the names and values of a form that is written like a query."""
+    try:
+        found = parse_qsl(
+            body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=fields
+        )
+    except ValueError:
+        raise RequestError(
+            400, f"Invalid request: Too many fields. Maximum number of fields is {fields}."
+        ) from None
+    return [(name, _text(value)) for name, value in found]
+
+
+def _text(value: str) -> str:
+    """Return a value of a form; its line endings are those of the network, not of the text."""
+    return value.replace("\r\n", "\n")
 
 
 def _json_object(body: bytes) -> dict[str, Any]:
     try:
         text = body.decode(json.detect_encoding(body))
         found = json.loads(text)
-        if "\\ud" in text.lower():  # half a character would be no text
+        if "\\ud" in text or "\\uD" in text:  # half a character would be no text
             json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         found = None
@@ -171,45 +285,13 @@ def _json_object(body: bytes) -> dict[str, Any]:
     return found
 
 
-def client_of(state: State, request: Request, secret: object, missing: RequestError) -> str:
-    """Return the name of a client for fair turns and rates, after a check of its key.
-
-    Args:
-        state: The state of the server.
-        request: The request.
-        secret: The key in the values of the request, if there is one.
-        missing: The error if a key is needed and there is none.
-
-    Raises:
-        RequestError: If the key is missing or wrong, or the client asks too often.
-    """
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if not secret and scheme.lower() in ("bearer", "deepl-auth-key"):
-        secret = given.strip()
-    key = None
-    if state.keys is not None:
-        if not secret:
-            raise missing
-        key = state.keys.find(str(secret))
-        if key is None:
-            raise RequestError(403, "Invalid API key")
-    address = request.client.host if request.client else ""
-    client = f"key {key.name}" if key else f"address {address}"
-    seconds = state.rates.wait(client, key.per_minute if key else None)
-    if seconds:
-        raise RequestError(
-            429,
-            "Slowdown: too many requests",
-            {"Retry-After": str(math.ceil(seconds))},
-        )
-    return client
-
-
-async def unless_gone(request: Request, work: Awaitable[T]) -> T:
+async def unless_gone(state: State, request: Request, client: str, work: Awaitable[T]) -> T:
     """Return the result of work, or cancel it when the client has gone.
 
     Args:
+        state: The state of the server.
         request: The request, whose body has been read.
+        client: The client.
         work: The work.
 
     Raises:
@@ -227,11 +309,13 @@ async def unless_gone(request: Request, work: Awaitable[T]) -> T:
     except Refused as refused:
         after = {"Retry-After": str(refused.seconds)}
         if refused.own:
-            raise RequestError(429, "Slowdown: too many sentences of yours wait", after) from None
+            count = ready_service(state).scheduler.waiting_of(client)
+            message = f"you have {count:,} sentences waiting; send more when they are done"
+            raise RequestError(429, message, after) from None
         raise RequestError(503, "the server is busy; try again later", after) from None
     except Late:
-        after = {"Retry-After": "5"}
-        raise RequestError(503, "the request was not finished in time", after) from None
+        message = f"the request took longer than {state.settings.seconds:g} s; send a shorter text"
+        raise RequestError(503, message, {"Retry-After": "5"}) from None
     except Failed:
         raise RequestError(503, "the text could not be translated", {"Retry-After": "1"}) from None
     except UserError as error:
@@ -250,7 +334,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 """A function that answers a request."""
 
 
-def answered_error(error: RequestError) -> Response:
+def error_response(error: RequestError) -> Response:
     """Return the answer to a request that cannot be answered otherwise.
 
     Args:
@@ -259,8 +343,8 @@ def answered_error(error: RequestError) -> Response:
     return JSONResponse({"error": error.message}, error.status, headers=error.headers)
 
 
-def answered(
-    handler: Handler, of_error: Callable[[RequestError], Response] = answered_error
+def with_error_responses(
+    handler: Handler, of_error: Callable[[RequestError], Response] = error_response
 ) -> Handler:
     """Return a handler that answers errors with JSON, without paths or tracebacks.
 

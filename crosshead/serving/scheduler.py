@@ -98,6 +98,14 @@ class Scheduler:
         """True if every worker runs, and none has been in one step for more than 5 seconds."""
         return not any(each.ended or each.hangs(_SLOW_SECONDS) for each in self._workers)
 
+    def waiting_of(self, client: str) -> int:
+        """Return the number of sentences of a client that wait.
+
+        Args:
+            client: The client.
+        """
+        return self._queue.waiting(client)
+
     def check(self, client: str, work: float, deadline: float) -> None:
         """Refuse a request for which there is no time, before its texts are read.
 

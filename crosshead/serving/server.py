@@ -221,7 +221,7 @@ class _Process:
                 host, port = listening.getsockname()[:2]
                 shown = f"[{host}]" if ":" in host else host
                 pairs = ", ".join(
-                    f"{source}-{target}" for source, target in service.directory.routes
+                    f"{source}-{target}" for source, target in service.directory.pairs
                 )
                 self.say(f"ready on http://{shown}:{port} ({pairs})")
                 if self._reload_asked:

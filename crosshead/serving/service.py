@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from crosshead.data.documents.document import Document
@@ -12,7 +12,7 @@ from crosshead.data.documents.parts import SplitText
 from crosshead.decoding.candidates import Hypothesis
 from crosshead.pipelines.line_translator import PlannedLines, Translation
 from crosshead.pipelines.translated_text import TranslatedText
-from crosshead.serving.directory import Directory, Route
+from crosshead.serving.directory import Directory, LanguagePair
 from crosshead.serving.languages import Detector
 from crosshead.serving.scheduler import Scheduler
 from crosshead.serving.sentence import Late, Result, Sentence
@@ -34,23 +34,25 @@ class Job:
 
     Attributes:
         texts: The texts or documents.
-        way: The routes from the source language to the target language.
+        way: The language pairs from the source language to the target language.
         parser: The parser of the texts' format.
         client: The client, for fair turns.
         alternatives: The number of further translations of each text.
         seconds: The time until the deadline.
         split: Function that splits a text into sentences.
         scored: True if the scores of the translations are read.
+        taken: True if the scheduler has taken the request already, and may not refuse it any more.
     """
 
     texts: Sequence[str]
-    way: Sequence[Route]
+    way: Sequence[LanguagePair]
     parser: Parser
     client: str
     alternatives: int = 0
     seconds: float = 60.0
     split: Callable[[str], SplitText] = SplitText.of
     scored: bool = False
+    taken: bool = False
 
     @property
     def characters(self) -> int:
@@ -74,11 +76,11 @@ class Job:
 class _Search(NamedTuple):
     """The search for the translations of a request from one language to another."""
 
-    route: Route
+    route: LanguagePair
     wanted: int
     scored: bool
     end: float
-    hop: int
+    admitted: bool
 
 
 @dataclass(eq=False)
@@ -121,7 +123,37 @@ class Service:
     def __init__(self, scheduler: Scheduler, directory: Directory) -> None:
         self.scheduler, self.directory = scheduler, directory
         self.detector = Detector(directory.languages)
-        self._densities: dict[Route, float] = {}  # tokens of a character, moving averages
+        # Tokens of a character, moving averages by languages: a pair would keep its model in memory
+        # after a reload.
+        self._densities: dict[tuple[str, str], float] = {}
+
+    async def translate_all(self, jobs: Sequence[Job]) -> list[list[TranslatedText]]:
+        """Translate the jobs of one request: all are taken together, or none.
+
+        Args:
+            jobs: The jobs, with the same client and the same deadline.
+
+        Raises:
+            Refused: If too many sentences wait, or the deadline would be missed.
+            Late: If the deadline passes.
+            Failed: If a batch fails, or the server stops.
+            DataError: If a document is broken.
+        """
+        if len(jobs) == 1:
+            return [await self.translate(jobs[0])]
+        self._check(jobs, time.monotonic() + min(job.seconds for job in jobs))
+        tasks = [asyncio.create_task(self.translate(replace(job, taken=True))) for job in jobs]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:  # if one fails, nobody waits for the others
+            for task in tasks:
+                task.cancel()
+
+    def _check(self, jobs: Sequence[Job], end: float) -> None:
+        """Refuse a request for which there is no time, before its texts are read."""
+        work = sum(self._expected_work(job) for job in jobs)
+        if any(job.way for job in jobs):
+            self.scheduler.check(jobs[0].client, work, end)
 
     async def translate(self, job: Job) -> list[TranslatedText]:
         """Translate the texts of a request.
@@ -139,8 +171,8 @@ class Service:
             DataError: If a document is broken.
         """
         end = time.monotonic() + job.seconds
-        if job.way:
-            self.scheduler.check(job.client, self._expected_work(job), end)
+        if not job.taken:
+            self._check([job], end)
         documents = await _computed(job, _documents, job)
         sentences = [sentence for each in documents for sentence in each.sentences]
         found = [[Translation(each, 0.0, 0.0, [], [])] for each in sentences]
@@ -150,7 +182,8 @@ class Service:
             # Several translations of a line that was split are ranked by their scores.
             scored = last and (job.scored or wanted > 1)
             lines = [translations[0].text for translations in found]
-            search = _Search(route, wanted, scored, end, hop)
+            # A request is refused before its first hop, or not at all.
+            search = _Search(route, wanted, scored, end, admitted=job.taken or hop > 0)
             found = await self._hop(job, search, lines)
         return await _computed(job, _translated, documents, found, job.alternatives + 1)
 
@@ -180,8 +213,7 @@ class Service:
         ]  # fmt: skip
         if sentences:
             self._learn_density(route, lines, planned)
-            # A request is refused before its first hop, or not at all.
-            self.scheduler.submit(job.client, sentences, len(job.way), admitted=search.hop > 0)
+            self.scheduler.submit(job.client, sentences, len(job.way), search.admitted)
         try:
             # The scheduler keeps the deadline too, but not if one of its threads hangs.
             async with asyncio.timeout_at(search.end):
@@ -196,14 +228,18 @@ class Service:
     def _expected_work(self, job: Job) -> float:
         """Return the work of a job by the usual tokens of a character; 0 if nothing is known."""
         return job.characters * sum(
-            self._densities.get(route, 0.0) * route.engine(job.wanted(hop)).beam
+            self._densities.get(_languages(route), 0.0) * route.engine(job.wanted(hop)).beam
             for hop, route in enumerate(job.way)
         )
 
-    def _learn_density(self, route: Route, lines: list[str], planned: PlannedLines) -> None:
+    def _learn_density(self, route: LanguagePair, lines: list[str], planned: PlannedLines) -> None:
         found = sum(len(ids) + 1 for ids in planned.ids) / sum(map(len, lines))
-        known = self._densities.get(route, found)
-        self._densities[route] = known + (found - known) / _DENSITIES
+        known = self._densities.get(_languages(route), found)
+        self._densities[_languages(route)] = known + (found - known) / _DENSITIES
+
+
+def _languages(route: LanguagePair) -> tuple[str, str]:
+    return route.source, route.target
 
 
 async def _computed(job: Job, function: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:

@@ -72,7 +72,6 @@ class Group:
     operations: Sequence[Operation]
 
 
-_OK = {200: "Done."}
 _LOADING = {503: "The server is loading its models; see `Retry-After`."}
 _KEY = {400: "A value is missing or wrong, or a key is needed.", 403: "The key is wrong."}
 _OFTEN = {429: "The client asks too often; see `Retry-After`."}
@@ -126,7 +125,7 @@ LIBRETRANSLATE = Group(
             "GET", "/download_file/{name}", "Download a translated document.",
             (Value("name", "The name of the file, from the answer of `/translate_file`.",
                    needed=True, place="path"),),
-            {200: "The document.", 400: "The name is no name of a file.",
+            {200: "The document.", 400: "The name is not a valid file name.",
              404: "There is no such file any more."},
             form="application/octet-stream", example=None,
         ),
@@ -135,8 +134,10 @@ LIBRETRANSLATE = Group(
             (Value("q", "The text.", needed=True),
              Value("s", "The suggested translation.", needed=True),
              Value("source", "The source language.", needed=True), _TARGET, _API_KEY),
-            _OK | _KEY | _BODY | _OFTEN | _LOADING
-            | {403: "Suggestions are disabled, their file is full, or the key is wrong."},
+            {200: "`{\"success\": true}`."} | _KEY | _BODY | _OFTEN
+            | {403: "Suggestions are disabled, their file is full, or the key is wrong.",
+               503: "The server is loading its models, or cannot write the suggestion now; see "
+               "`Retry-After`."},
             key=True, example={"q": "A dog.", "s": "A good dog."} | _PAIR,
         ),
         Operation(
@@ -245,15 +246,17 @@ OPERATION = Group(
             _FILE | {404: "There is no such file."}, "*/*", example=None,
         ),
         Operation("GET", "/docs", "Show this description.", (), {200: "The page."}, _HTML),
-        Operation("GET", "/spec", "Describe every operation in Swagger 2.", (), _OK),
-        Operation("GET", "/livez", "Say that the process runs.", (), _OK, "text/plain"),
+        Operation("GET", "/spec", "Describe every operation in Swagger 2.", (),
+                  {200: "The description."}),
+        Operation("GET", "/livez", "Say that the process runs.", (), {200: "`ok`."},
+                  "text/plain"),
         Operation(
             "GET", "/readyz", "Say whether the server can translate.", (),
             {200: "It can.", 503: "It is loading, or a worker has ended."}, "text/plain",
         ),
         Operation(
             "GET", "/metrics", "Return the counts of the server in Prometheus' format.", (),
-            _OK | _NO_KEY | _OFTEN, "text/plain", key=True,
+            {200: "The counts."} | _NO_KEY | _OFTEN, "text/plain", key=True,
         ),
     ),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import secrets
 import threading
 import time
@@ -20,6 +21,8 @@ _SECONDS = 3600.0
 class Suggestions:
     """Suggested translations, appended to a file of JSON Lines; none is written twice.
 
+    A line that was cut off, by a full disk or a crash, is ended before another one follows.
+
     Args:
         path: The file.
 
@@ -34,7 +37,6 @@ class Suggestions:
                 pass
             with path.open("rb") as lines:
                 self._known = {_digest(line) for line in lines}
-            self._size = path.stat().st_size
         except OSError as error:
             raise UserError(
                 f"{path}: cannot be written: {error.strerror}; name another file of suggestions"
@@ -48,23 +50,30 @@ class Suggestions:
             target: The code of the target language.
             text: The source text.
             suggestion: The suggested translation.
+
+        Raises:
+            OSError: If the file cannot be written.
         """
         values = {"source": source, "target": target, "q": text, "s": suggestion}
         line = (json.dumps(values, ensure_ascii=False) + "\n").encode("utf-8", "replace")
         with self._lock:
             if _digest(line) in self._known:
                 return True
-            if self._size + len(line) > _MOST_BYTES:
-                return False
-            with self._path.open("ab") as lines:
-                lines.write(line)
+            with self._path.open("ab+") as lines:
+                size = lines.seek(0, os.SEEK_END)
+                if size:
+                    lines.seek(size - 1)
+                whole = not size or lines.read() == b"\n"
+                added = line if whole else b"\n" + line
+                if size + len(added) > _MOST_BYTES:
+                    return False
+                lines.write(added)
             self._known.add(_digest(line))
-            self._size += len(line)
         return True
 
 
 def _digest(line: bytes) -> bytes:
-    return hashlib.sha256(line).digest()[:16]
+    return hashlib.sha256(line.rstrip(b"\n")).digest()[:16]
 
 
 class StoredFile(NamedTuple):

@@ -10,17 +10,9 @@ from starlette.routing import Route
 
 from crosshead.data.documents.formats import FORMATS
 from crosshead.pipelines.translated_text import TranslatedText
+from crosshead.serving.jobs import TranslationWork, excess_of
 from crosshead.serving.languages import name_of
-from crosshead.serving.libretranslate import job_of, translated
-from crosshead.serving.requests import (
-    RequestError,
-    State,
-    answered,
-    client_of,
-    ready_service,
-    values_of,
-)
-from crosshead.serving.service import Job
+from crosshead.serving.requests import RequestError, State, client_and_values, with_error_responses
 
 NO_KEY = RequestError(401, "an API key is needed: send it as `Authorization: Bearer KEY`")
 """The error if a key is needed and there is none."""
@@ -55,32 +47,26 @@ class V1:
     def routes(self) -> list[Route]:
         """Return the routes."""
         return [
-            Route("/v1/translate", answered(self.translate), methods=["POST"]),
-            Route("/v1/limits", answered(self.limits), methods=["GET"]),
+            Route("/v1/translate", with_error_responses(self.translate), methods=["POST"]),
+            Route("/v1/limits", with_error_responses(self.limits), methods=["GET"]),
         ]
 
     async def translate(self, request: Request) -> Response:
         """Translate texts, with everything that is known of their translations."""
-        values = await values_of(request, self.state.settings.body_seconds)
-        client = client_of(self.state, request, None, NO_KEY)
-        asked = self._checked(values)
-        texts = asked.text if isinstance(asked.text, list) else [asked.text]
-        count, most = sum(map(len, texts)), self.state.settings.characters
-        if most and count > most:
-            raise RequestError(413, f"the text has {count} characters, and the limit is {most}")
-        service = ready_service(self.state)
-        source, detected = asked.source, None
+        client, values = await client_and_values(self.state, request, NO_KEY)
+        form = self._checked(values)
+        texts, parser = _texts(form), FORMATS[form.format]
+        work = TranslationWork(self.state, request, client)
+        source, detected = form.source, None
         if source == "auto":
-            found = service.detector.detect("\n".join(texts))
+            [found] = await work.detected([texts], parser)
             if not found:
                 raise RequestError(422, "source: the language of the text cannot be detected")
             detected, source = found[0], found[0].language
-        job = job_of(service, self.state, texts, source, asked.target, client)
-        job = Job(
-            texts, job.way, FORMATS[asked.format], client, asked.alternatives, job.seconds,
-            scored=True,
-        )  # fmt: skip
-        answers = await translated(self.state, request, service, job)
+        job = work.job(
+            texts, source, form.target, parser, alternatives=form.alternatives, scored=True
+        )
+        [answers] = await work.translated([job])
         body: dict[str, Any] = {"translations": [_as_json(each, job.languages) for each in answers]}
         if detected is not None:
             body["detected_language"] = detected._asdict()
@@ -99,19 +85,27 @@ class V1:
     def _checked(self, values: dict[str, Any]) -> TranslateRequest:
         """Return the values of a request, or raise an error that names the wrong one."""
         try:
-            asked = TranslateRequest.model_validate(values)
+            form = TranslateRequest.model_validate(values)
         except ValidationError as error:
             first = json.loads(error.json(include_url=False, include_input=False))[0]
             name = str(first["loc"][0]) if first["loc"] else "body"
             raise RequestError(422, f"{name[:50]}: {first['msg']}") from None
         most = self.state.settings.alternatives
-        if asked.alternatives > most:
+        if form.alternatives > most:
             raise RequestError(422, f"alternatives: expected {most} or fewer")
-        texts = asked.text if isinstance(asked.text, list) else [asked.text]
-        limit = self.state.settings.texts
-        if limit and len(texts) > limit:
-            raise RequestError(422, f"text: found {len(texts)} texts, and the limit is {limit}")
-        return asked
+        if excess := excess_of(_texts(form), self.state.settings):
+            if excess.unit == "texts":
+                raise RequestError(
+                    422, f"text: found {excess.found} texts, and the limit is {excess.most}"
+                )
+            raise RequestError(
+                413, f"the text has {excess.found} characters, and the limit is {excess.most}"
+            )
+        return form
+
+
+def _texts(form: TranslateRequest) -> list[str]:
+    return form.text if isinstance(form.text, list) else [form.text]
 
 
 def _as_json(found: TranslatedText, languages: list[str]) -> dict[str, Any]:

@@ -53,8 +53,10 @@ class Client:
         kind = {"Content-Type": "application/json"}
         return self.ask(path, json.dumps(values).encode(), kind | (headers or {}))
 
-    def ask(self, path: str, data: bytes | None, headers: dict[str, str]) -> Answer:
-        request = urllib.request.Request(self.address + path, data, headers)
+    def ask(
+        self, path: str, data: bytes | None, headers: dict[str, str], method: str | None = None
+    ) -> Answer:
+        request = urllib.request.Request(self.address + path, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return Answer(answer.status, answer.headers, answer.read())

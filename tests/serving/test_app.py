@@ -36,6 +36,28 @@ def test_headers_allow_other_origins_but_no_credentials(client: Client) -> None:
         assert "Access-Control-Allow-Credentials" not in headers
 
 
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/translate", "OPTIONS, POST"),
+        ("/v1/translate", "OPTIONS, POST"),
+        ("/v2/translate", "OPTIONS, POST"),
+        ("/languages", "GET, HEAD, OPTIONS"),
+        ("/download_file/a", "GET, HEAD, OPTIONS"),
+    ],
+)
+def test_a_browser_may_ask_before_it_sends_from_another_origin(
+    locked: Client, path: str, methods: str
+) -> None:
+    asks = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
+    found = locked.ask(path, None, asks, "OPTIONS")
+    assert (found.status, found.body, found.headers["Allow"]) == (204, b"", methods)
+    assert found.headers["Access-Control-Allow-Origin"] == "*"
+    assert "Content-Type" in found.headers["Access-Control-Allow-Headers"]
+    assert "Authorization" in found.headers["Access-Control-Allow-Headers"]
+    assert locked.ask("/nothing", None, asks, "OPTIONS").status == 404
+
+
 @pytest.fixture(scope="module")
 def locked(directory: Directory) -> Iterator[Client]:
     with running(directory, keys=KEYS) as client:

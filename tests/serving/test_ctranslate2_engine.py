@@ -138,11 +138,11 @@ def test_a_server_scores_only_what_is_read(monkeypatch: pytest.MonkeyPatch) -> N
     assert scored == [3, 1] and -100 < found["score"] < 0  # the last of two translations
 
 
-def test_a_server_translates_with_it(directory: Directory) -> None:
+def test_a_server_translates_with_it(own_directory: Directory) -> None:
     places = [f"en-de={BUNDLE}", f"de-fr={BUNDLE}"]
     theirs = load_directory(places, lambda line: None, "cpu", ctranslate2_engines(None, 2))
     values = {"q": LINES, "source": "en", "target": "fr", "alternatives": 2}
-    with running(directory) as own, running(theirs) as other:
+    with running(own_directory) as own, running(theirs) as other:
         expected, found = (each.post("/translate", values).json for each in (own, other))
         v1 = other.post("/v1/translate", {"text": LINES[0], "target": "de", "source": "en"}).json
     assert found["translatedText"] == expected["translatedText"]

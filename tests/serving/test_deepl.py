@@ -3,8 +3,9 @@
 import hashlib
 import json
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from crosshead.serving.deepl import served_source, served_target
 from crosshead.serving.directory import Directory
 from crosshead.serving.keys import ApiKey, Keys
 from crosshead.serving.requests import Settings
+from crosshead.serving.sentence import Failed, Sentence
 from tests.serving.loopback import Answer, Client, running
 
 TEXTS = ["A dog runs.", "Two men are walking down a street."]
@@ -51,12 +53,42 @@ def test_a_form_repeats_its_texts(client: Client, translator: Translator) -> Non
     assert [each["text"] for each in found["translations"]] == translator(TEXTS)
 
 
-def test_each_text_is_detected_by_itself(client: Client, translator: Translator) -> None:
+def test_each_text_is_detected_by_itself(client: Client) -> None:
     texts = [GERMAN, "Two dogs are running over the street.", "12"]
     found = ask(client, text=texts, target_lang="FR").json["translations"]
     assert [each["detected_source_language"] for each in found] == ["DE", "EN", "DE"]
-    assert found[0]["text"] == translator(GERMAN)
-    assert found[1]["text"] == translator(translator(texts[1]))
+    for number, source in enumerate(("de", "en")):
+        alone = {"q": texts[number], "source": source, "target": "fr"}
+        assert found[number]["text"] == client.post("/translate", alone).json["translatedText"]
+
+
+def test_a_request_in_two_languages_is_refused_and_counted_as_a_whole(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [GERMAN, "Two dogs are running over the street."]
+    with running(directory) as client:
+        submit = client.scheduler.submit
+        submitted: list[str] = []
+
+        def noted(name: str, sentences: Sequence[Sentence], *rest: Any) -> None:
+            submitted.append(name)
+            # After the first language, the queue is full; later, no batch can be computed.
+            client.scheduler.limits.waiting = 0 if len(submitted) == 1 else 10
+            if len(submitted) == 5:
+                raise Failed("broken")
+            submit(name, sentences, *rest)
+
+        monkeypatch.setattr(client.scheduler, "submit", noted)
+        found = ask(client, text=texts, target_lang="FR")
+        assert found.status == 200 and len(found.json["translations"]) == 2
+        count = client.get("/v2/usage").json["character_count"]
+        assert count == sum(map(len, texts)) and len(submitted) == 3
+        assert ask(client, text=texts, target_lang="FR").status == 503
+        assert client.get("/v2/usage").json["character_count"] == count
+        assert f"characters_total {count}.0" in client.get("/metrics").body.decode()
+        client.scheduler.limits.waiting = 0
+        submitted.clear()
+        assert ask(client, text=texts, target_lang="FR").status == 503 and not submitted
 
 
 def test_only_a_language_that_reaches_the_target_is_detected(client: Client) -> None:
@@ -184,11 +216,11 @@ def test_usage_counts_the_characters_of_a_key(locked: Client) -> None:
 
 def test_english_is_listed_by_its_variants(translator: Translator) -> None:
     from crosshead.serving.deepl import target_names
-    from crosshead.serving.directory import Route
+    from crosshead.serving.directory import LanguagePair
     from crosshead.serving.model_engine import model_engines
 
     routes = {
-        pair: Route(*pair, translator, "x", model_engines(translator))
+        pair: LanguagePair(*pair, translator, "x", model_engines(translator))
         for pair in (("de", "en"), ("en", "pt"))
     }
     assert list(target_names(Directory(routes))) == ["en-gb", "en-us", "pt-br", "pt-pt"]

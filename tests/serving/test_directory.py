@@ -28,7 +28,7 @@ def load(*places: str) -> Directory:
 def test_languages_come_from_the_card_or_from_the_command() -> None:
     said: list[str] = []
     directory = load_directory([str(BUNDLE), f"de-fr={BUNDLE}"], said.append, "cpu")
-    assert list(directory.routes) == [("en", "de"), ("de", "fr")]
+    assert list(directory.pairs) == [("en", "de"), ("de", "fr")]
     assert said == [f"loading {BUNDLE} (1 of 2)", f"loading {BUNDLE} (2 of 2)"]
 
 
@@ -46,7 +46,7 @@ def test_a_way_is_direct_or_by_a_third_language() -> None:
 
 
 def test_a_larger_number_of_hypotheses_has_a_larger_beam() -> None:
-    [route] = load(str(BUNDLE)).routes.values()
+    [route] = load(str(BUNDLE)).pairs.values()
     beam = route.translator.bundle.config.decode.beam
     assert route.engine(1) is route.engine(beam)
     assert route.engine(beam + 3).beam == beam + 3
@@ -62,7 +62,7 @@ def test_a_bundle_without_languages_is_told_how_to_name_them(tmp_path: Path) -> 
     save_bundle(tmp_path / "b", bundle_of(), "card")
     with pytest.raises(ServeError, match=r"name them, such as `crosshead serve en-de="):
         load(str(tmp_path / "b"))
-    assert list(load(f"pt-BR-de={tmp_path / 'b'}").routes) == [("pt-BR", "de")]
+    assert list(load(f"pt-BR-de={tmp_path / 'b'}").pairs) == [("pt-BR", "de")]
 
 
 def test_a_bundle_that_samples_is_refused_and_what_the_message_says_helps(tmp_path: Path) -> None:
@@ -80,13 +80,13 @@ def test_a_bundle_that_samples_is_refused_and_what_the_message_says_helps(tmp_pa
     stored["decode"]["sample"] = False
     del stored["config_sha256"]
     (place / "config.json").write_text(json.dumps(stored))
-    assert list(load(f"en-de={place}").routes) == [("en", "de")]
+    assert list(load(f"en-de={place}").pairs) == [("en", "de")]
 
 
 def test_a_model_on_a_hub_is_served(hub: Hub) -> None:
     hub.repository("anna/en-de", contents(BUNDLE))
     directory = load_directory(["xx-yy=hf://anna/en-de"], lambda line: None)
-    assert directory.routes["xx", "yy"].place == "hf://anna/en-de"
+    assert directory.pairs["xx", "yy"].place == "hf://anna/en-de"
 
 
 def test_no_bundle_is_refused(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_no_bundle_is_refused(tmp_path: Path) -> None:
 def test_a_bundle_of_several_targets_has_a_route_for_each(tmp_path: Path) -> None:
     save_bundle(tmp_path / "b", small_bundle(languages=True, seed=3), "card")
     directory = load(str(tmp_path / "b"))
-    assert list(directory.routes) == [("en", "de"), ("en", "fr")]
-    german, french = directory.routes.values()
+    assert list(directory.pairs) == [("en", "de"), ("en", "fr")]
+    german, french = directory.pairs.values()
     assert german.engine(1) is french.engine(1)  # both languages share batches
     lines = ["a dog runs", "two men sit on a bench"]
     scheduler, pieces = Scheduler(), []

@@ -26,6 +26,33 @@ def test_a_wrong_file_of_keys_is_refused(tmp_path: Path, text: str) -> None:
         read_keys(tmp_path / "keys")
 
 
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (f"{HASH} bert", "keys:3: line 1 has the same key; remove one of them"),
+        (f"{'0' * 64} anna", "keys:3: line 1 has the same name; requests are limited and counted"),
+    ],
+)
+def test_a_key_or_a_name_twice_is_refused(tmp_path: Path, second: str, message: str) -> None:
+    (tmp_path / "keys").write_text(f"{HASH} anna\n\n{second}\n")
+    with pytest.raises(KeysError, match=message):
+        read_keys(tmp_path / "keys")
+
+
+def test_a_rate_of_0_is_no_limit_whatever_that_of_the_server(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(f"{HASH} anna 0\n")
+    key = read_keys(tmp_path / "keys").find("Schlüssel")
+    assert key is not None and key.per_minute == 0
+    assert [Rates(1).wait("a", key.per_minute, now=0.0) for _ in range(3)] == [0, 0, 0]
+
+
+def test_a_question_about_the_rate_counts_nothing() -> None:
+    rates = Rates(1)
+    assert [rates.wait("a", now=0.0, count=False) for _ in range(3)] == [0, 0, 0]
+    assert rates.wait("a", now=0.0) == 0
+    assert [rates.wait("a", now=30.0, count=False) for _ in range(3)] == [30, 30, 30]
+
+
 def test_a_missing_file_of_keys_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeysError, match="cannot be read: No such file"):
         read_keys(tmp_path / "keys")

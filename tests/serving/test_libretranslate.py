@@ -1,8 +1,9 @@
 """LibreTranslate's interface over real HTTP: values, texts, codes, and its own client."""
 
 import json
+import shutil
 import urllib.parse
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -10,6 +11,7 @@ pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from libretranslatepy import LibreTranslateAPI
 
+from crosshead.data.documents.formats import ENDS
 from crosshead.pipelines.translator import Translator
 from crosshead.serving.directory import Directory
 from crosshead.serving.requests import Settings
@@ -182,10 +184,61 @@ def test_suggestions_are_kept_once(directory: Directory, tmp_path: Path) -> None
     assert json.loads(line) == values
 
 
+def test_a_suggestion_that_cannot_be_written_may_come_again(
+    directory: Directory, tmp_path: Path
+) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    with running(directory, suggestions=Suggestions(folder / "s.jsonl")) as client:
+        shutil.rmtree(folder)
+        values = PAIR | {"q": "A dog.", "s": "Ein Hund."}
+        found = client.post("/suggest", values)
+        message = "the suggestion cannot be stored now; try again later"
+        assert (found.status, found.json) == (503, {"error": message})
+        assert int(found.headers["Retry-After"]) > 0
+        folder.mkdir()
+        assert client.post("/suggest", values).json == {"success": True}
+
+
 def test_suggestions_may_be_disabled(client: Client) -> None:
     found = client.post("/suggest", {})
     message = "Suggestions are disabled on this server."
     assert (found.status, found.json) == (403, {"error": message})
+
+
+GERMAN = "Zwei Hunde laufen schnell über die Straße. Das Mädchen sitzt neben ihnen."
+ENGLISH = "two-small-dogs are running over the street and the other people are watching them"
+DOCUMENTS = {
+    "page.html": (
+        "".join(f"<div class='{ENGLISH}' title='{n}'><br></div>" for n in range(30))
+        + f"<p>{GERMAN}</p>"
+    ),
+    "film.srt": f"1\n00:00:01,000 --> 00:00:02,000\n{GERMAN}\n",
+    "notes.md": f"```\n{ENGLISH * 30}\n```\n\n{GERMAN}\n",
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_language_of_a_document_is_that_of_its_sentences(client: Client, name: str) -> None:
+    document, form = DOCUMENTS[name], ENDS[PurePath(name).suffix]
+    values = {"q": document, "source": "auto", "target": "fr", "format": form}
+    found = client.post("/translate", values).json
+    assert found["detectedLanguage"]["language"] == "de"
+    asked = {"text": document, "target": "fr", "format": form}
+    assert client.post("/v1/translate", asked).json["detected_language"]["language"] == "de"
+    sent = {"source": "auto", "target": "fr"}
+    url = client.ask("/translate_file", *upload(name, document.encode(), **sent)).json
+    file = client.get(url["translatedFileUrl"].removeprefix(client.address))
+    assert file.body.decode() == found["translatedText"]
+    if form == "html":
+        html = {"text": [document], "target_lang": "FR", "tag_handling": "html"}
+        [deepl] = client.post("/v2/translate", html).json["translations"]
+        assert deepl["detected_source_language"] == "DE"
+
+
+def test_a_broken_document_is_refused_when_its_language_is_detected(client: Client) -> None:
+    found = client.ask("/translate_file", *upload("a.srt", b"no times", source="auto", target="de"))
+    assert found.status == 400 and "no line has the times" in found.json["error"]
 
 
 def test_limits_of_characters_and_texts(directory: Directory) -> None:

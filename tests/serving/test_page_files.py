@@ -31,6 +31,12 @@ FILES = sorted(path.name for path in PAGE.iterdir())
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+@pytest.fixture(scope="module")
+def directory(own_directory: Directory) -> Directory:
+    """The page does not know the engine, so one is enough."""
+    return own_directory
+
+
 def address(name: str) -> str:
     return "/" if name == "index.html" else f"/page/{name}"
 
@@ -92,7 +98,7 @@ def browser() -> "Iterator[Browser]":
 
 
 @contextmanager
-def opened(browser: "Browser", client: Client, **wishes: Any) -> "Iterator[Page]":
+def opened(browser: "Browser", client: Client, path: str = "", **wishes: Any) -> "Iterator[Page]":
     """The page in a new window; errors in its console fail the test."""
     complaints: list[str] = []
     with browser.new_context(**wishes) as context:
@@ -111,7 +117,7 @@ def opened(browser: "Browser", client: Client, **wishes: Any) -> "Iterator[Page]
                 None if request.url.startswith(client.address) else complaints.append(request.url)
             ),
         )
-        page.goto(client.address)
+        page.goto(client.address + path)
         yield page
     assert complaints == []
 
@@ -137,9 +143,7 @@ def translated(page: "Page") -> str:
     return page.locator("#translation").inner_text()
 
 
-def test_it_translates_as_one_types_and_aborts_what_is_not_needed(
-    page: "Page", client: Client, translator: Translator
-) -> None:
+def test_it_translates_as_one_types(page: "Page", client: Client, translator: Translator) -> None:
     page.select_option("#source", "en")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.post_data or ""))
@@ -185,7 +189,7 @@ def test_detection_a_third_language_and_swap(page: "Page") -> None:
 @pytest.mark.slow
 def test_swap_takes_the_translation_along(browser: "Browser", directory: Directory) -> None:
     both = Directory({
-        pair: next(iter(directory.routes.values())) for pair in (("en", "de"), ("de", "en"))
+        pair: next(iter(directory.pairs.values())) for pair in (("en", "de"), ("de", "en"))
     })  # fmt: skip
     with running(both) as client, opened(browser, client) as page:
         page.locator("#source option").first.wait_for(state="attached")
@@ -350,6 +354,61 @@ def test_a_server_that_loads_is_asked_until_it_is_ready(
 
 
 @pytest.mark.slow
+def test_a_server_that_cannot_be_reached_is_asked_again_by_a_button(
+    browser: "Browser", client: Client, translator: Translator
+) -> None:
+    with opened(browser, client, path="/page/style.css") as page:
+        page.route("**/languages", lambda route: route.abort())
+        page.goto(client.address)
+        said, again = page.locator("#error"), page.get_by_role("button", name="Try again")
+        again.wait_for()
+        assert said.inner_text() == "The server cannot be reached. Check the connection."
+        page.unroute("**/languages")
+        again.click()
+        until(page, lambda: page.locator("#source option").count() == 3)
+        assert said.inner_text() == "" and not again.is_visible()
+        page.select_option("#source", "en")
+        page.route("**/v1/translate", lambda route: route.abort())
+        page.fill("#text", "A dog runs.")
+        again.wait_for()
+        page.unroute("**/v1/translate")
+        again.press("Enter")
+        assert translated(page) == translator("A dog runs.") and not again.is_visible()
+        assert page.evaluate("document.activeElement.id") == "text"
+
+
+@pytest.mark.slow
+def test_it_works_where_the_browser_stores_nothing(
+    browser: "Browser", directory: Directory
+) -> None:
+    blocked = "".join(
+        f"Object.defineProperty(window, '{area}', {{get() {{throw new DOMException('no')}}}});"
+        for area in ("localStorage", "sessionStorage")
+    )
+    keys = Keys({hashlib.sha256(b"secret").hexdigest(): ApiKey("friend")})
+    with (
+        running(directory, keys=keys) as client,
+        opened(browser, client, path="/page/style.css") as page,
+    ):
+        page.add_init_script(blocked)
+        page.goto(client.address)
+        page.get_by_label("API key").wait_for()
+        page.fill("#key", "secret")
+        page.select_option("#source", "en")
+        page.fill("#text", "A dog runs.")
+        assert translated(page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damaged", ["{", "7", "[1]"])
+def test_damaged_languages_are_forgotten(page: "Page", client: Client, damaged: str) -> None:
+    page.evaluate("value => localStorage.setItem('crosshead.languages', value)", damaged)
+    page.reload()
+    until(page, lambda: page.input_value("#source") == "auto")
+    assert page.locator("#error").inner_text() == ""
+
+
+@pytest.mark.slow
 def test_a_proxy_may_put_it_under_a_path(page: "Page", client: Client) -> None:
     def forwarded(route: Any) -> None:
         route.fulfill(response=route.fetch(url=route.request.url.replace("/below/", "/")))
@@ -401,9 +460,89 @@ def test_no_width_needs_sideways_scrolling(browser: "Browser", client: Client, w
 def test_every_control_has_a_name(page: "Page") -> None:
     page.fill("#text", "A dog runs.")
     translated(page)
-    for control in page.locator("button:visible, select, textarea, input:visible").all():
-        name = control.evaluate(
-            "e => (e.labels?.[0]?.textContent ?? e.getAttribute('aria-label') ?? e.textContent)"
-        )
-        assert name.strip()
+    # The text inside an element names a button. In a select it is that of the options.
+    names = page.locator("button:visible, select, textarea, input:visible").evaluate_all(
+        "all => all.map(e => (e.labels?.[0]?.textContent ?? e.getAttribute('aria-label')"
+        " ?? (e.tagName === 'BUTTON' ? e.textContent : '')).trim())"
+    )
+    assert len(names) > 7 and all(names)
     assert page.locator("html").get_attribute("lang") == "en" and page.title()
+
+
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]
+
+
+def violations(page: "Page") -> list[str]:
+    """What axe-core finds against its rules for WCAG 2.2 A and AA."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-core")
+    rules = {"runOnly": {"type": "tag", "values": WCAG}}
+    found = axe.Axe().run(page, options=rules).response["violations"]
+    return [f"{each['id']}: {node['target']}" for each in found for node in each["nodes"]]
+
+
+def looks(scheme: str, width: int) -> dict[str, Any]:
+    """A window; axe-core itself does what the policy of the page forbids."""
+    size = {"width": width, "height": 800}
+    return {"color_scheme": scheme, "viewport": size, "bypass_csp": True}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation_in_six_states_of_the_page(
+    browser: "Browser", directory: Directory, scheme: str, width: int
+) -> None:
+    found: dict[str, list[str]] = {}
+    keys = Keys({hashlib.sha256(b"secret").hexdigest(): ApiKey("friend")})
+    with (
+        running(directory, keys=keys) as client,
+        opened(browser, client, **looks(scheme, width)) as page,
+    ):
+        page.get_by_label("API key").wait_for()
+        found["empty"] = violations(page)
+        page.fill("#key", "wrong")
+        page.select_option("#source", "en")
+        page.fill("#text", "A dog runs. Two men sit.")
+        until(page, lambda: page.locator("#error").inner_text() == "Invalid API key.")
+        found["a wrong key"] = violations(page)
+        page.fill("#key", "secret")
+        translated(page)
+        found["translated"] = violations(page)
+        page.locator(".sentence").first.click()
+        page.locator("#menu button").first.wait_for()
+        found["other translations"] = violations(page)
+        page.keyboard.press("Escape")
+        for text in (b"A dog runs over the street. " * 3000, b"A dog runs."):
+            file = {"name": "a.txt", "mimeType": "text/plain", "buffer": text}
+            page.set_input_files("#file", [file])  # type: ignore[list-item]
+            page.click("#send")
+            if len(text) > 1000:
+                status = page.locator("#file-status")
+                until(page, lambda: status.inner_text() == "Translating…")  # noqa: B023
+                found["a file under way"] = violations(page)
+                page.click("#cancel")
+        page.locator("#download").wait_for()
+        found["a file done"] = violations(page)
+    assert len(found) == 6 and found == {name: [] for name in found}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390, 320])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation_on_the_documentation(
+    browser: "Browser", directory: Directory, scheme: str, width: int
+) -> None:
+    for keys in (None, Keys({})):
+        with (
+            running(directory, keys=keys) as client,
+            opened(browser, client, path="/docs", **looks(scheme, width)) as page,
+        ):
+            assert violations(page) == []
+
+
+@pytest.mark.slow
+def test_axe_would_find_a_violation(browser: "Browser", client: Client) -> None:
+    with opened(browser, client, **looks("light", 1280)) as page:
+        page.locator("#source option").first.wait_for(state="attached")
+        page.evaluate("document.querySelector('label[for=source]').remove()")
+        assert violations(page) == ["select-name: ['#source']"]

@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from crosshead.data.documents.parts import TextPart, plain_parts
+from crosshead.data.documents.subtitles import subtitle_parts
+from crosshead.errors import DataError
 from crosshead.serving.directory import Directory
 from crosshead.serving.scheduler import Limits, Scheduler
 from crosshead.serving.sentence import Late, Refused, Sentence
@@ -66,6 +68,19 @@ def test_a_cancelled_request_leaves_the_queue_and_the_batch(service: Service) ->
             await asyncio.sleep(0.002)
 
     asyncio.run(asyncio.wait_for(cancelled(), 60))
+    assert service.scheduler.steps < 500
+
+
+def test_if_one_job_of_a_request_fails_the_others_end(service: Service) -> None:
+    async def failed() -> None:
+        book = job(service, ["A dog runs.\n" * 500])
+        broken = replace(job(service, ["no times " * 100]), parser=subtitle_parts)
+        with pytest.raises(DataError):
+            await service.translate_all([book, broken])
+        while service.scheduler.running or service.scheduler.waiting:
+            await asyncio.sleep(0.002)
+
+    asyncio.run(asyncio.wait_for(failed(), 60))
     assert service.scheduler.steps < 500
 
 

@@ -1,3 +1,4 @@
+import resource
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,34 @@ def test_a_file_of_suggestions_is_bounded(tmp_path: Path, monkeypatch: pytest.Mo
     found = [suggestions.add("en", "de", f"text {number}", "x") for number in range(5)]
     assert found == [True, True, False, False, False]
     assert (tmp_path / "s.jsonl").stat().st_size <= 150
+
+
+LINE = '{"source": "en", "target": "de", "q": "a", "s": "x"}\n'
+
+
+def test_a_line_that_a_crash_has_cut_off_is_ended(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(LINE + LINE[:20])
+    assert Suggestions(path).add("en", "de", "b", "y")
+    again = Suggestions(path)
+    assert again.add("en", "de", "a", "x") and again.add("en", "de", "b", "y")
+    other = LINE.replace('"a"', '"b"').replace('"x"', '"y"')
+    assert path.read_text() == f"{LINE}{LINE[:20]}\n{other}"
+
+
+def test_a_line_that_a_full_disk_has_cut_off_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    suggestions = Suggestions(path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            suggestions.add("en", "de", "a", "x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_text() == LINE[:20]
+    assert suggestions.add("en", "de", "a", "x")
+    assert path.read_text() == f"{LINE[:20]}\n{LINE}"
 
 
 def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:

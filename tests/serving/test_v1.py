@@ -14,7 +14,9 @@ from tests.serving.loopback import Client, running
 PAIR = {"source": "en", "target": "de"}
 
 
-def test_it_tells_what_the_library_tells(client: Client, translator: Translator) -> None:
+def test_it_tells_what_the_library_tells(
+    client: Client, translator: Translator, engine_name: str
+) -> None:
     text = "A dog runs. Two men sit."
     found = client.post("/v1/translate", PAIR | {"text": text, "alternatives": 2})
     [answer] = found.json["translations"]
@@ -22,12 +24,14 @@ def test_it_tells_what_the_library_tells(client: Client, translator: Translator)
     assert answer["text"] == " ".join(each[0].text for each in expected)
     assert len(answer["alternatives"]) == 2
     assert [each["source"] for each in answer["sentences"]] == ["A dog runs.", "Two men sit."]
+    # The log-probabilities of CTranslate2 leave out the tokens that search never produces.
+    close, closer = (1e-4, 1e-5) if engine_name == "crosshead" else (1e-2, 2e-3)
     for sentence, translations in zip(answer["sentences"], expected, strict=True):
         for mine, other in zip(sentence["translations"], translations, strict=True):
             assert mine["text"] == other.text and mine["pieces"] == other.pieces
-            assert mine["score"] == pytest.approx(other.score, abs=1e-5)
-            assert mine["piece_log_probs"] == pytest.approx(other.piece_log_probs, abs=1e-4)
-    assert answer["score"] == pytest.approx(sum(each[0].score for each in expected), abs=1e-4)
+            assert mine["score"] == pytest.approx(other.score, abs=closer)
+            assert mine["piece_log_probs"] == pytest.approx(other.piece_log_probs, abs=close)
+    assert answer["score"] == pytest.approx(sum(each[0].score for each in expected), abs=close)
 
 
 DOCUMENTS = {

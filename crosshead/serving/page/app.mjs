@@ -3,12 +3,12 @@
 import { wireFiles } from "./files.mjs";
 import { ask } from "./server.mjs";
 import { Sentences } from "./sentences.mjs";
-import { asSentence, characters, countWords, isPair, sources, targets, wayWords } from "./text.mjs";
+import { asSentence, characters, countWords, isPair, sources, storedPair, targets, wayWords } from "./text.mjs";
 import { store, stored, wireTheme } from "./theme.mjs";
 
 const PAUSE = 300; // milliseconds without a key before a text is sent
 const MOST_OTHERS = 4; // alternatives of a sentence
-const LANGUAGES = "crosshead.languages";
+const LANGUAGES = "crosshead.languages", KEY = "crosshead.key"; // names of what the browser keeps
 
 const find = (id) => document.getElementById(id);
 const source = find("source"), target = find("target"), text = find("text");
@@ -16,6 +16,7 @@ const source = find("source"), target = find("target"), text = find("text");
 let languages = [], limits = {}, keyRequired = false;
 let result = null; // the answer on show
 let timer = 0, pending = null;
+let retry = null; // what the button "Try again" does
 
 const translation = new Sentences(find("translation"), find("menu"), {
   others: async (sentence, signal) => {
@@ -24,7 +25,7 @@ const translation = new Sentences(find("translation"), find("menu"), {
     const [found] = (await ask("v1/translate", { body, key: key(), signal })).translations;
     return [found.text, ...found.alternatives];
   },
-  changed: () => say("Changed."),
+  changed: () => say("The sentence was replaced."),
   failed: (error) => fail(error),
 });
 
@@ -35,9 +36,16 @@ const nameOf = (code) => languages.find((each) => each.code === code)?.name ?? c
 function say(words) {
   find("status").textContent = words;
   find("error").textContent = "";
+  offerRetry(null);
 }
 
-/** Show an error, and ask again by itself if the server said when. */
+/** Show a button that asks again, or hide it. */
+function offerRetry(again) {
+  retry = again;
+  find("again").hidden = !again;
+}
+
+/** Show an error. What may succeed later is asked again: after the seconds that the server says, or by a button. */
 function fail(error, again = null) {
   find("status").textContent = "";
   let words = asSentence(error.message);
@@ -46,6 +54,7 @@ function fail(error, again = null) {
     timer = setTimeout(again, 1000 * error.seconds);
   }
   find("error").textContent = words;
+  offerRetry(error.mayPass && !error.seconds ? again : null);
 }
 
 function options(select, entries, chosen) {
@@ -72,7 +81,7 @@ function swapped() {
 
 function swapHint() {
   const pair = swapped();
-  if (pair === null) return "The language of the text is not known yet.";
+  if (pair === null) return "Type a text first, or choose its language, to swap.";
   const [from, to] = pair;
   if (isPair(languages, from, to)) return "";
   return `This server does not translate ${nameOf(from)} to ${nameOf(to)}.`;
@@ -166,7 +175,7 @@ function wireText() {
     text.focus();
   });
   find("key").addEventListener("input", () => {
-    sessionStorage.setItem("crosshead.key", key());
+    store(KEY, key(), "sessionStorage");
     later(PAUSE);
   });
 }
@@ -180,8 +189,8 @@ async function begin() {
     limits = most;
     keyRequired = settings.keyRequired;
     find("key-field").hidden = !keyRequired;
-    find("key").value = sessionStorage.getItem("crosshead.key") ?? "";
-    const [from, to] = JSON.parse(stored(LANGUAGES) ?? "null") ?? ["auto", settings.language.target.code];
+    find("key").value = stored(KEY, "sessionStorage") ?? "";
+    const [from, to] = storedPair(stored(LANGUAGES)) ?? ["auto", settings.language.target.code];
     offer(from, to);
     wireText();
     const pair = () => ({ source: source.value, target: target.value });
@@ -189,9 +198,15 @@ async function begin() {
     say("");
     later(0); // the browser may have kept a text
   } catch (error) {
-    fail(error, begin);
+    fail({ message: error.message, seconds: error.seconds, mayPass: true }, begin);
   }
 }
 
 wireTheme(find("theme"));
+find("again").addEventListener("click", () => {
+  const again = retry;
+  say("Trying again…");
+  text.focus(); // the button is gone
+  again();
+});
 begin();

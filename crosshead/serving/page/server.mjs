@@ -2,15 +2,18 @@
 
 import { retrySeconds } from "./text.mjs";
 
-/** An answer that is an error: its message, and the seconds after which to ask again, or null. */
+/**
+ * A request that failed: its message, the seconds after which to ask again, or null, and whether the
+ * same request may succeed later.
+ */
 export class ServerError extends Error {
-  constructor(message, seconds = null) {
+  constructor(message, { seconds = null, mayPass = false } = {}) {
     super(message);
-    this.seconds = seconds;
+    Object.assign(this, { seconds, mayPass });
   }
 }
 
-const UNREACHABLE = "The server cannot be reached. Check the connection, and try again";
+const unreachable = () => new ServerError("The server cannot be reached. Check the connection", { mayPass: true });
 
 /** Return the JSON of an answer; `body` makes it a POST, `signal` ends it early. */
 export async function ask(path, { body, key, signal } = {}) {
@@ -25,7 +28,7 @@ export async function ask(path, { body, key, signal } = {}) {
     answer = await fetch(path, request);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ServerError(UNREACHABLE);
+    throw unreachable();
   }
   const found = await answer.json().catch(() => null);
   if (answer.ok && found !== null) return found;
@@ -52,7 +55,7 @@ export function sendForm(path, form, { key, signal, onSent }) {
       if (request.status === 200 && request.response) resolve(request.response);
       else reject(errorOf(request.status, request.response, request.getResponseHeader("Retry-After")));
     });
-    request.addEventListener("error", () => reject(new ServerError(UNREACHABLE)));
+    request.addEventListener("error", () => reject(unreachable()));
     request.addEventListener("abort", () => reject(new DOMException("cancelled", "AbortError")));
     signal.addEventListener("abort", () => request.abort());
     request.send(form);
@@ -62,5 +65,5 @@ export function sendForm(path, form, { key, signal, onSent }) {
 function errorOf(status, found, after) {
   const message = typeof found?.error === "string" ? found.error : `The server answered ${status}`;
   const seconds = status === 429 || status === 503 ? retrySeconds(after) : null;
-  return new ServerError(message, seconds);
+  return new ServerError(message, { seconds, mayPass: status === 429 || status >= 500 });
 }

@@ -42,6 +42,17 @@ export function isPair(languages, source, target) {
   return source !== target && targets(languages, source).some((each) => each.code === target);
 }
 
+/** Return a stored pair of languages, or null if there is none or it is damaged. */
+export function storedPair(json) {
+  try {
+    const found = JSON.parse(json);
+    const isPair = Array.isArray(found) && found.length === 2 && found.every((code) => typeof code === "string");
+    return isPair ? found : null;
+  } catch {
+    return null;
+  }
+}
+
 /** Return a message as a sentence: a capital letter first, a full stop last. */
 export function asSentence(message) {
   const text = String(message).trim() || "Something went wrong";

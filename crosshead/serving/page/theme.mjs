@@ -3,19 +3,19 @@
 const NAME = "crosshead.theme";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-/** Return a value that this browser has kept, or null where it keeps none. */
-export function stored(name) {
+/** Return a value that this browser has kept, or null where it keeps none; `area` is a storage. */
+export function stored(name, area = "localStorage") {
   try {
-    return localStorage.getItem(name);
+    return window[area].getItem(name);
   } catch {
     return null;
   }
 }
 
 /** Keep a value in this browser, if it allows that. */
-export function store(name, value) {
+export function store(name, value, area = "localStorage") {
   try {
-    localStorage.setItem(name, value);
+    window[area].setItem(name, value);
   } catch {
     // A private window may refuse. The page works without it.
   }

@@ -43,6 +43,13 @@ test("only languages that go together are offered", () => {
   assert.equal(text.isPair(LANGUAGES, "en", "en"), false);
 });
 
+test("stored languages are a pair of texts", () => {
+  assert.deepEqual(text.storedPair('["en","de"]'), ["en", "de"]);
+  for (const damaged of [null, "", "{", "7", "null", "{}", "[]", '["en"]', '["en",1]', '"en"']) {
+    assert.equal(text.storedPair(damaged), null);
+  }
+});
+
 test("messages are sentences", () => {
   assert.equal(text.asSentence("the server is busy; try again later"), "The server is busy; try again later.");
   assert.equal(text.asSentence("Why?"), "Why?");

@@ -1,0 +1,192 @@
+"""Requests to translate: their sizes, the detected language, their jobs and translations."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from starlette.requests import Request
+
+from crosshead.data.documents.formats import Parser
+from crosshead.data.documents.parts import SplitText, flowing_parts, plain_parts, texts_of
+from crosshead.pipelines.translated_text import TranslatedText
+from crosshead.serving.languages import DETECTED, Detection, Detector, matching, name_of
+from crosshead.serving.requests import RequestError, Settings, State, ready_service, unless_gone
+from crosshead.serving.sentence import Late
+from crosshead.serving.service import Job
+
+_TOGETHER = 50
+"""The number of texts that are detected between two looks at the client and the deadline."""
+
+
+class Excess(NamedTuple):
+    """The size of a request that is too large.
+
+    Attributes:
+        unit: `texts` or `characters`.
+        found: Their number.
+        most: The largest number.
+    """
+
+    unit: str
+    found: int
+    most: int
+
+
+def excess_of(texts: Sequence[object], settings: Settings) -> Excess | None:
+    """Return what a request has too much of, or None.
+
+    Args:
+        texts: The texts of the request.
+        settings: The limits of requests.
+    """
+    if settings.texts and len(texts) > settings.texts:
+        return Excess("texts", len(texts), settings.texts)
+    if not settings.characters:
+        return None
+    count = sum(len(str(text)) for text in texts)
+    return Excess("characters", count, settings.characters) if count > settings.characters else None
+
+
+def sample_of(texts: Sequence[str], parser: Parser) -> str:
+    """Return the beginning of texts, without markup, to detect their language.
+
+    Args:
+        texts: The texts or documents.
+        parser: The parser of their format.
+
+    Raises:
+        DataError: If a document is broken.
+    """
+    found: list[str] = []
+    count = 0
+    for text in texts:
+        if count >= DETECTED:
+            break
+        # Plain text has no markup, so its beginning is enough.
+        plain = parser in (plain_parts, flowing_parts)
+        found += [text.lstrip()[:DETECTED]] if plain else texts_of(parser(text))
+        count = sum(map(len, found))
+    return "\n".join(found)[:DETECTED]
+
+
+class TranslationWork:
+    """The work for a request: its detection and its translations have one deadline.
+
+    Args:
+        state: The state of the server.
+        request: The request. If its client leaves, the work ends.
+        client: The client.
+
+    Raises:
+        RequestError: If the bundles are not loaded.
+    """
+
+    def __init__(self, state: State, request: Request, client: str) -> None:
+        self.state, self.request, self.client = state, request, client
+        self.service = ready_service(state)
+        self._end = time.monotonic() + state.settings.seconds
+
+    async def detected(
+        self, groups: Sequence[Sequence[str]], parser: Parser
+    ) -> list[list[Detection]]:
+        """Return the languages that texts may be in, best first; none for texts without letters.
+
+        Args:
+            groups: The texts. Those of a group are in one language.
+            parser: The parser of their format.
+
+        Raises:
+            RequestError: If the client has gone, the deadline has passed, there is too much work,
+                or a document is broken.
+        """
+        return await unless_gone(
+            self.state, self.request, self.client, self._detections(groups, parser)
+        )
+
+    async def _detections(
+        self, groups: Sequence[Sequence[str]], parser: Parser
+    ) -> list[list[Detection]]:
+        self.service.scheduler.check(self.client, 0.0, self._end)
+        found: list[list[Detection]] = []
+        for first in range(0, len(groups), _TOGETHER):
+            if time.monotonic() > self._end:
+                raise Late("the deadline passed while languages were detected")
+            some = groups[first : first + _TOGETHER]
+            found += await asyncio.to_thread(_detect, self.service.detector, some, parser)
+        return found
+
+    def job(
+        self,
+        texts: Sequence[str],
+        source: str,
+        target: str,
+        parser: Parser,
+        *,
+        alternatives: int = 0,
+        split: Callable[[str], SplitText] = SplitText.of,
+        scored: bool = False,
+    ) -> Job:
+        """Return the job of texts in one language.
+
+        Args:
+            texts: The texts or documents.
+            source: The source language, as the request names it.
+            target: The target language, as the request names it.
+            parser: The parser of the texts' format.
+            alternatives: The number of further translations of each text.
+            split: Function that splits a text into sentences.
+            scored: True if the scores of the translations are read.
+
+        Raises:
+            RequestError: If a language is not served, or there is no way between the two.
+        """
+        directory = self.service.directory
+        codes = []
+        for code in (source, target):
+            found = matching(code, directory.languages)
+            if found is None:
+                raise RequestError(400, f"{code} is not supported")
+            codes.append(found)
+        way = directory.way(*codes)
+        if way is None:
+            first, second = (f"{name_of(code)} ({code})" for code in codes)
+            raise RequestError(400, f"{second} is not available as a target language from {first}")
+        seconds = self._end - time.monotonic()
+        return Job(texts, way, parser, self.client, alternatives, seconds, split, scored)
+
+    async def translated(self, jobs: Sequence[Job]) -> list[list[TranslatedText]]:
+        """Return the translations of jobs, and count them if all are done.
+
+        Args:
+            jobs: The jobs.
+
+        Raises:
+            RequestError: If the client has gone, the deadline has passed, there is too much work,
+                or a document is broken.
+        """
+        found = await unless_gone(
+            self.state, self.request, self.client, self.service.translate_all(jobs)
+        )
+        characters = sum(job.characters for job in jobs)
+        self.state.metrics.characters.inc(characters)
+        self.state.usage.add(self.client, characters)
+        texts = [text for each in found for text in each]
+        self.state.metrics.sentences.inc(sum(len(text.sentences) for text in texts))
+        return found
+
+
+def job_target(job: Job, source: str) -> str:
+    """Return the code of the language that a job translates to.
+
+    Args:
+        job: The job.
+        source: The source language, which is the target if they are equal.
+    """
+    return job.way[-1].target if job.way else source
+
+
+def _detect(
+    detector: Detector, groups: Sequence[Sequence[str]], parser: Parser
+) -> list[list[Detection]]:
+    return [detector.detect(sample_of(texts, parser)) for texts in groups]
