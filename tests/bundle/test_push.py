@@ -44,6 +44,7 @@ def test_the_files_of_a_bundle_go_up_in_one_commit_and_come_down_the_same(
     repository = hub.repositories["anna/en-de"]
     assert len(repository.commits) == 2  # that of the new repository, and this one
     assert (done.commit, done.is_new) == (repository.branches["main"], True)
+    assert hub.received and done.warnings == []  # files were sent, and nothing is said about it
     assert done.address == f"{hub.address}/anna/en-de" and not repository.private
     place = download_bundle(NAME, ALLOWED, Silent())
     assert contents(place) == contents(SEALED) and place.name == done.commit

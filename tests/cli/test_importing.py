@@ -108,9 +108,10 @@ def test_languages_that_the_user_states_are_in_the_report_the_card_and_info(
 
 
 def test_a_foreign_model_in_the_place_of_a_bundle_is_refused_with_the_command(
-    tmp_path: Path, data: Path, hub: Hub, refused: Refused
+    tmp_path: Path, data: Path, hub: Hub, refused: Refused, capfd: pytest.CaptureFixture[str]
 ) -> None:
     shared = directory(tmp_path / "shared", data)
+    capfd.readouterr()  # transformers shows its progress
     hub.repository("anna/opus", contents(shared))
     (tmp_path / "in.txt").write_text("A dog.\n")
     for place in (str(shared), "hf://anna/opus"):
