@@ -82,13 +82,16 @@ def differences(bundle: TextBundle, directory: Path, *, ends: bool) -> float:
     return float(np.abs(np.subtract(found, [n for row in theirs for n in row])).max())
 
 
-@pytest.mark.parametrize(("numbers", "tolerance"), [("float32", 1e-4), ("float16", 1e-3)])
+@pytest.mark.parametrize(
+    ("numbers", "tolerance"), [("float32", 1e-4), ("float16", 1e-3), ("bfloat16", 0.05)]
+)
 def test_a_model_of_ctranslate2s_own_converter_scores_and_translates_the_same(
     shared: Path, sources: list[str], tmp_path: Path, numbers: str, tolerance: float
 ) -> None:
     """A conversion of Marian begins at zero, and leaves the end of the source to the caller.
 
-    In float16, CTranslate2 rounds the table of positions, which an import computes anew.
+    In float16 and bfloat16, CTranslate2 rounds the table of positions, which an import computes
+    anew.
     """
     converter = TransformersConverter(str(shared), copy_files=["source.spm", "target.spm"])
     directory = Path(converter.convert(str(tmp_path / "converted"), quantization=numbers))
