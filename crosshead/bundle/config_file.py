@@ -8,6 +8,7 @@ from typing import Any
 from crosshead.bundle.base import Bundle, Kinds
 from crosshead.bundle.checksums import Manifest, separate_checksums
 from crosshead.bundle.config import FORMAT, BundleConfig
+from crosshead.bundle.foreign import content_of, foreign_models, why_not_a_bundle
 from crosshead.bundle.places import (
     CARD,
     CONFIG,
@@ -58,8 +59,17 @@ def read_settings(directory: Path) -> tuple[dict[str, Any], Manifest]:
     """Return the settings in the `config.json` of a bundle, and the checksums.
 
     Raises:
-        BundleError: If there is no valid `config.json`.
+        BundleError: If there is no valid `config.json`. The message names a foreign model.
     """
+    try:
+        return _settings(directory)
+    except BundleError as error:
+        foreign = why_not_a_bundle(str(directory), foreign_models(*content_of(directory)))
+        named = foreign is not None and not is_run(directory)
+        raise (BundleError(foreign) if named else error) from None
+
+
+def _settings(directory: Path) -> tuple[dict[str, Any], Manifest]:
     names = check_place(directory)
     strange = [name for name in names if not _PLAIN.fullmatch(name)]
     if strange or (names and CONFIG not in names):

@@ -11,12 +11,13 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from crosshead.bundle.checksums import FileChecksum, Manifest
 from crosshead.bundle.config_file import read_settings
+from crosshead.bundle.foreign import content_of, foreign_models, why_not_a_bundle
 from crosshead.bundle.hub_client import (
     cache_shown,
     hub_api,
@@ -64,11 +65,13 @@ def download_bundle(name: HubName, allowed: Collection[str], display: Display) -
             return _cached_bundle(name, why)
         listed = [each.rfilename for each in info.siblings or ()]
         if CONFIG not in listed:
+            _refuse_foreign(name, listed, {})
             raise HubError(
                 f"{name}: not a bundle: the repository has no {CONFIG}; `crosshead push` uploads a "
                 "bundle, and `crosshead import` reads models of other toolkits"
             )
         config = Path(hub.hf_hub_download(name.repository, CONFIG, revision=name.revision))
+        _refuse_foreign(name, listed, content_of(config.parent)[1])
         manifest = _manifest_of(name, config)
         wanted = [*(manifest.files or listed)]
         for file in wanted:
@@ -147,6 +150,7 @@ def _cached_bundle(name: HubName, why: str) -> Path:
     config = _cached_file(name, CONFIG)
     if config is None:
         raise _not_cached(name, why)
+    _refuse_foreign(name, *content_of(config.parent))
     if missing := _missing(config.parent):
         raise HubError(
             f"{name}: {', '.join(missing)} was not downloaded before, and {why}, and run the "
@@ -169,6 +173,12 @@ def _missing(directory: Path) -> list[str]:
         return [CONFIG]
     needed = [file for file in manifest.files or (WEIGHTS,) if file != CARD]
     return [file for file in needed if not (directory / file).is_file()]
+
+
+def _refuse_foreign(name: HubName, files: Collection[str], config: Mapping[str, Any]) -> None:
+    """Raise `HubError` if the files of a repository are those of a foreign model."""
+    if why := why_not_a_bundle(str(name), foreign_models(files, config)):
+        raise HubError(why)
 
 
 def _manifest_of(name: HubName, config: Path) -> Manifest:

@@ -51,7 +51,7 @@ def quiet(*, bars: bool = False) -> Iterator[list[str]]:
         bars: True to leave its progress bars on.
 
     Yields:
-        A list, which holds the client's warnings after the block.
+        A list, which holds the client's warnings for users after the block.
     """
     utils, said = hub_client().utils, list[str]()
     level, log = utils.logging.get_verbosity(), utils.logging
@@ -63,7 +63,9 @@ def quiet(*, bars: bool = False) -> Iterator[list[str]]:
         log.set_verbosity(log.CRITICAL)
         stack.callback(log.set_verbosity, level)
         yield said
-    said += [" ".join(str(each.message).split()) for each in caught]
+    # Other categories are for the programmers of the client, such as those of deprecated arguments.
+    for_users = [each for each in caught if issubclass(each.category, UserWarning)]
+    said += [" ".join(str(each.message).split()) for each in for_users]
 
 
 def is_unreachable(error: BaseException) -> bool:

@@ -14,7 +14,9 @@ from crosshead.system.files import StrPath
 PREFIX = "hf://"
 """The beginning of the name of a model on a hub."""
 
-_HUB = re.compile("hf:/+")  # pathlib turns `hf://` into `hf:/`
+_HUB = re.compile("hf:/+", re.IGNORECASE)  # pathlib turns `hf://` into `hf:/`
+_ADDRESS = re.compile("https?:/+", re.IGNORECASE)
+_PAGE = re.compile(r"[^/]+/([^/?#]+/[^/?#]+)(?:/(?:tree|blob|resolve)/([^/?#]+))?.*")
 _PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 _REPOSITORY = re.compile(f"{_PART}/{_PART}")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
@@ -71,9 +73,12 @@ def hub_name(path: StrPath) -> HubName | None:
         path: A path, or a name such as `hf://ORG/NAME@revision`.
 
     Raises:
-        HubError: If the text begins like a name of a hub but is none.
+        HubError: If the text begins like a name of a hub but is none, or is the address of a page.
     """
     text = os.fspath(path)
+    if address := _ADDRESS.match(text):
+        how = _how_to_name(text[address.end() :])
+        raise HubError(f"{text[:200]}: is the address of a page; {how}")
     found = _HUB.match(text)
     if found is None:
         return None
@@ -81,6 +86,14 @@ def hub_name(path: StrPath) -> HubName | None:
     if not at:
         return checked_name(repository)
     return checked_name(repository, revision)
+
+
+def _how_to_name(place: str) -> str:
+    """Return how to name the model of a page, whose address is given without `https://`."""
+    page = _PAGE.fullmatch(place)
+    if page is None or not _REPOSITORY.fullmatch(page[1]):
+        return "name the model as hf://ORG/NAME"
+    return f"name the model as {HubName(page[1], page[2])}"
 
 
 def checked_name(repository: str, revision: str | None = None) -> HubName:

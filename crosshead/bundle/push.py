@@ -1,10 +1,15 @@
 """Upload a bundle to a hub: `crosshead push`."""
 
+import contextlib
 import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from crosshead import __version__
+from crosshead.bundle.config_file import read_settings
 from crosshead.bundle.files import bundle_files, check_as_written
 from crosshead.bundle.hub_client import (
     LOG_IN,
@@ -16,7 +21,9 @@ from crosshead.bundle.hub_client import (
     without_token,
 )
 from crosshead.bundle.hub_names import HubError, HubName
+from crosshead.bundle.places import CONFIG
 from crosshead.errors import BundleError
+from crosshead.system.files import explain_os_errors
 from crosshead.system.stored import open_stored, stored_size
 
 AGAIN = "run the command again, which sends only what is missing"
@@ -28,7 +35,7 @@ class BundleUpload:
     """The files that go to a repository.
 
     Attributes:
-        directory: The bundle.
+        directory: The directory of the bundle, or a packed bundle.
         name: The repository and the branch.
         sizes: The size of each file in bytes, by name.
     """
@@ -66,7 +73,7 @@ def plan_upload(directory: Path, name: HubName) -> BundleUpload:
     Other files of a run stay at home: checkpoints, the log, lines that were left out.
 
     Args:
-        directory: The bundle.
+        directory: The directory of the bundle, or a packed bundle.
         name: The repository, and the branch as its revision.
 
     Returns:
@@ -76,9 +83,12 @@ def plan_upload(directory: Path, name: HubName) -> BundleUpload:
         BundleError: If `directory` is not a bundle, or a file was changed after it was written. The
             card may have been edited.
     """
-    if directory.is_file():
-        raise BundleError(f"{directory}: a file; expected the directory of a bundle: unzip it")
-    files = bundle_files(directory)
+    files, listed = bundle_files(directory), read_settings(directory)[1].files
+    for file in files:
+        if listed and file not in (CONFIG, *listed):
+            raise BundleError(
+                f"{directory}: {file[:60]!a} in it is no file of the bundle; nothing was uploaded"
+            )
     check_as_written(directory, "nothing was uploaded")
     return BundleUpload(directory, name, {file: stored_size(directory / file) for file in files})
 
@@ -104,7 +114,7 @@ def push(upload: BundleUpload, *, private: bool = False, bars: bool = False) -> 
     name, hub, api = upload.name, hub_client(), hub_api()
     if without_token():
         raise HubError(f"{name}: uploading needs a token; {LOG_IN} that may write")
-    with hub_errors(name, AGAIN), quiet(bars=bars) as warnings:
+    with _unpacked(upload) as place, hub_errors(name, AGAIN), quiet(bars=bars) as warnings:
         api.create_repo(name.repository, private=private or None, exist_ok=True)
         before = api.model_info(name.repository)
         if private and not before.private:
@@ -115,9 +125,7 @@ def push(upload: BundleUpload, *, private: bool = False, bars: bool = False) -> 
         if name.revision is not None and name.revision != "main":
             api.create_branch(name.repository, branch=name.revision, exist_ok=True)
             before = api.model_info(name.repository, revision=name.revision)
-        added = [
-            hub.CommitOperationAdd(file, str(upload.directory / file)) for file in upload.sizes
-        ]
+        added = [hub.CommitOperationAdd(file, str(place / file)) for file in upload.sizes]
         done = api.create_commit(
             name.repository,
             added,
@@ -127,6 +135,27 @@ def push(upload: BundleUpload, *, private: bool = False, bars: bool = False) -> 
         _compare(upload, done.oid)
     address = f"{hub_endpoint()}/{name.repository}"
     return Pushed(address, done.oid, done.oid != before.sha, warnings)
+
+
+@contextlib.contextmanager
+def _unpacked(upload: BundleUpload) -> Iterator[Path]:
+    """Yield the directory of the files, which are copied out of a packed bundle.
+
+    Raises:
+        UserError: If there is no room for them.
+    """
+    if upload.directory.is_dir():
+        yield upload.directory
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in upload.sizes:
+            with (
+                explain_os_errors(Path(scratch)),
+                open_stored(upload.directory / name) as (file, _),
+                (Path(scratch) / name).open("wb") as out,
+            ):
+                shutil.copyfileobj(file, out, 1 << 20)
+        yield Path(scratch)
 
 
 def _compare(upload: BundleUpload, commit: str) -> None:

@@ -23,7 +23,8 @@ def import_command(
         str,  # a path would turn hf:// into hf:/
         typer.Argument(
             metavar="PATH",
-            help="Model of another toolkit: a directory, a zip archive of one, or hf://ORG/NAME.",
+            help="Model of another toolkit: a directory, a zip archive of one, a package of Argos "
+            "Translate, or hf://ORG/NAME.",
         ),
     ],
     out: Annotated[
@@ -34,8 +35,24 @@ def import_command(
         str | None,
         typer.Option(
             metavar="KIND",
-            help="Kind of model, if its files do not show it: huggingface, marian or "
-            "ctranslate2 (default: recognised by the files).",
+            help="Kind of model, if its files do not show it: huggingface, marian, "
+            "ctranslate2 or argos (default: recognised by the files).",
+        ),
+    ] = None,
+    source_language: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE",
+            help="Language code of the sources, such as en, for the bundle, its card and its "
+            "exports (default: from the files or the name of the model).",
+        ),
+    ] = None,
+    target_language: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE",
+            help="Language code of the targets, such as de, for the bundle, its card and its "
+            "exports (default: from the files or the name of the model).",
         ),
     ] = None,
 ) -> None:
@@ -51,19 +68,32 @@ def import_command(
     from crosshead.cli.terminal import program
     from crosshead.interop.imports.writing import import_to
 
-    typed = ["import", path, "--out", str(out), *(["--kind", kind] if kind else [])]
-    command = shlex.join([program(), *typed])
-    imported = import_to(path, out, kind, command)
+    given = {
+        "--kind": kind,
+        "--source-language": source_language,
+        "--target-language": target_language,
+    }
+    options = [part for flag, value in given.items() if value for part in (flag, value)]
+    command = shlex.join([program(), "import", path, "--out", str(out), *options])
+    imported = import_to(
+        path,
+        out,
+        kind,
+        command,
+        source_language=source_language,
+        target_language=target_language,
+    )
     for line in imported.notes:
         note(line)
     config = imported.bundle.config
     assert config.origin is not None
-    put(
-        table(
-            [
-                ["bundle", str(out)],
-                ["imported from", f"{config.origin.name} ({config.origin.kind})"],
-                ["model", f"{config.model.architecture}, {config.model.shape()}"],
-            ]
-        )
-    )
+    rows = [
+        ["bundle", str(out)],
+        ["imported from", f"{config.origin.name} ({config.origin.kind})"],
+        ["model", f"{config.model.architecture}, {config.model.shape()}"],
+    ]
+    if config.source_language and config.target_language:
+        rows.append(["languages", f"{config.source_language} to {config.target_language}"])
+    if config.license:
+        rows.append(["licence", f"{config.license}, by the card of the model"])
+    put(table(rows))

@@ -1,14 +1,18 @@
 """Options that several verbs share."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+_NAME = re.compile("(hf|https?):", re.IGNORECASE)
+"""The beginning of a name on a hub, or of an address in its place, which gets a message."""
+
 
 def bundle_place(text: str) -> Path:
     """Return the path of a bundle, after downloading it if it is named on a hub."""
-    if not text.startswith("hf:"):
+    if not _NAME.match(text):
         return Path(text)
     from crosshead.tasks.places import local_bundle
 

@@ -57,12 +57,13 @@ def push(
     """
     from crosshead.bundle.files import card_was_changed
     from crosshead.bundle.hub_client import hub_endpoint
-    from crosshead.bundle.hub_names import PREFIX, checked_name
+    from crosshead.bundle.hub_names import checked_name, hub_name
     from crosshead.bundle.places import CARD
     from crosshead.bundle.push import plan_upload
     from crosshead.bundle.push import push as upload_bundle
 
-    target = checked_name(name.removeprefix(PREFIX), revision)
+    named = hub_name(name) or checked_name(name)
+    target = checked_name(named.repository, revision or named.revision)
     upload = plan_upload(bundle, target)
     if card_was_changed(bundle) and CARD in upload.sizes:
         note(f"{bundle / CARD} was changed since the bundle was written; the changed card goes up")

@@ -71,9 +71,9 @@ LicenceOption = Annotated[
     str | None,
     typer.Option(
         "--license",
-        metavar="TEXT",
-        help="Licence of the model, such as cc-by-4.0, for the bundle and its card (default: "
-        "none, or with --from the licence of that bundle).",
+        metavar="ID",
+        help="Licence of the model as model hubs spell it, such as cc-by-4.0, for the bundle and "
+        "its card (default: none, or with --from the licence of that bundle).",
     ),
 ]
 TextOption = Annotated[

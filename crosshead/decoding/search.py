@@ -39,6 +39,9 @@ from crosshead.errors import ConfigError
 
 __all__ = ["DecodeConfig", "Hypothesis", "Specials", "greedy_search", "sample", "search", "stream"]
 
+MOST_EXTRA = 1000
+"""The largest value of `max_extra`."""
+
 
 class DecodeConfig(Config):
     """Settings of the search with a trained model: section `[decode]` of a recipe.
@@ -63,7 +66,7 @@ class DecodeConfig(Config):
     unfinished one scores better than any of the best that the beam holds (the default of Hugging
     Face). "exact": no unfinished hypothesis can score better any more, which takes more steps.
     Without a length penalty all rules find the same."""
-    max_extra: int = Field(default=50, ge=0, le=1000)
+    max_extra: int = Field(default=50, ge=0, le=MOST_EXTRA)
     """The longest output has this many tokens more than the source, including the end token."""
     sample: bool = False
     """True samples from the model's distribution instead of searching for its maximum (needs beam =
@@ -384,12 +387,21 @@ def _extend(
         ended = ended[kept]
 
 
+_STOPS = {
+    "full": "",
+    "last": ", early_stopping = false as in Hugging Face",
+    "exact": ", early_stopping = never as in Hugging Face",
+}
+"""The rules that end beam search, as ends of a description."""
+
+
 def search_name(decode: DecodeConfig) -> str:
     """Return a short name of the search."""
     if decode.sample:
         return "sampled"
     if decode.beam == 1:
         return "greedy"
-    stop = "" if decode.stop == "full" else f", {decode.stop} stop"
-    form = "" if decode.length_offset == OFFSET else f" (k = {decode.length_offset:g})"
-    return f"beam {decode.beam}, length penalty {decode.length_penalty:g}{form}{stop}"
+    alpha, k = decode.length_penalty, decode.length_offset
+    divisor = f"length^{alpha:g}" if k == 0 else f"(({k:g} + length) / {k + 1:g})^{alpha:g}"
+    form = "" if k == OFFSET or alpha == 0 else f" (scores are divided by {divisor})"
+    return f"beam {decode.beam}, length penalty {alpha:g}{form}{_STOPS[decode.stop]}"

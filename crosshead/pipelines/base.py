@@ -125,7 +125,7 @@ class TextPipeline(Pipeline):
         return self.bundle.config.longest_source
 
     def facts(self) -> list[list[str]]:
-        """Return the tokenizers and the languages."""
+        """Return the tokenizers, the languages, the licence and the origin."""
         config, bundle = self.bundle.config, self.bundle
         kinds = [bundle.source_tokenizer.kind, bundle.target_tokenizer.kind]
         sizes = [config.source_vocabulary, config.target_vocabulary]
@@ -140,6 +140,8 @@ class TextPipeline(Pipeline):
             rows.append(["languages", f"to {' and '.join(config.target_languages)}, by a tag"])
         elif any(known):
             rows.append(["languages", " to ".join(code or "unknown" for code in known)])
+        if config.license:
+            rows.append(["licence", config.license])
         if origin := config.origin:
             weights = f"weights SHA-256 {origin.sha256}"
             made = "tuned" if origin.kind == BUNDLE else "imported"

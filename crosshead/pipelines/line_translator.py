@@ -187,14 +187,11 @@ class LineTranslator(TextPipeline):
 
     def facts(self) -> list[list[str]]:
         """Return tokenizers, languages, the longest source and the search settings."""
-        longest = self.bundle.config.longest_source
+        longest = min(self.bundle.config.longest_source, self.max_source_length)
         return [
             *super().facts(),
-            [
-                "longest source",
-                f"{longest} tokens; a longer line is split at the ends of its sentences, and a "
-                f"sentence of more than {self.max_source_length} tokens is cut into parts",
-            ],
+            ["longest line", f"{longest} tokens; a longer one is split into its sentences"],
+            ["longest sentence", f"{self.max_source_length} tokens; a longer one is cut"],
             ["search", search_name(self.bundle.config.decode)],
         ]
 

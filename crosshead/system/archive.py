@@ -1,10 +1,12 @@
 """Packed bundles: uncompressed zip archives, written and read by `zipfile`."""
 
 import io
+import lzma
 import os
 import shutil
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
@@ -15,6 +17,9 @@ BROKEN = (zipfile.BadZipFile, EOFError)
 """Errors while reading a member whose bytes have changed."""
 
 _NO_ARCHIVE = (*BROKEN, NotImplementedError, ValueError, OverflowError, struct.error)
+
+UNREADABLE = (*_NO_ARCHIVE, RuntimeError, lzma.LZMAError, zlib.error)
+"""Errors of archives that are damaged, encrypted or packed in an unknown way."""
 
 
 class NotPackedError(ValueError):
@@ -88,6 +93,31 @@ def check_names(members: Sequence[zipfile.ZipInfo]) -> None:
         )
     if len({each.filename for each in members}) < len(members):
         raise NotPackedError("a name occurs twice in the archive")
+
+
+def is_litter(name: str) -> bool:
+    """Return whether a member of an archive is a file that macOS adds, and no part of a model.
+
+    Args:
+        name: The name of the member.
+    """
+    folders, last = name.split("/")[:-1], name.split("/")[-1]
+    return "__MACOSX" in folders or last == ".DS_Store" or last.startswith("._")
+
+
+def content_names(archive: zipfile.ZipFile) -> dict[str, str]:
+    """Return the names of the files in an archive, without a folder that holds all of them.
+
+    Args:
+        archive: The archive. Folders and what macOS adds are left out.
+
+    Returns:
+        The name in the archive of each file, by its name in that folder.
+    """
+    names = [each for each in archive.namelist() if each[-1:] != "/" and not is_litter(each)]
+    tops = {each.partition("/")[0] if "/" in each else "" for each in names}
+    top = f"{tops.pop()}/" if len(tops) == 1 and "" not in tops else ""
+    return {each.removeprefix(top): each for each in names}
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> tuple[io.BufferedIOBase, int]:

@@ -1,17 +1,40 @@
 """The base of tasks whose models predict tokens."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.caller import setting
 from crosshead.data.text.tokenizers import MOST_PIECES
 from crosshead.models.base import Model, TokenModelConfig
 from crosshead.models.registry import build_model
 from crosshead.recipe.presets import Sections
+from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.base import Task
 from crosshead.tasks.token_loss import token_loss
+
+_LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+"""The spelling of licences on model hubs, such as `cc-by-4.0`."""
+
+
+def licence_lines(licence: str | None) -> list[str]:
+    """Return a warning about a licence that no model hub spells so, or nothing.
+
+    Args:
+        licence: The licence of the model, or None.
+    """
+    if licence is None or _LICENCE.fullmatch(licence):
+        return []
+    spelled = re.sub(r"[\s_]+", "-", licence.strip().lower())
+    known = spelled if _LICENCE.fullmatch(spelled) else "other"
+    return [
+        f"warning: the licence {licence!r} is no identifier of model hubs, which are in lower case "
+        "and without spaces, such as cc-by-4.0 or other; a hub may refuse the card: write "
+        f"{setting('data.license', known, has_flag=True)}"
+    ]
 
 
 class TokenTask(Task):
@@ -21,6 +44,10 @@ class TokenTask(Task):
 
     loss = staticmethod(token_loss)
 
+    def prepare(self, recipe: Any) -> tuple[Recipe, list[str]]:
+        """Return the recipe, and a warning about the spelling of its licence."""
+        return recipe, licence_lines(getattr(recipe.data, "license", None))
+
     def example(self, model: TokenModelConfig, preset: Sections) -> tuple[str, Callable[[], Model]]:
         """Return the model of a preset with its vocabulary, or with the largest one."""
         stated = preset.get("tokenizer", {}).get("vocab_size")
@@ -28,7 +55,7 @@ class TokenTask(Task):
         return f"{'' if stated else 'to '}{size:,}", partial(build_model, model, size, size)
 
     def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
-        """Return the model, the (source) tokenizer, the languages and the licence of a bundle."""
+        """Return the model, the (source) tokenizer, the search, the languages and the licence."""
         assert isinstance(bundle, TextBundle)
         config, tokenizer = bundle.config, bundle.source_tokenizer
         return {
@@ -46,4 +73,5 @@ class TokenTask(Task):
                 "sampling": tokenizer.sampling,
             },
             "model": config.model.model_dump(),
+            "decode": config.decode.model_dump(),
         }

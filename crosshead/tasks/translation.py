@@ -29,7 +29,7 @@ from crosshead.system.progress import counted
 from crosshead.tasks import automatic
 from crosshead.tasks.base import Speed
 from crosshead.tasks.parallel_corpus import ParallelCorpus, read_parallel
-from crosshead.tasks.token_task import TokenTask
+from crosshead.tasks.token_task import TokenTask, licence_lines
 from crosshead.tasks.usability import LOW_BLEU, Findings, translation_findings
 from crosshead.tasks.validation import LOSS, OLD, Metric, Validation, Validator
 
@@ -155,7 +155,9 @@ class TranslationTask(TokenTask):
 
     def prepare(self, recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
         """Fill in the languages that the file names contain, and the tags of directions."""
-        return with_tags(recipe) if recipe.data.directions != "one" else with_languages(recipe)
+        fill = with_tags if recipe.data.directions != "one" else with_languages
+        filled, lines = fill(recipe)
+        return filled, [*lines, *licence_lines(recipe.data.license)]
 
     def settle(
         self, recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed

@@ -68,8 +68,8 @@ def new_recipe(
 ) -> Recipe:
     """Return the recipe of a new run.
 
-    In fine-tuning, the model, the tokenizer and the context length of the bundle `start` replace
-    the preset's.
+    In fine-tuning, the model, the tokenizer, the search settings and the context length of the
+    bundle `start` replace the preset's.
 
     Args:
         preset: Name of the preset, or None.

@@ -19,6 +19,7 @@ def test_names_are_read_from_text_and_from_paths() -> None:
     assert hub_name("hf://anna/en-de") == HubName("anna/en-de")
     assert hub_name(Path("hf://anna/en-de")) == HubName("anna/en-de")  # pathlib drops a slash
     assert hub_name("hf://anna/en-de@refs/pr/1") == HubName("anna/en-de", "refs/pr/1")
+    assert hub_name("HF://anna/en-de@v1") == HubName("anna/en-de", "v1")
     assert str(hub_name("hf://anna/x.1_b@v1")) == "hf://anna/x.1_b@v1"
 
 
@@ -38,6 +39,24 @@ def test_a_path_is_no_name(path: str) -> None:
 def test_what_is_no_name_is_refused(text: str) -> None:
     with pytest.raises(HubError, match="expected"):
         hub_name(text)
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("https://huggingface.co/anna/en-de", "hf://anna/en-de"),
+        ("HTTP://huggingface.co/anna/en-de/", "hf://anna/en-de"),
+        ("https://huggingface.co/anna/en-de/tree/v1", "hf://anna/en-de@v1"),
+        ("https://huggingface.co/anna/en-de?x=1", "hf://anna/en-de"),
+        ("https:/huggingface.co/anna/en-de", "hf://anna/en-de"),
+        ("https://huggingface.co", "hf://ORG/NAME"),
+        ("https://huggingface.co/a b/c", "hf://ORG/NAME"),
+    ],
+)
+def test_the_address_of_a_page_is_refused_with_the_name(address: str, name: str) -> None:
+    with pytest.raises(HubError) as error:
+        hub_name(address)
+    assert str(error.value) == f"{address}: is the address of a page; name the model as {name}"
 
 
 def test_a_commit_is_fixed_and_a_branch_moves() -> None:

@@ -1,6 +1,7 @@
 """Uploads to a stand-in for a hub, by the real client."""
 
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from crosshead.bundle.config_file import read_settings
 from crosshead.bundle.files import bundle_files
 from crosshead.bundle.hub import download_bundle
 from crosshead.bundle.hub_names import HubError, HubName
+from crosshead.bundle.packing import pack
 from crosshead.bundle.push import plan_upload, push
 from crosshead.errors import BundleError
 from crosshead.system.progress import Silent
@@ -42,6 +44,7 @@ def test_the_files_of_a_bundle_go_up_in_one_commit_and_come_down_the_same(
     repository = hub.repositories["anna/en-de"]
     assert len(repository.commits) == 2  # that of the new repository, and this one
     assert (done.commit, done.is_new) == (repository.branches["main"], True)
+    assert hub.received and done.warnings == []  # files were sent, and nothing is said about it
     assert done.address == f"{hub.address}/anna/en-de" and not repository.private
     place = download_bundle(NAME, ALLOWED, Silent())
     assert contents(place) == contents(SEALED) and place.name == done.commit
@@ -152,9 +155,25 @@ def test_a_changed_file_and_no_bundle_are_refused_before_anything_is_sent(
         plan_upload(run, NAME)
     with pytest.raises(BundleError, match="not a bundle"):
         plan_upload(tmp_path, NAME)
-    packed = tmp_path / "a.zip"
-    packed.write_bytes(b"")
+    empty = tmp_path / "a.zip"
+    empty.write_bytes(b"")
     with pytest.raises(BundleError, match="a file; expected the directory"):
+        plan_upload(empty, NAME)
+
+
+def test_a_packed_bundle_goes_up_as_its_files(hub: Hub, run: Path, tmp_path: Path) -> None:
+    packed = pack(run, tmp_path / "a.crosshead.zip")
+    done = push(plan_upload(packed, NAME))
+    assert on_the_hub(hub) == contents(SEALED)
+    assert not push(plan_upload(packed, NAME)).is_new and not push(plan_upload(run, NAME)).is_new
+    assert done.commit == hub.repositories["anna/en-de"].branches["main"]
+
+
+def test_of_a_packed_bundle_no_other_file_goes_up(run: Path, tmp_path: Path) -> None:
+    packed = pack(run, tmp_path / "a.crosshead.zip")
+    with zipfile.ZipFile(packed, "a") as archive:
+        archive.writestr("secret.txt", "mine")
+    with pytest.raises(BundleError, match=r"'secret\.txt' in it is no file of the bundle; nothing"):
         plan_upload(packed, NAME)
 
 

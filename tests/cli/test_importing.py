@@ -1,6 +1,7 @@
 """`crosshead import`, and what a user does next with the bundle."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -90,9 +91,47 @@ def test_the_card_shows_the_command_as_it_was_typed(
     assert "No scores were measured." in card
 
 
+def test_languages_that_the_user_states_are_in_the_report_the_card_and_info(
+    tmp_path: Path, data: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shared, out = directory(tmp_path / "shared", data), tmp_path / "out"
+    (shared / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n")
+    options = ["--source-language", "fr", "--target-language", "it"]
+    said = output_of(["import", shared, "--out", out, *options], capfd)
+    assert re.search(r"^languages +fr to it$", said, re.MULTILINE)
+    assert re.search(r"^licence +cc-by-4\.0, by the card of the model$", said, re.MULTILINE)
+    card = (out / "README.md").read_text()
+    assert "--out out --source-language fr --target-language it\n" in card
+    facts = output_of(["info", out], capfd)
+    assert re.search(r"^licence +cc-by-4\.0$", facts, re.MULTILINE)
+    assert "(scores are divided by length^1), early_stopping = false as in Hugging Face" in facts
+
+
+def test_a_foreign_model_in_the_place_of_a_bundle_is_refused_with_the_command(
+    tmp_path: Path, data: Path, hub: Hub, refused: Refused, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shared = directory(tmp_path / "shared", data)
+    capfd.readouterr()  # transformers shows its progress
+    hub.repository("anna/opus", contents(shared))
+    (tmp_path / "in.txt").write_text("A dog.\n")
+    for place in (str(shared), "hf://anna/opus"):
+        for command in (
+            ["info", place],
+            ["translate", place, tmp_path / "in.txt"],
+            ["pack", place],
+        ):
+            said = refused(*command)
+            assert f"{place}: a Hugging Face model (marian), not a bundle of crosshead; " in said
+            assert said.endswith(f"import it first: crosshead import {place} --out DIR")
+    said = refused("train", "--from", shared, "--source", "a", "--target", "b", "--out", "x")
+    assert "import it first" in said
+
+
 def test_wrong_input_is_one_line(tmp_path: Path, refused: Refused) -> None:
     out = tmp_path / "out"
     assert "no such file" in refused("import", tmp_path / "lost", "--out", out)
     assert "no model of a known kind" in refused("import", tmp_path, "--out", out)
     assert "there is no kind of model" in refused("import", tmp_path, "--out", out, "--kind", "x")
+    wrong = refused("import", tmp_path, "--out", out, "--source-language", "English")
+    assert "--source-language: expected a language code such as en or pt-BR" in wrong
     assert not out.exists()

@@ -1,5 +1,4 @@
 import dataclasses
-import re
 from pathlib import Path
 
 from crosshead.bundle.config import BundleScore
@@ -25,7 +24,16 @@ def test_the_scores_of_a_bundle_are_among_its_facts() -> None:
 
 def test_it_is_said_from_where_on_lines_are_split() -> None:
     facts = dict(bundle_facts(BUNDLE, load_bundle(BUNDLE)))
-    assert re.findall(r"\d+ tokens", facts["longest source"]) == ["19 tokens", "22 tokens"]
+    assert facts["longest line"] == "19 tokens; a longer one is split into its sentences"
+    assert facts["longest sentence"] == "22 tokens; a longer one is cut"
+
+
+def test_the_licence_is_shown_where_it_is_known() -> None:
+    bundle = load_bundle(BUNDLE)
+    assert "licence" not in dict(bundle_facts(BUNDLE, bundle))
+    config = bundle.config.model_copy(update={"license": "cc-by-4.0"})
+    facts = dict(bundle_facts(BUNDLE, dataclasses.replace(bundle, config=config)))
+    assert facts["licence"] == "cc-by-4.0"
 
 
 def test_languages_are_shown_where_they_are_known() -> None:

@@ -261,8 +261,20 @@ def test_more_hypotheses_than_the_beam_are_refused() -> None:
     [
         (DecodeConfig(beam=1), "greedy"),
         (DecodeConfig(beam=5, length_penalty=1.0), "beam 5, length penalty 1"),
-        (DecodeConfig(stop="exact"), "beam 4, length penalty 0.6, exact stop"),
-        (DecodeConfig(length_offset=0), "beam 4, length penalty 0.6 (k = 0)"),
+        (
+            DecodeConfig(stop="exact"),
+            "beam 4, length penalty 0.6, early_stopping = never as in Hugging Face",
+        ),
+        (
+            DecodeConfig(length_offset=0, stop="last"),
+            "beam 4, length penalty 0.6 (scores are divided by length^0.6), "
+            "early_stopping = false as in Hugging Face",
+        ),
+        (
+            DecodeConfig(length_offset=2),
+            "beam 4, length penalty 0.6 (scores are divided by ((2 + length) / 3)^0.6)",
+        ),
+        (DecodeConfig(length_offset=0, length_penalty=0), "beam 4, length penalty 0"),
         (DecodeConfig(beam=1, sample=True), "sampled"),
     ],
 )

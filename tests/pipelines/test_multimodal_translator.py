@@ -118,4 +118,4 @@ def test_gates_are_named_by_the_pieces() -> None:
 def test_it_describes_itself() -> None:
     facts = dict(translator().facts())
     assert "3 x 3 patches" in facts["images"] and ";" in facts["tokenizer"]
-    assert facts["longest source"].startswith("9 tokens")
+    assert facts["longest line"].startswith("9 tokens")

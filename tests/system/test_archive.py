@@ -10,6 +10,8 @@ from crosshead.system.archive import (
     BROKEN,
     NotPackedError,
     add,
+    content_names,
+    is_litter,
     new_archive,
     open_archive,
     open_member,
@@ -127,3 +129,19 @@ def test_a_changed_byte_is_reported_or_changes_no_file(tmp_path: Path) -> None:
         except (NotPackedError, *BROKEN):
             continue
         assert set(found.values()) <= set(CONTENTS.values())
+
+
+def test_names_lack_a_common_folder_and_what_macos_adds() -> None:
+    def names(*stored: str) -> dict[str, str]:
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w") as archive:
+            for name in stored:
+                archive.writestr(name, "")
+        return content_names(zipfile.ZipFile(stream))
+
+    assert names("a/", "a/b", "a/c/d", "__MACOSX/a/._b", ".DS_Store") == {
+        "b": "a/b",
+        "c/d": "a/c/d",
+    }
+    assert names("a/b", "c") == {"a/b": "a/b", "c": "c"}
+    assert is_litter("a/._b") and not is_litter("a/b._c")

@@ -92,9 +92,7 @@ class ImportedTokenizer(WithoutGaps):
         self._ids = {piece: index for index, piece in enumerate(self._pieces) if index > UNK}
         self.special = [piece for piece in self._ids if _is_tag(piece)]
         self.line_breaks = frozenset(
-            index
-            for piece, index in self._ids.items()
-            if set(piece) & set("\n\r") or piece in ("<0x0A>", "<0x0D>")
+            index for piece, index in self._ids.items() if is_line_break(piece)
         )
 
     def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
@@ -184,6 +182,15 @@ class ImportedTokenizer(WithoutGaps):
         if self.special and text.startswith(">>") and text[:end] in self._ids:
             return [text[:end]], text[end:]
         return [], text
+
+
+def is_line_break(piece: str) -> bool:
+    """Return whether a piece would be decoded to a line break.
+
+    Args:
+        piece: The piece, in the spelling of SentencePiece.
+    """
+    return bool(set(piece) & set("\n\r")) or piece in ("<0x0A>", "<0x0D>")
 
 
 def _is_tag(piece: str) -> bool:

@@ -19,9 +19,11 @@ from crosshead.config import MOST_POSITIONS
 from crosshead.data.text.imported import ForeignVocabulary
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
+from crosshead.interop.base import ForeignSearch
+from crosshead.interop.ctranslate2 import SEARCH
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
 from crosshead.interop.imports.reading import AGAIN, MIXED, ForeignDirectory, ForeignModelError
-from crosshead.interop.imports.settings import checked, number, shown
+from crosshead.interop.imports.settings import checked, number, shown, whole_number
 from crosshead.interop.imports.vocabularies import vocabulary, zero_start
 from crosshead.models.transformer import TransformerConfig
 
@@ -34,8 +36,15 @@ _VERSION, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7
 _LANGUAGE = "TransformerDecoderSpec"
 _MOST_BYTES = 1 << 34
 
-_TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
 _BFLOAT16 = 5
+_TYPES = {
+    0: np.float32,
+    1: np.int8,
+    2: np.int16,
+    3: np.int32,
+    4: np.float16,
+    _BFLOAT16: np.uint16,
+}
 _ACTIVATIONS = {0: "relu", 1: "gelu-tanh", 2: "swish", 3: "gelu"}
 
 _TABLES: dict[str, tuple[Pairing, Rate]] = {
@@ -71,19 +80,13 @@ _READ = (
 )
 """The last names of the variables that the shape is read from."""
 
+_SEARCHED = ("beam_size", "length_penalty", "max_decoding_length")
+"""The settings of the search that come along."""
+
 _IGNORED = ("alignment_heads", "alignment_layer", "embeddings_merge", "relative_attention_max")
 _OFF = ("alibi", "alibi_use_positive_positions", "multi_query_attention", "scale_alibi")
 
 Variables = dict[str, np.ndarray[Any, Any]]
-
-
-def recognises(directory: ForeignDirectory) -> bool:
-    """Return whether a directory has the files of a model of CTranslate2.
-
-    Args:
-        directory: The directory.
-    """
-    return directory.has(MODEL)
 
 
 def read(path: Path, name: str) -> Imported:
@@ -97,33 +100,114 @@ def read(path: Path, name: str) -> Imported:
         ForeignModelError: If a file is missing or damaged, or a setting cannot be expressed.
     """
     directory = ForeignDirectory(path)
-    settings, where = directory.json(CONFIG), path / MODEL
+    search, notes = _stored_search(directory)
+    found = read_model(directory, name, KIND, search=search)
+    return Imported(found.bundle, [*notes, *found.notes])
+
+
+def read_model(
+    directory: ForeignDirectory,
+    name: str,
+    kind: str,
+    *,
+    models: tuple[bytes, bytes] | None = None,
+    search: ForeignSearch | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
+) -> Imported:
+    """Return the Transformer of a directory as a bundle, with search settings from elsewhere.
+
+    Args:
+        directory: The directory of `model.bin`.
+        name: The name of the model, for its origin.
+        kind: The kind of the model, for its origin.
+        models: The SentencePiece models of source and target; by default those of the directory.
+        search: The search settings; None if they are unknown.
+        languages: The language codes of source and target; None for an unknown one.
+
+    Raises:
+        ForeignModelError: If a file is missing or damaged, or a setting cannot be expressed.
+    """
+    settings, where = directory.json(CONFIG), directory.path / MODEL
     variables = _variables(directory.bytes(MODEL, _MOST_BYTES), where)
     starts_at_zero = _starts_at_zero(variables)
     start = settings.get("decoder_start_token", "<s>")
     vocabularies = _vocabularies(directory, settings, start, starts_at_zero)
+    _check_unquantized(variables, where)
     weights = _named(variables, where)
     if starts_at_zero:
         first = zero_start(vocabularies[1].control, weights[EMBEDDINGS[1]], where)
     else:
         first = "pad" if start in _PADDING else "bos"
     config = _shape(variables, weights, settings, where, first)
+    positions = len(variables["encoder/position_encodings/encodings"])
+    decode, longest = _limits(search, positions, where.with_name(SEARCH))
     text = ForeignText(
-        models=_models(directory),
+        models=models or _models(directory),
         vocabularies=vocabularies,
-        languages=(None, None),
-        longest_source=len(variables["encoder/position_encodings/encodings"]) - 1,
-        decode=DecodeConfig(length_penalty=0.0, length_offset=0.0),
+        languages=languages,
+        longest_source=longest,
+        decode=decode,
     )
-    origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(MODEL))
+    origin = ImportOrigin(kind=kind, name=name, sha256=directory.sha256(MODEL))
     found = _shared(weights, config)
-    notes = ["CTranslate2 stores no search settings: the bundle has a beam of 4 and no penalty"]
+    notes = []
     if settings.get("add_source_eos") is not True:
         notes.append(
             "add_source_eos is off: programs that use the model with CTranslate2 end each source "
             "with the end token themselves, as Marian's tokenizer does; crosshead always does it"
         )
     return Imported(translation_bundle(config, text, found, origin, where), notes)
+
+
+def _stored_search(directory: ForeignDirectory) -> tuple[ForeignSearch | None, list[str]]:
+    """Return the search settings that an export of crosshead stores, and notes about others."""
+    if not directory.has(SEARCH):
+        return None, [
+            f"CTranslate2 stores no search settings, and there is no {SEARCH} of an export by "
+            "crosshead: the bundle has a beam of 4 and no length penalty"
+        ]
+    stored, where = directory.json(SEARCH), directory.path / SEARCH
+    notes = [
+        f"the search setting {key} = {shown(value)} does not come along"
+        for key, value in stored.items()
+        if key not in _SEARCHED and value not in (None, 0)
+    ]
+    usual = {"beam_size": 2, "max_decoding_length": 256}  # those of `translate_batch`
+    beam, longest = (whole_number({**usual, **stored}, key, where) for key in usual)
+    return ForeignSearch(beam, number(stored, "length_penalty", where, 1.0), longest), notes
+
+
+def _limits(search: ForeignSearch | None, positions: int, where: Path) -> tuple[DecodeConfig, int]:
+    """Return the search settings of a bundle, and its longest source.
+
+    CTranslate2 limits the tokens of an output, and crosshead those beyond the source. The longest
+    source and the limit beyond it are such that their outputs have CTranslate2's limit. An export
+    by crosshead whose limit beyond the source is the usual one comes back with its longest source.
+    """
+    usual = DecodeConfig(length_penalty=0.0, length_offset=0.0)
+    if search is None:
+        return usual, positions - 1
+    most = max(search.max_length, 1)
+    extra = usual.max_extra if most > usual.max_extra + 1 else most // 2
+    values = {
+        "beam": search.beam,
+        "length_penalty": search.length_penalty,
+        "length_offset": 0.0,
+        "max_extra": extra,
+    }
+    longest = max(1, min(most - 1 - extra, positions - 1))
+    return checked(DecodeConfig, values, where), longest
+
+
+def _check_unquantized(variables: Variables, where: Path) -> None:
+    for name in variables:
+        weight = variables.get(name.removesuffix("_scale"))
+        if name.endswith("weight_scale") and weight is not None:
+            raise ForeignModelError(
+                f"{where}: the weights are quantized to {weight.dtype}; float32, float16 and "
+                "bfloat16 can be imported: convert the original model again without "
+                "--quantization, and import that"
+            )
 
 
 def _starts_at_zero(variables: Variables) -> bool:
@@ -137,9 +221,12 @@ def _variables(data: bytes, where: Path) -> Variables:
         reader = _Reader(data, where)
         version = reader.number("I")
         if version != _VERSION:
+            again = "convert the original model again with CTranslate2 4"
+            if version > _VERSION:
+                again = f"a newer crosshead may read it, or {again}"
             raise ForeignModelError(
-                f"{where}: version {version} of the file cannot be imported, only {_VERSION}; "
-                "convert the model with a newer CTranslate2"
+                f"{where}: the file has version {version} of CTranslate2's format, and crosshead "
+                f"reads version {_VERSION}; {again}"
             )
         specification, revision = reader.text(), reader.number("I")
         if specification == _LANGUAGE:
@@ -182,14 +269,11 @@ class _Reader:
         name = self.text()
         shape = [self.number("I") for _ in range(self.number("B"))]
         dtype, size = self.number("B"), self.number("I")
-        if dtype == _BFLOAT16:
-            raise ForeignModelError(
-                f"{self._where}: the weights are in bfloat16; convert the model again in float32, "
-                "and import that"
-            )
         if dtype not in _TYPES or size != math.prod(shape) * np.dtype(_TYPES[dtype]).itemsize:
             raise ValueError(f"{name[:60]!a} has type {dtype} and {size} bytes")
         data = np.frombuffer(self._take(size), dtype=_TYPES[dtype])
+        if dtype == _BFLOAT16:  # the upper half of a float32
+            data = (data.astype(np.uint32) << 16).view(np.float32)
         return name, data.reshape(shape)
 
     def _take(self, size: int) -> bytes:
@@ -303,6 +387,8 @@ def _positions(variables: Variables, d_model: int, where: Path) -> str:
             "that CTranslate2 computes itself, which begin at 1"
         )
     found = [torch.from_numpy(np.array(each, np.float32)) for each in tables]
+    # Tables in float16 and bfloat16 are rounded, to 11 and 8 binary digits.
+    rounded = 2e-3 if all(_is_bfloat16(each) for each in found) else 1e-3
     if any(each.dim() != 2 or len(each) > MOST_POSITIONS for each in found):
         raise ForeignModelError(f"{where}: position_encodings is no table; {AGAIN}")
     if not any(each.any() for each in found):
@@ -311,7 +397,9 @@ def _positions(variables: Variables, d_model: int, where: Path) -> str:
         if all(
             each.shape[1] == d_model
             and torch.allclose(
-                each, sinusoidal(len(each), d_model, pairing=pairing, rate=rate).float(), atol=1e-3
+                each,
+                sinusoidal(len(each), d_model, pairing=pairing, rate=rate).float(),
+                atol=rounded,
             )
             for each in found
         ):
@@ -320,6 +408,10 @@ def _positions(variables: Variables, d_model: int, where: Path) -> str:
         f"{where}: position_encodings holds other positions than sinusoids; this model cannot be "
         "imported"
     )
+
+
+def _is_bfloat16(tensor: Tensor) -> bool:
+    return torch.equal(tensor, tensor.bfloat16().float())
 
 
 def _named(variables: Variables, where: Path) -> dict[str, Tensor]:
@@ -366,9 +458,8 @@ def _check_rest(tensors: Mapping[str, Tensor], where: Path) -> None:
         is_off = last in _OFF and not each.any()
         if last not in _READ and not last.startswith(_IGNORED) and not is_off:
             raise ForeignModelError(
-                f"{where}: variable {name[:80]!a}: crosshead has no such variable. If its name "
-                "ends in `_scale`, the weights are quantized: convert the model again in float32 "
-                "and import that"
+                f"{where}: variable {name[:80]!a}: crosshead has no such variable, so this model "
+                "cannot be imported"
             )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.decoding.beam import Stop
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.search import MOST_EXTRA, DecodeConfig
 from crosshead.interop.imports.reading import ForeignDirectory
 from crosshead.interop.imports.settings import checked, number, shown, truth, whole_number
 
@@ -64,6 +64,14 @@ _OTHERS = {
 """The other search settings that `config.json` may hold."""
 
 
+_LENGTHS = ("max_length", "max_new_tokens")
+"""The limits of an output. crosshead has a limit of the tokens beyond the source instead."""
+
+_OF_TRANSLATIONS = ": an output has at most decode.max_extra tokens more than its source"
+_OF_CONTINUATIONS = ": `crosshead generate --length` limits a continuation"
+"""What limits an output instead, as the ends of notes."""
+
+
 def stored_search(
     directory: ForeignDirectory, settings: Mapping[str, Any], where: Path
 ) -> tuple[dict[str, Any], Path]:
@@ -91,6 +99,7 @@ def search_settings(
     where: Path,
     *,
     may_sample: bool = False,
+    longest_source: int | None = None,
 ) -> tuple[DecodeConfig, list[str]]:
     """Return the search settings, and notes about the settings that do not come along.
 
@@ -100,14 +109,20 @@ def search_settings(
         forbidden: The foreign ids that search never produces.
         where: The file of the search settings, for messages.
         may_sample: True if sampling comes along.
+        longest_source: The number of tokens of the longest source of a translation model, without
+            the end token.
 
     Raises:
         ForeignModelError: If a value does not fit.
     """
     samples = may_sample and truth(stored, "do_sample", where)
+    extra = None if longest_source is None else _extra(stored, longest_source)
+    instead = _OF_CONTINUATIONS if longest_source is None else _OF_TRANSLATIONS
     notes = [
         f"the search setting {key} = {shown(value)} does not come along"
+        + (instead if key in _LENGTHS else "")
         for key, value in _left_out(stored, settings, forbidden, samples=samples)
+        if extra is None or key not in _LENGTHS
     ]
     values: dict[str, Any]
     if samples:
@@ -123,8 +138,24 @@ def search_settings(
             "beam": _whole(stored, "num_beams", where, 1),
             "length_penalty": number(stored, "length_penalty", where, 1.0),
             "stop": _stop(stored) or "full",
+            **({} if extra is None else {"max_extra": extra}),
         }
     return checked(DecodeConfig, {**values, "length_offset": 0.0}, where), notes
+
+
+def _extra(stored: Mapping[str, Any], longest_source: int) -> int | None:
+    """Return how many tokens an output may have beyond its source, or None if that is negative.
+
+    Then the longest source has the largest output that transformers has for every source.
+    """
+    lengths = {key: stored[key] for key in _LENGTHS if stored.get(key) is not None}
+    if len(lengths) != 1:
+        return None
+    [(key, most)] = lengths.items()
+    if type(most) is not int:
+        return None
+    extra = most - (key == "max_length") - (longest_source + 1)  # the first counts the start token
+    return extra if 0 <= extra <= MOST_EXTRA else None
 
 
 def _left_out(

@@ -35,6 +35,9 @@ from crosshead.interop.imports.vocabularies import Control
 from crosshead.models.language import LanguageConfig
 from crosshead.vocabulary import BOS, PAD, UNK
 
+MODEL_TYPE = "gpt2"
+"""The `model_type` of these models."""
+
 TOKENIZER_JSON, MERGES = "tokenizer.json", "merges.txt"
 
 _HEADS = ("GPT2LMHeadModel", "GPT2Model")
@@ -46,15 +49,6 @@ _OFF = ("scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross
 _PREFIX = "transformer."
 _BUFFERS = (".attn.bias", ".attn.masked_bias")
 """The ends of the names of causal masks, which older files hold."""
-
-
-def recognises(directory: ForeignDirectory) -> bool:
-    """Return whether a directory has the configuration of a GPT-2.
-
-    Args:
-        directory: The directory.
-    """
-    return directory.has(CONFIG) and directory.json(CONFIG).get("model_type") == "gpt2"
 
 
 def read(path: Path, name: str) -> Imported:

@@ -1,4 +1,9 @@
-"""Imports of Marian models in Hugging Face's form: a directory that `MarianMTModel` loads."""
+"""Imports of translation models in Hugging Face's form: Marian, and Pegasus with its tokenizer.
+
+`MarianMTModel` and `PegasusForConditionalGeneration` load such directories. Pegasus is pre-norm,
+with a norm at the end of each stack; otherwise both compute the same. Exports of crosshead are
+Pegasus if the model is pre-norm, with the tokenizer files of Marian.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,10 +13,11 @@ import torch
 from torch import Tensor
 
 from crosshead.attention.positions import Rate, sinusoidal
+from crosshead.bundle.foreign import IMPORTED_TYPES
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.config import MOST_POSITIONS
 from crosshead.data.parallel.languages import language_code
-from crosshead.data.text.imported import ForeignVocabulary
+from crosshead.data.text.imported import ForeignVocabulary, is_line_break
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
 from crosshead.interop.imports.generation import search_settings, stored_search
@@ -22,6 +28,9 @@ from crosshead.models.transformer import TransformerConfig
 
 KIND = "huggingface"
 """The kind of these models."""
+
+MARIAN, PEGASUS = "marian", "pegasus"
+"""The values of `model_type` that `read` takes."""
 
 CONFIG, TOKENIZER = "config.json", "tokenizer_config.json"
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
@@ -49,17 +58,20 @@ _RATES: dict[str, Rate] = {"sinusoidal-halves": "paper", "sinusoidal-marian": "t
 _TABLES = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
 
 
-def recognises(directory: ForeignDirectory) -> bool:
-    """Return whether a directory has the files of a translation model of Hugging Face.
+def model_type(directory: ForeignDirectory) -> object:
+    """Return the `model_type` of a directory, or None without a `config.json` that has one.
 
     Args:
         directory: The directory.
+
+    Raises:
+        ForeignModelError: If `config.json` is damaged.
     """
-    return directory.has(CONFIG) and directory.has(VOCAB)
+    return directory.json(CONFIG).get("model_type") if directory.has(CONFIG) else None
 
 
 def read(path: Path, name: str) -> Imported:
-    """Return the Marian model of a directory as a bundle.
+    """Return the translation model of a directory as a bundle.
 
     Args:
         path: The directory.
@@ -71,15 +83,19 @@ def read(path: Path, name: str) -> Imported:
     directory = ForeignDirectory(path)
     settings = directory.json(CONFIG)
     where = path / CONFIG
-    _check_model_type(settings, where)
     tokenizer = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
+    _check_model(directory, settings, tokenizer)
     vocabularies = _vocabularies(directory, settings, tokenizer)
     file, weights = stored_weights(directory)
     positions = _positions(weights, settings, where)
     config = _shape(settings, where, positions)
     stored, place = stored_search(directory, settings, where)
-    pad, begin, _, unknown = vocabularies[1].control
-    decode, notes = search_settings(stored, settings, (pad, begin, unknown), place)
+    pieces, (pad, begin, _, unknown) = vocabularies[1].pieces, vocabularies[1].control
+    breaks = [row for row, piece in enumerate(pieces) if is_line_break(piece)]
+    longest = _longest_source(settings, tokenizer, where)
+    decode, notes = search_settings(
+        stored, settings, (pad, begin, unknown, *breaks), place, longest_source=longest
+    )
     text = ForeignText(
         models=(directory.bytes(SOURCE_SPM), directory.bytes(TARGET_SPM)),
         vocabularies=vocabularies,
@@ -87,7 +103,7 @@ def read(path: Path, name: str) -> Imported:
             _language(tokenizer.get("source_lang")),
             _language(tokenizer.get("target_lang")),
         ),
-        longest_source=_most_positions(settings, where) - 1,
+        longest_source=longest,
         decode=decode,
     )
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(file))
@@ -110,13 +126,27 @@ def stored_weights(directory: ForeignDirectory) -> tuple[str, dict[str, Tensor]]
     return file, directory.safetensors(file) if file == SAFE else directory.pickled_tensors(file)
 
 
-def _check_model_type(settings: Mapping[str, Any], where: Path) -> None:
-    """Raise `ForeignModelError` if a model is no Marian, or quantized."""
-    found = settings.get("model_type")
-    if found != "marian":
+def _check_model(
+    directory: ForeignDirectory, settings: Mapping[str, Any], tokenizer: Mapping[str, Any]
+) -> None:
+    """Raise `ForeignModelError` if a model is of another type, or has another tokenizer."""
+    where, found = directory.path / CONFIG, settings.get("model_type")
+    if found not in (MARIAN, PEGASUS):
         raise ForeignModelError(
-            f"{where}: model_type is {shown(found)}; of the models of Hugging Face, only 'marian' "
-            "and 'gpt2' can be imported"
+            f"{where}: model_type is {shown(found)}; of the models of Hugging Face, only "
+            f"{', '.join(map(repr, IMPORTED_TYPES[:-1]))} and {IMPORTED_TYPES[-1]!r} can be "
+            "imported"
+        )
+    if found == PEGASUS and not directory.has(SOURCE_SPM):
+        raise ForeignModelError(
+            f"{directory.path}: a Pegasus with the tokenizer "
+            f"{shown(tokenizer.get('tokenizer_class'))}; only a Pegasus with Marian's tokenizer "
+            f"({SOURCE_SPM}, {TARGET_SPM} and {VOCAB}) can be imported, as crosshead exports it"
+        )
+    if found == PEGASUS and not truth(settings, "tie_word_embeddings", where, usual=True):
+        raise ForeignModelError(
+            f"{where}: tie_word_embeddings is false; only a Pegasus with one matrix for embeddings "
+            "and output can be imported"
         )
     check_unquantized(settings, where)
     if not truth(settings, "scale_embedding", where):
@@ -135,7 +165,8 @@ def check_unquantized(settings: Mapping[str, Any], where: Path) -> None:
     """
     if settings.get("quantization_config"):
         raise ForeignModelError(
-            f"{where}: quantization_config is set; import the model before quantization"
+            f"{where}: quantization_config is set, so the weights are quantized; import the model "
+            "that was quantized, with its weights in float32, float16 or bfloat16"
         )
 
 
@@ -163,7 +194,7 @@ def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> Transfor
         "d_ff": same("ffn_dim"),
         "activation": activation(settings.get("activation_function", "gelu"), where),
         "positions": positions,
-        "norm": "post",
+        "norm": "pre" if _is_pegasus(settings) else "post",
         "norm_eps": NORM_EPS,
         "output_bias": True,
         "tie": _tie(settings, where),
@@ -194,10 +225,19 @@ def activation(name: object, where: Path) -> str:
     return ACTIVATIONS[name]
 
 
+def _is_pegasus(settings: Mapping[str, Any]) -> bool:
+    return bool(settings.get("model_type") == PEGASUS)
+
+
+def _has_one_matrix(settings: Mapping[str, Any], where: Path) -> bool:
+    """Return whether source and target share a matrix, as those of every Pegasus do."""
+    return _is_pegasus(settings) or truth(settings, _SHARES, where, usual=True)
+
+
 def _tie(settings: Mapping[str, Any], where: Path) -> str:
     if not truth(settings, "tie_word_embeddings", where, usual=True):
         return "none"
-    return "three-way" if truth(settings, _SHARES, where, usual=True) else "two-way"
+    return "three-way" if _has_one_matrix(settings, where) else "two-way"
 
 
 def _most_positions(settings: Mapping[str, Any], where: Path) -> int:
@@ -209,6 +249,14 @@ def _most_positions(settings: Mapping[str, Any], where: Path) -> int:
             "this model cannot be imported"
         )
     return most
+
+
+def _longest_source(settings: Mapping[str, Any], tokenizer: Mapping[str, Any], where: Path) -> int:
+    """Return the number of source tokens without the end, by the tokenizer and the positions."""
+    most, stated = _most_positions(settings, where), tokenizer.get("model_max_length")
+    if type(stated) is int and 2 <= stated < most:  # transformers writes a huge one for none
+        most = stated
+    return most - 1
 
 
 def _positions(weights: Mapping[str, Tensor], settings: Mapping[str, Any], where: Path) -> str:
@@ -258,7 +306,7 @@ def _vocabularies(
     directory: ForeignDirectory, settings: Mapping[str, Any], tokenizer: Mapping[str, Any]
 ) -> tuple[ForeignVocabulary, ForeignVocabulary]:
     """Return the vocabularies of source and target."""
-    shared = truth(settings, _SHARES, directory.path / CONFIG, usual=True)
+    shared = _has_one_matrix(settings, directory.path / CONFIG)
     separate = truth(tokenizer, "separate_vocabs", directory.path / TOKENIZER)
     if shared and separate:
         raise ForeignModelError(

@@ -4,54 +4,35 @@ import tempfile
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
 
+from crosshead.bundle.foreign import ForeignModel, content_of, foreign_models, is_bundle
+from crosshead.bundle.places import CARD
 from crosshead.config import nearest
 from crosshead.errors import ConfigError
-from crosshead.interop.imports import ctranslate2, gpt2, huggingface, marian
+from crosshead.interop.ctranslate2 import SEARCH
+from crosshead.interop.imports import argos, ctranslate2, gpt2, huggingface, marian
 from crosshead.interop.imports.building import Imported
-from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError, unpacked
-
-
-class ForeignKind(NamedTuple):
-    """A kind of model that can be imported."""
-
-    recognises: Callable[[ForeignDirectory], bool]
-    """Returns whether a directory looks like this kind."""
-    read: Callable[[Path, str], Imported]
-    """Reads a directory; the second argument is the name of the model."""
-    files: str
-    """The files that such a directory has, for messages."""
-
-
-def _is_of_huggingface(directory: ForeignDirectory) -> bool:
-    return huggingface.recognises(directory) or gpt2.recognises(directory)
+from crosshead.interop.imports.reading import (
+    AGAIN,
+    ForeignDirectory,
+    ForeignModelError,
+    unpacked,
+)
+from crosshead.interop.imports.stated import check_languages, with_stated_facts
 
 
 def _read_huggingface(path: Path, name: str) -> Imported:
-    is_gpt2 = gpt2.recognises(ForeignDirectory(path))
+    is_gpt2 = huggingface.model_type(ForeignDirectory(path)) == gpt2.MODEL_TYPE
     return gpt2.read(path, name) if is_gpt2 else huggingface.read(path, name)
 
 
-KINDS: dict[str, ForeignKind] = {
-    huggingface.KIND: ForeignKind(
-        _is_of_huggingface,
-        _read_huggingface,
-        "config.json, the weights, and source.spm, target.spm and vocab.json for Marian, or "
-        "tokenizer.json for GPT-2",
-    ),
-    marian.KIND: ForeignKind(
-        marian.recognises,
-        marian.read,
-        "decoder.yml, the .npz weights, the vocabularies, source.spm and target.spm",
-    ),
-    ctranslate2.KIND: ForeignKind(
-        ctranslate2.recognises,
-        ctranslate2.read,
-        "model.bin, config.json, the vocabularies, source.spm and target.spm",
-    ),
+KINDS: dict[str, Callable[[Path, str], Imported]] = {
+    huggingface.KIND: _read_huggingface,
+    marian.KIND: marian.read,
+    ctranslate2.KIND: ctranslate2.read,
+    argos.KIND: argos.read,
 }
-"""The kinds by name."""
+"""The reader of each kind by its name. It gets the directory and the name of the model."""
 
 
 _WEIGHTS = (huggingface.SAFE, "*.npz", ctranslate2.MODEL)
@@ -60,7 +41,7 @@ _WEIGHTS = (huggingface.SAFE, "*.npz", ctranslate2.MODEL)
 _PATTERNS = (
     *_WEIGHTS,
     *("config.json", "generation_config.json", "tokenizer_config.json", "vocab.json"),
-    *("tokenizer.json", "merges.txt"),
+    *("tokenizer.json", "merges.txt", SEARCH),
     *("target_vocab.json", "*vocabulary.json", "*.spm", "*.model", "*.yml", "*.yaml"),
 )
 
@@ -79,28 +60,40 @@ def foreign_files(names: Sequence[str]) -> list[str]:
     has_weights = any(fnmatchcase(name, each) for name in found for each in _WEIGHTS)
     if huggingface.PICKLED in names and not has_weights:
         found.append(huggingface.PICKLED)
-    return found
+    return [*found, CARD] if found and CARD in names else found
 
 
-def import_model(path: Path, kind: str | None = None) -> Imported:
+def import_model(
+    path: Path,
+    kind: str | None = None,
+    name: str | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
+) -> Imported:
     """Return a model of another toolkit as a bundle.
 
     Args:
         path: The directory of the model, or a zip archive of it.
         kind: The kind of model; by default it is recognised by its files.
+        name: The name of the model, by default that of the path.
+        languages: The language codes of source and target; None for what the files say.
 
     Returns:
         The bundle, whose origin names the kind.
 
     Raises:
-        ConfigError: If there is no such kind.
+        ConfigError: If there is no such kind, or a language is no code.
         ForeignModelError: If the model is not recognised, damaged, or cannot be expressed.
     """
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"there is no kind of model {kind!r}; {nearest(kind, list(KINDS))}")
-    name = path.resolve().name
+    check_languages(languages)
+    name = name or path.resolve().name
     with tempfile.TemporaryDirectory() as scratch, unpacked(path, Path(scratch)) as directory:
-        return KINDS[kind or recognised(directory, path)].read(directory, name)
+        try:
+            found = KINDS[kind or recognised(directory, path)](directory, name)
+            return with_stated_facts(found, directory, name, languages)
+        except ForeignModelError as error:  # names the archive, not the place of its content
+            raise ForeignModelError(str(error).replace(str(directory), str(path))) from None
 
 
 def recognised(directory: Path, path: Path) -> str:
@@ -113,14 +106,45 @@ def recognised(directory: Path, path: Path) -> str:
     Raises:
         ForeignModelError: If it looks like none or several kinds.
     """
-    found = [name for name, kind in KINDS.items() if kind.recognises(ForeignDirectory(directory))]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    files = ForeignDirectory(directory)
+    config = files.json(huggingface.CONFIG) if files.has(huggingface.CONFIG) else {}
+    names, _ = content_of(directory)
+    models = foreign_models(names, config)
+    kinds = [each.kind for each in models if each.kind]
+    if len(kinds) == 1:
+        return kinds[0]
+    if kinds:
         raise ForeignModelError(
-            f"{path}: could be a model of {' or '.join(found)}; name the kind with --kind"
+            f"{path}: could be a model of {' or '.join(kinds)}; name the kind with --kind"
         )
-    known = "; ".join(f"{name}: {kind.files}" for name, kind in KINDS.items())
-    raise ForeignModelError(
-        f"{path}: no model of a known kind; expected a directory with these files ({known})"
+    if is_bundle(config):
+        raise ForeignModelError(f"{path}: is a bundle of crosshead: use it without an import")
+    raise ForeignModelError(f"{path}: {_why_unknown(directory, names, models)}")
+
+
+_PARTS = (
+    ("*.npz", marian.DECODER, "a Marian model"),
+    ("*vocabulary.json", ctranslate2.MODEL, "a CTranslate2 model"),
+    ("*.safetensors", huggingface.CONFIG, "a Hugging Face model"),
+    ("pytorch_model*.bin", huggingface.CONFIG, "a Hugging Face model"),
+    ("vocab.json", huggingface.CONFIG, "a Hugging Face model"),
+)
+"""The files that show a kind of model, and the file that it lacks if it is not recognised."""
+
+
+def _why_unknown(directory: Path, names: set[str], models: Sequence[ForeignModel]) -> str:
+    """Return why a directory holds no model that can be imported, and what to do."""
+    for model in models:
+        return f"{model.words}, which cannot be imported; import the model that it was made from"
+    files = [name for name in names if "/" not in name]
+    for pattern, missing, kind in _PARTS:
+        if missing not in files and any(fnmatchcase(name, pattern) for name in files):
+            return f"looks like {kind}, but {missing} is missing; {AGAIN}"
+    folders = sorted(name for name in files if (directory / name).is_dir())
+    inside = [name for name in folders if foreign_models(*content_of(directory / name))]
+    if inside:
+        return f"the model is in its folder {inside[0]}; import that folder"
+    return (
+        "no model of a known kind: expected config.json of Hugging Face, decoder.yml of Marian or "
+        "model.bin of CTranslate2; name the directory of these files"
     )

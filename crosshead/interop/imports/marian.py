@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from crosshead.bundle.origin import ImportOrigin
+from crosshead.config import MOST_POSITIONS
+from crosshead.data.parallel.languages import suffix_language
 from crosshead.data.text.imported import ForeignVocabulary
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
@@ -44,7 +46,7 @@ NORM_EPS = 1e-6
 default of the operator itself, 1e-9, is not used there."""
 
 LONGEST_SOURCE = 511
-"""The largest number of source tokens; Hugging Face takes as many."""
+"""The largest number of source tokens if no file says it; Hugging Face takes as many."""
 
 _NORMS = {("", "dan", ""): "post", ("n", "da", "n"): "pre"}
 """The place of layer norms by what Marian does before and after a sublayer, and at the end."""
@@ -85,7 +87,7 @@ decoder still leaves it out from the second token on, because it appends the tok
 ones first; training and scoring have it."""
 
 _HARMLESS = {
-    *("models", "vocabs", "relative-paths", "beam-size", "normalize"),
+    *("models", "vocabs", "relative-paths", "beam-size", "max-length", "normalize"),
     *("maxi-batch", "maxi-batch-sort", "mini-batch", "mini-batch-words", "workspace"),
     *("cpu-threads", "devices", "num-devices", "log", "log-level", "quiet", "quiet-translation"),
     *("seed", "version"),
@@ -94,16 +96,10 @@ _HARMLESS = {
 
 _OFF_VALUES: tuple[object, ...] = ("", "0", "0.0", "false", "False", "~", "null", [])
 
+_KINDS_OF_VOCABULARIES = re.compile(r"(\.(spm|yml|yaml|json|vocab))+$")
+"""The ends of the names of vocabularies, behind a language."""
+
 _ATTENTIONS = {"self": "self_attn", "context": "encoder_attn"}
-
-
-def recognises(directory: ForeignDirectory) -> bool:
-    """Return whether a directory has the files of a model of Marian.
-
-    Args:
-        directory: The directory.
-    """
-    return bool(_decoders(directory))
 
 
 def read(path: Path, name: str) -> Imported:
@@ -119,15 +115,18 @@ def read(path: Path, name: str) -> Imported:
     directory = ForeignDirectory(path)
     found = _decoders(directory)
     if len(found) != 1:
+        if not found:
+            raise ForeignModelError(f"{path}: has no {DECODER}, which names the weights; {AGAIN}")
         raise ForeignModelError(
-            f"{path}: expected one {DECODER}, found {' and '.join(found) or 'none'}; rename the "
-            f"one to import to {DECODER}"
+            f"{path}: has {len(found)} files that name weights, {' and '.join(found)}; copy that "
+            f"of the model to import to {path / DECODER}, which is read first"
         )
     where = path / found[0]
     decoder = directory.yaml(found[0])
     [weights_name] = _names(directory, decoder, "models", 1, where)
     vocabulary_names = _names(directory, decoder, "vocabs", 2, where)
     decode, notes = _search(decoder, where)
+    longest = _longest_source(decoder, where)
     where = path / weights_name
     arrays = directory.arrays(weights_name)
     if SETTINGS not in arrays:
@@ -138,8 +137,8 @@ def read(path: Path, name: str) -> Imported:
     sides = ForeignText(
         models=_models(directory, vocabulary_names),
         vocabularies=_vocabularies(directory, vocabulary_names),
-        languages=(None, None),
-        longest_source=LONGEST_SOURCE,
+        languages=_languages(vocabulary_names),
+        longest_source=longest,
         decode=decode,
     )
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(weights_name))
@@ -183,6 +182,19 @@ def _names(
                 "copy it there"
             )
     return names
+
+
+def _longest_source(decoder: Mapping[str, Any], where: Path) -> int:
+    """Return the largest number of source tokens, without the end, which `max-length` counts."""
+    if decoder.get("max-length") in (None, *_OFF_VALUES):
+        return LONGEST_SOURCE
+    return min(max(1, whole_number(decoder, "max-length", where) - 1), MOST_POSITIONS)
+
+
+def _languages(names: list[str]) -> tuple[str | None, str | None]:
+    """Return the languages in the names of vocabularies such as `vocab.en.spm`, if both differ."""
+    source, target = (suffix_language(_KINDS_OF_VOCABULARIES.sub("", name)) for name in names)
+    return (source, target) if source and target and source != target else (None, None)
 
 
 def _setting(settings: Mapping[str, Any], key: str, usual: str) -> Any:

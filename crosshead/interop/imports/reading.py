@@ -7,12 +7,9 @@ import contextlib
 import hashlib
 import io
 import json
-import lzma
 import math
 import os
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +22,13 @@ from torch import Tensor
 
 from crosshead.bundle.weights import TensorFile
 from crosshead.errors import BundleError, DamagedBundle, UserError
-from crosshead.system.archive import BROKEN, NotPackedError, check_names, open_archive
+from crosshead.system.archive import (
+    UNREADABLE,
+    NotPackedError,
+    check_names,
+    is_litter,
+    open_archive,
+)
 from crosshead.system.stored import LARGEST_METADATA, open_stored, read_metadata, read_stored
 
 AGAIN = "take a fresh copy of the model"
@@ -33,18 +36,6 @@ AGAIN = "take a fresh copy of the model"
 
 MIXED = "they do not belong together; use files of one model"
 """The advice about files that contradict each other."""
-
-_BROKEN_ARCHIVE = (
-    *BROKEN,
-    lzma.LZMAError,
-    zlib.error,
-    struct.error,
-    NotImplementedError,
-    OverflowError,
-    RuntimeError,
-    ValueError,
-)
-"""Errors of `zipfile` in archives that are damaged, encrypted or packed in an unknown way."""
 
 _LARGEST_CONTENT = 1 << 33
 """The largest size of the content of an archive, in bytes."""
@@ -221,7 +212,7 @@ class ForeignDirectory:
                 }
             except NotPackedError as error:
                 raise ForeignModelError(f"{path}: no plain .npz file ({error}); {AGAIN}") from None
-            except _BROKEN_ARCHIVE as error:
+            except UNREADABLE as error:
                 raise ForeignModelError(
                     f"{path}: truncated or damaged ({str(error)[:100]}); {AGAIN}"
                 ) from None
@@ -344,11 +335,11 @@ def unpacked(path: Path, scratch: Path, most: int = _LARGEST_CONTENT) -> Iterato
     if not path.exists():
         raise ForeignModelError(f"{path}: no such file or directory; check its name")
     if not path.is_file() or not zipfile.is_zipfile(path):
-        raise ForeignModelError(f"{path}: neither a directory nor a zip archive; name another path")
+        raise ForeignModelError(f"{path}: {_why_no_archive(path)}")
     try:
         with zipfile.ZipFile(path) as archive:
             _extract(archive, path, scratch, most)
-    except (OSError, *_BROKEN_ARCHIVE) as error:
+    except (OSError, *UNREADABLE) as error:
         if isinstance(error, OSError) and error.errno:  # bz2 raises an OSError without a number
             raise ForeignModelError(
                 f"{path}: cannot be unpacked into {scratch}: {error.strerror}; unpack it yourself, "
@@ -361,13 +352,23 @@ def unpacked(path: Path, scratch: Path, most: int = _LARGEST_CONTENT) -> Iterato
     yield entries[0] if len(entries) == 1 and entries[0].is_dir() else scratch
 
 
+def _why_no_archive(path: Path) -> str:
+    """Return why a path is neither a directory nor a whole zip archive, and what to do."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        if file.read(4) == b"PK\x03\x04":  # the index stands at the end of an archive
+            return f"a truncated zip archive, whose end is missing; {AGAIN}"
+    return "neither a directory nor a zip archive; name another path"
+
+
 def _extract(archive: zipfile.ZipFile, path: Path, scratch: Path, most: int) -> None:
     """Write the members of an archive, after checking all of their names and sizes."""
     try:
         check_names(archive.infolist())
     except NotPackedError as error:
         raise ForeignModelError(f"{path}: {error}; do not trust it") from None
-    members = [each for each in archive.infolist() if not each.is_dir()]
+    members = [
+        each for each in archive.infolist() if not (each.is_dir() or is_litter(each.filename))
+    ]
     size = sum(each.file_size for each in members)
     most = min(most, max(_USUAL_CONTENT, _LARGEST_GROWTH * path.stat().st_size))
     if size > most:

@@ -20,7 +20,15 @@ from crosshead.interop.imports.kinds import foreign_files, import_model
 from crosshead.system.files import StrPath, real_path
 
 
-def import_to(path: StrPath, out: StrPath, kind: str | None = None, command: str = "") -> Imported:
+def import_to(
+    path: StrPath,
+    out: StrPath,
+    kind: str | None = None,
+    command: str = "",
+    *,
+    source_language: str | None = None,
+    target_language: str | None = None,
+) -> Imported:
     """Import a model of another toolkit, and write its bundle.
 
     Args:
@@ -28,6 +36,9 @@ def import_to(path: StrPath, out: StrPath, kind: str | None = None, command: str
         out: Directory of the new bundle; it must be new or empty.
         kind: The kind of model; by default it is recognised by its files.
         command: The typed command, for the model card.
+        source_language: The language code of the source; by default what the files or the name of
+            the model say.
+        target_language: The language code of the target, likewise.
 
     Returns:
         The bundle, with notes.
@@ -40,7 +51,13 @@ def import_to(path: StrPath, out: StrPath, kind: str | None = None, command: str
         raise UserError(f"{out}: already exists; give a new directory with --out")
     name = hub_name(path)
     place = Path(path) if name is None else download_files(name, foreign_files)
-    imported = _with_place(import_model(place, kind), place)
+    found = import_model(
+        place,
+        kind,
+        None if name is None else name.repository,
+        (source_language, target_language),
+    )
+    imported = _with_place(found, place)
     is_new = not out.exists()
     try:
         save_bundle(out, imported.bundle, card(real_path(out).name, imported.bundle, command))

@@ -110,3 +110,31 @@ def test_a_value_of_a_wrong_type_is_refused_or_noted(may_sample: bool) -> None:
             with contextlib.suppress(ForeignModelError):
                 settings_of({"do_sample": may_sample, key: value}, may_sample=may_sample)
     assert "early_stopping = [1]" in settings_of({"early_stopping": [1]})[1][0]
+
+
+@pytest.mark.parametrize(
+    ("stored", "extra"),
+    [
+        ({"max_length": 82}, 50),
+        ({"max_length": 32}, 0),
+        ({"max_new_tokens": 82}, 51),
+        ({"max_length": 1032}, 1000),
+    ],
+)
+def test_the_longest_source_has_the_output_limit_of_transformers(
+    stored: dict[str, int], extra: int
+) -> None:
+    """The start token counts in `max_length`, and the end in both limits."""
+    decode, notes = search_settings(stored, IDS, FORBIDDEN, Path("x"), longest_source=30)
+    assert decode.max_extra == extra and notes == []
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [{"max_length": 31}, {"max_length": 1033}, {"max_length": 82, "max_new_tokens": 60}],
+)
+def test_an_output_limit_that_does_not_come_along_is_named(stored: dict[str, int]) -> None:
+    decode, notes = search_settings(stored, IDS, FORBIDDEN, Path("x"), longest_source=30)
+    assert decode.max_extra == DecodeConfig().max_extra and len(notes) == len(stored)
+    assert all("at most decode.max_extra tokens more than its source" in each for each in notes)
+    assert "--length" in settings_of({"max_length": 512})[1][0]

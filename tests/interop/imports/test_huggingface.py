@@ -1,6 +1,7 @@
 """Imports of Hugging Face's Marian give the output of transformers."""
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import shutil
@@ -8,18 +9,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
-from transformers import MarianMTModel, MarianTokenizer
+from transformers import MarianMTModel, MarianTokenizer, PegasusForConditionalGeneration
 
+from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.decoding.search import DecodeConfig
+from crosshead.interop.export import export
 from crosshead.interop.huggingface import foreign_ids
-from crosshead.interop.imports.huggingface import read, recognises
+from crosshead.interop.imports.huggingface import model_type, read
 from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError
+from crosshead.interop.verify import own_log_probs
+from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.translator import Translator
 from crosshead.vocabulary import EOS, PAD, UNK
 from tests.interop.imports.marian_directories import POSITIONS
 from tests.interop.imports.wrong_values import WRONG
+from tests.interop.small_bundles import small_bundle
 from tests.parameters import mostly_slow
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
@@ -212,7 +219,10 @@ def test_a_pickle_with_code_is_refused(shared: Path, tmp_path: Path) -> None:
         ({"encoder_attention_heads": 8}, "encoder_attention_heads is 8, but decoder"),
         ({"encoder_ffn_dim": 64}, "encoder_ffn_dim is 64, but decoder"),
         ({"scale_embedding": False}, "scale_embedding is false"),
-        ({"quantization_config": {"bits": 8}}, "quantization_config is set"),
+        (
+            {"quantization_config": {"bits": 8}},
+            "quantization_config is set, so the weights are quantized; import the",
+        ),
         ({"d_model": "wide"}, "d_model: expected a whole number, found 'wide'"),
         ({"d_model": 64}, "has shape"),
         ({"encoder_layers": 1}, "is no part of the model"),
@@ -272,8 +282,6 @@ def test_a_missing_or_truncated_file_is_named(
 
 def test_the_stored_table_of_positions_decides(shared: Path, tmp_path: Path) -> None:
     """A file with Marian's own table is not read as one with Hugging Face's."""
-    import safetensors.torch
-
     from crosshead.attention.positions import sinusoidal
 
     copied = Path(shutil.copytree(shared, tmp_path / "copied"))
@@ -291,6 +299,101 @@ def test_the_stored_table_of_positions_decides(shared: Path, tmp_path: Path) -> 
         read(copied, "x")
 
 
-def test_only_such_directories_are_recognised(shared: Path, tmp_path: Path) -> None:
-    assert recognises(ForeignDirectory(shared))
-    assert not recognises(ForeignDirectory(tmp_path))
+def test_the_type_of_a_model_is_that_of_its_configuration(shared: Path, tmp_path: Path) -> None:
+    assert model_type(ForeignDirectory(shared)) == "marian"
+    assert model_type(ForeignDirectory(tmp_path)) is None
+
+
+def pegasus(directory: Path, **model: object) -> TextBundle:
+    """A pre-norm model with limits of its own, and its export as a Pegasus."""
+    small = small_bundle({"norm": "pre", **model}, seed=3, beam=4)
+    decode = DecodeConfig(beam=4, length_penalty=0.8, length_offset=0, stop="last", max_extra=33)
+    config = small.config.model_copy(update={"decode": decode, "longest_source": 40})
+    bundle = dataclasses.replace(small, config=config)
+    export(bundle, "huggingface", directory, verify=False)
+    return bundle
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"positions": "sinusoidal-halves"},
+        {"positions": "sinusoidal", "start": "pad", "activation": "swish", "score": "dot"},
+    ],
+)
+def test_a_pegasus_that_crosshead_exports_comes_back(
+    tmp_path: Path, model: dict[str, object]
+) -> None:
+    bundle = pegasus(tmp_path / "first", **model)
+    found = read(tmp_path / "first", "x")
+    again, config = found.bundle, found.bundle.config
+    assert found.notes == [] and config.decode == bundle.config.decode
+    assert (config.source_language, config.target_language) == ("en", "de")
+    assert config.longest_source == 40
+    shape = config.model
+    assert isinstance(shape, TransformerConfig)
+    assert (shape.norm, shape.positions, shape.tie) == ("pre", "sinusoidal-halves", "three-way")
+    assert again.source_tokenizer.encode("a dog") == bundle.source_tokenizer.encode("a dog")
+    examples = [([9, 30, 11], [8, 7, 60, 5]), ([15], [40]), ([30, 31, 32, 33, 34], [])]
+    for left, right in zip(
+        own_log_probs(bundle, examples), own_log_probs(again, examples), strict=True
+    ):
+        torch.testing.assert_close(torch.tensor(left), torch.tensor(right), rtol=0, atol=1e-5)
+
+    second = export(again, "huggingface", tmp_path / "second", verify=False).path
+    for name in (each.name for each in second.iterdir()):
+        if name not in ("README.md", "verification.json", "model.safetensors"):
+            one, other = (each / name for each in (tmp_path / "first", second))
+            assert one.read_bytes() == other.read_bytes(), name
+    weights = [
+        safetensors.torch.load_file(each / "model.safetensors")
+        for each in (tmp_path / "first", second)
+    ]
+    assert weights[0].keys() == weights[1].keys()
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_the_logits_of_a_pegasus_are_those_of_transformers(tmp_path: Path) -> None:
+    pegasus(tmp_path / "hf")
+    bundle = read(tmp_path / "hf", "x").bundle
+    theirs = PegasusForConditionalGeneration.from_pretrained(tmp_path / "hf").eval()
+    source, target = torch.tensor([[9, 30, 11, EOS]]), torch.tensor([[1, 8, 7, 60, 5]])
+    with torch.inference_mode():
+        logits = bundle.model(source, target)
+        expected = theirs(input_ids=source, decoder_input_ids=target).logits
+    known = slice(4, None)  # the export forbids the other tokens by other means
+    torch.testing.assert_close(logits[..., known], expected[..., known], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("file", "changes", "message"),
+    [
+        ("source.spm", None, "a Pegasus with the tokenizer 'MarianTokenizer'; only a Pegasus with"),
+        ("config.json", {"tie_word_embeddings": False}, "tie_word_embeddings is false; only a Peg"),
+        ("config.json", {"encoder_layers": 1}, "is no part of the model"),
+    ],
+)
+def test_another_pegasus_is_refused(
+    tmp_path: Path, file: str, changes: dict[str, object] | None, message: str
+) -> None:
+    pegasus(tmp_path / "hf")
+    path = tmp_path / "hf" / file
+    if changes is None:
+        path.unlink()
+    else:
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(ForeignModelError, match=message):
+        read(tmp_path / "hf", "x")
+
+
+@pytest.mark.parametrize(
+    ("stated", "longest"), [(20, 19), (64, 63), (10**30, 63), (1e30, 63), (None, 63), (1, 63)]
+)
+def test_the_longest_source_is_that_of_the_tokenizer(
+    shared: Path, tmp_path: Path, stated: object, longest: int
+) -> None:
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    settings = json.loads((copied / "tokenizer_config.json").read_text())
+    changed = {**settings, "model_max_length": stated}
+    (copied / "tokenizer_config.json").write_text(json.dumps(changed))
+    assert read(copied, "x").bundle.config.longest_source == longest

@@ -15,8 +15,8 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.synthetic import date_pairs
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.decoding.search import DecodeConfig
-from crosshead.interop.imports.marian import read, recognises
-from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError
+from crosshead.interop.imports.marian import read
+from crosshead.interop.imports.reading import ForeignModelError
 from crosshead.pipelines.translator import Translator
 from crosshead.vocabulary import EOS, UNK
 from tests.interop.imports.marian_directories import learned, marian_vocabulary
@@ -346,12 +346,6 @@ def test_search_settings_that_crosshead_lacks_are_named(tmp_path: Path) -> None:
     ]
 
 
-def test_only_such_directories_are_recognised(tmp_path: Path) -> None:
-    assert not recognises(ForeignDirectory(tmp_path))
-    written(tmp_path)
-    assert recognises(ForeignDirectory(tmp_path))
-
-
 def test_the_directory_of_a_training_is_read(tmp_path: Path) -> None:
     """Marian's training names the file after the weights, and names other files by their paths."""
     bundle, _ = written(tmp_path)
@@ -361,11 +355,52 @@ def test_the_directory_of_a_training_is_read(tmp_path: Path) -> None:
         "beam-size: 6\nnormalize: 1\n"
     )
     (tmp_path / "decoder.yml").unlink()
-    assert recognises(ForeignDirectory(tmp_path))
     again = read(tmp_path, "opus").bundle
     assert again.config == bundle.config
     for name, weights in bundle.model.state_dict().items():
         assert torch.equal(weights, again.model.state_dict()[name])
     (tmp_path / "model.iter5.npz.decoder.yml").write_bytes(named.read_bytes())
-    with pytest.raises(ForeignModelError, match=r"found model\.iter5.* and model\.npz.*; rename"):
+    several = (
+        r"2 files that name weights, model\.iter5.* and model\.npz.*; copy that .*decoder\.yml"
+    )
+    with pytest.raises(ForeignModelError, match=several):
         read(tmp_path, "opus")
+    for each in tmp_path.glob("*decoder.yml"):
+        each.unlink()
+    with pytest.raises(ForeignModelError, match=r"has no decoder\.yml, which names the weights"):
+        read(tmp_path, "opus")
+
+
+@pytest.mark.parametrize(
+    ("names", "languages"),
+    [
+        (("vocab.en.yml", "vocab.de.yml"), ("en", "de")),
+        (("opus.en.vocab.yml", "opus.pt-BR.vocab.yml"), ("en", "pt-BR")),
+        (("opus.en.yml", "opus.en.yml"), (None, None)),
+        (("opus.en.yml", "opus.x.yml"), (None, None)),
+        (("opus.vocab.yml", "opus.vocab.yml"), (None, None)),
+    ],
+)
+def test_the_names_of_the_vocabularies_name_the_languages(
+    tmp_path: Path, names: tuple[str, str], languages: tuple[str | None, str | None]
+) -> None:
+    written(tmp_path)
+    for name in names:
+        if name != "opus.vocab.yml":
+            (tmp_path / name).write_bytes((tmp_path / "opus.vocab.yml").read_bytes())
+    decoder = f"models: [model.npz]\nvocabs: [{names[0]}, {names[1]}]\n"
+    (tmp_path / "decoder.yml").write_text(decoder)
+    config = read(tmp_path, "x").bundle.config
+    assert (config.source_language, config.target_language) == languages
+
+
+@pytest.mark.parametrize(("most", "longest"), [("80", 79), ("1", 1), ("0", 511)])
+def test_the_largest_length_is_that_of_the_longest_source(
+    tmp_path: Path, most: str, longest: int
+) -> None:
+    bundle, _ = written(tmp_path)
+    assert bundle.config.longest_source == 511
+    with (tmp_path / "decoder.yml").open("a") as file:
+        file.write(f"max-length: {most}\n")
+    found = read(tmp_path, "x")
+    assert found.bundle.config.longest_source == longest and found.notes == []

@@ -235,3 +235,21 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     full = pytest.raises(ForeignModelError, match=r"cannot be unpacked into .*: No space left")
     with full, unpacked(packed, tmp_path):
         pass
+
+
+def test_a_truncated_archive_is_called_so(tmp_path: Path) -> None:
+    packed = archive(tmp_path / "a.zip", "model/config.json", "model/vocab.json")
+    packed.write_bytes(packed.read_bytes()[:-30])
+    truncated = pytest.raises(ForeignModelError, match=r"a\.zip: a truncated zip archive, .* fresh")
+    with truncated, unpacked(packed, tmp_path):
+        pass
+
+
+def test_what_macos_adds_to_an_archive_is_left_out(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    litter = ("__MACOSX/model/._config.json", "model/.DS_Store", ".DS_Store", "model/._x")
+    packed = archive(tmp_path / "a.zip", "model/config.json", *litter)
+    with unpacked(packed, scratch) as directory:
+        assert directory == scratch / "model"
+        assert [each.name for each in directory.iterdir()] == ["config.json"]

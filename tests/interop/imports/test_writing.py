@@ -1,14 +1,16 @@
 """An import writes a whole bundle, or nothing."""
 
 import errno
+import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import crosshead
-from crosshead.errors import UserError
+from crosshead.errors import ConfigError, UserError
 from crosshead.interop.imports.reading import ForeignModelError
 from crosshead.interop.imports.writing import import_to
 from crosshead.pipelines.text_generator import TextGenerator
@@ -87,3 +89,36 @@ def test_a_failure_to_write_leaves_no_file(
     assert len(calls) >= 3
     assert (tmp_path / "out").exists() == (place == "empty")
     assert not [*tmp_path.glob("out/*")]
+
+
+def test_the_languages_and_the_licence_are_in_the_bundle_and_on_its_card(
+    shared: Path, tmp_path: Path
+) -> None:
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    (copied / "README.md").write_text("---\nlicense: apache-2.0\n---\n# A model\n")
+    stated = {"source_language": "fr", "target_language": "pt-BR"}
+    import_to(copied, tmp_path / "out", **stated)
+    config = crosshead.load(tmp_path / "out", device="cpu").bundle.config
+    assert (config.source_language, config.target_language) == ("fr", "pt-BR")
+    assert config.license == "apache-2.0"
+    front = (tmp_path / "out" / "README.md").read_text().split("---\n")[1]
+    assert 'license: "apache-2.0"' in front and '- "fr"\n- "pt-BR"' in front
+    with pytest.raises(ConfigError, match="expected a language code"):
+        import_to(copied, tmp_path / "other", source_language="French")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_repository_names_the_languages_and_its_card_the_licence(
+    shared: Path, tmp_path: Path, hub: Hub
+) -> None:
+    files = {**contents(shared), "README.md": b"---\nlicense: cc-by-4.0\n---\n"}
+    settings = json.loads(files["tokenizer_config.json"])
+    del settings["source_lang"], settings["target_lang"]
+    hub.repository(
+        "anna/opus-mt-fi-sv", {**files, "tokenizer_config.json": json.dumps(settings).encode()}
+    )
+    found = import_to("hf://anna/opus-mt-fi-sv", tmp_path / "out")
+    config = found.bundle.config
+    assert (config.source_language, config.target_language) == ("fi", "sv")
+    assert config.license == "cc-by-4.0"
+    assert any("fi to sv by anna/opus-mt-fi-sv" in each for each in found.notes)
