@@ -56,9 +56,9 @@ def export(
         Path | None,
         typer.Option(
             metavar="F",
-            help="Translations of these lines. With them, crosshead tries six length penalties and "
-            "keeps the one whose translations agree most with its own, because other libraries "
-            "define the penalty differently.",
+            help="Translations of these lines. With them, crosshead tries six more length "
+            "penalties, because other libraries define the penalty differently. It takes another "
+            "one if that gives clearly more of crosshead's translations.",
         ),
     ] = None,
     no_verify: Annotated[
