@@ -11,6 +11,7 @@ names of inputs from it. The graphs hold the rest.
 """
 
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,9 @@ from crosshead.models.transformer import Transformer
 from crosshead.system.files import atomic_write
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
+PAGE = "translate.html"
+"""The page that translates in a browser. It lies beside this module, and in every export."""
+
 _STORED: dict[str, Callable[[bytes], bytes]] = {"float32": bytes, "int8": quantised}
 """The function that brings a graph into each number format."""
 
@@ -80,17 +84,18 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
     weights = _weights(bundle, joined)
     stored = _STORED[kind]
     encoder, decoder = graph_names(dtype)
-    files = {
+    contents = {
         CONFIG: json_bytes(_settings(bundle, joined, dtype)),
         GENERATION: json_bytes(_generation(bundle)),
         TOKENIZER: json_bytes(tokenizer_json(tokenizer, joined)),
         "tokenizer_config.json": json_bytes(_tokenizer_settings(bundle, joined)),
         CARD: card(bundle, "transformers.js").encode(),
+        PAGE: files("crosshead.interop").joinpath(PAGE).read_bytes(),
         f"{FOLDER}/{encoder}": stored(encoder_graph(weights)),
         f"{FOLDER}/{decoder}": stored(decoder_graph(weights)),
     }
     (directory / FOLDER).mkdir()
-    for name, data in files.items():
+    for name, data in contents.items():
         atomic_write(directory / name, data)
 
 
