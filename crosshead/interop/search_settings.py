@@ -87,6 +87,7 @@ def usual_search(bundle: TextBundle) -> ForeignSearch:
         temperature=decode.temperature,
         top_k=decode.top_k,
         top_p=decode.top_p,
+        exact=decode.stop == "exact",
     )
 
 

@@ -84,6 +84,16 @@ def test_of_equal_exponents_the_nearest_to_the_estimate_is_taken() -> None:
     assert (chosen.search.length_penalty, chosen.identical) == (0.6, 200)
 
 
+@pytest.mark.parametrize(("stop", "exact"), [("exact", True), ("last", False), ("full", False)])
+def test_the_exact_rule_travels_with_every_exponent(stop: str, exact: bool) -> None:
+    bundle = small_bundle(beam=2)
+    decode = bundle.config.decode.model_copy(update={"stop": stop})
+    changed = replace(bundle, config=bundle.config.model_copy(update={"decode": decode}))
+    assert usual_search(changed).exact is exact
+    chosen = choose_search(changed, Library({1.0: SENTENCES}), SOURCES, SENTENCES)
+    assert (chosen.search.length_penalty, chosen.search.exact) == (1.0, exact)
+
+
 def test_greedy_search_has_nothing_to_choose() -> None:
     bundle = small_bundle(beam=1)
     library = Library({0.48: SENTENCES})
