@@ -11,7 +11,6 @@ from crosshead.errors import ConfigError, UserError
 from crosshead.interop.export import (
     Exported,
     check_place,
-    check_references,
     missing_libraries,
     move,
     number_format,
@@ -30,6 +29,7 @@ from crosshead.interop.formats import (
 )
 from crosshead.interop.languages import with_languages
 from crosshead.interop.readme import about, use
+from crosshead.interop.search_settings import check_references
 from crosshead.system.files import atomic_write, explain_os_errors, real_path
 
 

@@ -19,7 +19,12 @@ from crosshead.interop.base import Foreign, Format, Tolerance
 from crosshead.interop.formats import ALL, FORMATS, check_expressible, check_format, format_of
 from crosshead.interop.languages import with_languages
 from crosshead.interop.readme import readme
-from crosshead.interop.search_settings import ChosenSearch, choose_search, usual_search
+from crosshead.interop.search_settings import (
+    ChosenSearch,
+    check_references,
+    choose_search,
+    usual_search,
+)
 from crosshead.interop.verify import (
     Comparison,
     check_comparison,
@@ -113,23 +118,6 @@ def export(
         done = write_export(text, form, chosen, hidden, out, sources, references, verify)
         put(form, hidden, real_path(out))
     return done
-
-
-def check_references(bundle: TextBundle, references: Sequence[str] | None) -> None:
-    """Check that translations are given for a translation model only.
-
-    Args:
-        bundle: The bundle.
-        references: The translations, if any are given.
-
-    Raises:
-        ConfigError: If they are given for a language model.
-    """
-    if references is not None and bundle.config.model.vocabularies == 1:
-        raise ConfigError(
-            f"{option('valid-target')} is for translation models; a language model is compared on "
-            f"the lines of {option('valid-source')} alone"
-        )
 
 
 @contextlib.contextmanager

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.caller import option
+from crosshead.errors import ConfigError
 from crosshead.evaluation.translations import corpus_scores
 from crosshead.interop.base import Foreign, ForeignSearch
 from crosshead.interop.verify import longest_output, shown
@@ -89,6 +91,23 @@ def usual_search(bundle: TextBundle) -> ForeignSearch:
         top_p=decode.top_p,
         exact=decode.stop == "exact",
     )
+
+
+def check_references(bundle: TextBundle, references: Sequence[str] | None) -> None:
+    """Check that translations are given for a translation model only.
+
+    Args:
+        bundle: The bundle.
+        references: The translations, if any are given.
+
+    Raises:
+        ConfigError: If they are given for a language model.
+    """
+    if references is not None and bundle.config.model.vocabularies == 1:
+        raise ConfigError(
+            f"{option('valid-target')} is for translation models; a language model is compared on "
+            f"the lines of {option('valid-source')} alone"
+        )
 
 
 def choose_search(

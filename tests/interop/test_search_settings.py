@@ -6,9 +6,15 @@ from dataclasses import replace
 import pytest
 
 from crosshead.data.batching import Example
+from crosshead.errors import ConfigError
 from crosshead.interop import search_settings
 from crosshead.interop.base import ForeignSearch
-from crosshead.interop.search_settings import PENALTIES, choose_search, usual_search
+from crosshead.interop.search_settings import (
+    PENALTIES,
+    check_references,
+    choose_search,
+    usual_search,
+)
 from tests.interop.small_bundles import small_bundle
 
 SENTENCES = [f"sentence {n} has some more words than four" for n in range(200)]
@@ -118,3 +124,10 @@ def test_without_validation_data_the_penalties_have_one_slope_at_the_usual_lengt
     # The derivative of log ((5 + n) / 6)^0.6 by log n at n = 20 is 0.6 * 20 / 25.
     assert search.length_penalty == pytest.approx(0.6 * 20 / 25)
     assert (search.beam, search.max_length) == (3, 41)
+
+
+def test_translations_are_for_translation_models() -> None:
+    check_references(small_bundle(), ["a"])
+    check_references(small_bundle({"architecture": "language"}), None)
+    with pytest.raises(ConfigError, match="--valid-target is for translation models"):
+        check_references(small_bundle({"architecture": "language"}), ["a"])
