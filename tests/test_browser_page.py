@@ -1,4 +1,4 @@
-"""A real browser translates with the page of the documentation, an export and no other server.
+"""A real browser translates with the page in an ONNX export and no other server.
 
 transformers.js comes from npm, or from the folder that the variable TRANSFORMERS_JS names: the
 folder `dist` of the package @huggingface/transformers.
@@ -23,7 +23,7 @@ from crosshead.interop.onnx_runtime import LoadedGraphs
 from crosshead.interop.verify import shown
 from tests.interop.small_bundles import TEXT, small_bundle
 
-PAGE = Path(__file__).parent.parent / "docs" / "examples" / "translate.html"
+PAGE = Path(__file__).parent.parent / "crosshead" / "interop" / "translate.html"
 PACKAGE = "@huggingface/transformers@3.8.1"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SECONDS = 240
@@ -55,7 +55,8 @@ frame.addEventListener("load", async () => {
 
 
 LIBRARY = """export const env = { backends: { onnx: { wasm: {} } } };
-export const pipeline = async () => async (line) => {
+export const pipeline = async (task, model) => async (line) => {
+  if (env.useBrowserCache !== false || model !== ".") throw new Error("an earlier export");
   globalThis.look();
   if (line === "bad") throw new Error("no");
   return [{ translation_text: line.toUpperCase() }];
@@ -141,7 +142,6 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str, "queue.Queue[list[str]]"
 def drive(served: tuple[Path, str, "queue.Queue[list[str]]"], home: Path, lines: str) -> list[str]:
     """What the page says and shows after the lines were typed in, without any other network."""
     folder, address, said = served
-    shutil.copy(PAGE, folder)
     (folder / "driver.html").write_text(DRIVER.replace("LINES", json.dumps(lines)))
     process = subprocess.Popen(
         [
@@ -177,13 +177,11 @@ def test_a_browser_translates_offline(
     folder, _, _ = served
     (folder / "transformers").symlink_to(library)
     bundle = small_bundle(shape, tokenizer, seed=1)
-    model = folder / "model"
-    model.mkdir()
-    ONNX.write(bundle, kind, model)
+    ONNX.write(bundle, kind, folder)
     search = ForeignSearch(1, 0.0, 41)
-    ONNX.write_search(bundle, search, model)
+    ONNX.write_search(bundle, search, folder)
     lines = list(dict.fromkeys(TEXT["source"]))
-    graphs = LoadedGraphs(bundle, model)
+    graphs = LoadedGraphs(bundle, folder)
     # One line at a time, as the page does: in int8, the lines of a batch change each other.
     expected = [graphs.translate([line], search)[0] for line in lines]
     assert any(expected)
@@ -229,5 +227,6 @@ def test_an_error_goes_away_and_work_shows(tmp_path: Path) -> None:
 def test_a_missing_library_is_said(
     served: tuple[Path, str, "queue.Queue[list[str]]"], tmp_path: Path
 ) -> None:
+    shutil.copy(PAGE, served[0])
     status, output, _ = drive(served, tmp_path / "home", "a dog")
     assert status.startswith("The model cannot be loaded: ") and not output

@@ -26,7 +26,7 @@ def export(
         typer.Option(
             metavar="FORMAT",
             help="Format to write: ctranslate2, argos, huggingface, onnx, or all, which writes "
-            "one directory with every format that can express the model.",
+            "one directory with every format that can express the model, in float32.",
         ),
     ],
     out: Annotated[
@@ -40,7 +40,8 @@ def export(
             metavar="T",
             help="Number format of the weights: float32, int8, int8_float32, int16, float16 or "
             "bfloat16 (default: float32). int8 is the smallest and fastest; int8_float32 gives the "
-            "same file. onnx has float32 and int8, and huggingface has float32 alone.",
+            "same file. onnx has float32 and int8, huggingface has float32 alone, and all takes no "
+            "type.",
         ),
     ] = None,
     valid_source: Annotated[
@@ -56,10 +57,22 @@ def export(
         Path | None,
         typer.Option(
             metavar="F",
-            help="Translations of these lines. With them, crosshead tries six length penalties and "
-            "keeps the one whose translations agree most with its own, because other libraries "
-            "define the penalty differently.",
+            help="Translations of these lines. With them, crosshead tries six more length "
+            "penalties, because other libraries define the penalty differently. It takes another "
+            "one if that gives clearly more of crosshead's translations.",
         ),
+    ] = None,
+    source_language: Annotated[
+        str | None,
+        typer.Option(
+            metavar="L",
+            help="Code of the source language, such as en, if the bundle does not say it. argos "
+            "needs both languages.",
+        ),
+    ] = None,
+    target_language: Annotated[
+        str | None,
+        typer.Option(metavar="L", help="Code of the target language, likewise."),
     ] = None,
     no_verify: Annotated[
         bool,
@@ -81,18 +94,22 @@ def export(
     log-probability of every token, and the translations. An export that differs is an error,
     and nothing is written. What a format cannot express is refused before anything is written.
 
-    A translation model has all formats. A language model has ctranslate2 and huggingface (GPT-2).
+    Every directory has a README with the program that uses it. A translation model has all formats.
+    A language model has ctranslate2 and huggingface (GPT-2).
     """
     from crosshead.errors import ConfigError
-    from crosshead.interop.every import export_all
+    from crosshead.interop.every import EveryExport, export_all
     from crosshead.interop.export import export as export_bundle
+    from crosshead.interop.formats import ALL
     from crosshead.tasks.registry import load_bundle
 
     sources, references = _read_validation(valid_source, valid_target)
     loaded, verify = load_bundle(bundle), not no_verify
-    if to == "all":
+    if to == ALL:
         if kind is not None:
-            raise ConfigError("--type is for one format; leave it out with --to all")
+            raise ConfigError(
+                "--type is for one format; leave it out with --to all, which writes float32"
+            )
         every = export_all(
             loaded,
             out,
@@ -101,28 +118,32 @@ def export(
             verify=verify,
             force=force,
             source=bundle,
+            source_language=source_language,
+            target_language=target_language,
         )
     else:
-        every = [
-            export_bundle(
-                loaded,
-                to,
-                out,
-                kind=kind,
-                sources=sources,
-                references=references,
-                verify=verify,
-                force=force,
-                source=bundle,
-            )
-        ]
+        done = export_bundle(
+            loaded,
+            to,
+            out,
+            kind=kind,
+            sources=sources,
+            references=references,
+            verify=verify,
+            force=force,
+            source=bundle,
+            source_language=source_language,
+            target_language=target_language,
+        )
+        every = EveryExport([done], {})
     rows = []
-    for done in every:
+    for done in every.exports:
         rows += [
             ["export", f"{done.path}, {done.form} {done.kind}, {done.size / 1e6:.1f} MB"],
             ["search", str(done.search)],
             ["verified", "no" if done.comparison is None else str(done.comparison)],
         ]
+    rows += [["left out", needs] for needs in every.left_out.values()]
     put(table(rows))
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import sentencepiece
 
-from crosshead import __version__
+from crosshead.bundle.places import CARD
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Example
 from crosshead.data.text.imported import ImportedTokenizer
@@ -26,9 +26,20 @@ from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.errors import UserError
 from crosshead.interop import ctranslate2
 from crosshead.interop.argos_sentences import sentence_splitter
-from crosshead.interop.base import EXACT, EXAMPLE, Cell, ForeignSearch, Format, cells
+from crosshead.interop.base import (
+    EXACT,
+    EXAMPLE,
+    OTHER_KINDS,
+    SUBWORDS,
+    Cell,
+    ForeignSearch,
+    Format,
+    cells,
+    valued,
+)
 from crosshead.interop.ctranslate2 import ids_of, pieces_of, scored, translator_of
 from crosshead.interop.options import OPTIONS
+from crosshead.interop.readme import about
 
 SUFFIX = ".argosmodel"
 
@@ -77,8 +88,8 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
     assert isinstance(tokenizer, ImportedTokenizer | SubwordTokenizer)
     contents["sentencepiece.model"] = tokenizer.model
     contents[f"minisbd/{source}.onnx"] = sentence_splitter(source)
-    contents["metadata.json"] = _metadata(source, target)
-    contents["README.md"] = _readme(source, target)
+    contents["metadata.json"] = _metadata(bundle)
+    contents[CARD] = _readme(bundle)
     package = directory / f"translate-{source}_{target}{SUFFIX}"
     with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in contents.items():
@@ -96,7 +107,8 @@ def _codes(bundle: TextBundle) -> tuple[str, str]:
     return source, target
 
 
-def _metadata(source: str, target: str) -> bytes:
+def _metadata(bundle: TextBundle) -> bytes:
+    source, target = _codes(bundle)
     values = {
         "package_version": PACKAGE_VERSION,
         "argos_version": ARGOS_VERSION,
@@ -106,12 +118,14 @@ def _metadata(source: str, target: str) -> bytes:
         "to_name": NAMES.get(target, target),
         "code": f"translate-{source}_{target}",
     }
+    if bundle.config.license:  # Argos ignores it, but who reads the file may need it
+        values["license"] = bundle.config.license
     return (json.dumps(values, indent=1) + "\n").encode()
 
 
-def _readme(source: str, target: str) -> bytes:
-    title = f"# {NAMES.get(source, source)} to {NAMES.get(target, target)}"
-    return f"{title}\n\nTrained and exported with crosshead {__version__}.\n".encode()
+def _readme(bundle: TextBundle) -> bytes:
+    source, target = (NAMES.get(code, code) for code in _codes(bundle))
+    return f"# {source} to {target}\n\n{about(bundle)}\n".encode()
 
 
 class LoadedPackage:
@@ -275,11 +289,9 @@ print(argostranslate.translate.translate("{EXAMPLE}", "{source}", "{target}"))
 """
 
 
-_NO_PIECES = Cell("refused", "train with tokenizer.kind = bpe or unigram")
-
 _CELLS = {
     **ctranslate2.CTRANSLATE2.cells,
-    **{f"tokenizer.kind = {each}": _NO_PIECES for each in ("words", "characters", "bytes")},
+    **valued("tokenizer.kind", OTHER_KINDS, Cell("refused", SUBWORDS)),
     "tokenizer.kind = sentencepiece": EXACT,
     "tokenizer.joint = false": Cell(
         "rewritten", "the package holds the source tokenizer; target pieces need none"
@@ -289,7 +301,8 @@ _CELLS = {
     ),
     "unknown languages": Cell(
         "refused",
-        "train on files whose names end in language codes, such as train.en and train.de",
+        "give --source-language and --target-language, or train on files whose names end in "
+        "language codes, such as train.en and train.de",
     ),
 }
 

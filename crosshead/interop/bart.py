@@ -21,6 +21,9 @@ SHARED, LOGITS_BIAS, OUTPUT = "model.shared.weight", "final_logits_bias", "lm_he
 EMBEDDINGS = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
 """The names of the embeddings of each side."""
 
+TABLES = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
+"""The names of the tables of positions."""
+
 _SELF = (
     ("query", ("self_attn.q_proj",)),
     ("key_value", ("self_attn.k_proj", "self_attn.v_proj")),

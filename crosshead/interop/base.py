@@ -3,10 +3,11 @@
 The registry of formats is in `crosshead.interop.formats`.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
@@ -14,6 +15,7 @@ from crosshead.data.batching import Example
 from crosshead.data.parallel.directions import tag_of
 from crosshead.data.text.streams import encode_text, with_prompt_start
 from crosshead.interop.options import Option
+from crosshead.models.registry import CONFIGS
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import Translator
 
@@ -51,6 +53,33 @@ def cells(
     return {name: listed.get(name, UNKNOWN) for name in options}
 
 
+def valued(key: str, values: Iterable[str], cell: Cell) -> dict[str, Cell]:
+    """Return one cell for several values of a key.
+
+    Args:
+        key: The key.
+        values: The values.
+        cell: The cell.
+    """
+    return {f"{key} = {value}": cell for value in values}
+
+
+PATTERNS = ("window", "dilated", "strided", "fixed")
+"""The patterns of attention other than `full`."""
+
+SINUSOIDS = ("sinusoidal", "sinusoidal-halves", "sinusoidal-marian")
+"""The positions that are sinusoids."""
+
+OTHER_KINDS = ("words", "characters", "bytes")
+"""The kinds of tokenizers without a SentencePiece model."""
+
+SUBWORDS = "train with tokenizer.kind = bpe or unigram"
+"""The note on these kinds in a format that needs such a model."""
+
+OTHER_ARCHITECTURES = tuple(name for name in CONFIGS if name != "transformer")
+"""The architectures that no format of translation models has."""
+
+
 EXAMPLE = "A dog runs."
 """The text that the programs of exports translate."""
 
@@ -73,6 +102,15 @@ def words(config: TextBundleConfig) -> Words:
     """
     pipeline = Translator if config.model.vocabularies == 2 else TextGenerator
     return pipeline.words(config)
+
+
+def json_bytes(values: Mapping[str, Any]) -> bytes:
+    """Return values as a JSON file.
+
+    Args:
+        values: The values by name.
+    """
+    return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def prompted(bundle: TextBundle, prompt: str) -> list[int]:
@@ -99,6 +137,8 @@ class ForeignSearch:
         temperature: The divisor of the logits before sampling.
         top_k: Sample only from this many most probable tokens; 0 is no limit.
         top_p: Sample only from the fewest most probable tokens that have this probability together.
+        exact: True ends beam search only when no unfinished hypothesis can become better, which
+            Hugging Face alone has as a setting. False leaves the end to the library.
     """
 
     beam: int
@@ -108,6 +148,7 @@ class ForeignSearch:
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
+    exact: bool = False
 
 
 class Foreign(Protocol):
@@ -195,6 +236,8 @@ class Format:
         usage: Returns a program that loads the export and uses it, without crosshead. It receives
             the bundle and the path of the export.
         language: The language of this program, as Markdown names it.
+        library: The library that loads the export, as model hubs name it.
+        notes: Further sentences on its use, in Markdown.
         writes_alone: True if `write` does not need `modules`.
         writes_with: Further modules that both need.
         quantises_with: Further modules that `write` needs for number formats other than the first.
@@ -222,3 +265,5 @@ class Format:
     fixed_search: ForeignSearch | None = None
     expected: Callable[[TextBundle, Path, Sequence[str]], list[str]] | None = None
     language: str = "python"
+    library: str = ""
+    notes: str = ""

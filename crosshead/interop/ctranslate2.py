@@ -17,7 +17,18 @@ from torch import Tensor
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Example
 from crosshead.data.text.tokenizers import Tokenizer
-from crosshead.interop.base import EXAMPLE, Cell, ForeignSearch, Format, Tolerance, cells
+from crosshead.interop.base import (
+    EXAMPLE,
+    OTHER_ARCHITECTURES,
+    PATTERNS,
+    SINUSOIDS,
+    Cell,
+    ForeignSearch,
+    Format,
+    Tolerance,
+    cells,
+    valued,
+)
 from crosshead.interop.ctranslate2_layers import (
     Shape,
     fill_decoder,
@@ -275,30 +286,21 @@ print({parts.decode.format(pieces="found.hypotheses[0]")})
 
 _NO_MODEL = "CTranslate2 runs Transformers of text only: train with --model transformer"
 _NO_SCORE = "train with score = scaled-dot, dot or general"
-_NO_PATTERN = "train with pattern = full"
 _REGISTERED = "train with a score and positions of crosshead's own"
 
 _EXACT_UP_TO = "up to 1,024 positions, and all that the model reads at once"
-_TABLE = "written as a table of 1,024 positions, or of all that the model reads at once"
+TABLE = "written as a table of 1,024 positions, or of all that the model reads at once"
+"""The note on positions without weights."""
 
 STACK_CELLS = {
-    **{
-        f"model.score = {each}": Cell("refused", _NO_SCORE)
-        for each in ("additive", "concat", "cosine")
-    },
+    **valued("model.score", ("additive", "concat", "cosine"), Cell("refused", _NO_SCORE)),
     "model.score = general": Cell(
         "rewritten", "its matrix is multiplied into the projection of queries"
     ),
-    **{
-        f"model.pattern = {each}": Cell("refused", _NO_PATTERN)
-        for each in ("window", "dilated", "strided", "fixed")
-    },
+    **valued("model.pattern", PATTERNS, Cell("refused", "train with pattern = full")),
     "model.score = (registered by a program)": Cell("refused", _REGISTERED),
     "model.positions = (registered by a program)": Cell("refused", _REGISTERED),
-    **{
-        f"model.positions = {each}": Cell("rewritten", _TABLE)
-        for each in ("sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "none")
-    },
+    **valued("model.positions", (*SINUSOIDS, "none"), Cell("rewritten", TABLE)),
     "model.positions = alibi": Cell(
         "rewritten", f"written as a bias for each distance, exact {_EXACT_UP_TO}"
     ),
@@ -331,11 +333,7 @@ _EXACT = (
 )  # fmt: skip
 
 _CELLS = {
-    **{
-        name: Cell("refused", _NO_MODEL)
-        for name in OPTIONS
-        if name.startswith("model.architecture") and not name.endswith("= transformer")
-    },
+    **valued("model.architecture", OTHER_ARCHITECTURES, Cell("refused", _NO_MODEL)),
     **STACK_CELLS,
     "tokenizer.kind = sentencepiece": Cell(
         "exact", "a tag such as >>deu<< at the beginning of a line is a piece of its own"
@@ -363,5 +361,6 @@ CTRANSLATE2 = Format(
     write_search=write_search,
     load=Loaded,
     usage=usage,
+    library="ctranslate2",
 )
 """The format `ctranslate2`."""

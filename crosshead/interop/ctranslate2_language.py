@@ -242,5 +242,6 @@ CTRANSLATE2_LANGUAGE = Format(
     write_search=write_search,
     load=LoadedGenerator,
     usage=usage,
+    library="ctranslate2",
 )
 """The format `ctranslate2` of language models."""

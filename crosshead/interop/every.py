@@ -1,27 +1,49 @@
 """Export a model to every format that can express it: one directory, and one README for all."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from crosshead import __version__
 from crosshead.bundle.base import Bundle
+from crosshead.bundle.places import CARD
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.errors import ConfigError
+from crosshead.errors import ConfigError, UserError
 from crosshead.interop.export import (
     Exported,
-    check_libraries,
     check_place,
-    export,
+    missing_libraries,
     move,
     number_format,
+    put,
     staging,
+    write_export,
     write_verification,
 )
-from crosshead.interop.formats import FORMATS, format_of, formats_for, refusals
+from crosshead.interop.formats import (
+    ALL,
+    FORMATS,
+    check_expressible,
+    format_of,
+    formats_for,
+    refusals,
+)
+from crosshead.interop.languages import with_languages
+from crosshead.interop.readme import about, use
+from crosshead.interop.search_settings import check_references
 from crosshead.system.files import atomic_write, explain_os_errors, real_path
 
-README = "README.md"
+
+@dataclass(frozen=True)
+class EveryExport:
+    """The finished exports of a model.
+
+    Attributes:
+        exports: The exports.
+        left_out: What other formats that can express the model need, by name.
+    """
+
+    exports: list[Exported]
+    left_out: dict[str, str]
 
 
 def export_all(
@@ -33,8 +55,12 @@ def export_all(
     verify: bool = True,
     force: bool = False,
     source: Path | None = None,
-) -> list[Exported]:
+    source_language: str | None = None,
+    target_language: str | None = None,
+) -> EveryExport:
     """Write a model in every format that can express it, each with its default number format.
+
+    A format whose library is not installed is left out.
 
     Args:
         bundle: The bundle, with its model on a CPU in float32.
@@ -44,64 +70,74 @@ def export_all(
         verify: Whether each export is loaded and compared.
         force: Whether an earlier export at `out` is replaced.
         source: The place of the bundle, as for `export`.
+        source_language: The code of the source language, as for `export`.
+        target_language: The code of the target language, as for `export`.
 
     Returns:
-        The exports.
+        The exports, and the formats that are left out.
 
     Raises:
         ConfigError: If no format can express the model.
-        UserError: If a library is missing, or an export differs from the model too much.
+        UserError: If the libraries of all formats are missing, or an export differs from the model
+            too much.
     """
+    bundle = with_languages(bundle, source_language, target_language)
     names = formats_for(bundle)
     if not names:
         whys = [
             f"{name}: {', '.join(refusals(bundle, format_of(bundle, name)))}" for name in FORMATS
         ]
         raise ConfigError(f"no format can express this model ({'; '.join(whys)}); train another")
+    forms = {name: format_of(bundle, name) for name in names}
+    text = check_expressible(bundle, forms[names[0]])
+    check_references(text, references)
     check_place(out, force=force, source=source)
-    for name in names:
-        form = format_of(bundle, name)
-        check_libraries(form, number_format(form, None), verify=verify)
+    needs = {
+        name: missing_libraries(form, number_format(form, None), verify=verify)
+        for name, form in forms.items()
+    }
+    left_out = {name: missing for name, missing in needs.items() if missing}
+    if len(left_out) == len(forms):
+        raise UserError("; ".join(left_out.values()))
     done = []
     with staging(out) as hidden, explain_os_errors(out):
-        for name in names:
-            place = _place(name)
-            one = export(
-                bundle,
-                name,
-                hidden / place,
-                sources=sources,
-                references=references,
-                verify=verify,
+        for name, form in forms.items():
+            if name in left_out:
+                continue
+            kind, entry, part = number_format(form, None), _entry(name), hidden / f".{name}"
+            part.mkdir()
+            done.append(
+                write_export(text, form, kind, part, out / entry, sources, references, verify)
             )
-            done.append(replace(one, path=out / place))
-        atomic_write(hidden / README, readme(bundle, done).encode())
-        write_verification(hidden, "all", None)
+            put(form, part, hidden / entry)
+        atomic_write(hidden / CARD, readme(text, done, left_out).encode())
+        write_verification(hidden, ALL, None)
         move(hidden, real_path(out))
-    return done
+    return EveryExport(done, left_out)
 
 
-def readme(bundle: Bundle, done: Sequence[Exported]) -> str:
+def readme(bundle: TextBundle, done: Sequence[Exported], left_out: Mapping[str, str]) -> str:
     """Return the text that says how each export is loaded, and why others are missing.
 
     Args:
         bundle: The bundle.
         done: The exports.
+        left_out: What the formats that are left out need.
     """
-    assert isinstance(bundle, TextBundle)  # no format expresses another one
-    parts = [f"# A model of crosshead {__version__} for other libraries\n"]
+    parts = ["# A model for other libraries\n", f"{about(bundle)}\n"]
     for each in done:
         form = format_of(bundle, each.form)
-        program = f"```{form.language}\n{form.usage(bundle, each.path.name)}```"
-        parts.append(f"## {each.path.name}\n\n{program}\n")
-        if each.comparison is not None:
-            parts.append(f"Compared with crosshead ({each.kind}): {each.comparison}.\n")
+        parts.append(use(bundle, form, each.path.name, each.kind, each.comparison))
     refused = {name: refusals(bundle, format_of(bundle, name)) for name in FORMATS}
     missing = [f"- {name}: {', '.join(options)}\n" for name, options in refused.items() if options]
     if missing:
         parts.append(f"## Formats that cannot express the model\n\n{''.join(missing)}")
+    if left_out:
+        needs = "".join(f"- {each}\n" for each in left_out.values())
+        parts.append(f"## Formats that were left out\n\n{needs}")
     return "\n".join(parts)
 
 
-def _place(name: str) -> str:
+def _entry(name: str) -> str:
+    """Return the name of the file or directory of a format."""
     return f"{'model' if FORMATS[name].suffix else name}{FORMATS[name].suffix}"

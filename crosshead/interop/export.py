@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib.util
-import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -12,13 +11,20 @@ from pathlib import Path
 
 from crosshead import __version__
 from crosshead.bundle.base import Bundle
+from crosshead.bundle.places import CARD
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
-from crosshead.config import nearest
-from crosshead.errors import ConfigError, UserError
+from crosshead.errors import BundleError, ConfigError, UserError
 from crosshead.interop.base import Foreign, Format, Tolerance
-from crosshead.interop.formats import FORMATS, check_expressible, format_of
-from crosshead.interop.search_settings import ChosenSearch, choose_search, usual_search
+from crosshead.interop.formats import ALL, FORMATS, check_expressible, check_format, format_of
+from crosshead.interop.languages import with_languages
+from crosshead.interop.readme import readme
+from crosshead.interop.search_settings import (
+    ChosenSearch,
+    check_references,
+    choose_search,
+    usual_search,
+)
 from crosshead.interop.verify import (
     Comparison,
     check_comparison,
@@ -27,12 +33,14 @@ from crosshead.interop.verify import (
     write_comparison,
 )
 from crosshead.system.files import (
+    atomic_write,
     explain_os_errors,
     make_directory,
     real_path,
     synchronise,
     synchronise_all,
 )
+from crosshead.system.stored import LARGEST_CONFIG, read_metadata
 
 VERIFICATION = "verification.json"
 """The file with the differences between an export and its model. Every export has it, verified or
@@ -71,6 +79,8 @@ def export(
     verify: bool = True,
     force: bool = False,
     source: Path | None = None,
+    source_language: str | None = None,
+    target_language: str | None = None,
 ) -> Exported:
     """Write a model in a foreign format, and compare what the foreign library computes.
 
@@ -86,6 +96,8 @@ def export(
         verify: Whether the export is loaded and compared.
         force: Whether an earlier export at `out` is replaced.
         source: The place of the bundle, which no export may touch.
+        source_language: The code of the source language, if the bundle does not say it.
+        target_language: The code of the target language, likewise.
 
     Returns:
         The export.
@@ -94,24 +106,18 @@ def export(
         ConfigError: If the format cannot express the model, or an argument is unknown.
         UserError: If a library is missing, or the export differs from the model too much.
     """
-    if to not in FORMATS:
-        raise ConfigError(f"unknown format {to!r}; {nearest(to, list(FORMATS))}")
+    check_format(to)
+    bundle = with_languages(bundle, source_language, target_language)
     form = format_of(bundle, to)
     text = check_expressible(bundle, form)
-    if references is not None and text.config.model.vocabularies == 1:
-        raise ConfigError(
-            f"{option('valid-target')} is for translation models; a language model is compared on "
-            f"the lines of {option('valid-source')} alone"
-        )
+    check_references(text, references)
     chosen = number_format(form, kind)
     check_place(out, force=force, suffix=form.suffix, source=source)
     check_libraries(form, chosen, verify=verify)
     with staging(out) as hidden, explain_os_errors(out):
-        search, comparison = _write(text, form, chosen, hidden, sources, references, verify)
-        size = sum(each.stat().st_size for each in hidden.rglob("*") if each.is_file())
-        put = _put_file if form.suffix else move
-        put(hidden, real_path(out))
-    return Exported(out, to, chosen, size, search, comparison)
+        done = write_export(text, form, chosen, hidden, out, sources, references, verify)
+        put(form, hidden, real_path(out))
+    return done
 
 
 @contextlib.contextmanager
@@ -143,19 +149,33 @@ def check_libraries(form: Format, kind: str, *, verify: bool) -> None:
     Raises:
         UserError: If one is missing. The message names the extra that installs it.
     """
+    if missing := missing_libraries(form, kind, verify=verify):
+        raise UserError(missing)
+
+
+def missing_libraries(form: Format, kind: str, *, verify: bool) -> str:
+    """Return which libraries of a format are not installed and what installs them, or "".
+
+    Args:
+        form: The format.
+        kind: The number format of the weights.
+        verify: Whether the export will be verified.
+    """
     to_write = {*form.writes_with, *(() if form.writes_alone else form.modules)}
     if kind != number_format(form, None):
         to_write.update(form.quantises_with)
     needed = to_write | set(form.modules if verify else ())
     missing = sorted(name for name in needed if importlib.util.find_spec(name) is None)
     if not missing:
-        return
+        return ""
     alone = ""
     if not set(missing) & to_write:
         alone = f", or leave out the verification with {option('no-verify')}"
-    raise UserError(
-        f"{form.name} needs {' and '.join(missing)}, which is not installed: pip install "
-        f"'crosshead[{form.extra}]'{alone}"
+    *most, last = missing
+    names = f"{', '.join(most)} and {last}" if most else last
+    return (
+        f"{form.name} needs {names}, which {'are' if most else 'is'} not installed: pip "
+        f"install 'crosshead[{form.extra}]'{alone}"
     )
 
 
@@ -173,8 +193,8 @@ def number_format(form: Format, kind: str | None) -> str:
         return next(iter(form.types))
     if kind not in form.types:
         raise ConfigError(
-            f"{option('type')}: {form.name} has no number format {kind!r}; "
-            f"{nearest(kind, list(form.types))}"
+            f"{option('type')}: {form.name} has no number format {kind!r}; it has "
+            f"{', '.join(form.types)}"
         )
     return kind
 
@@ -205,32 +225,33 @@ def check_place(out: Path, *, force: bool, suffix: str = "", source: Path | None
     if not os.path.lexists(out):
         if suffix and os.path.lexists(marker) and not is_export(real):
             raise UserError(
-                f"{marker} exists already, and the export would write it; move it, or name another "
-                "place"
+                f"{marker} is no file of crosshead, and the export would replace it; move it, or "
+                "name another place"
             )
         return
+    if not (is_export(real) or _is_empty(real)):
+        why = "is no file of crosshead" if os.path.lexists(marker) else "is missing"
+        raise UserError(
+            f"{out} exists already and is no export of crosshead: {marker.name} {why}; only an "
+            "export is replaced: remove it yourself, or name another place"
+        )
     if not force:
         raise UserError(
             f"{out} exists already; name another place, or replace it with {option('force')}"
         )
-    if not (is_export(real) or _is_empty(real)):
-        raise UserError(
-            f"{out} is no export of crosshead: {marker.name} is missing; only an export is "
-            "replaced: remove it yourself, or name another place"
-        )
 
 
 def is_export(place: Path) -> bool:
-    """Return whether a place holds an export: its `VERIFICATION` names a format and a version.
+    """Return whether a place holds an export: its `VERIFICATION` names a format and crosshead.
 
     Args:
         place: The file or directory.
     """
     try:
-        found = json.loads(_marker(place).read_bytes())
-    except (OSError, ValueError):
+        found = read_metadata(_marker(place), LARGEST_CONFIG)
+    except (OSError, BundleError):
         return False
-    return isinstance(found, dict) and {"format", "crosshead"} <= found.keys()
+    return found.get("format") in (*FORMATS, ALL) and isinstance(found.get("crosshead"), str)
 
 
 def _marker(place: Path) -> Path:
@@ -242,16 +263,28 @@ def _is_empty(place: Path) -> bool:
     return place.is_dir() and not any(place.iterdir())
 
 
-def _write(
+def write_export(
     bundle: TextBundle,
     form: Format,
     kind: str,
     directory: Path,
+    out: Path,
     sources: Sequence[str] | None,
     references: Sequence[str] | None,
     verify: bool,
-) -> tuple[ChosenSearch, Comparison | None]:
-    """Write an export into an empty directory and verify it there."""
+) -> Exported:
+    """Write an export into an empty directory and verify it there.
+
+    Args:
+        bundle: The bundle, which the format can express.
+        form: The format.
+        kind: The number format of the weights.
+        directory: The directory.
+        out: The place where the export will be.
+        sources: Validation lines, as for `export`.
+        references: Their translations, as for `export`.
+        verify: Whether the export is loaded and compared.
+    """
     form.write(bundle, kind, directory)
     chosen, comparison = ChosenSearch(form.fixed_search or usual_search(bundle)), None
     if verify:
@@ -270,7 +303,11 @@ def _write(
             chosen = choose_search(bundle, foreign, sources, references, fixed=form.fixed_search)
     write_verification(directory, form.name, comparison, type=kind, verified=verify)
     form.write_search(bundle, chosen.search, directory)
-    return chosen, comparison
+    if not form.suffix:
+        text = readme(bundle, form, real_path(out).name, kind, comparison)
+        atomic_write(directory / CARD, text.encode(errors="replace"))
+    size = sum(each.stat().st_size for each in directory.rglob("*") if each.is_file())
+    return Exported(out, form.name, kind, size, chosen, comparison)
 
 
 def beside(name: str) -> str:
@@ -312,6 +349,17 @@ def write_verification(
     write_comparison(comparison, path, format=name, **more, crosshead=__version__)
 
 
+def put(form: Format, directory: Path, place: Path) -> None:
+    """Put a finished export in its place.
+
+    Args:
+        form: The format.
+        directory: The directory of the finished export.
+        place: Its place.
+    """
+    (_put_file if form.suffix else move)(directory, place)
+
+
 def _put_file(hidden: Path, place: Path) -> None:
     """Put a finished export that is one file in its place, and its figures beside it."""
     [file] = [each for each in hidden.iterdir() if each.name != VERIFICATION]
@@ -320,6 +368,7 @@ def _put_file(hidden: Path, place: Path) -> None:
     figures.unlink(missing_ok=True)  # figures of an earlier export never stand beside a new one
     file.replace(place)
     (hidden / VERIFICATION).replace(figures)
+    hidden.rmdir()
     synchronise(place.parent)
 
 

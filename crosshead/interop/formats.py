@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.caller import option
 from crosshead.errors import ConfigError
 from crosshead.interop.argos import ARGOS
 from crosshead.interop.base import Cell, Format
@@ -24,8 +25,27 @@ FORMATS: dict[str, Format] = {
 }
 """The formats of translation models by the value of `--to`. They refuse other models by name."""
 
+ALL = "all"
+"""The value of `--to` for every format that can express a model, in one directory."""
+
 LANGUAGE_FORMATS: dict[str, Format] = {"ctranslate2": CTRANSLATE2_LANGUAGE, "huggingface": GPT2}
 """The formats of language models by the value of `--to`."""
+
+
+def check_format(name: str) -> None:
+    """Check that there is a format of a name.
+
+    Args:
+        name: The value of `--to`.
+
+    Raises:
+        ConfigError: If there is none.
+    """
+    if name in FORMATS:
+        return
+    types = {kind for form in FORMATS.values() for kind in form.types}
+    hint = f"a number format is given with {option('type')}; " if name in types else ""
+    raise ConfigError(f"unknown format {name!r}; {hint}known: {', '.join([*FORMATS, ALL])}")
 
 
 def format_of(bundle: Bundle, name: str) -> Format:
@@ -73,8 +93,9 @@ def check_expressible(bundle: Bundle, form: Format) -> TextBundle:
         assert isinstance(bundle, TextBundle)  # every other architecture is a refused option
         return bundle
     others = formats_for(bundle)
-    instead = f", or export to {' or '.join(others)}" if others else ""
-    raise ConfigError(f"{form.name} cannot express {'; '.join(whys)}{instead}")
+    said = "; ".join(whys)
+    instead = f", or export to {' or '.join(others)}" if others and "export to" not in said else ""
+    raise ConfigError(f"{form.name} cannot express {said}{instead}")
 
 
 def refusals(bundle: Bundle, form: Format) -> list[str]:

@@ -11,24 +11,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crosshead.bundle.places import CARD
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.bundle.weights import serialized
 from crosshead.data.batching import Example, collate
 from crosshead.data.text.streams import decode_text
 from crosshead.interop.bart import with_repeated_heads
-from crosshead.interop.base import Cell, ForeignSearch, Format, Tolerance, cells
-from crosshead.interop.ctranslate2_layers import position_table, positions_written
-from crosshead.interop.gpt2_weights import is_tied, to_gpt2
-from crosshead.interop.huggingface import (
-    GENERATION,
-    card,
-    forbidden_ids,
-    foreign_ids,
+from crosshead.interop.base import (
+    PATTERNS,
+    SINUSOIDS,
+    Cell,
+    ForeignSearch,
+    Format,
+    Tolerance,
+    cells,
     json_bytes,
+    valued,
 )
+from crosshead.interop.ctranslate2 import TABLE
+from crosshead.interop.ctranslate2_layers import position_table, positions_written
+from crosshead.interop.generation import (
+    GENERATION,
+    beam_arguments,
+    forbidden_ids,
+    write_generation,
+)
+from crosshead.interop.gpt2_weights import is_tied, to_gpt2
+from crosshead.interop.huggingface import quiet_loading
 from crosshead.interop.language_tokenizer import tokenizer_files
 from crosshead.interop.options import LANGUAGE_OPTIONS
+from crosshead.interop.rows import foreign_ids
 from crosshead.interop.verify import INVALID, in_batches, in_equal_lengths, token_log_probs
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.system.files import atomic_write
@@ -51,7 +62,6 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
         GENERATION: json_bytes(_generation(bundle)),
         "model.safetensors": serialized(_weights(bundle)),
         **tokenizer_files(bundle.target_tokenizer, most_positions(bundle)),
-        CARD: card(bundle).encode(),
     }
     for name, data in files.items():
         atomic_write(directory / name, data)
@@ -69,9 +79,9 @@ def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> 
     if search.sample:
         values |= {"do_sample": True, "temperature": search.temperature, "top_p": search.top_p}
         values["top_k"] = search.top_k  # 0 turns off the limit of 50 that transformers has
-    elif search.beam > 1:
-        values |= {"num_beams": search.beam, "length_penalty": search.length_penalty}
-    atomic_write(directory / GENERATION, json_bytes({**_generation(bundle), **values}))
+    else:
+        values |= beam_arguments(search)
+    write_generation({**_generation(bundle), **values}, directory)
 
 
 def most_positions(bundle: TextBundle) -> int:
@@ -155,8 +165,9 @@ class LoadedGPT2:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         self._bundle = bundle
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(str(directory))
-        loaded: Any = AutoModelForCausalLM.from_pretrained(str(directory))
+        with quiet_loading():
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(str(directory))
+            loaded: Any = AutoModelForCausalLM.from_pretrained(str(directory))
         self._model = loaded.eval()
         self._rows = foreign_ids(bundle.target_tokenizer)
 
@@ -244,30 +255,22 @@ print(tokenizer.decode(model.generate(**batch)[0]))
 """
 
 
-_NO_SCORE = Cell("refused", "train with score = scaled-dot or dot")
-_NO_POSITIONS = Cell("refused", "train with positions = learned, or export to ctranslate2")
-_NO_PATTERN = Cell("refused", "train with pattern = full")
-_TABLE = Cell(
-    "rewritten", "written as a table of 1,024 positions, or of all that the model reads at once"
-)
+_REGISTERED = "(registered by a program)"
 
 _CELLS = {
     "model.norm = post": Cell("refused", "GPT-2 is pre-norm: train with norm = pre"),
-    **{
-        f"model.score = {each}": _NO_SCORE
-        for each in ("additive", "concat", "general", "cosine", "(registered by a program)")
-    },
-    **{
-        f"model.positions = {each}": _TABLE
-        for each in ("sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "none")
-    },
-    **{
-        f"model.positions = {each}": _NO_POSITIONS
-        for each in ("rotary", "shaw", "t5", "alibi", "(registered by a program)")
-    },
-    **{
-        f"model.pattern = {each}": _NO_PATTERN for each in ("window", "dilated", "strided", "fixed")
-    },
+    **valued(
+        "model.score",
+        ("additive", "concat", "general", "cosine", _REGISTERED),
+        Cell("refused", "train with score = scaled-dot or dot"),
+    ),
+    **valued("model.positions", (*SINUSOIDS, "none"), Cell("rewritten", TABLE)),
+    **valued(
+        "model.positions",
+        ("rotary", "shaw", "t5", "alibi", _REGISTERED),
+        Cell("refused", "train with positions = learned"),
+    ),
+    **valued("model.pattern", PATTERNS, Cell("refused", "train with pattern = full")),
     "model.kv_heads below model.heads": Cell("rewritten", "keys and values are repeated"),
     "model.d_key other than d_model / heads": Cell("refused", "leave d_key and d_value out"),
     "model.d_key other than model.d_value": Cell("refused", "leave d_key and d_value out"),
@@ -305,5 +308,6 @@ GPT2 = Format(
     load=LoadedGPT2,
     usage=usage,
     writes_alone=True,
+    library="transformers",
 )
 """The format `huggingface` of language models."""

@@ -4,35 +4,47 @@ Post-norm models become `MarianMTModel`, pre-norm ones `PegasusForConditionalGen
 compute sinusoids in halves, so the axes of a model with interleaved sinusoids are reordered.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+import importlib
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from crosshead import __version__
-from crosshead.bundle.card import front_matter
-from crosshead.bundle.places import CARD
+from crosshead.attention.positions import sinusoidal
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.bundle.weights import serialized
 from crosshead.data.batching import Example, collate
 from crosshead.data.text.imported import ImportedTokenizer
-from crosshead.data.text.json_tokenizer import JsonTokenizer
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.data.text.tokenizers import Tokenizer
-from crosshead.interop.bart import to_family, with_repeated_heads
+from crosshead.interop.bart import TABLES, to_family, with_repeated_heads
 from crosshead.interop.base import (
+    OTHER_ARCHITECTURES,
+    OTHER_KINDS,
+    PATTERNS,
+    SUBWORDS,
     Cell,
     ForeignSearch,
     Format,
     Tolerance,
     cells,
+    json_bytes,
     tagged_example,
-    words,
+    valued,
+)
+from crosshead.interop.generation import (
+    GENERATION,
+    control,
+    forbidden_ids,
+    search_arguments,
+    write_generation,
 )
 from crosshead.interop.options import OPTIONS
+from crosshead.interop.rows import foreign_ids, vocabulary
 from crosshead.interop.verify import (
     in_batches,
     longest_output,
@@ -41,13 +53,10 @@ from crosshead.interop.verify import (
 )
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.system.files import atomic_write
-from crosshead.vocabulary import EOS, PAD
+from crosshead.vocabulary import PAD
 
 FEWEST_POSITIONS = 512
-"""The number of positions that an export has at least. They cost nothing: they are computed."""
-
-GENERATION = "generation_config.json"
-"""The file of the search settings."""
+"""The fewest positions of an export. Marian computes them, Pegasus stores them."""
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu_pytorch_tanh", "swish": "swish"}
 
@@ -65,14 +74,13 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
     """
     model = bundle.model
     assert isinstance(model, Transformer)
+    values, rows = settings(bundle), [foreign_ids(each) for each in _sides(bundle)]
+    weights = _weights(model, rows, values["max_position_embeddings"])
     files = {
-        "config.json": json_bytes(settings(bundle)),
+        "config.json": json_bytes(values),
         GENERATION: json_bytes(_generation(bundle)),
-        "model.safetensors": serialized(
-            _weights(model, [foreign_ids(each) for each in _sides(bundle)])
-        ),
+        "model.safetensors": serialized(weights),
         **_tokenizer_files(bundle),
-        CARD: card(bundle).encode(),
     }
     for name, data in files.items():
         atomic_write(directory / name, data)
@@ -86,8 +94,25 @@ def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> 
         search: The settings.
         directory: The directory of the export.
     """
-    values = {**_generation(bundle), **search_arguments(search)}
-    atomic_write(directory / GENERATION, json_bytes(values))
+    write_generation({**_generation(bundle), **search_arguments(search)}, directory)
+
+
+@contextlib.contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Let transformers load an export in the block without progress bars.
+
+    Its advice to install sacremoses, which splits texts of other models into words, is left out.
+    """
+    logging: Any = importlib.import_module("transformers.utils.logging")
+    shows = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Recommended: pip install sacremoses", UserWarning)
+            yield
+    finally:
+        if shows:
+            logging.enable_progress_bar()
 
 
 class LoadedMarian:
@@ -102,8 +127,9 @@ class LoadedMarian:
         from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
         self._bundle = bundle
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(str(directory))
-        self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(str(directory)).eval()
+        with quiet_loading():
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(str(directory))
+            self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(str(directory)).eval()
 
     @property
     def computes(self) -> str:
@@ -155,67 +181,8 @@ class LoadedMarian:
         return token_log_probs(logits, target[batch.target_output], never)
 
 
-def foreign_ids(tokenizer: Tokenizer) -> list[int | None]:
-    """Return the exported id of each id of a tokenizer; None if it is not exported.
-
-    A model of another toolkit gets its own ids back.
-
-    Args:
-        tokenizer: The tokenizer.
-    """
-    if isinstance(tokenizer, ImportedTokenizer | JsonTokenizer):
-        return tokenizer.vocabulary.rows
-    return list(range(tokenizer.vocab_size))
-
-
 def _sides(bundle: TextBundle) -> tuple[Tokenizer, Tokenizer]:
     return bundle.source_tokenizer, bundle.target_tokenizer
-
-
-def json_bytes(values: Mapping[str, Any]) -> bytes:
-    """Return values as a JSON file.
-
-    Args:
-        values: The values by name.
-    """
-    return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def search_arguments(search: ForeignSearch) -> dict[str, Any]:
-    """Return search settings as arguments of `generate`.
-
-    Args:
-        search: The settings.
-    """
-    return {
-        "num_beams": search.beam,
-        "length_penalty": search.length_penalty,
-        "max_length": search.max_length + 1,  # the start token counts
-    }
-
-
-def control(ids: Sequence[int | None], start: int) -> dict[str, int | None]:
-    """Return the exported ids of padding, end and start, by their keys in `config.json`.
-
-    Args:
-        ids: The exported id of each id of the target.
-        start: The id that the target starts with.
-    """
-    return {
-        "pad_token_id": ids[PAD],
-        "eos_token_id": ids[EOS],
-        "decoder_start_token_id": ids[start],
-    }
-
-
-def forbidden_ids(bundle: TextBundle) -> list[list[int]]:
-    """Return the exported ids that search never produces, each as a list, as `generate` has it.
-
-    Args:
-        bundle: The bundle.
-    """
-    ids = foreign_ids(bundle.target_tokenizer)
-    return [[row] for index in bundle.forbidden if (row := ids[index]) is not None]
 
 
 def _generation(bundle: TextBundle) -> dict[str, Any]:
@@ -267,21 +234,6 @@ def settings(bundle: TextBundle) -> dict[str, Any]:
     }
 
 
-def card(bundle: TextBundle, library: str = "transformers") -> str:
-    """Return the model card: languages, licence and task under the keys that the hub indexes.
-
-    Args:
-        bundle: The bundle.
-        library: The library that loads the model.
-    """
-    config, said = bundle.config, words(bundle.config)
-    origin = f" It was fine-tuned or imported from {config.origin}." if config.origin else ""
-    return (
-        f"{front_matter('', said, licence=config.license, library=library)}\n\n"
-        f"A model that {said.does}, exported with crosshead {__version__}.{origin}\n"
-    )
-
-
 def _tokenizer_files(bundle: TextBundle) -> dict[str, bytes]:
     """Return the files of `MarianTokenizer`, by name."""
     config, (source, target) = bundle.config, _sides(bundle)
@@ -304,27 +256,20 @@ def _tokenizer_files(bundle: TextBundle) -> dict[str, bytes]:
     return files
 
 
-def vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
-    """Return the exported id of each piece, in the order of the ids.
-
-    Args:
-        tokenizer: The tokenizer.
-    """
-    rows = foreign_ids(tokenizer)
-    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    known = sorted((row, piece) for row, piece in zip(rows, pieces, strict=True) if row is not None)
-    return {piece: row for row, piece in known}
-
-
-def _weights(model: Transformer, rows: Sequence[Sequence[int | None]]) -> dict[str, Tensor]:
-    """Return the weights by Hugging Face's names."""
+def _weights(
+    model: Transformer, rows: Sequence[Sequence[int | None]], length: int
+) -> dict[str, Tensor]:
+    """Return the weights by Hugging Face's names, for a number of positions."""
     config = model.config
     found = to_family(config, dict(rewritten(model)), rows)
-    if config.positions != "sinusoidal":
-        return found
-    width = torch.arange(config.d_model)
-    halves = torch.cat([width[0::2], width[1::2]])
-    return {name: _reordered(name, each, halves) for name, each in found.items()}
+    if config.positions == "sinusoidal":
+        width = torch.arange(config.d_model)
+        halves = torch.cat([width[0::2], width[1::2]])
+        found = {name: _reordered(name, each, halves) for name, each in found.items()}
+    if config.norm == "pre":  # `save_pretrained` stores the positions of Pegasus, not of Marian
+        table = sinusoidal(length, config.d_model, pairing="halves")
+        found |= {name: table.clone() for name in TABLES}
+    return found
 
 
 def rewritten(model: Transformer) -> Iterator[tuple[str, Tensor]]:
@@ -369,32 +314,24 @@ print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)[
 """
 
 
-TRANSLATION = "train with --model transformer"
-"""The note on models of other architectures."""
+_SCORES = ("additive", "concat", "cosine", "general", "(registered by a program)")
+_POSITIONS = (
+    "sinusoidal-marian", "learned", "rotary", "shaw", "t5", "alibi", "none",
+    "(registered by a program)",
+)  # fmt: skip
 
-_REFUSED = {
-    "score": ("train with score = scaled-dot or dot", ("additive", "concat", "cosine", "general")),
-    "positions": (
-        "train with positions = sinusoidal or sinusoidal-halves",
-        ("sinusoidal-marian", "learned", "rotary", "shaw", "t5", "alibi", "none"),
-    ),
-    "pattern": ("train with pattern = full", ("window", "dilated", "strided", "fixed")),
-}
 _CELLS = {
-    **{
-        name: Cell("refused", TRANSLATION)
-        for name in OPTIONS
-        if name.startswith("model.architecture") and not name.endswith("= transformer")
-    },
-    **{
-        f"model.{key} = {value}": Cell("refused", note)
-        for key, (note, values) in _REFUSED.items()
-        for value in (*values, "(registered by a program)")
-    },
-    **{
-        f"tokenizer.kind = {kind}": Cell("refused", "train with tokenizer.kind = bpe or unigram")
-        for kind in ("words", "characters", "bytes")
-    },
+    **valued(
+        "model.architecture", OTHER_ARCHITECTURES, Cell("refused", "train with --model transformer")
+    ),
+    **valued("model.score", _SCORES, Cell("refused", "train with score = scaled-dot or dot")),
+    **valued(
+        "model.positions",
+        _POSITIONS,
+        Cell("refused", "train with positions = sinusoidal or sinusoidal-halves"),
+    ),
+    **valued("model.pattern", PATTERNS, Cell("refused", "train with pattern = full")),
+    **valued("tokenizer.kind", OTHER_KINDS, Cell("refused", SUBWORDS)),
     "model.norm = pre": Cell("rewritten", "written as a Pegasus"),
     "model.norm = pre with model.tie other than three-way": Cell(
         "refused", "Pegasus shares one matrix: train with tie = three-way"
@@ -437,5 +374,6 @@ HUGGINGFACE = Format(
     load=LoadedMarian,
     usage=usage,
     writes_alone=True,
+    library="transformers",
 )
 """The format `huggingface`."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crosshead.data.text.tokenizers import Tokenizer
-from crosshead.interop.huggingface import foreign_ids, vocabulary
+from crosshead.interop.rows import foreign_ids, vocabulary
 from crosshead.vocabulary import PAD, UNK
 
 MARK = " "

@@ -13,8 +13,9 @@ from crosshead.data.text.pieces import CONTROL
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.data.text.symbols import ByteTokenizer, CharacterTokenizer
 from crosshead.data.text.tokenizers import Tokenizer
-from crosshead.interop.huggingface import foreign_ids, json_bytes
+from crosshead.interop.base import json_bytes
 from crosshead.interop.joined_vocabulary import joined_vocabulary
+from crosshead.interop.rows import foreign_ids
 from crosshead.interop.tokenizer_json import (
     BYTE_NAME,
     added,

@@ -11,37 +11,36 @@ names of inputs from it. The graphs hold the rest.
 """
 
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from crosshead.bundle.places import CARD
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.interop.bart import to_family
 from crosshead.interop.base import (
     EXACT,
+    SINUSOIDS,
     Cell,
     ForeignSearch,
     Format,
     Tolerance,
     cells,
+    json_bytes,
     tagged_example,
+    valued,
 )
 from crosshead.interop.ctranslate2 import output_bias
-from crosshead.interop.huggingface import (
+from crosshead.interop.generation import (
     GENERATION,
-    HUGGINGFACE,
-    card,
     control,
-    foreign_ids,
-    json_bytes,
-    rewritten,
     search_arguments,
-    settings,
+    write_generation,
 )
+from crosshead.interop.huggingface import HUGGINGFACE, rewritten, settings
 from crosshead.interop.joined_vocabulary import JoinedVocabulary
 from crosshead.interop.onnx_graph import Weights, decoder_graph, encoder_graph
 from crosshead.interop.onnx_int8 import quantised
@@ -57,10 +56,14 @@ from crosshead.interop.onnx_runtime import (
     graph_names,
 )
 from crosshead.interop.options import OPTIONS
+from crosshead.interop.rows import foreign_ids
 from crosshead.interop.tokenizer_json import tokenizer_json
 from crosshead.models.transformer import Transformer
 from crosshead.system.files import atomic_write
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
+
+PAGE = "translate.html"
+"""The page that translates in a browser. It lies beside this module, and in every export."""
 
 _STORED: dict[str, Callable[[bytes], bytes]] = {"float32": bytes, "int8": quantised}
 """The function that brings a graph into each number format."""
@@ -80,17 +83,17 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
     weights = _weights(bundle, joined)
     stored = _STORED[kind]
     encoder, decoder = graph_names(dtype)
-    files = {
+    contents = {
         CONFIG: json_bytes(_settings(bundle, joined, dtype)),
         GENERATION: json_bytes(_generation(bundle)),
         TOKENIZER: json_bytes(tokenizer_json(tokenizer, joined)),
         "tokenizer_config.json": json_bytes(_tokenizer_settings(bundle, joined)),
-        CARD: card(bundle, "transformers.js").encode(),
+        PAGE: files("crosshead.interop").joinpath(PAGE).read_bytes(),
         f"{FOLDER}/{encoder}": stored(encoder_graph(weights)),
         f"{FOLDER}/{decoder}": stored(decoder_graph(weights)),
     }
     (directory / FOLDER).mkdir()
-    for name, data in files.items():
+    for name, data in contents.items():
         atomic_write(directory / name, data)
 
 
@@ -102,8 +105,7 @@ def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> 
         search: The settings.
         directory: The directory of the export.
     """
-    values = {**_generation(bundle), **search_arguments(search)}
-    atomic_write(directory / GENERATION, json_bytes(values))
+    write_generation({**_generation(bundle), **search_arguments(search)}, directory)
 
 
 def _weights(bundle: TextBundle, joined: JoinedVocabulary) -> Weights:
@@ -178,23 +180,22 @@ console.log(found.translation_text);
 """
 
 
-_TABLE = Cell("rewritten", "written as a table of positions")
-_REGISTERED = Cell("refused", "train with positions of crosshead's own")
+_IN_A_BROWSER = (
+    "In a browser: copy the folder `dist` of the npm package `@huggingface/transformers`, version "
+    "3, into the export as `transformers`. Serve the export with `python -m http.server --bind "
+    f"127.0.0.1`, and open `http://127.0.0.1:8000/{PAGE}`."
+)
 
 _CELLS = {
     **HUGGINGFACE.cells,
     "model.norm = pre": EXACT,
     "model.norm = pre with model.tie other than three-way": EXACT,
     "model.norm_eps other than 1e-5": EXACT,
-    **{
-        f"model.positions = {each}": _TABLE
-        for each in ("sinusoidal", "sinusoidal-halves", "sinusoidal-marian")
-    },
-    **{
-        f"model.positions = {each}": EXACT
-        for each in ("learned", "rotary", "shaw", "t5", "alibi", "none")
-    },
-    "model.positions = (registered by a program)": _REGISTERED,
+    **valued("model.positions", SINUSOIDS, Cell("rewritten", "written as a table of positions")),
+    **valued("model.positions", ("learned", "rotary", "shaw", "t5", "alibi", "none"), EXACT),
+    "model.positions = (registered by a program)": Cell(
+        "refused", "train with positions of crosshead's own"
+    ),
     "an imported vocabulary without pieces of its SentencePiece model": Cell(
         "refused", "export to ctranslate2"
     ),
@@ -225,5 +226,7 @@ ONNX = Format(
     writes_with=("onnx",),
     quantises_with=("onnxruntime",),
     language="js",
+    library="transformers.js",
+    notes=_IN_A_BROWSER,
 )
 """The format `onnx`."""

@@ -198,6 +198,7 @@ class LoadedGraphs:
             length_penalty=search.length_penalty,
             length_offset=0.0,
             max_extra=1000,
+            stop="exact" if search.exact else "last",  # the rules of Hugging Face
         )
         found: list[str] = []
         for first in range(0, len(ids), _BATCH):

@@ -1,9 +1,38 @@
-"""Rows of matrices in the order of a foreign vocabulary, and back."""
+"""The ids of a foreign vocabulary, and rows of matrices in their order."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from crosshead.data.text.imported import ImportedTokenizer
+from crosshead.data.text.json_tokenizer import JsonTokenizer
+from crosshead.data.text.tokenizers import Tokenizer
+
+
+def foreign_ids(tokenizer: Tokenizer) -> list[int | None]:
+    """Return the exported id of each id of a tokenizer; None if it is not exported.
+
+    A model of another toolkit gets its own ids back.
+
+    Args:
+        tokenizer: The tokenizer.
+    """
+    if isinstance(tokenizer, ImportedTokenizer | JsonTokenizer):
+        return tokenizer.vocabulary.rows
+    return list(range(tokenizer.vocab_size))
+
+
+def vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
+    """Return the exported id of each piece, in the order of the ids.
+
+    Args:
+        tokenizer: The tokenizer.
+    """
+    rows = foreign_ids(tokenizer)
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    known = sorted((row, piece) for row, piece in zip(rows, pieces, strict=True) if row is not None)
+    return {piece: row for row, piece in known}
 
 
 def to_rows(ours: Tensor, rows: Sequence[int | None]) -> Tensor:

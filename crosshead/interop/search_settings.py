@@ -2,22 +2,28 @@
 
 CTranslate2 and Hugging Face divide a log-probability by length^p. crosshead divides by
 ((k + length) / (k + 1))^alpha, by default with k = 5 (Wu et al. 2016, section 7, Eq. 14). Both
-forms favour longer outputs, but no p equals an alpha then. So p is chosen on validation data: the
-one with the most translations that are crosshead's. With k = 0, as imported models have it, both
-forms are one.
+forms favour longer outputs, but no p equals an alpha then. So p = 0.8 alpha is written, which is
+close at usual lengths, unless validation data show that another p is clearly nearer. With k = 0, as
+imported models have it, both forms are one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.caller import option
+from crosshead.errors import ConfigError
 from crosshead.evaluation.translations import corpus_scores
 from crosshead.interop.base import Foreign, ForeignSearch
 from crosshead.interop.verify import longest_output, shown
 from crosshead.pipelines.translator import Translator
 
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""The exponents that are tried on validation data."""
+"""The exponents that are tried on validation data, besides that of `usual_search`."""
+
+FEWEST_LINES, PERCENT = 3, 2
+"""Another exponent is taken if it gives crosshead's translation for this many lines more, and for
+more than this share of all lines. One or two unusual lines decide nothing then."""
 
 USUAL_LENGTH = 20
 """The number of tokens at which both penalties have the same slope in log length, without
@@ -49,11 +55,14 @@ class ChosenSearch:
                 f"samples, temperature {self.search.temperature:g}, top-k {self.search.top_k}, "
                 f"top-p {self.search.top_p:g}"
             )
-        settings = f"beam {self.search.beam}, length penalty {self.search.length_penalty:g}"
+        settings = "greedy search"
+        if self.search.beam > 1:
+            penalty = self.search.length_penalty
+            settings = f"beam {self.search.beam}, length penalty {penalty:g} (length^p)"
         if self.own_bleu is None or self.foreign_bleu is None:
-            return f"{settings} (length^p; no validation translations to choose p on)"
+            return settings
         return (
-            f"{settings} (length^p); {self.identical} of {self.pairs} validation lines as by "
+            f"{settings}; {self.identical} of {self.pairs} validation lines as by "
             f"crosshead, BLEU {self.foreign_bleu:.2f}, crosshead {self.own_bleu:.2f} "
             f"({self.foreign_bleu - self.own_bleu:+.2f})"
         )
@@ -80,7 +89,25 @@ def usual_search(bundle: TextBundle) -> ForeignSearch:
         temperature=decode.temperature,
         top_k=decode.top_k,
         top_p=decode.top_p,
+        exact=decode.stop == "exact",
     )
+
+
+def check_references(bundle: TextBundle, references: Sequence[str] | None) -> None:
+    """Check that translations are given for a translation model only.
+
+    Args:
+        bundle: The bundle.
+        references: The translations, if any are given.
+
+    Raises:
+        ConfigError: If they are given for a language model.
+    """
+    if references is not None and bundle.config.model.vocabularies == 1:
+        raise ConfigError(
+            f"{option('valid-target')} is for translation models; a language model is compared on "
+            f"the lines of {option('valid-source')} alone"
+        )
 
 
 def choose_search(
@@ -90,9 +117,10 @@ def choose_search(
     references: Sequence[str],
     fixed: ForeignSearch | None = None,
 ) -> ChosenSearch:
-    """Return the settings with the most translations that are crosshead's on validation data.
+    """Return the settings for an export, by the translations that are crosshead's.
 
-    Of equal ones, the exponent nearest to that of `usual_search` is taken.
+    The exponent of `usual_search` stays unless others are clearly better (`FEWEST_LINES`,
+    `PERCENT`). Of those, the best is taken, and of equal ones the one nearest to it.
 
     Args:
         bundle: The bundle.
@@ -114,12 +142,18 @@ def choose_search(
     # both libraries have the same penalty.
     is_exact = bundle.config.decode.length_offset == 0
     choice = fixed is None and usual.beam > 1 and not is_exact
-    penalties = PENALTIES if choice else (usual.length_penalty,)
-    found = []
-    for penalty in penalties:
-        search = ForeignSearch(usual.beam, penalty, usual.max_length)
+    tried = {}
+    for penalty in dict.fromkeys((usual.length_penalty, *(PENALTIES if choice else ()))):
+        search = replace(usual, length_penalty=penalty)
         texts = foreign.translate(sources, search)
         same = sum(shown(text) == shown(right) for text, right in zip(texts, own, strict=True))
-        found.append((-same, abs(penalty - usual.length_penalty), bleu(texts), search))
-    negative, _, score, search = min(found, key=lambda each: each[:2])
-    return ChosenSearch(search, len(sources), -negative, bleu(own), score)
+        tried[penalty] = (same, search, texts)
+
+    def rank(penalty: float) -> tuple[int, float]:
+        return tried[penalty][0], -abs(penalty - usual.length_penalty)
+
+    best = max(tried, key=rank)
+    gain = tried[best][0] - tried[usual.length_penalty][0]
+    is_better = gain >= FEWEST_LINES and 100 * gain > PERCENT * len(sources)
+    same, search, texts = tried[best if is_better else usual.length_penalty]
+    return ChosenSearch(search, len(sources), same, bleu(own), bleu(texts))

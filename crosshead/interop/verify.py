@@ -92,16 +92,16 @@ class Comparison:
 
     def __str__(self) -> str:
         """Return the comparison as a clause."""
-        same, read = "no translation ended", ""
+        same, read = f"no finished {self.outputs} to compare", ""
         if self.compared:
             count = self.compared - self.different
-            same = f"{count / self.compared:.1%} ({count} of {self.compared})"
+            share = f"{count / self.compared:.1%} ({count} of {self.compared})"
+            same = f"identical {self.outputs} {share}"
         if self.misread:
             read = f", other tokens or texts in {self.misread} of {self.lines} lines"
         return (
             f"largest difference of a log-probability {self.largest_difference:.2g}, mean "
-            f"{self.mean_difference:.2g} ({self.tokens:,} tokens), identical {self.outputs} "
-            f"{same}{read}"
+            f"{self.mean_difference:.2g} ({self.tokens:,} tokens), {same}{read}"
         )
 
 

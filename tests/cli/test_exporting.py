@@ -1,5 +1,6 @@
 """The verb `export`, as a user types it."""
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,11 @@ def test_wrong_input_is_refused_in_a_line(bundle: Path, tmp_path: Path, refused:
     (tmp_path / "val.en").write_text("a\nb\n")
     (tmp_path / "val.de").write_text("a\n")
     start = ["export", bundle, "--out", tmp_path / "out"]
-    assert "unknown format 'onyx'" in refused(*start, "--to", "onyx")
+    assert "unknown format 'onyx'; known: ctranslate2, argos, huggingface, onnx, all" in refused(
+        *start, "--to", "onyx"
+    )
     said = refused(*start, "--to", "all", "--type", "int8")
-    assert "--type is for one format; leave it out with --to all" in said
+    assert "--type is for one format; leave it out with --to all, which writes float32" in said
     start += ["--to", "ctranslate2"]
     said = refused(*start, "--valid-target", tmp_path / "val.de")
     assert "--valid-target" in said and "has no --valid-source; give both" in said
@@ -51,3 +54,26 @@ def test_wrong_input_is_refused_in_a_line(bundle: Path, tmp_path: Path, refused:
         said = refused("export", bundle, "--to", to, "--out", bundle, "--force")
         assert "is there, and an export would damage it" in said
     assert not (tmp_path / "out").exists() and (bundle / "model.safetensors").is_file()
+
+
+def test_languages_and_formats_that_are_left_out(
+    bundle: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library that is missing leaves its format out, in a line."""
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec",
+        lambda name, *more: None if name == "onnx" else found(name, *more),
+    )
+    save_bundle(tmp_path / "unknown", small_bundle(codes=False), "A card.\n")
+    languages = ["--source-language", "en", "--target-language", "de"]
+    out = tmp_path / "all"
+    start = ["export", tmp_path / "unknown", "--to", "all", "--out", out]
+    said = output_of([*start, "--no-verify", *languages], capfd).splitlines()
+    assert sorted(each.name for each in out.iterdir()) == [
+        "README.md", "ctranslate2", "huggingface", "verification.json"
+    ]  # fmt: skip
+    assert [line for line in said if line.startswith("left out")] == [
+        "left out  argos needs onnx, which is not installed: pip install 'crosshead[argos]'",
+        "left out  onnx needs onnx, which is not installed: pip install 'crosshead[export]'",
+    ]

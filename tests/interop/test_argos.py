@@ -1,5 +1,6 @@
 """A package for Argos Translate has the files that it reads, and translates without a network."""
 
+import dataclasses
 import importlib.util
 import json
 import zipfile
@@ -65,6 +66,20 @@ def test_a_package_has_one_folder_with_all_that_argos_reads(tmp_path: Path) -> N
     assert pieces == bundle.source_tokenizer.model  # type: ignore[attr-defined]
     assert metadata["from_code"] == "en" and metadata["to_name"] == "German"
     assert metadata["argos_version"] == "1.11.0"  # the first with MiniSBD
+
+
+@needs("onnx")
+@pytest.mark.parametrize("licence", ["cc-by-4.0", None])
+def test_a_package_says_its_licence_if_it_is_known(licence: str | None, tmp_path: Path) -> None:
+    bundle = small_bundle()
+    config = bundle.config.model_copy(update={"license": licence})
+    ARGOS.write(dataclasses.replace(bundle, config=config), "float32", tmp_path)
+    with zipfile.ZipFile(tmp_path / "translate-en_de.argosmodel") as archive:
+        metadata = json.loads(archive.read("translate-en_de-1_0/metadata.json"))
+        said = archive.read("translate-en_de-1_0/README.md").decode()
+    assert metadata.get("license") == licence and ("license" in metadata) == bool(licence)
+    assert said.startswith("# English to German\n\nA model that translates ")
+    assert ("Licence: `cc-by-4.0`." in said) == bool(licence) and "Trained" not in said
 
 
 @needs("onnx", "minisbd")

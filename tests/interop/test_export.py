@@ -26,6 +26,7 @@ def test_an_export_is_verified_and_put_in_its_place(tmp_path: Path) -> None:
     said = json.loads((out / "verification.json").read_text())
     assert (said["format"], said["type"], said["lines"]) == ("ctranslate2", "float32", 15)
     assert said["largest_difference"] < 1e-5 and said["different"] == 0
+    assert 'directory = Path("en-de")' in (out / "README.md").read_text()
     settings = json.loads((out / "search.json").read_text())
     assert settings["beam_size"] == 2
     assert settings["length_penalty"] == done.search.search.length_penalty
@@ -84,8 +85,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
 
-def exports(out: Path, to: str = "ctranslate2", **more: Path) -> None:
-    export(small_bundle(), to, out, verify=False, force=True, **more)
+def exports(
+    out: Path, to: str = "ctranslate2", *, force: bool = True, source: Path | None = None
+) -> None:
+    export(small_bundle(), to, out, verify=False, force=force, source=source)
 
 
 @pytest.mark.usefixtures("quick")
@@ -93,17 +96,57 @@ def test_only_an_export_is_replaced(tmp_path: Path) -> None:
     folder, file = tmp_path / "documents", tmp_path / "letter.argosmodel"
     folder.mkdir()
     (folder / "letter.txt").write_text("dear")
-    (folder / "verification.json").write_text('{"of": "another program"}')
     file.write_text("dear")
     (tmp_path / "link").symlink_to(folder)
     for out, to in ((folder, "ctranslate2"), (tmp_path / "link", "ctranslate2"), (file, "argos")):
-        with pytest.raises(UserError, match=r"is no export of crosshead: .* remove it yourself"):
-            exports(out, to)
+        for force in (True, False):
+            with pytest.raises(
+                UserError, match=r"is no export of crosshead: .* is missing; .* remove"
+            ):
+                exports(out, to, force=force)
     assert (folder / "letter.txt").read_text() == file.read_text() == "dear"
     (tmp_path / "empty").mkdir()
     exports(tmp_path / "empty")
     exports(tmp_path / "empty")
-    assert {each.name for each in (tmp_path / "empty").iterdir()} == {"model", "verification.json"}
+    names = {each.name for each in (tmp_path / "empty").iterdir()}
+    assert names == {"README.md", "model", "verification.json"}
+
+
+FOREIGN = (
+    "mine",
+    '{"of": "another program"}',
+    '{"format": "csv", "crosshead": "1"}',
+    "[]",
+    "[" * 10**5,
+)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    "text", [*FOREIGN, None], ids=["text", "other", "csv", "list", "deep", "pipe"]
+)
+@pytest.mark.parametrize("to", ["ctranslate2", "argos"])
+def test_a_file_of_the_user_is_not_taken_for_that_of_an_export(
+    text: str | None, to: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "x.argosmodel"
+    if to == "argos":
+        out.write_text("dear")
+        marker = tmp_path / "x.argosmodel.verification.json"
+    else:
+        out.mkdir()
+        marker = out / "verification.json"
+    if text is None:
+        os.mkfifo(marker)
+    else:
+        marker.write_text(text)
+    with pytest.raises(UserError) as refusal:
+        exports(out, to)
+    assert str(refusal.value) == (
+        f"{out} exists already and is no export of crosshead: {marker.name} is no file of "
+        "crosshead; only an export is replaced: remove it yourself, or name another place"
+    )
+    assert text is None or marker.read_text() == text
 
 
 @pytest.mark.usefixtures("quick")
@@ -133,7 +176,7 @@ def test_the_figures_beside_a_file_are_those_of_the_file(tmp_path: Path) -> None
     assert "largest_difference" not in found
     other = tmp_path / "y.argosmodel.verification.json"
     other.write_text("mine")
-    with pytest.raises(UserError, match="exists already, and the export would write it"):
+    with pytest.raises(UserError, match="is no file of crosshead, and the export would replace it"):
         exports(tmp_path / "y.argosmodel", "argos")
     assert other.read_text() == "mine"
 
@@ -169,7 +212,10 @@ def test_all_files_are_on_the_disk_before_they_take_their_place(
     out = tmp_path / "x.argosmodel"
     exports(out, to)
     files = [each for each in tmp_path.rglob("*") if each.is_file()]
-    assert len(files) == 2 and {each.stat().st_ino for each in files} <= flushed
+    assert (
+        len(files) == 2 + (to == "ctranslate2")
+        and {each.stat().st_ino for each in files} <= flushed
+    )
 
 
 def _fails(*_: object) -> None:
@@ -179,11 +225,26 @@ def _fails(*_: object) -> None:
 def test_a_refusal_comes_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model\.score = additive"):
         export(small_bundle({"score": "additive"}), "ctranslate2", tmp_path / "out")
-    with pytest.raises(ConfigError, match=r"unknown format 'ctranslate'; did you mean"):
+    with pytest.raises(ConfigError, match=r"unknown format 'ctranslate'; known: ctranslate2, "):
         export(small_bundle(), "ctranslate", tmp_path / "out")
-    with pytest.raises(ConfigError, match=r"--type: ctranslate2 has no number format 'int4'"):
-        export(small_bundle(), "ctranslate2", tmp_path / "out", kind="int4")
+    with pytest.raises(ConfigError) as refusal:
+        export(small_bundle(), "ctranslate2", tmp_path / "out", kind="int")
+    assert str(refusal.value) == (
+        "--type: ctranslate2 has no number format 'int'; it has float32, int8, int8_float32, "
+        "int16, float16, bfloat16"
+    )
     assert not list(tmp_path.iterdir())
+
+
+def test_languages_that_a_bundle_lacks_are_given(tmp_path: Path) -> None:
+    bundle = small_bundle(codes=False)
+    with pytest.raises(
+        ConfigError, match="give --source-language and --target-language, or train on"
+    ):
+        export(bundle, "argos", tmp_path / "x.argosmodel", verify=False)
+    out = tmp_path / "x"
+    export(bundle, "ctranslate2", out, verify=False, source_language="en", target_language="fr")
+    assert '- "en"\n- "fr"' in (out / "README.md").read_text()
 
 
 @pytest.mark.slow
@@ -196,6 +257,10 @@ def test_a_missing_library_is_named_with_its_extra(
     assert str(missing.value) == (
         "ctranslate2 needs ctranslate2, which is not installed: pip install 'crosshead[export]'"
     )
+    with pytest.raises(
+        UserError, match=r"needs argostranslate, ctranslate2, minisbd and onnx, which are"
+    ):
+        export(small_bundle(), "argos", tmp_path / "x.argosmodel")
     alone = replace(CTRANSLATE2, writes_alone=True)
     monkeypatch.setitem(FORMATS, "ctranslate2", alone)
     with pytest.raises(UserError, match=r"'crosshead\[export\]', or leave out .* --no-verify"):

@@ -11,6 +11,7 @@ from crosshead.interop.formats import (
     FORMATS,
     LANGUAGE_FORMATS,
     check_expressible,
+    check_format,
     format_of,
     formats_for,
     notes_table,
@@ -75,8 +76,11 @@ def test_a_file_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert "onnx" in formats_for(bundle)
     monkeypatch.setattr(options, "LARGEST_FILE", 4 * max(halves) - 1)
     assert "onnx" not in formats_for(bundle) and "ctranslate2" in formats_for(bundle)
-    with pytest.raises(ConfigError, match=r"of more than 2 GiB \(export to ctranslate2\)"):
+    with pytest.raises(ConfigError) as refusal:
         check_expressible(bundle, FORMATS["onnx"])
+    assert str(refusal.value) == (
+        "onnx cannot express an encoder or decoder of more than 2 GiB (export to ctranslate2)"
+    )
 
 
 def test_a_language_model_has_formats_of_its_own() -> None:
@@ -91,6 +95,17 @@ def test_a_language_model_has_formats_of_its_own() -> None:
         "onnx cannot express model.architecture = language (train with --model transformer), or "
         "export to ctranslate2 or huggingface"
     )
+
+
+@pytest.mark.parametrize("name", ["onyx", "int8"])
+def test_an_unknown_format_lists_the_known_ones(name: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        check_format(name)
+    hint = "a number format is given with --type; " if name == "int8" else ""
+    assert str(refusal.value) == (
+        f"unknown format {name!r}; {hint}known: ctranslate2, argos, huggingface, onnx, all"
+    )
+    check_format("onnx")
 
 
 def shown(name: str, path: str, *, language: bool = False) -> str:
@@ -109,6 +124,7 @@ def shown(name: str, path: str, *, language: bool = False) -> str:
         ("language notes", notes_table(LANGUAGE_FORMATS)),
         ("ctranslate2", shown("ctranslate2", "en-de-ct2")),
         ("argos", shown("argos", "en-de.argosmodel")),
+        ("huggingface", shown("huggingface", "en-de-hf")),
         ("gpt2", shown("huggingface", "story-gpt2", language=True)),
         ("ctranslate2 language", shown("ctranslate2", "story-ct2", language=True)),
         ("onnx", shown("onnx", "en-de-onnx")),

@@ -2,19 +2,25 @@
 
 import dataclasses
 import json
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
-import yaml
+from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel
+from transformers import PegasusForConditionalGeneration as Pegasus
+from transformers.utils import logging
 
 from crosshead.errors import ConfigError
+from crosshead.interop import verify
 from crosshead.interop.base import ForeignSearch
 from crosshead.interop.export import export
-from crosshead.interop.huggingface import HUGGINGFACE, LoadedMarian, foreign_ids
+from crosshead.interop.huggingface import HUGGINGFACE, LoadedMarian
 from crosshead.interop.imports.huggingface import read
-from crosshead.interop.verify import compare_export
+from crosshead.interop.verify import compare_export, source_ids
+from crosshead.models.base import decodable
+from crosshead.pipelines.batched_search import TokenInputs, search_all
 from tests.interop.cells import cells_of, check_cell
 from tests.interop.imports import marian_directories as marian
 from tests.interop.small_bundles import TEXT, small_bundle
@@ -49,13 +55,70 @@ def test_a_pre_norm_model_with_two_matrices_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_card_has_the_licence_and_the_languages(tmp_path: Path) -> None:
-    bundle = small_bundle()
-    config = bundle.config.model_copy(update={"license": "cc-by-4.0"})
-    HUGGINGFACE.write(dataclasses.replace(bundle, config=config), "float32", tmp_path)
-    front = yaml.safe_load((tmp_path / "README.md").read_text().split("---\n")[1])
-    assert (front["license"], front["language"]) == ("cc-by-4.0", ["en", "de"])
-    assert front["library_name"] == "transformers"
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "sinusoidal-halves"])
+def test_transformers_finds_every_weight_and_writes_the_same(
+    norm: str, positions: str, tmp_path: Path
+) -> None:
+    """Without a weight that it stores itself, such as the positions of Pegasus, it warns."""
+    bundle = small_bundle({"norm": norm, "positions": positions})
+    HUGGINGFACE.write(bundle, "float32", tmp_path)
+    found = (Pegasus if norm == "pre" else MarianMTModel).from_pretrained(
+        tmp_path, output_loading_info=True
+    )
+    model, report = found
+    assert not any(report.values()), report
+    model.save_pretrained(tmp_path / "again")
+    ours, theirs = (
+        load_file(each / "model.safetensors") for each in (tmp_path, tmp_path / "again")
+    )
+    assert ours.keys() == theirs.keys()
+    for name, weight in ours.items():
+        torch.testing.assert_close(weight, theirs[name])
+    for side in (model.model.encoder, model.model.decoder):
+        table = side.embed_positions
+        torch.testing.assert_close(table.weight, table.create_weight())
+
+
+def test_the_exact_rule_that_ends_the_search_travels(tmp_path: Path) -> None:
+    """With it, transformers finds crosshead's translations; by its own rule, other ones."""
+    bundle = small_bundle(beam=3)
+    decode = bundle.config.decode.model_copy(
+        update={"stop": "exact", "length_penalty": 2.0, "length_offset": 0.0}
+    )
+    exact = dataclasses.replace(bundle, config=bundle.config.model_copy(update={"decode": decode}))
+    done = export(exact, "huggingface", tmp_path / "out", verify=False)
+    settings = json.loads((done.path / "generation_config.json").read_text())
+    assert settings["early_stopping"] == "never"
+    assert read(done.path, "x").bundle.config.decode.stop == "exact"
+    search = done.search.search
+    lines = verify._made_up(exact)[:12]
+    found = search_all(
+        decodable(exact.model),
+        TokenInputs(source_ids(exact, lines)),
+        exact.specials,
+        decode.model_copy(update={"max_extra": 1000}),
+        most=search.max_length,
+    )
+    own = [exact.target_tokenizer.decode(each[0].tokens) for each in found]
+    loaded = LoadedMarian(exact, done.path)
+    never, usual = (
+        [verify.shown(text) for text in loaded.translate(lines, each)]
+        for each in (search, dataclasses.replace(search, exact=False))
+    )
+    assert never == [*map(verify.shown, own)] != usual
+
+
+def test_an_export_is_verified_without_messages_of_the_library(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """They would name the place in which the export is written before it is verified."""
+    shows = logging.is_progress_bar_enabled()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        export(small_bundle({"norm": "pre"}), "huggingface", tmp_path / "out")
+    assert capfd.readouterr() == ("", "")
+    assert logging.is_progress_bar_enabled() == shows
 
 
 def test_the_search_settings_are_the_defaults_of_generate(tmp_path: Path) -> None:
@@ -113,7 +176,3 @@ def test_the_tokenizer_beside_it_is_enough_to_translate(tmp_path: Path) -> None:
         TEXT["source"][:3], ForeignSearch(2, 0.4, 20)
     )
     assert texts == [text.strip() for text in expected]
-
-
-def test_an_imported_tokenizer_gets_its_ids_back(tmp_path: Path) -> None:
-    assert foreign_ids(small_bundle().source_tokenizer)[:4] == [0, 1, 2, 3]

@@ -5,8 +5,8 @@ import json
 from tokenizers import Tokenizer as Fast
 
 from crosshead.data.text.imported import ForeignVocabulary, ImportedTokenizer
-from crosshead.interop.huggingface import foreign_ids
 from crosshead.interop.joined_vocabulary import MARK, joined_vocabulary
+from crosshead.interop.rows import foreign_ids
 from crosshead.interop.tokenizer_json import tokenizer_json
 from tests.interop.sentencepieces import learned, marian_vocabulary
 from tests.interop.small_bundles import TEXT, imported_tokenizer, small_bundle

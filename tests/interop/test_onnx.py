@@ -55,7 +55,8 @@ def test_a_verified_export_has_the_files_that_libraries_load(tmp_path: Path) -> 
     names = {each.relative_to(out).as_posix() for each in out.rglob("*") if each.is_file()}
     assert names == {
         "README.md", "config.json", "generation_config.json", "tokenizer.json",
-        "tokenizer_config.json", "verification.json", f"{FOLDER}/{ENCODER}", f"{FOLDER}/{DECODER}",
+        "tokenizer_config.json", "translate.html", "verification.json",
+        f"{FOLDER}/{ENCODER}", f"{FOLDER}/{DECODER}",
     }  # fmt: skip
     config = json.loads((out / "config.json").read_text())
     assert config["model_type"] == "marian"

@@ -1,4 +1,4 @@
-"""The length penalty that travels finds the most translations of the model's own search."""
+"""The length penalty that travels is the usual one, unless another is clearly better."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,13 +6,20 @@ from dataclasses import replace
 import pytest
 
 from crosshead.data.batching import Example
+from crosshead.errors import ConfigError
 from crosshead.interop import search_settings
 from crosshead.interop.base import ForeignSearch
-from crosshead.interop.search_settings import PENALTIES, choose_search, usual_search
+from crosshead.interop.search_settings import (
+    PENALTIES,
+    check_references,
+    choose_search,
+    usual_search,
+)
 from tests.interop.small_bundles import small_bundle
 
-SENTENCES = [f"sentence {n} has some more words than four" for n in range(15)]
-SOURCES = [f"source {n}" for n in range(15)]
+SENTENCES = [f"sentence {n} has some more words than four" for n in range(200)]
+SOURCES = [f"source {n}" for n in range(200)]
+WRONG = [f"{text} and more" for text in SENTENCES]
 
 
 @pytest.fixture(autouse=True)
@@ -44,25 +51,53 @@ class Library:
         raise AssertionError("no tokens are needed")
 
 
-def test_the_exponent_with_the_most_identical_translations_is_chosen() -> None:
+def right(lines: int) -> list[str]:
+    """Translations, of which some are those of crosshead."""
+    return [*SENTENCES[:lines], *WRONG[lines:]]
+
+
+def test_the_exponent_with_clearly_more_identical_translations_is_chosen() -> None:
     """BLEU does not choose: other sentences have the same score here."""
     bundle = small_bundle(beam=2)
     shuffled = [*SENTENCES[1:], SENTENCES[0]]
-    wrong = [f"{text} and more" for text in SENTENCES]
-    library = Library({0.2: shuffled, 0.8: [*SENTENCES[:10], *wrong[10:]]})
+    library = Library({0.2: shuffled, 0.48: right(100), 0.6: right(109), 0.8: right(110)})
     chosen = choose_search(bundle, library, SOURCES, shuffled)
-    assert library.tried == list(PENALTIES)
-    assert (chosen.search.length_penalty, chosen.identical) == (0.8, 10)
+    assert library.tried == [0.48, *PENALTIES]
+    assert (chosen.search.length_penalty, chosen.identical) == (0.8, 110)
     assert chosen.own_bleu is not None and chosen.foreign_bleu is not None
     assert chosen.foreign_bleu < chosen.own_bleu < 100
-    assert "10 of 15 validation lines as by crosshead, BLEU " in str(chosen)
+    assert "110 of 200 validation lines as by crosshead, BLEU " in str(chosen)
 
 
-def test_of_equal_exponents_the_estimate_is_taken() -> None:
+@pytest.mark.parametrize(("lines", "more"), [(200, 5), (150, 4), (149, 3), (20, 3)])
+def test_few_lines_decide_nothing(lines: int, more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exponent must have more than 2 % of the lines more, and at least three."""
+    bundle, own = small_bundle(beam=2), SENTENCES[:lines]
+    monkeypatch.setattr(search_settings, "Translator", lambda bundle: lambda sources: own)
+
+    def tried(gain: int) -> float:
+        texts = {0.48: right(10)[:lines], 1.0: right(10 + gain)[:lines]}
+        chosen = choose_search(bundle, Library(texts), SOURCES[:lines], own)
+        return chosen.search.length_penalty
+
+    assert (tried(more - 1), tried(more)) == (0.48, 1.0)
+
+
+def test_of_equal_exponents_the_nearest_to_the_estimate_is_taken() -> None:
     bundle = small_bundle(beam=2)  # its estimate is 0.48
     library = Library(dict.fromkeys((0.0, 0.6, 1.0), SENTENCES))
     chosen = choose_search(bundle, library, SOURCES, SENTENCES)
-    assert (chosen.search.length_penalty, chosen.identical) == (0.6, 15)
+    assert (chosen.search.length_penalty, chosen.identical) == (0.6, 200)
+
+
+@pytest.mark.parametrize(("stop", "exact"), [("exact", True), ("last", False), ("full", False)])
+def test_the_exact_rule_travels_with_every_exponent(stop: str, exact: bool) -> None:
+    bundle = small_bundle(beam=2)
+    decode = bundle.config.decode.model_copy(update={"stop": stop})
+    changed = replace(bundle, config=bundle.config.model_copy(update={"decode": decode}))
+    assert usual_search(changed).exact is exact
+    chosen = choose_search(changed, Library({1.0: SENTENCES}), SOURCES, SENTENCES)
+    assert (chosen.search.length_penalty, chosen.search.exact) == (1.0, exact)
 
 
 def test_greedy_search_has_nothing_to_choose() -> None:
@@ -70,6 +105,7 @@ def test_greedy_search_has_nothing_to_choose() -> None:
     library = Library({0.48: SENTENCES})
     chosen = choose_search(bundle, library, SOURCES, SENTENCES)
     assert library.tried == [0.48] and chosen.foreign_bleu == pytest.approx(100)
+    assert str(chosen).startswith("greedy search; 200 of 200 validation lines")
 
 
 def test_an_imported_penalty_travels_unchanged() -> None:
@@ -88,3 +124,10 @@ def test_without_validation_data_the_penalties_have_one_slope_at_the_usual_lengt
     # The derivative of log ((5 + n) / 6)^0.6 by log n at n = 20 is 0.6 * 20 / 25.
     assert search.length_penalty == pytest.approx(0.6 * 20 / 25)
     assert (search.beam, search.max_length) == (3, 41)
+
+
+def test_translations_are_for_translation_models() -> None:
+    check_references(small_bundle(), ["a"])
+    check_references(small_bundle({"architecture": "language"}), None)
+    with pytest.raises(ConfigError, match="--valid-target is for translation models"):
+        check_references(small_bundle({"architecture": "language"}), ["a"])

@@ -11,8 +11,8 @@ from tokenizers import Tokenizer as Fast
 from crosshead.data.text.imported import ForeignVocabulary, ImportedTokenizer
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
-from crosshead.interop.huggingface import foreign_ids
 from crosshead.interop.joined_vocabulary import joined_vocabulary
+from crosshead.interop.rows import foreign_ids
 from crosshead.interop.tokenizer_json import tokenizer_json
 from tests.interop.sentencepieces import learned, marian_vocabulary
 from tests.interop.small_bundles import TEXT, imported_tokenizer
