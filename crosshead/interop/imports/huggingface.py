@@ -18,7 +18,7 @@ from crosshead.bundle.origin import ImportOrigin
 from crosshead.config import MOST_POSITIONS
 from crosshead.data.parallel.languages import language_code
 from crosshead.data.text.imported import ForeignVocabulary, is_line_break
-from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
+from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED, TABLES
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
 from crosshead.interop.imports.generation import search_settings, stored_search
 from crosshead.interop.imports.reading import AGAIN, MIXED, ForeignDirectory, ForeignModelError
@@ -54,8 +54,6 @@ _SHARES = "share_encoder_decoder_embeddings"
 
 _RATES: dict[str, Rate] = {"sinusoidal-halves": "paper", "sinusoidal-marian": "tensor2tensor"}
 """The rule for the angles, by the kind of positions."""
-
-_TABLES = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
 
 
 def model_type(directory: ForeignDirectory) -> object:
@@ -261,7 +259,7 @@ def _longest_source(settings: Mapping[str, Any], tokenizer: Mapping[str, Any], w
 
 def _positions(weights: Mapping[str, Tensor], settings: Mapping[str, Any], where: Path) -> str:
     """Return the kind of positions: that of the stored table, or else Hugging Face's."""
-    tables = [weights[name] for name in _TABLES if name in weights]
+    tables = [weights[name] for name in TABLES if name in weights]
     shape = (_most_positions(settings, where), whole_number(settings, "d_model", where))
     for name, rate in _RATES.items():
         if all(
@@ -273,14 +271,14 @@ def _positions(weights: Mapping[str, Tensor], settings: Mapping[str, Any], where
         ):
             return name
     raise ForeignModelError(
-        f"{where.parent}: {_TABLES[0]} holds other positions than the sinusoids of Hugging Face or "
+        f"{where.parent}: {TABLES[0]} holds other positions than the sinusoids of Hugging Face or "
         "Marian; this model cannot be imported"
     )
 
 
 def _named(config: TransformerConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the weights by the names of `crosshead.interop.bart`: each shared matrix once."""
-    found = {name: each for name, each in weights.items() if name not in _TABLES}
+    found = {name: each for name, each in weights.items() if name not in TABLES}
     aliases = [SHARED, *EMBEDDINGS, OUTPUT]
     if config.tie == "three-way":
         _merge(found, SHARED, aliases)
