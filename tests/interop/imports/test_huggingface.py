@@ -17,9 +17,9 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.export import export
-from crosshead.interop.rows import foreign_ids
 from crosshead.interop.imports.huggingface import model_type, read
 from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError
+from crosshead.interop.rows import foreign_ids
 from crosshead.interop.verify import own_log_probs
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.translator import Translator
