@@ -237,7 +237,7 @@ def test_a_sentence_of_a_busy_scheduler_is_a_sentence_alone(
     assert most > 12
     for number, each in enumerate(every):
         batch = each.engine.batch()
-        found = batch.add([Query(0, each.ids, each.limit, 1)])
+        found = batch.add([Query(0, each.ids, each.max_length, 1)])
         while len(batch):
             found |= batch.step()
         [alone], together = found[0], results[number]

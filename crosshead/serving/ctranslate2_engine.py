@@ -72,21 +72,21 @@ class CTranslate2Model:
             write_model(bundle, kind, Path(scratch))
             self._translator: Any = _translator(scratch, device, workers)
 
-    def search(self, sources: list[list[str]], beam: int, limit: int, wanted: int) -> Any:
+    def search(self, sources: list[list[str]], beam: int, max_length: int, n_best: int) -> Any:
         """Return the hypotheses of each source as lists of ids, eos included where it was found.
 
         Args:
             sources: The pieces of each source.
             beam: The beam.
-            limit: The longest output in tokens, eos counted.
-            wanted: The number of hypotheses.
+            max_length: The longest output in tokens, eos counted.
+            n_best: The number of hypotheses.
         """
         found = self._translator.translate_batch(
             sources,
             beam_size=beam,
-            num_hypotheses=wanted,
+            num_hypotheses=n_best,
             length_penalty=self._penalty,
-            max_decoding_length=limit,
+            max_decoding_length=max_length,
             min_decoding_length=0,
             max_input_length=0,
             return_end_token=True,
@@ -184,8 +184,8 @@ class CTranslate2Batch:
         """
         # With one hypothesis CTranslate2 stops sooner, so sentences that want as many go together.
         results: Finished = {}
-        for wanted in {each.wanted for each in queries}:
-            results |= self._translated([each for each in queries if each.wanted == wanted])
+        for n_best in {each.n_best for each in queries}:
+            results |= self._translated([each for each in queries if each.n_best == n_best])
         return results
 
     def step(self) -> Finished:
@@ -201,14 +201,14 @@ class CTranslate2Batch:
 
     def _translated(self, queries: Sequence[Query]) -> Finished:
         """Return the hypotheses of sentences that want as many."""
-        model, beam, wanted = self.engine.model, self.engine.beam, queries[0].wanted
+        model, beam, n_best = self.engine.model, self.engine.beam, queries[0].n_best
         sources = [pieces_of(model.bundle.source_tokenizer, each.ids) for each in queries]
-        limit = max(each.limit for each in queries)
-        found = model.search(sources, beam, limit, wanted)
+        max_length = max(each.max_length for each in queries)
+        found = model.search(sources, beam, max_length, n_best)
         for number, query in enumerate(queries):
             # All have the largest limit. Who used more than its own is searched again by itself.
-            if limit > query.limit <= max(map(len, found[number])):
-                [found[number]] = model.search([sources[number]], beam, query.limit, wanted)
+            if max_length > query.max_length <= max(map(len, found[number])):
+                [found[number]] = model.search([sources[number]], beam, query.max_length, n_best)
         chosen = [(number, ids) for number, each in enumerate(found) for ids in each]
         outputs = [ids[:-1] if ids[-1:] == [EOS] else ids for _, ids in chosen]
         # Scoring runs the model once more, so it is left out where nobody reads the scores.

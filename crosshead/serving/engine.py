@@ -12,16 +12,16 @@ class Query(NamedTuple):
     Attributes:
         number: The number by which the batch names it.
         ids: Its token ids, without eos.
-        limit: The longest output in tokens, eos counted.
-        wanted: The number of hypotheses, at most the beam of the engine.
+        max_length: The longest output in tokens, eos counted.
+        n_best: The number of hypotheses, at most the beam of the engine.
         scored: False if nobody reads the log-probabilities. An engine that must compute them
             afterwards may then give NaN.
     """
 
     number: int
     ids: Sequence[int]
-    limit: int
-    wanted: int
+    max_length: int
+    n_best: int
     scored: bool = True
 
 

@@ -12,7 +12,7 @@ from crosshead.data.documents.parts import SplitText, flowing_parts, plain_parts
 from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.languages import DETECTED, Detection, Detector, matching, name_of
 from crosshead.serving.requests import RequestError, Settings, State, ready_service, unless_gone
-from crosshead.serving.sentence import Late
+from crosshead.serving.sentence import DeadlineExceeded
 from crosshead.serving.service import Job
 
 _TOGETHER = 50
@@ -111,7 +111,7 @@ class TranslationWork:
         found: list[list[Detection]] = []
         for first in range(0, len(groups), _TOGETHER):
             if time.monotonic() > self._end:
-                raise Late("the deadline passed while languages were detected")
+                raise DeadlineExceeded("the deadline passed while languages were detected")
             some = groups[first : first + _TOGETHER]
             found += await asyncio.to_thread(_detect, self.service.detector, some, parser)
         return found

@@ -172,9 +172,9 @@ class ModelBatch:
         start = torch.full((len(queries), 1), engine.specials.start, device=engine.device)
         return self.running.add(
             engine.model.step(engine.model.start(sources), start),
-            torch.tensor([each.limit for each in queries]),
+            torch.tensor([each.max_length for each in queries]),
             [each.number for each in queries],
-            [each.wanted for each in queries],
+            [each.n_best for each in queries],
         )
 
     def step(self) -> Finished:

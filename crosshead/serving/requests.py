@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from crosshead.errors import UserError
 from crosshead.serving.keys import Keys, Rates, Usage
 from crosshead.serving.metrics import Metrics
-from crosshead.serving.sentence import Failed, Late, Refused, TooLong
+from crosshead.serving.sentence import DeadlineExceeded, Failed, Overloaded, TooLong
 from crosshead.serving.service import Service
 from crosshead.serving.stores import Files, Suggestions
 
@@ -306,14 +306,14 @@ async def unless_gone(state: State, request: Request, client: str, work: Awaitab
         return task.result()
     except TooLong as error:  # without Retry-After: it would take as long again
         raise RequestError(413, f"Invalid request: {error}") from None
-    except Refused as refused:
+    except Overloaded as refused:
         after = {"Retry-After": str(refused.seconds)}
         if refused.own:
             count = ready_service(state).scheduler.waiting_of(client)
             message = f"you have {count:,} sentences waiting; send more when they are done"
             raise RequestError(429, message, after) from None
         raise RequestError(503, "the server is busy; try again later", after) from None
-    except Late:
+    except DeadlineExceeded:
         message = f"the request took longer than {state.settings.seconds:g} s; send a shorter text"
         raise RequestError(503, message, {"Retry-After": "5"}) from None
     except Failed:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crosshead.serving.fair_queue import FairQueue
-from crosshead.serving.pace import Pace
-from crosshead.serving.sentence import Failed, Late, Refused, Sentence, TooLong
+from crosshead.serving.sentence import DeadlineExceeded, Failed, Overloaded, Sentence, TooLong
+from crosshead.serving.throughput import Throughput
 from crosshead.serving.worker import Worker
 
 _logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Scheduler:
         self._queue: FairQueue[Sentence] = FairQueue()
         self._changed = threading.Condition()
         self._stopping = threading.Event()
-        self._pace = Pace()
+        self._throughput = Throughput()
         self.steps = 0
         """The number of decoding steps so far."""
         self._names = 0
@@ -115,7 +115,7 @@ class Scheduler:
             deadline: The time by which the request must be answered, by `time.monotonic`.
 
         Raises:
-            Refused: If too many sentences wait, or the deadline would be missed.
+            Overloaded: If too many sentences wait, or the deadline would be missed.
         """
         with self._changed:
             self._check(client, work, deadline)
@@ -136,7 +136,7 @@ class Scheduler:
 
         Raises:
             TooLong: If the request would miss its deadline even if nothing else waited.
-            Refused: If too many sentences wait, or the deadline would be missed.
+            Overloaded: If too many sentences wait, or the deadline would be missed.
             Failed: If the scheduler stops.
         """
         with self._changed:
@@ -184,21 +184,21 @@ class Scheduler:
             sentence.answer(Failed("the server stops"))
 
     def _check_length(self, work: float, deadline: float) -> None:
-        rate, allowed = self._pace.rate, deadline - time.monotonic()
+        rate, allowed = self._throughput.rate, deadline - time.monotonic()
         if rate and work / rate > allowed > 0:
             raise TooLong(work / rate, allowed)
 
     def _check(self, client: str, work: float, deadline: float) -> None:
-        rate, most = self._pace.rate, self.limits
+        rate, most = self._throughput.rate, self.limits
         own = self._queue.waiting(client) >= most.waiting_each
         if own or len(self._queue) >= most.waiting:
-            raise Refused(_retry(self._queue.cost / rate if rate else 1.0), own)
+            raise Overloaded(_retry(self._queue.cost / rate if rate else 1.0), own)
         if not rate or not self._queue:
             return
         ahead = self._queue.ahead(client, work) + sum(each.cost for each in self._workers)
         excess = (ahead + work) / rate - _PART * (deadline - time.monotonic())
         if excess > 0:
-            raise Refused(_retry(excess), own=self._queue.cost_of(client) > ahead / 2)
+            raise Overloaded(_retry(excess), own=self._queue.cost_of(client) > ahead / 2)
 
     def _new_worker(self) -> Worker:
         self._names += 1
@@ -222,7 +222,7 @@ class Scheduler:
         """Give a worker sentences from the queue as long as the next one fits."""
         while (first := self._queue.first()) is not None:
             if first.over(time.monotonic()):
-                late = Late("the deadline passed while the sentence waited")
+                late = DeadlineExceeded("the deadline passed while the sentence waited")
                 self._queue.pop().answer(late)
                 continue
             try:
@@ -239,7 +239,7 @@ class Scheduler:
             self.steps += 1
             if self._queue:
                 work = sum(each.cost for each in done)
-                self._pace.add(work, len(done), seconds / len(self._workers))
+                self._throughput.add(work, len(done), seconds / len(self._workers))
 
     def _watch(self) -> None:
         """Replace workers whose threads have ended or hang, until the scheduler stops."""

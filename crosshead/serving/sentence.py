@@ -11,7 +11,7 @@ from crosshead.serving.engine import Engine
 _logger = logging.getLogger(__name__)
 
 
-class Refused(Exception):
+class Overloaded(Exception):
     """Too much work waits; the request can be sent again.
 
     Args:
@@ -39,7 +39,7 @@ class TooLong(Exception):
         )
 
 
-class Late(Exception):
+class DeadlineExceeded(Exception):
     """A sentence was not finished by its deadline."""
 
 
@@ -58,8 +58,8 @@ class Sentence:
     Attributes:
         engine: The engine that decodes it.
         ids: Its token ids, without eos.
-        limit: The longest output in tokens, eos counted.
-        wanted: The number of hypotheses.
+        max_length: The longest output in tokens, eos counted.
+        n_best: The number of hypotheses.
         deadline: The time by which it must be done, by `time.monotonic`.
         done: Called once with the result, in a thread of the scheduler. It is not called after
             `withdrawn` was set.
@@ -69,8 +69,8 @@ class Sentence:
 
     engine: Engine
     ids: Sequence[int]
-    limit: int
-    wanted: int
+    max_length: int
+    n_best: int
     deadline: float
     done: Callable[[Result], None]
     scored: bool = True

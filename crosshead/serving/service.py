@@ -15,7 +15,7 @@ from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.directory import Directory, LanguagePair
 from crosshead.serving.languages import Detector
 from crosshead.serving.scheduler import Scheduler
-from crosshead.serving.sentence import Late, Result, Sentence
+from crosshead.serving.sentence import DeadlineExceeded, Result, Sentence
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -134,8 +134,8 @@ class Service:
             jobs: The jobs, with the same client and the same deadline.
 
         Raises:
-            Refused: If too many sentences wait, or the deadline would be missed.
-            Late: If the deadline passes.
+            Overloaded: If too many sentences wait, or the deadline would be missed.
+            DeadlineExceeded: If the deadline passes.
             Failed: If a batch fails, or the server stops.
             DataError: If a document is broken.
         """
@@ -165,8 +165,8 @@ class Service:
 
         Raises:
             TooLong: If the request would miss its deadline even if nothing else waited.
-            Refused: If too many sentences wait, or the deadline would be missed.
-            Late: If the deadline passes.
+            Overloaded: If too many sentences wait, or the deadline would be missed.
+            DeadlineExceeded: If the deadline passes.
             Failed: If a sentence cannot be decoded, or the server stops.
             DataError: If a document is broken.
         """
@@ -219,7 +219,7 @@ class Service:
             async with asyncio.timeout_at(search.end):
                 await waiting.future
         except TimeoutError:
-            raise Late("the deadline passed") from None
+            raise DeadlineExceeded("the deadline passed") from None
         finally:
             if len(waiting.results) < len(sentences):
                 self.scheduler.withdraw(job.client, sentences)

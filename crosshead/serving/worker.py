@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 
 from crosshead.serving.engine import DecodingBatch, Engine, Query
-from crosshead.serving.sentence import Failed, Late, Result, Sentence
+from crosshead.serving.sentence import DeadlineExceeded, Failed, Result, Sentence
 
 _logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class _Batch:
         if not every:
             return 0.0
         source = max(len(each.ids) + 1 for each in every)
-        target = max(each.limit for each in every)
+        target = max(each.max_length for each in every)
         return self.engine.bytes(len(every), source, target)
 
 
@@ -222,11 +222,11 @@ class Worker:
                 batch.joining = [each for each in batch.joining if each not in late]
                 self._forget(late)
         for sentence in late:
-            sentence.answer(Late("the deadline passed while the sentence waited"))
+            sentence.answer(DeadlineExceeded("the deadline passed while the sentence waited"))
         gone = [number for number, each in batch.sentences.items() if each.over(now)]
         if gone:
             batch.running.drop(gone)
-            error = Late("the deadline passed while the sentence was decoded")
+            error = DeadlineExceeded("the deadline passed while the sentence was decoded")
             self._finish(batch, dict.fromkeys(gone, error))
 
     def _join(self, batch: _Batch) -> list[Sentence]:
@@ -237,7 +237,7 @@ class Worker:
             self._number += len(new)
             batch.sentences.update(zip(numbers, new, strict=True))
         queries = [
-            Query(number, each.ids, each.limit, each.wanted, each.scored)
+            Query(number, each.ids, each.max_length, each.n_best, each.scored)
             for number, each in zip(numbers, new, strict=True)
         ]
         return self._add(batch, queries) if queries else []

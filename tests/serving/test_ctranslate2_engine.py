@@ -68,8 +68,8 @@ def test_every_sentence_has_its_own_limit_and_number_of_hypotheses(translator: T
     together = engine.batch().add(queries)
     for query in queries:
         hypotheses = together[query.number]
-        assert len(hypotheses) == query.wanted
-        assert all(len(each.token_log_probs) <= query.limit for each in hypotheses)
+        assert len(hypotheses) == query.n_best
+        assert all(len(each.token_log_probs) <= query.max_length for each in hypotheses)
         [alone] = engine.batch().add([query]).values()
         assert [each.tokens for each in hypotheses] == [each.tokens for each in alone]
     assert not all(each.finished for each in together[0])  # two tokens are not enough

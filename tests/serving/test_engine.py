@@ -57,8 +57,8 @@ def test_a_sentence_gets_what_it_gets_alone(engine: Engine, queries: list[Query]
         for one, other in zip(hypotheses, expected, strict=True):
             assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-5)
             assert one.score == pytest.approx(other.score, abs=1e-5)
-        assert len(hypotheses) == query.wanted
-        assert all(len(each.token_log_probs) <= query.limit for each in hypotheses)
+        assert len(hypotheses) == query.n_best
+        assert all(len(each.token_log_probs) <= query.max_length for each in hypotheses)
 
 
 def test_who_leaves_gets_no_result_and_changes_nothing_for_others(

@@ -13,7 +13,14 @@ from crosshead.models.transformer import Transformer
 from crosshead.serving import scheduler as module
 from crosshead.serving.model_engine import ModelEngine
 from crosshead.serving.scheduler import Limits, Scheduler
-from crosshead.serving.sentence import Failed, Late, Refused, Result, Sentence, TooLong
+from crosshead.serving.sentence import (
+    DeadlineExceeded,
+    Failed,
+    Overloaded,
+    Result,
+    Sentence,
+    TooLong,
+)
 from tests.models.small_transformers import TINY, model_of, tokens
 from tests.serving.test_model_engine import engine_of
 
@@ -76,8 +83,8 @@ def until(condition: Callable[[], bool]) -> None:
 
 def alone(sentence: Sentence) -> list[Hypothesis]:
     engine = sentence.engine
-    given = engine.model, engine.sources([sentence.ids]), torch.tensor([sentence.limit])
-    return beam_search(*given, engine.specials, engine.rules.beam, 0.6, sentence.wanted)[0]
+    given = engine.model, engine.sources([sentence.ids]), torch.tensor([sentence.max_length])
+    return beam_search(*given, engine.specials, engine.rules.beam, 0.6, sentence.n_best)[0]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -158,11 +165,11 @@ def test_a_full_queue_refuses_and_says_when_to_try_again(
     scheduler, mailbox = Scheduler(limits=limits), Mailbox()
     scheduler.submit("a", [mailbox.sentence(engine, n) for n in range(5)])
     until(lambda: scheduler.running == 1)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Overloaded) as refused:
         scheduler.submit("a", [mailbox.sentence(engine, 10)])
     assert refused.value.own and 1 <= refused.value.seconds <= 60
     scheduler.submit("b", [mailbox.sentence(engine, n) for n in range(5, 8)])
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Overloaded) as refused:
         scheduler.submit("c", [mailbox.sentence(engine, 11)])
     assert not refused.value.own
     gate.set()
@@ -182,22 +189,22 @@ def test_a_request_that_would_be_late_is_refused_at_once(
 
     scheduler.submit("book", book(0, 50, 1e6))
     until(lambda: scheduler.running == 1)
-    scheduler.check("book", 0.0, now)  # nothing is known of the pace yet
+    scheduler.check("book", 0.0, now)  # nothing is known of the throughput yet
     cost = sum(each.cost for each in book(0, 50, 1.0))
-    scheduler._pace.add(cost / 10, 64, 1.0)  # the book takes ten seconds
+    scheduler._throughput.add(cost / 10, 64, 1.0)  # the book takes ten seconds
     scheduler.check("book", 0.0, now + 60)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Overloaded) as refused:
         scheduler.check("book", 0.0, now + 10)  # it would take most of the time
     assert refused.value.own and 1 <= refused.value.seconds <= 10
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Overloaded) as refused:
         scheduler.submit("other", book(50, 40, 10.0))  # they take turns: nearly twenty seconds
     assert not refused.value.own
-    with pytest.raises(Refused):
+    with pytest.raises(Overloaded):
         scheduler.check("other", cost, now + 10)
     scheduler.check("other", 1.0, now + 10)
     scheduler.submit("note", book(50, 1, 10.0))  # but a sentence is next
     scheduler.submit("hop", book(51, 1, 60.0), hops=2)
-    with pytest.raises(Refused):
+    with pytest.raises(Overloaded):
         scheduler.submit("hop", book(52, 1, 60.0), hops=100)
     scheduler.submit("other", book(52, 9, 60.0), hops=100, admitted=True)
     gate.set()
@@ -232,7 +239,7 @@ def test_a_deadline_passes_in_the_queue_and_in_the_batch(
     time.sleep(0.2)
     gate.set()
     mailbox.wait(2)
-    assert all(isinstance(result, Late) for result in mailbox.results.values())
+    assert all(isinstance(result, DeadlineExceeded) for result in mailbox.results.values())
     scheduler.stop(10)
 
 
@@ -270,9 +277,9 @@ def test_a_request_that_no_server_could_answer_in_time_is_refused_for_good() -> 
     engine, scheduler, mailbox = engine_of(MODEL), Scheduler(0), Mailbox()
     book = [mailbox.sentence(engine, n, 60.0) for n in range(100)]
     cost = sum(each.cost for each in book)
-    scheduler.submit("a", book)  # nothing is known of the pace yet
+    scheduler.submit("a", book)  # nothing is known of the throughput yet
     scheduler.withdraw("a", book)
-    scheduler._pace.add(cost / 100, 64, 1.0)  # the book takes 100 seconds
+    scheduler._throughput.add(cost / 100, 64, 1.0)  # the book takes 100 seconds
     with pytest.raises(TooLong, match="about 100 seconds, and a request may take 60"):
         scheduler.submit("a", [mailbox.sentence(engine, n, 60.0) for n in range(100)])
     scheduler.submit("a", [mailbox.sentence(engine, n, 60.0) for n in range(50)])
@@ -284,7 +291,7 @@ def test_who_withdraws_leaves_the_queue_wherever_the_sentences_wait() -> None:
     first, gone = ([mailbox.sentence(engine, n) for n in numbers] for numbers in ((0, 1), range(9)))
     scheduler.submit("a", first)
     scheduler.submit("a", gone)
-    with pytest.raises(Refused):
+    with pytest.raises(Overloaded):
         scheduler.submit("b", [mailbox.sentence(engine, 2)])
     scheduler.withdraw("a", gone)
     assert scheduler.waiting == 2

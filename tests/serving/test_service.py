@@ -14,7 +14,7 @@ from crosshead.data.documents.subtitles import subtitle_parts
 from crosshead.errors import DataError
 from crosshead.serving.directory import Directory
 from crosshead.serving.scheduler import Limits, Scheduler
-from crosshead.serving.sentence import Late, Refused, Sentence
+from crosshead.serving.sentence import DeadlineExceeded, Overloaded, Sentence
 from crosshead.serving.service import Job, Service
 
 
@@ -85,10 +85,10 @@ def test_if_one_job_of_a_request_fails_the_others_end(service: Service) -> None:
 
 
 def test_a_deadline_that_has_passed_and_a_full_queue(service: Service) -> None:
-    with pytest.raises(Late):
+    with pytest.raises(DeadlineExceeded):
         asyncio.run(service.translate(job(service, ["A dog."], seconds=0.0)))
     service.scheduler.limits.waiting = 0
-    with pytest.raises(Refused):
+    with pytest.raises(Overloaded):
         asyncio.run(service.translate(job(service, ["A dog."])))
 
 
@@ -103,8 +103,8 @@ def test_a_request_that_would_be_late_is_refused_before_it_is_read(service: Serv
         book = asyncio.create_task(service.translate(job(service, ["A dog runs.\n" * 500])))
         while not service.scheduler.waiting:
             await asyncio.sleep(0.002)
-        service.scheduler._pace.add(1.0, 64, 1.0)  # the book takes hours
-        with pytest.raises(Refused):
+        service.scheduler._throughput.add(1.0, 64, 1.0)  # the book takes hours
+        with pytest.raises(Overloaded):
             await service.translate(replace(job(service, ["A dog. " * 500]), parser=parser))
         book.cancel()
 
@@ -156,7 +156,7 @@ def test_a_deadline_holds_even_if_no_thread_keeps_it(directory: Directory) -> No
     service = Service(Scheduler(0), directory)
 
     async def late() -> None:
-        with pytest.raises(Late):
+        with pytest.raises(DeadlineExceeded):
             await service.translate(job(service, ["A dog."], seconds=0.05))
 
     asyncio.run(asyncio.wait_for(late(), 10))

@@ -10,7 +10,7 @@ import pytest
 from crosshead.decoding.beams import Finished
 from crosshead.decoding.candidates import Hypothesis
 from crosshead.serving.engine import Query
-from crosshead.serving.sentence import Failed, Late, Result, Sentence
+from crosshead.serving.sentence import DeadlineExceeded, Failed, Result, Sentence
 from crosshead.serving.worker import Worker
 
 BAD_JOIN, BAD_STEP, BAD_TOGETHER, END = 666, 777, 888, 999
@@ -180,7 +180,7 @@ def test_a_suspect_that_nobody_waits_for_is_not_decoded() -> None:
     time.sleep(0.06)
     bench.engine.gate.set()
     bench.outcome(2)
-    assert isinstance(bench.results[1], Late) and isinstance(bench.results[0], Failed)
+    assert isinstance(bench.results[1], DeadlineExceeded) and isinstance(bench.results[0], Failed)
     bench.end()
 
 

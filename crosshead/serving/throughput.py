@@ -1,4 +1,4 @@
-"""The pace of a scheduler: its work a second while sentences wait."""
+"""The throughput of a scheduler: its work a second while sentences wait."""
 
 import math
 import time
@@ -7,15 +7,15 @@ _MEMORY = 10.0
 """The seconds after which a measurement counts for a third (1/e)."""
 
 _LEAST_SECONDS, _FEWEST = 1.0, 64
-"""Seconds and sentences from which on the pace is known. Before, a batch that fills up looks slow:
-its sentences end late and together."""
+"""Seconds and sentences from which on the throughput is known. Before, a batch that fills up looks
+slow: its sentences end late and together."""
 
 _OLD_SECONDS = 600.0
-"""The seconds without a measurement after which the pace is unknown again. What else the machine
-did then says nothing about now, and a text that is refused as too long is tried again."""
+"""The seconds without a measurement after which the throughput is unknown again. What else the
+machine did then says nothing about now, and a text that is refused as too long is tried again."""
 
 
-class Pace:
+class Throughput:
     """A moving average of the work a second.
 
     The unit of work is that of `Sentence.cost`: (source tokens + 1) x beam. Only what is done while
