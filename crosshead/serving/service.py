@@ -173,6 +173,16 @@ class Service:
         end = time.monotonic() + job.seconds
         if not job.taken:
             self._check([job], end)
+        try:
+            # The scheduler keeps the deadline too, but not while a document is read, nor if one of
+            # its threads hangs.
+            async with asyncio.timeout_at(end):
+                return await self._taken(job, end)
+        except TimeoutError:
+            raise DeadlineExceeded("the deadline passed") from None
+
+    async def _taken(self, job: Job, end: float) -> list[TranslatedText]:
+        """Translate the texts of a request that has been taken."""
         documents = await _computed(job, _documents, job)
         sentences = [sentence for each in documents for sentence in each.sentences]
         found = [[Translation(each, 0.0, 0.0, [], [])] for each in sentences]
@@ -215,11 +225,7 @@ class Service:
             self._learn_density(route, lines, planned)
             self.scheduler.submit(job.client, sentences, len(job.way), search.admitted)
         try:
-            # The scheduler keeps the deadline too, but not if one of its threads hangs.
-            async with asyncio.timeout_at(search.end):
-                await waiting.future
-        except TimeoutError:
-            raise DeadlineExceeded("the deadline passed") from None
+            await waiting.future
         finally:
             if len(waiting.results) < len(sentences):
                 self.scheduler.withdraw(job.client, sentences)

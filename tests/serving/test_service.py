@@ -56,6 +56,23 @@ def test_only_long_texts_are_prepared_in_another_thread(
     assert (threads == {threading.get_ident()}) is alone
 
 
+def test_a_deadline_holds_while_a_document_is_read(service: Service) -> None:
+    ended = threading.Event()
+
+    def parser(text: str) -> list[TextPart]:
+        ended.wait(30)
+        return plain_parts(text)
+
+    work = replace(job(service, ["A dog.\n" * 200], seconds=0.1), parser=parser)
+
+    async def late() -> None:
+        with pytest.raises(DeadlineExceeded):
+            await asyncio.wait_for(service.translate(work), 10)
+        ended.set()
+
+    asyncio.run(late())
+
+
 def test_a_cancelled_request_leaves_the_queue_and_the_batch(service: Service) -> None:
     async def cancelled() -> None:
         task = asyncio.create_task(service.translate(job(service, ["A dog runs.\n" * 500])))
