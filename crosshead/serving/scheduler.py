@@ -21,9 +21,9 @@ take turns with it and delay it, and work that misses its deadline is lost."""
 _LONGEST_RETRY = 60
 """The largest Retry-After in seconds."""
 
-_SLOW_SECONDS, _LOST_SECONDS = 5.0, 20.0
-"""The seconds of one step after which the scheduler does not count as alive, and after which the
-worker is replaced if nobody waits for its sentences any more."""
+_LOST_SECONDS = 20.0
+"""The seconds of one step after which a worker is replaced if nobody waits for its sentences any
+more. A step of CTranslate2 is a whole batch, so a long one shows no fault by itself."""
 
 _WATCH_SECONDS = 0.5
 """The seconds between two looks at the workers."""
@@ -95,8 +95,8 @@ class Scheduler:
 
     @property
     def alive(self) -> bool:
-        """True if every worker runs, and none has been in one step for more than 5 seconds."""
-        return not any(each.ended or each.hangs(_SLOW_SECONDS) for each in self._workers)
+        """True if every worker runs, and none hangs while nobody waits for its sentences."""
+        return not any(each.ended or each.hangs_for_nobody(_LOST_SECONDS) for each in self._workers)
 
     def waiting_of(self, client: str) -> int:
         """Return the number of sentences of a client that wait.

@@ -180,7 +180,7 @@ def run_server(config: ServerConfig, say: Callable[[str], None]) -> None:
         asyncio.run(_Process(config, scheduler, suggestions, say).run(listening))
     finally:
         listening.close()
-        scheduler.stop(config.drain)
+        scheduler.stop()  # the requests have had their time, and nobody waits any more
 
 
 class _Stopped(Exception):

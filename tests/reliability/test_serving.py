@@ -217,7 +217,7 @@ def test_health_tells_the_truth_when_a_decoding_thread_is_lost(
     directory: Directory, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduler_module, "_WATCH_SECONDS", 0.5)
-    model = directory.routes["en", "de"].translator.model
+    model = directory.pairs["en", "de"].translator.model
     step, killed = model.step, threading.Event()
 
     def deadly(*given: object) -> object:
