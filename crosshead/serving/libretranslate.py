@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from crosshead.data.documents.formats import ENDS, FORMATS, Parser
@@ -25,6 +25,9 @@ from crosshead.serving.requests import (
 
 _NO_KEY = RequestError(400, "Please contact the server operator to get an API key")
 _UNKNOWN = [Detection("en", 0.0)]
+
+_PART = 64 * 1024
+"""The bytes of a file that are sent at a time."""
 """The detection of a text without letters."""
 
 
@@ -117,10 +120,12 @@ class LibreTranslate:
         if found is None:
             raise RequestError(404, "there is no such file any more")
         disposition = f"attachment; filename*=UTF-8''{quote(found.name)}"
-        return Response(
-            found.data,
+        # In parts, because a part is only sent when the client has taken those before.
+        parts = (found.data[at : at + _PART] for at in range(0, len(found.data), _PART))
+        return StreamingResponse(
+            parts,
             media_type="application/octet-stream",
-            headers={"Content-Disposition": disposition},
+            headers={"Content-Disposition": disposition, "Content-Length": str(len(found.data))},
         )
 
     async def suggest(self, request: Request) -> Response:

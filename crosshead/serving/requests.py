@@ -1,11 +1,14 @@
 """The steps of every request: its key, its rate, its body, its work, its errors."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from email.message import EmailMessage
+from ipaddress import IPv6Network
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
@@ -25,6 +28,9 @@ from crosshead.serving.stores import Files, Suggestions
 T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
+
+_CHARSETS = ("utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1")
+"""The charsets that a form may name."""
 
 _FIELDS = 100
 """The largest number of fields of a form, apart from those that may be repeated."""
@@ -154,7 +160,10 @@ def client_of(state: State, request: Request, missing: RequestError, secret: obj
 
 
 def _address(request: Request) -> str:
-    return f"address {request.client.host if request.client else ''}"
+    host = request.client.host if request.client else ""
+    with contextlib.suppress(ValueError):  # a user of IPv6 has 2^64 addresses or more
+        host = str(IPv6Network((host.partition("%")[0], 64), strict=False))
+    return f"address {host}"
 
 
 def _limit(seconds: float) -> None:
@@ -243,6 +252,12 @@ async def values_of(
 
 
 async def _multipart(request: Request, fields: int, most: int) -> list[tuple[str, str | Upload]]:
+    # Python has charsets that take minutes to decode, and some that are no charsets.
+    kind = EmailMessage()
+    kind["Content-Type"] = request.headers["content-type"]
+    charset = kind.get_content_charset("utf-8")
+    if charset not in _CHARSETS:
+        raise RequestError(400, f"Invalid request: the form is in {charset}; send it in UTF-8")
     # The body has a limit of its own, so a field needs no smaller one.
     async with request.form(max_files=1, max_fields=fields, max_part_size=most) as form:
         return [(name, await _part(value)) for name, value in form.multi_items()]

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import secrets
 import threading
 import time
@@ -103,7 +104,8 @@ class Files:
             name: The name for the user's disk.
             data: Its content.
         """
-        token = f"{secrets.token_hex(16)}.{name}"
+        # Addresses with such parts are refused, because they look like ways out of a folder.
+        token = secrets.token_hex(16) + "." + re.sub(r"[.]{2,}|[/\\]", "_", name)
         self._files[token] = StoredFile(name, data, time.monotonic() + _SECONDS)
         while (
             len(self._files) > _MOST_FILES

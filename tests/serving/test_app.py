@@ -99,6 +99,15 @@ def test_a_proxy_on_this_machine_names_the_address_that_is_limited(directory: Di
     assert found == [200, 200, 429]
 
 
+def test_the_addresses_of_one_network_of_ipv6_are_limited_together(directory: Directory) -> None:
+    with running(directory, per_minute=1) as client:
+        found = [
+            client.post("/detect", {"q": "A dog"}, {"X-Forwarded-For": address}).status
+            for address in ("2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:1::1")
+        ]
+    assert found == [200, 429, 200]
+
+
 def test_a_full_queue_gives_503_and_a_deadline_too(directory: Directory) -> None:
     with running(directory, Settings(seconds=0.0)) as client:
         late = client.post("/translate", PAIR | {"q": "A dog."})

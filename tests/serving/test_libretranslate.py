@@ -152,6 +152,14 @@ def test_a_file_is_translated_and_downloaded_once_named(
     assert "notes_de.md" in found.headers["Content-Disposition"]
 
 
+@pytest.mark.parametrize("name", ["a..b.txt", "c\\d.txt", "...txt"])
+def test_a_file_of_an_odd_name_can_be_downloaded(client: Client, name: str) -> None:
+    body, headers = upload(name, b"1" * 100_000, **PAIR)
+    url = client.ask("/translate_file", body, headers).json["translatedFileUrl"]
+    found = client.get(url.removeprefix(client.address))
+    assert (found.status, found.body) == (200, b"1" * 100_000)
+
+
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [

@@ -37,6 +37,16 @@ def multipart(fields: list[tuple[str, str]]) -> bytes:
     return "\r\n".join([*parts, "--x--\r\n"]).encode()
 
 
+@pytest.mark.parametrize("charset", ["punycode", "undefined", "unicode_escape", "nonsense"])
+def test_a_form_in_an_odd_charset_is_refused(client: Client, charset: str) -> None:
+    kind = {"Content-Type": f"multipart/form-data; boundary=x; charset={charset}"}
+    found = client.ask("/translate", multipart(ASKED), kind)
+    message = f"Invalid request: the form is in {charset}; send it in UTF-8"
+    assert (found.status, found.json) == (400, {"error": message})
+    usual = {"Content-Type": "multipart/form-data; boundary=x; charset=UTF-8"}
+    assert client.ask("/translate", multipart(ASKED), usual).json == {"translatedText": "1"}
+
+
 @pytest.mark.parametrize("count", [101, 2000])
 def test_a_form_of_too_many_fields_is_refused(client: Client, count: int) -> None:
     fields = ASKED + [(f"f{number}", "1") for number in range(count - len(ASKED))]
