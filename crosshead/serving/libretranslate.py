@@ -1,6 +1,7 @@
 """LibreTranslate's HTTP interface, with its paths, values, texts and codes."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
@@ -76,7 +77,7 @@ class LibreTranslate:
     async def detect(self, request: Request) -> Response:
         """Detect the language of a text: `POST /detect`."""
         _, values = await self._client_and_values(request)
-        text = str(needed(values, "q"))
+        text = needed_text(values, "q")
         detector = ready_service(self.state).detector
         found = await asyncio.to_thread(detector.detect, text) or _UNKNOWN
         return JSONResponse([_as_json(each) for each in found])
@@ -85,12 +86,18 @@ class LibreTranslate:
         """Translate a document: `POST /translate_file`."""
         client, values = await self._client_and_values(request)
         file, source, target = (needed(values, name) for name in ("file", "source", "target"))
-        name = PurePath(file.name).name if isinstance(file, Upload) else ""
+        if not isinstance(file, Upload):
+            raise RequestError(
+                400, "Invalid request: missing file parameter; send a file in multipart/form-data"
+            )
+        name = PurePath(file.name).name
         if not name or not file.data:
             raise RequestError(400, "Invalid request: empty file")
         kind = ENDS.get(PurePath(name).suffix.lower())
         if kind is None:
-            raise RequestError(400, "Invalid request: file format not supported")
+            raise RequestError(
+                400, f"Invalid request: file format not supported; use {', '.join(ENDS)}"
+            )
         try:
             text = file.data.decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -128,9 +135,8 @@ class LibreTranslate:
         if self.state.suggestions is None:
             raise RequestError(403, "Suggestions are disabled on this server.")
         _, values = await self._client_and_values(request)
-        q, s, source, target = (
-            str(needed(values, name)) for name in ("q", "s", "source", "target")
-        )
+        q, s = (needed_text(values, name) for name in ("q", "s"))
+        source, target = (str(needed(values, name)) for name in ("source", "target"))
         self._check_size([q + s])
         known = ready_service(self.state).directory.languages
         codes = [matching(code, known) for code in (source, target)]
@@ -183,9 +189,11 @@ class LibreTranslate:
 
     def _texts(self, q: object) -> list[str]:
         """Return the texts of a request, within the limits."""
-        given = q if isinstance(q, list) else [q]
-        self._check_size(given)
-        return [str(each) for each in given]
+        texts = [each for each in (q if isinstance(q, list) else [q]) if isinstance(each, str)]
+        if len(texts) != (len(q) if isinstance(q, list) else 1):
+            raise RequestError(400, "Invalid request: q parameter is not a text or a list of texts")
+        self._check_size(texts)
+        return texts
 
     def _check_size(self, texts: Sequence[object]) -> None:
         if excess := excess_of(texts, self.state.settings):
@@ -197,6 +205,8 @@ class LibreTranslate:
     def _alternatives(self, value: object) -> int:
         """Return the number of alternatives, which a form or a query gives as text."""
         text = "0" if value in (None, "") else str(value)
+        if not isinstance(value, bool) and re.fullmatch("-[0-9]+", text):
+            raise RequestError(400, "Invalid request: alternatives parameter must be 0 or more")
         if isinstance(value, bool) or not (text.isascii() and text.isdecimal()):
             raise RequestError(400, "Invalid request: alternatives parameter is not a number")
         most = self.state.settings.alternatives
@@ -218,6 +228,22 @@ def needed(values: dict[str, Any], name: str) -> Any:
     value = values.get(name)
     if value is None or value == "":
         raise RequestError(400, f"Invalid request: missing {name} parameter")
+    return value
+
+
+def needed_text(values: dict[str, Any], name: str) -> str:
+    """Return a text of a request.
+
+    Args:
+        values: The values.
+        name: The name of the value.
+
+    Raises:
+        RequestError: If it is missing, or no text.
+    """
+    value = needed(values, name)
+    if not isinstance(value, str):
+        raise RequestError(400, f"Invalid request: {name} parameter is not a text")
     return value
 
 

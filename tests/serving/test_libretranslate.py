@@ -103,6 +103,10 @@ def test_text_without_letters_is_not_detected(client: Client) -> None:
          "Invalid request: alternatives parameter is not a number"),
         (PAIR | {"q": "a", "alternatives": 10},
          "Invalid request: alternatives parameter must be <= 9"),
+        (PAIR | {"q": "a", "alternatives": -1},
+         "Invalid request: alternatives parameter must be 0 or more"),
+        (PAIR | {"q": 5}, "Invalid request: q parameter is not a text or a list of texts"),
+        (PAIR | {"q": [None]}, "Invalid request: q parameter is not a text or a list of texts"),
         ({"q": "a", "source": "fr", "target": "en"},
          "English (en) is not available as a target language from French (fr)"),
     ],
@@ -155,7 +159,7 @@ def test_a_file_is_translated_and_downloaded_once_named(
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.pdf", b"x", "Invalid request: file format not supported"),
+        ("a.pdf", b"x", "Invalid request: file format not supported; use .txt, .md, .html, .srt"),
         ("", b"x", "Invalid request: empty file"),
         ("a.txt", b"\xff\xfe", "Invalid request: the file is not in UTF-8"),
         ("a.srt", b"no times", "Invalid request: no line has the times of a subtitle"),
@@ -164,6 +168,17 @@ def test_a_file_is_translated_and_downloaded_once_named(
 def test_a_wrong_file_is_refused(client: Client, name: str, data: bytes, message: str) -> None:
     found = client.ask("/translate_file", *upload(name, data, **PAIR))
     assert found.status == 400 and found.json["error"].startswith(message)
+
+
+def test_what_is_no_text_or_no_file_is_refused(client: Client) -> None:
+    found = client.post("/detect", {"q": ["a"]})
+    assert (found.status, found.json) == (
+        400,
+        {"error": "Invalid request: q parameter is not a text"},
+    )
+    found = client.ask("/translate_file", *form(PAIR | {"file": "a.txt"}))
+    assert found.status == 400
+    assert found.json["error"].startswith("Invalid request: missing file parameter")
 
 
 @pytest.mark.parametrize("name", ["../etc/passwd", "..%2f..%2fetc", "a/b", "a%5cb"])
