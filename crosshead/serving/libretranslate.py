@@ -12,9 +12,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from crosshead.data.documents.formats import ENDS, FORMATS, Parser
-from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.jobs import TranslationWork, excess_of, job_target
 from crosshead.serving.languages import Detection, matching, name_of
+from crosshead.serving.matching_form import in_form_of, lettered
 from crosshead.serving.requests import (
     RequestError,
     State,
@@ -68,10 +68,19 @@ class LibreTranslate:
         work = TranslationWork(self.state, request, client)
         detected = await _detection(work, texts, str(source), FORMATS[kind])
         job = work.job(
-            texts, detected.language if detected else str(source), str(target), FORMATS[kind],
+            texts,
+            detected.language if detected else str(source),
+            str(target),
+            lettered(FORMATS[kind]),
             alternatives=alternatives if kind == "text" else 0,
-        )  # fmt: skip
-        [found] = await work.translated([job])
+        )
+        [answers] = await work.translated([job])
+        found = [each.texts for each in answers]
+        if kind == "text":
+            found = [
+                list(dict.fromkeys(in_form_of(text, each) for each in some))
+                for text, some in zip(texts, found, strict=True)
+            ]
         return JSONResponse(_answer(q, found, detected, alternatives))
 
     async def detect(self, request: Request) -> Response:
@@ -106,7 +115,7 @@ class LibreTranslate:
         work = TranslationWork(self.state, request, client)
         detected = await _detection(work, [text], str(source), FORMATS[kind])
         language = detected.language if detected else str(source)
-        job = work.job([text], language, str(target), FORMATS[kind])
+        job = work.job([text], language, str(target), lettered(FORMATS[kind]))
         [[found]] = await work.translated([job])
         stem, suffix = PurePath(name).stem, PurePath(name).suffix
         token = self.state.files.add(
@@ -258,17 +267,17 @@ async def _detection(
 
 
 def _answer(
-    q: object, found: list[TranslatedText], detected: Detection | None, alternatives: int
+    q: object, found: list[list[str]], detected: Detection | None, alternatives: int
 ) -> dict[str, Any]:
-    """Return the JSON of an answer to `/translate`."""
+    """Return the JSON of an answer to `/translate`, by the translations of each text."""
     many = isinstance(q, list)
-    best = [each.text for each in found]
+    best = [each[0] for each in found]
     answer: dict[str, Any] = {"translatedText": best if many else best[0]}
     if detected is not None:
         one = _as_json(detected)
         answer["detectedLanguage"] = [one] * len(best) if many else one
     if alternatives:
-        others = [each.texts[1:] for each in found]
+        others = [each[1:] for each in found]
         answer["alternatives"] = others if many else others[0]
     return answer
 

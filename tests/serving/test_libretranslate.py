@@ -11,9 +11,10 @@ pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from libretranslatepy import LibreTranslateAPI
 
-from crosshead.data.documents.formats import ENDS
+from crosshead.data.documents.formats import ENDS, FORMATS
 from crosshead.pipelines.translator import Translator
 from crosshead.serving.directory import Directory
+from crosshead.serving.matching_form import in_form_of
 from crosshead.serving.requests import Settings
 from crosshead.serving.stores import Suggestions
 from tests.serving.loopback import Client, running
@@ -48,7 +49,8 @@ def test_json_form_and_query_give_what_the_library_gives(
 
 def test_a_list_gives_a_list(client: Client, translator: Translator) -> None:
     found = client.post("/translate", PAIR | {"q": TEXTS}).json
-    assert found == {"translatedText": translator(TEXTS)}
+    expected = [in_form_of(text, translator(text)) for text in TEXTS]
+    assert found == {"translatedText": expected}
 
 
 def test_alternatives_and_detection(client: Client) -> None:
@@ -77,12 +79,38 @@ def test_html_keeps_its_tags(client: Client, translator: Translator) -> None:
 
 def test_a_third_language_is_the_way(client: Client, translator: Translator) -> None:
     found = client.post("/translate", {"q": TEXTS[0], "source": "en", "target": "fr"}).json
-    assert found["translatedText"] == translator(translator(TEXTS[0]))
+    expected = translator(translator(TEXTS[0]))
+    assert found["translatedText"] == in_form_of(TEXTS[0], expected)
 
 
 def test_a_language_to_itself_and_codes_in_capitals(client: Client) -> None:
     found = client.post("/translate", {"q": "A < B.", "source": "EN", "target": "en"}).json
     assert found == {"translatedText": "A < B."}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_texts_without_words_stay(client: Client, kind: str) -> None:
+    texts = ["\U0001f642\U0001f642", "12.5 %", "", "https://example.org/a?b=1"]
+    if kind == "srt":
+        texts = ["1\n00:00:01,000 --> 00:00:02,000\n12\n"]
+    asked = {"q": texts, "source": "auto", "target": "de", "format": kind}
+    found = client.post("/translate", asked).json
+    assert found["translatedText"] == texts
+    if kind != "srt":
+        emoji = client.post("/translate", asked | {"q": texts[0]}).json
+        nothing = {"confidence": 0.0, "language": "en"}
+        assert emoji == {"translatedText": texts[0], "detectedLanguage": nothing}
+
+
+@pytest.mark.parametrize("text", ["Two dogs", "two dogs", "A DOG!", "Two men?"])
+def test_a_translation_has_the_form_of_its_source(client: Client, text: str) -> None:
+    values = PAIR | {"q": text, "alternatives": 3}
+    asked = PAIR | {"text": text, "alternatives": 3}
+    found = client.post("/translate", values).json
+    [v1] = client.post("/v1/translate", asked).json["translations"]
+    own = [v1["text"], *v1["alternatives"]]
+    expected = list(dict.fromkeys(in_form_of(text, each) for each in own))
+    assert [found["translatedText"], *found["alternatives"]] == expected != own
 
 
 def test_text_without_letters_is_not_detected(client: Client) -> None:
