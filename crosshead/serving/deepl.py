@@ -26,6 +26,11 @@ _NO_KEY = RequestError(403, "Authorization failed: send a key as `DeepL-Auth-Key
 _NO_LIMIT = 10**12
 """The limit of characters that stands for none, as DeepL writes it."""
 
+OTHERS = ("/v2/{path:path}", "/v3/{path:path}")
+"""Every other path of DeepL's interface."""
+
+_METHODS = ["DELETE", "GET", "PATCH", "POST", "PUT"]
+
 _PARSERS: dict[str, Parser] = {
     "0": flowing_parts,
     "1": plain_parts,
@@ -64,8 +69,14 @@ class DeepL:
             "/v2/usage": (self.usage, "GET"),
         }
         return [
-            Route(path, with_error_responses(handler, _error_response), methods=[method])
-            for path, (handler, method) in paths.items()
+            *(
+                Route(path, with_error_responses(handler, _error_response), methods=[method])
+                for path, (handler, method) in paths.items()
+            ),
+            *(
+                Route(path, with_error_responses(self.other, _error_response), methods=_METHODS)
+                for path in OTHERS
+            ),
         ]
 
     async def translate(self, request: Request) -> Response:
@@ -76,7 +87,7 @@ class DeepL:
         _check_supported(values)
         work = TranslationWork(self.state, request, client)
         directory = work.service.directory
-        code = served_target(str(target), directory.languages)
+        code = served_target(str(target), _reached(directory))
         if code is None:
             raise _not_supported("target_lang")
         source = _given_source(directory, values.get("source_lang"), code)
@@ -137,6 +148,10 @@ class DeepL:
         count = self.state.usage.characters(client)
         return JSONResponse({"character_count": count, "character_limit": _NO_LIMIT})
 
+    async def other(self, request: Request) -> Response:
+        """Answer requests for what DeepL has beside these paths."""
+        raise RequestError(404, f"Not found: this server offers no {request.url.path}.")
+
     def _texts(self, values: Mapping[str, Any]) -> list[str]:
         """Return the texts of a request, within the limits."""
         given = values.get("text")
@@ -193,11 +208,7 @@ def target_names(directory: Directory) -> dict[str, str]:
     Args:
         directory: The bundles.
     """
-    languages = directory.languages
-    reached = [
-        code for code in languages
-        if any(code in directory.targets(other) for other in languages if other != code)
-    ]  # fmt: skip
+    reached = _reached(directory)
     names: dict[str, str] = {}
     for code in reached:
         variants = _VARIANTS.get(code.lower(), {code: name_of(code)})
@@ -206,6 +217,15 @@ def target_names(directory: Directory) -> dict[str, str]:
             if served_target(variant, reached) == code
         })  # fmt: skip
     return names
+
+
+def _reached(directory: Directory) -> list[str]:
+    """Return the languages that another language is translated to."""
+    languages = directory.languages
+    return [
+        code for code in languages
+        if any(code in directory.targets(other) for other in languages if other != code)
+    ]  # fmt: skip
 
 
 def _error_response(error: RequestError) -> Response:
@@ -261,11 +281,19 @@ def _given_source(directory: Directory, given: object, target: str) -> str | Non
 def _detected_sources(
     directory: Directory, found: Iterable[Iterable[Detection]], target: str
 ) -> list[str]:
-    """Return the source language of each text, by the languages that it may be in."""
+    """Return the source language of each text, by the languages that it may be in.
+
+    Raises:
+        RequestError: If a text's language is not translated to the target.
+    """
     possible = [code for code in directory.languages if directory.way(code, target) is not None]
     # A text without letters has no language. Any source will do, and rather not the target.
     unknown = next((code for code in possible if code != target), target)
-    return [
-        next((each.language for each in ranked if each.language in possible), unknown)
-        for ranked in found
-    ]
+    sources = [next((each.language for each in ranked), unknown) for ranked in found]
+    for source in sources:
+        if source not in possible:
+            first, second = (f"{name_of(code)} ({code.upper()})" for code in (source, target))
+            raise RequestError(
+                400, f"A text is in {first}, and this server does not translate that to {second}."
+            )
+    return sources

@@ -98,7 +98,7 @@ class TranslationWork:
 
         Raises:
             RequestError: If the client has gone, the deadline has passed, there is too much work,
-                or a document is broken.
+                a document is broken, or a text is clearly in a language that is not served.
         """
         return await unless_gone(
             self.state, self.request, self.client, self._detections(groups, parser)
@@ -189,4 +189,9 @@ def job_target(job: Job, source: str) -> str:
 def _detect(
     detector: Detector, groups: Sequence[Sequence[str]], parser: Parser
 ) -> list[list[Detection]]:
-    return [detector.detect(sample_of(texts, parser)) for texts in groups]
+    samples = [sample_of(texts, parser) for texts in groups]
+    for sample in samples:
+        if (code := detector.unserved(sample)) is not None:
+            message = f"the text is in {name_of(code)} ({code}), which is not served"
+            raise RequestError(400, f"{message}; if that is wrong, name its language")
+    return [detector.detect(sample) for sample in samples]

@@ -1,8 +1,6 @@
 """Language codes: their names, LibreTranslate's aliases, and detection."""
 
-import copy
 import functools
-import threading
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -26,6 +24,11 @@ NAMES = {
 
 DETECTED = 2000
 """The number of characters by which a language is detected."""
+
+_UNSERVED, _SERVED = 0.5, 0.02
+"""The least share of a language that is not served, and the largest of all that are, by which a
+text is not in any of these. No beginning of a Multi30k sentence, of one word or more, is refused
+where its language is served."""
 
 _ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
 
@@ -75,31 +78,54 @@ class Detector:
     """
 
     def __init__(self, languages: Iterable[str]) -> None:
-        self._identifier = copy.copy(_identifier())  # its languages are its own
         self._codes: dict[str, str] = {}
         for code in sorted(languages):
             short = code.lower().split("-")[0]
-            if short in self._identifier.labels:
+            if short in _identifier().labels:
                 self._codes.setdefault(short, code)
-        if self._codes:
-            self._identifier.set_languages(list(self._codes))
-        self._lock = threading.Lock()
 
     def detect(self, text: str) -> list[Detection]:
         """Return the languages that the text may be in, best first; none without letters.
+
+        The confidences are shares among the languages of the detector. If the text is clearly in
+        another language, they are shares among all languages, and low.
 
         Args:
             text: The text, of which the beginning is read.
         """
         text = text[:DETECTED]
-        if not self._codes or not any(character.isalpha() for character in text):
+        if not self._codes or not has_letters(text):
             return []
-        with self._lock:
-            ranked = self._identifier.rank(text)
-        found = [
-            Detection(self._codes[code], round(100 * float(share), 1)) for code, share in ranked
-        ]
+        ranked = _identifier().rank(text)
+        served = [(self._codes[code], share) for code, share in ranked if code in self._codes]
+        whole = 1.0 if self._unserved(ranked) else sum(share for _, share in served)
+        found = [Detection(code, round(100 * share / whole, 1)) for code, share in served]
         return [each for each in found if each.confidence >= 1] or found[:1]
+
+    def unserved(self, text: str) -> str | None:
+        """Return the language that a text is clearly in, if it is none of the detector's.
+
+        Args:
+            text: The text, of which the beginning is read.
+        """
+        text = text[:DETECTED]
+        if not self._codes or not has_letters(text):
+            return None
+        return self._unserved(_identifier().rank(text))
+
+    def _unserved(self, ranked: list[tuple[str, float]]) -> str | None:
+        (best, share), *_ = ranked
+        served = sum(each for code, each in ranked if code in self._codes)
+        return best if share >= _UNSERVED and served < _SERVED else None
+
+
+def has_letters(text: str) -> bool:
+    """Return whether a text has a letter of any script.
+
+    Args:
+        text: The text.
+    """
+    return any(character.isalpha() for character in text)
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """LibreTranslate's HTTP interface, with its paths, values, texts and codes."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
@@ -11,9 +12,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from crosshead.data.documents.formats import ENDS, FORMATS, Parser
-from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.jobs import TranslationWork, excess_of, job_target
 from crosshead.serving.languages import Detection, matching, name_of
+from crosshead.serving.matching_form import in_form_of, lettered
 from crosshead.serving.requests import (
     RequestError,
     State,
@@ -70,16 +71,25 @@ class LibreTranslate:
         work = TranslationWork(self.state, request, client)
         detected = await _detection(work, texts, str(source), FORMATS[kind])
         job = work.job(
-            texts, detected.language if detected else str(source), str(target), FORMATS[kind],
+            texts,
+            detected.language if detected else str(source),
+            str(target),
+            lettered(FORMATS[kind]),
             alternatives=alternatives if kind == "text" else 0,
-        )  # fmt: skip
-        [found] = await work.translated([job])
+        )
+        [answers] = await work.translated([job])
+        found = [each.texts for each in answers]
+        if kind == "text":
+            found = [
+                list(dict.fromkeys(in_form_of(text, each) for each in some))
+                for text, some in zip(texts, found, strict=True)
+            ]
         return JSONResponse(_answer(q, found, detected, alternatives))
 
     async def detect(self, request: Request) -> Response:
         """Detect the language of a text: `POST /detect`."""
         _, values = await self._client_and_values(request)
-        text = str(needed(values, "q"))
+        text = needed_text(values, "q")
         detector = ready_service(self.state).detector
         found = await asyncio.to_thread(detector.detect, text) or _UNKNOWN
         return JSONResponse([_as_json(each) for each in found])
@@ -88,12 +98,18 @@ class LibreTranslate:
         """Translate a document: `POST /translate_file`."""
         client, values = await self._client_and_values(request)
         file, source, target = (needed(values, name) for name in ("file", "source", "target"))
-        name = PurePath(file.name).name if isinstance(file, Upload) else ""
+        if not isinstance(file, Upload):
+            raise RequestError(
+                400, "Invalid request: missing file parameter; send a file in multipart/form-data"
+            )
+        name = PurePath(file.name).name
         if not name or not file.data:
             raise RequestError(400, "Invalid request: empty file")
         kind = ENDS.get(PurePath(name).suffix.lower())
         if kind is None:
-            raise RequestError(400, "Invalid request: file format not supported")
+            raise RequestError(
+                400, f"Invalid request: file format not supported; use {', '.join(ENDS)}"
+            )
         try:
             text = file.data.decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -102,7 +118,7 @@ class LibreTranslate:
         work = TranslationWork(self.state, request, client)
         detected = await _detection(work, [text], str(source), FORMATS[kind])
         language = detected.language if detected else str(source)
-        job = work.job([text], language, str(target), FORMATS[kind])
+        job = work.job([text], language, str(target), lettered(FORMATS[kind]))
         [[found]] = await work.translated([job])
         stem, suffix = PurePath(name).stem, PurePath(name).suffix
         token = self.state.files.add(
@@ -133,9 +149,8 @@ class LibreTranslate:
         if self.state.suggestions is None:
             raise RequestError(403, "Suggestions are disabled on this server.")
         _, values = await self._client_and_values(request)
-        q, s, source, target = (
-            str(needed(values, name)) for name in ("q", "s", "source", "target")
-        )
+        q, s = (needed_text(values, name) for name in ("q", "s"))
+        source, target = (str(needed(values, name)) for name in ("source", "target"))
         self._check_size([q + s])
         known = ready_service(self.state).directory.languages
         codes = [matching(code, known) for code in (source, target)]
@@ -188,9 +203,11 @@ class LibreTranslate:
 
     def _texts(self, q: object) -> list[str]:
         """Return the texts of a request, within the limits."""
-        given = q if isinstance(q, list) else [q]
-        self._check_size(given)
-        return [str(each) for each in given]
+        texts = [each for each in (q if isinstance(q, list) else [q]) if isinstance(each, str)]
+        if len(texts) != (len(q) if isinstance(q, list) else 1):
+            raise RequestError(400, "Invalid request: q parameter is not a text or a list of texts")
+        self._check_size(texts)
+        return texts
 
     def _check_size(self, texts: Sequence[object]) -> None:
         if excess := excess_of(texts, self.state.settings):
@@ -202,6 +219,8 @@ class LibreTranslate:
     def _alternatives(self, value: object) -> int:
         """Return the number of alternatives, which a form or a query gives as text."""
         text = "0" if value in (None, "") else str(value)
+        if not isinstance(value, bool) and re.fullmatch("-[0-9]+", text):
+            raise RequestError(400, "Invalid request: alternatives parameter must be 0 or more")
         if isinstance(value, bool) or not (text.isascii() and text.isdecimal()):
             raise RequestError(400, "Invalid request: alternatives parameter is not a number")
         most = self.state.settings.alternatives
@@ -226,6 +245,22 @@ def needed(values: dict[str, Any], name: str) -> Any:
     return value
 
 
+def needed_text(values: dict[str, Any], name: str) -> str:
+    """Return a text of a request.
+
+    Args:
+        values: The values.
+        name: The name of the value.
+
+    Raises:
+        RequestError: If it is missing, or no text.
+    """
+    value = needed(values, name)
+    if not isinstance(value, str):
+        raise RequestError(400, f"Invalid request: {name} parameter is not a text")
+    return value
+
+
 async def _detection(
     work: TranslationWork, texts: Sequence[str], source: str, parser: Parser
 ) -> Detection | None:
@@ -237,17 +272,17 @@ async def _detection(
 
 
 def _answer(
-    q: object, found: list[TranslatedText], detected: Detection | None, alternatives: int
+    q: object, found: list[list[str]], detected: Detection | None, alternatives: int
 ) -> dict[str, Any]:
-    """Return the JSON of an answer to `/translate`."""
+    """Return the JSON of an answer to `/translate`, by the translations of each text."""
     many = isinstance(q, list)
-    best = [each.text for each in found]
+    best = [each[0] for each in found]
     answer: dict[str, Any] = {"translatedText": best if many else best[0]}
     if detected is not None:
         one = _as_json(detected)
         answer["detectedLanguage"] = [one] * len(best) if many else one
     if alternatives:
-        others = [each.texts[1:] for each in found]
+        others = [each[1:] for each in found]
         answer["alternatives"] = others if many else others[0]
     return answer
 

@@ -115,10 +115,12 @@ class Scheduler:
             deadline: The time by which the request must be answered, by `time.monotonic`.
 
         Raises:
+            TooLong: If the request would miss its deadline even if nothing else waited.
             Overloaded: If too many sentences wait, or the deadline would be missed.
         """
         with self._changed:
             self._check(client, work, deadline)
+            self._check_length(work, deadline)
 
     def submit(
         self, client: str, sentences: Sequence[Sentence], hops: int = 1, admitted: bool = False

@@ -134,6 +134,7 @@ class Service:
             jobs: The jobs, with the same client and the same deadline.
 
         Raises:
+            TooLong: If the request would miss its deadline even if nothing else waited.
             Overloaded: If too many sentences wait, or the deadline would be missed.
             DeadlineExceeded: If the deadline passes.
             Failed: If a batch fails, or the server stops.

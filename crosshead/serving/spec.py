@@ -77,6 +77,7 @@ _KEY = {400: "A value is missing or wrong, or a key is needed.", 403: "The key i
 _OFTEN = {429: "The client asks too often; see `Retry-After`."}
 _BODY = {408: "The body did not arrive in time.", 413: "The body is too large."}
 _WORK = {
+    413: "The body or the text is too large, or would take longer than a request may.",
     429: "The client asks too often, or too many of its sentences wait; see `Retry-After`.",
     503: "The server is loading, has too much to do, or missed the deadline; see `Retry-After`.",
 }
@@ -173,7 +174,8 @@ CROSSHEAD = Group(
                 )
                 for name, known in TranslateRequest.model_fields.items()
             ),
-            {200: "`translations`, and `detected_language` if the source was `auto`.",
+            {200: "`translations`, and `detected_language` if the source was `auto` and the "
+             "text has letters.",
              400: "The body is no JSON object, or a language or the document is wrong."}
             | _NO_KEY | _BODY | {422: "A value is missing or wrong; the message names it."} | _WORK,
             key=True, example={"text": "A dog runs.", "target": "TARGET", "source": "SOURCE"},
@@ -185,7 +187,7 @@ CROSSHEAD = Group(
         ),
         Operation(
             "GET", "/v1/openapi.json", "Describe the operations of this group in OpenAPI 3.1.", (),
-            {200: "The description."} | _NO_KEY | _OFTEN, key=True,
+            {200: "The description."},
         ),
     ),
 )  # fmt: skip
@@ -210,7 +212,8 @@ DEEPL = Group(
                 Value("auth_key", "The key, if no header has it."),
             ),
             {200: "`translations`: `text`, `detected_source_language`, `billed_characters`.",
-             400: "A value is missing or wrong.", 403: "The key is missing or wrong."}
+             400: "A value is missing or wrong, or a text's language is not translated to the "
+             "target.", 403: "The key is missing or wrong."}
             | _BODY | _WORK,
             key=True, example={"text": "A dog runs.", "target_lang": "TARGET"},
         ),

@@ -60,9 +60,9 @@ class V1:
         source, detected = form.source, None
         if source == "auto":
             [found] = await work.detected([texts], parser)
-            if not found:
-                raise RequestError(422, "source: the language of the text cannot be detected")
-            detected, source = found[0], found[0].language
+            # Texts without letters have no language; they are the same in every other.
+            detected = found[0] if found else None
+            source = detected.language if detected else form.target
         job = work.job(
             texts, source, form.target, parser, alternatives=form.alternatives, scored=True
         )

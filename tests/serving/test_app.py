@@ -70,7 +70,7 @@ def test_without_a_key_nothing_is_translated_or_told(locked: Client) -> None:
         found = locked.post(path, PAIR | {"q": "a"})
         assert (found.status, found.json) == (400, message)
     assert locked.post("/v1/translate", {}).status == 401
-    assert locked.get("/metrics").status == locked.get("/v1/openapi.json").status == 401
+    assert locked.get("/metrics").status == 401
     assert locked.get("/livez").status == locked.get("/languages").status == 200
 
 

@@ -91,10 +91,17 @@ def test_a_request_in_two_languages_is_refused_and_counted_as_a_whole(
         assert ask(client, text=texts, target_lang="FR").status == 503 and not submitted
 
 
-def test_only_a_language_that_reaches_the_target_is_detected(client: Client) -> None:
+def test_a_detected_language_without_a_way_to_the_target_is_refused(client: Client) -> None:
     found = ask(client, text=["Deux chiens courent très vite dans la rue."], target_lang="DE")
-    assert found.status == 200
-    assert found.json["translations"][0]["detected_source_language"] in ("EN", "DE")
+    message = "A text is in French (FR), and this server does not translate that to German (DE)."
+    assert (found.status, found.json) == (400, {"message": message})
+
+
+@pytest.mark.parametrize("path", ["/v2/glossaries", "/v2/document/1/result", "/v3/glossaries"])
+def test_what_is_not_offered_is_told_as_deepl_does(client: Client, path: str) -> None:
+    for found in (client.get(path), client.post(path, {})):
+        message = f"Not found: this server offers no {path}."
+        assert (found.status, found.json) == (404, {"message": message})
 
 
 def test_line_breaks_split_unless_the_request_says_otherwise(
@@ -127,6 +134,7 @@ def test_html_keeps_its_tags(client: Client, translator: Translator) -> None:
         ({"text": [1]}, "Value for 'text' not supported."),
         ({"target_lang": None}, "Parameter 'target_lang' not specified."),
         ({"target_lang": "ZZ"}, "Value for 'target_lang' not supported."),
+        ({"text": [GERMAN], "target_lang": "EN-US"}, "Value for 'target_lang' not supported."),
         ({"target_lang": ["DE"]}, "Value for 'target_lang' not supported."),
         ({"source_lang": "ZZ"}, "Value for 'source_lang' not supported."),
         ({"source_lang": "FR"}, "Value for 'source_lang' not supported."),

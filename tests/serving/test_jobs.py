@@ -49,6 +49,20 @@ def test_detection_does_not_hold_up_other_requests(
         assert found.result().status == 200
 
 
+@pytest.mark.parametrize(("path", "name"), [
+    ("/translate", "q"), ("/v1/translate", "text"), ("/v2/translate", "text"),
+])  # fmt: skip
+def test_a_text_in_a_language_that_is_not_served_is_refused(
+    client: Client, path: str, name: str
+) -> None:
+    spanish = ["Los perros corren por la calle."]
+    found = client.post(path, REQUESTS[path] | {name: spanish})
+    message = (
+        "the text is in Spanish (es), which is not served; if that is wrong, name its language"
+    )
+    assert found.status == 400 and message in found.body.decode()
+
+
 def _detect_by(
     client: Client, detect: Callable[[str], list[Detection]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,21 @@ def test_detectors_know_their_own_languages_alone() -> None:
     assert many.detect(SENTENCES["cs"])[0].language == "cs"
 
 
+@pytest.mark.parametrize(
+    ("code", "served", "unserved"),
+    [("fr", ["en", "de"], "fr"), ("fr", ["en", "fr"], None), ("cs", ["en", "de"], "cs"),
+     ("en", ["en", "de"], None)],
+)  # fmt: skip
+def test_a_text_that_is_clearly_in_no_served_language_is_told(
+    code: str, served: list[str], unserved: str | None
+) -> None:
+    detector = Detector(served)
+    assert detector.unserved(SENTENCES[code]) == unserved
+    assert (detector.detect(SENTENCES[code])[0].confidence < 5) == (unserved is not None)
+    for short in ("A", "Taxi", "Two men", "OK", "12", "Guten Tag"):
+        assert detector.unserved(short) is None
+
+
 @pytest.mark.parametrize("text", ["", "123 ?!", "🙂🙂"])
 def test_a_text_without_letters_has_no_language(text: str) -> None:
     assert Detector(["en", "de"]).detect(text) == []

@@ -11,9 +11,10 @@ pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from libretranslatepy import LibreTranslateAPI
 
-from crosshead.data.documents.formats import ENDS
+from crosshead.data.documents.formats import ENDS, FORMATS
 from crosshead.pipelines.translator import Translator
 from crosshead.serving.directory import Directory
+from crosshead.serving.matching_form import in_form_of
 from crosshead.serving.requests import Settings
 from crosshead.serving.stores import Suggestions
 from tests.serving.loopback import Client, running
@@ -48,7 +49,8 @@ def test_json_form_and_query_give_what_the_library_gives(
 
 def test_a_list_gives_a_list(client: Client, translator: Translator) -> None:
     found = client.post("/translate", PAIR | {"q": TEXTS}).json
-    assert found == {"translatedText": translator(TEXTS)}
+    expected = [in_form_of(text, translator(text)) for text in TEXTS]
+    assert found == {"translatedText": expected}
 
 
 def test_alternatives_and_detection(client: Client) -> None:
@@ -77,12 +79,38 @@ def test_html_keeps_its_tags(client: Client, translator: Translator) -> None:
 
 def test_a_third_language_is_the_way(client: Client, translator: Translator) -> None:
     found = client.post("/translate", {"q": TEXTS[0], "source": "en", "target": "fr"}).json
-    assert found["translatedText"] == translator(translator(TEXTS[0]))
+    expected = translator(translator(TEXTS[0]))
+    assert found["translatedText"] == in_form_of(TEXTS[0], expected)
 
 
 def test_a_language_to_itself_and_codes_in_capitals(client: Client) -> None:
     found = client.post("/translate", {"q": "A < B.", "source": "EN", "target": "en"}).json
     assert found == {"translatedText": "A < B."}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_texts_without_words_stay(client: Client, kind: str) -> None:
+    texts = ["\U0001f642\U0001f642", "12.5 %", "", "https://example.org/a?b=1"]
+    if kind == "srt":
+        texts = ["1\n00:00:01,000 --> 00:00:02,000\n12\n"]
+    asked = {"q": texts, "source": "auto", "target": "de", "format": kind}
+    found = client.post("/translate", asked).json
+    assert found["translatedText"] == texts
+    if kind != "srt":
+        emoji = client.post("/translate", asked | {"q": texts[0]}).json
+        nothing = {"confidence": 0.0, "language": "en"}
+        assert emoji == {"translatedText": texts[0], "detectedLanguage": nothing}
+
+
+@pytest.mark.parametrize("text", ["Two dogs", "two dogs", "A DOG!", "Two men?"])
+def test_a_translation_has_the_form_of_its_source(client: Client, text: str) -> None:
+    values = PAIR | {"q": text, "alternatives": 3}
+    asked = PAIR | {"text": text, "alternatives": 3}
+    found = client.post("/translate", values).json
+    [v1] = client.post("/v1/translate", asked).json["translations"]
+    own = [v1["text"], *v1["alternatives"]]
+    expected = list(dict.fromkeys(in_form_of(text, each) for each in own))
+    assert [found["translatedText"], *found["alternatives"]] == expected != own
 
 
 def test_text_without_letters_is_not_detected(client: Client) -> None:
@@ -103,6 +131,10 @@ def test_text_without_letters_is_not_detected(client: Client) -> None:
          "Invalid request: alternatives parameter is not a number"),
         (PAIR | {"q": "a", "alternatives": 10},
          "Invalid request: alternatives parameter must be <= 9"),
+        (PAIR | {"q": "a", "alternatives": -1},
+         "Invalid request: alternatives parameter must be 0 or more"),
+        (PAIR | {"q": 5}, "Invalid request: q parameter is not a text or a list of texts"),
+        (PAIR | {"q": [None]}, "Invalid request: q parameter is not a text or a list of texts"),
         ({"q": "a", "source": "fr", "target": "en"},
          "English (en) is not available as a target language from French (fr)"),
     ],
@@ -163,7 +195,7 @@ def test_a_file_of_an_odd_name_can_be_downloaded(client: Client, name: str) -> N
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.pdf", b"x", "Invalid request: file format not supported"),
+        ("a.pdf", b"x", "Invalid request: file format not supported; use .txt, .md, .html, .srt"),
         ("", b"x", "Invalid request: empty file"),
         ("a.txt", b"\xff\xfe", "Invalid request: the file is not in UTF-8"),
         ("a.srt", b"no times", "Invalid request: no line has the times of a subtitle"),
@@ -172,6 +204,17 @@ def test_a_file_of_an_odd_name_can_be_downloaded(client: Client, name: str) -> N
 def test_a_wrong_file_is_refused(client: Client, name: str, data: bytes, message: str) -> None:
     found = client.ask("/translate_file", *upload(name, data, **PAIR))
     assert found.status == 400 and found.json["error"].startswith(message)
+
+
+def test_what_is_no_text_or_no_file_is_refused(client: Client) -> None:
+    found = client.post("/detect", {"q": ["a"]})
+    assert (found.status, found.json) == (
+        400,
+        {"error": "Invalid request: q parameter is not a text"},
+    )
+    found = client.ask("/translate_file", *form(PAIR | {"file": "a.txt"}))
+    assert found.status == 400
+    assert found.json["error"].startswith("Invalid request: missing file parameter")
 
 
 @pytest.mark.parametrize("name", ["../etc/passwd", "..%2f..%2fetc", "a/b", "a%5cb"])

@@ -293,7 +293,11 @@ def test_a_file_that_cannot_be_translated_is_told(browser: "Browser", directory:
         until(page, lambda: said.inner_text() == "Choose a file first.")
         for name, data, words in (
             ("a.txt", b"a" * 3000, "a.txt has 3 KiB, and the server takes at most 2 KiB."),
-            ("a.xyz", b"a", "Invalid request: file format not supported."),
+            (
+                "a.xyz",
+                b"a",
+                "Invalid request: file format not supported; use .txt, .md, .html, .srt.",
+            ),
             ("a.txt", b"\xff\xff", "Invalid request: the file is not in UTF-8."),
         ):
             one = {"name": name, "mimeType": "text/plain", "buffer": data}

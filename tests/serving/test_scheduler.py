@@ -282,6 +282,8 @@ def test_a_request_that_no_server_could_answer_in_time_is_refused_for_good() -> 
     scheduler._throughput.add(cost / 100, 64, 1.0)  # the book takes 100 seconds
     with pytest.raises(TooLong, match="about 100 seconds, and a request may take 60"):
         scheduler.submit("a", [mailbox.sentence(engine, n, 60.0) for n in range(100)])
+    with pytest.raises(TooLong, match="about 100 seconds"):  # a request in several languages
+        scheduler.check("a", cost, time.monotonic() + 60)
     scheduler.submit("a", [mailbox.sentence(engine, n, 60.0) for n in range(50)])
     scheduler.stop()
 

@@ -74,7 +74,6 @@ def test_it_names_the_languages_on_the_way(client: Client) -> None:
         (PAIR | {"text": "a", "alternatives": None}, "alternatives"),
         (PAIR | {"text": "a", "alternatives": True}, "alternatives"),
         (PAIR | {"text": "a", "beam": 4}, "beam"),
-        ({"text": "12", "target": "de"}, "source"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(
@@ -82,6 +81,14 @@ def test_a_wrong_value_is_refused_by_name(
 ) -> None:
     found = client.post("/v1/translate", values)
     assert found.status == 422 and found.json["error"].startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize("text", ["", "12", [], ["", "12"]])
+def test_texts_without_letters_are_nothing_to_detect(client: Client, text: str | list[str]) -> None:
+    found = client.post("/v1/translate", {"text": text, "target": "de"})
+    texts = [text] if isinstance(text, str) else text
+    assert found.status == 200 and "detected_language" not in found.json
+    assert [each["text"] for each in found.json["translations"]] == texts
 
 
 def test_limits(directory: Directory) -> None:
