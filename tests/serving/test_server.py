@@ -198,8 +198,9 @@ def test_a_reload_that_is_asked_for_while_bundles_load_happens_afterwards() -> N
     server = Signals(lambda lines: lines.count(again) == 2, hang_up, nothing, hang_up)
     server.run()
     kept = [line.split(" on ")[0] for line in server.lines]
-    load = [f"loading {BUNDLE} ({number} of 2)" for number in (1, 2)]
-    assert kept[:9] == [*load, "ready", *load, again, *load, again]
+    load = [f"loading {BUNDLE} as {pair}" for pair in ("en-de (1 of 2)", "de-fr (2 of 2)")]
+    load.append(f"de-fr={BUNDLE}: this bundle translates en to de; it is served as de to fr")
+    assert kept[:12] == [*load, "ready", *load, again, *load, again]
 
 
 def test_whatever_goes_wrong_in_a_reload_the_old_bundles_stay() -> None:
