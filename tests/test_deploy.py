@@ -71,6 +71,13 @@ def test_the_service_waits_longer_than_the_server_drains(path: Path) -> None:
     assert int(seconds) > ServerConfig.drain
 
 
+@pytest.mark.parametrize("path", [SERVICE, TEMPLATE], ids=lambda path: path.name)
+def test_a_reload_at_the_start_does_not_end_the_service(path: Path) -> None:
+    # For systemd, an end by SIGHUP is no failure.
+    assert lines(path, "Restart=") == ["on-failure"]
+    assert lines(path, "RestartForceExitStatus=") == ["SIGHUP"]
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 @pytest.mark.parametrize("path", [SERVICE, TEMPLATE], ids=lambda path: path.name)
 def test_systemd_accepts_the_service(path: Path, tmp_path: Path) -> None:
@@ -126,9 +133,17 @@ def seconds(site: str, name: str) -> int:
     return int(found)
 
 
+@pytest.mark.parametrize("path", [NGINX, PROCESSES], ids=lambda path: path.name)
+def test_nginx_keeps_the_metrics_to_this_machine(path: Path) -> None:
+    [inside] = re.findall(r"location = /metrics \{(.*?)\}", path.read_text(), re.DOTALL)
+    allowed = re.findall(r"(allow|deny) (\S+);", inside)
+    assert allowed == [("allow", "127.0.0.1"), ("allow", "::1"), ("deny", "all")]
+
+
 def test_nginx_passes_requests_to_the_port_of_the_server() -> None:
     defaults = parsed(["en-de=/bundles/en-de"])
-    assert f"proxy_pass http://127.0.0.1:{defaults['port']};" in NGINX.read_text()
+    passed = re.findall("proxy_pass (.*);", NGINX.read_text())
+    assert set(passed) == {f"http://127.0.0.1:{defaults['port']}"}
 
 
 def test_nginx_passes_requests_to_the_processes_that_the_commands_start() -> None:

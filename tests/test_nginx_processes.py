@@ -114,6 +114,12 @@ def test_a_file_is_looked_for_in_all_processes(tmp_path: Path) -> None:
     assert [server.asked - count for server, count in zip(servers, before, strict=True)] == [1] * 4
 
 
+def test_metrics_are_for_this_machine_alone(tmp_path: Path) -> None:
+    with stand_ins(tmp_path, 200) as (proxy, [server]):
+        assert [proxy.get("/metrics", client).status for client in (1, 2)] == [200, 403]
+    assert server.asked == 1
+
+
 class Processes:
     """Processes of `crosshead serve`, each on a port that it keeps."""
 

@@ -1,6 +1,8 @@
 """The verb `serve`."""
 
-from collections.abc import Callable
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -209,39 +211,53 @@ def serve(
     SIGTERM and Ctrl-C end the server after the requests under way are answered. SIGHUP loads the
     bundles again without losing a request.
     """
-    try:
-        import prometheus_client  # noqa: F401
-        import py3langid  # type: ignore[import-untyped]  # noqa: F401
-        import python_multipart  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            f"`crosshead serve` needs {error.name}, which is not installed; install it with "
-            "`pip install 'crosshead[serve]'`"
-        ) from None
-    from crosshead.serving.keys import read_keys
-    from crosshead.serving.requests import Settings
-    from crosshead.serving.scheduler import Limits
-    from crosshead.serving.server import ServerConfig, run_server
-    from crosshead.system.devices import available_cores, choose_device
+    with _hangups_ignored():
+        try:
+            import prometheus_client  # noqa: F401
+            import py3langid  # type: ignore[import-untyped]  # noqa: F401
+            import python_multipart  # noqa: F401
+            import starlette  # noqa: F401
+            import uvicorn  # noqa: F401
+        except ImportError as error:
+            raise UserError(
+                f"`crosshead serve` needs {error.name}, which is not installed; install it with "
+                "`pip install 'crosshead[serve]'`"
+            ) from None
+        from crosshead.serving.keys import read_keys
+        from crosshead.serving.requests import Settings
+        from crosshead.serving.scheduler import Limits
+        from crosshead.serving.server import ServerConfig, run_server
+        from crosshead.system.devices import available_cores, choose_device
 
-    if workers is None:
-        workers = available_cores() if choose_device(device).type == "cpu" else 1
-    config = ServerConfig(
-        places=bundles,
-        host=host,
-        port=port,
-        workers=workers,
-        device=device,
-        engines=_engines(engine, kind, workers),
-        limits=Limits(batch, memory * 2**20, waiting, max(1, waiting // 2)),
-        settings=Settings(characters, texts, alternatives, body * 2**20, timeout),
-        per_minute=rate,
-        keys=None if keys is None else read_keys(keys),
-        suggestions=suggestions,
-    )
-    run_server(config, note)
+        if workers is None:
+            workers = available_cores() if choose_device(device).type == "cpu" else 1
+        config = ServerConfig(
+            places=bundles,
+            host=host,
+            port=port,
+            workers=workers,
+            device=device,
+            engines=_engines(engine, kind, workers),
+            limits=Limits(batch, memory * 2**20, waiting, max(1, waiting // 2)),
+            settings=Settings(characters, texts, alternatives, body * 2**20, timeout),
+            per_minute=rate,
+            keys=None if keys is None else read_keys(keys),
+            suggestions=suggestions,
+        )
+        run_server(config, note)
+
+
+@contextlib.contextmanager
+def _hangups_ignored() -> Iterator[None]:
+    """Ignore SIGHUP until the server handles it: a reload of what is not loaded yet is no news.
+
+    Imports take seconds, in which SIGHUP would end the process.
+    """
+    before = signal.signal(signal.SIGHUP, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def _engines(name: str, kind: str | None, workers: int) -> "Callable[[Translator], Engines]":

@@ -8,13 +8,15 @@ from pathlib import Path
 from crosshead.errors import UserError
 from crosshead.pipelines.translator import Translator
 from crosshead.serving.engine import Engine
+from crosshead.serving.languages import NAMES
 from crosshead.serving.model_engine import model_engines
 from crosshead.tasks.loading import load_as
 
 Engines = Callable[[int], Engine]
 """A function that makes an engine for a beam."""
 
-_NAMED = re.compile(r"([A-Za-z]{2,3}(?:-[A-Za-z]{2,8})?)-([A-Za-z]{2,3}(?:-[A-Za-z]{2,8})?)=(.+)")
+_NAMED = re.compile(r"([^/=]*)=(.+)")
+_CODE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z]{2,8})?")
 
 
 class ServeError(UserError):
@@ -112,33 +114,77 @@ def load_directory(
     """Load bundles.
 
     Args:
-        places: Bundles, each as a path, or as `en-de=PATH` to name its languages.
-        say: Called with a line before a bundle is loaded.
+        places: Bundles, each as a path, or as `en-de=PATH` to name its languages. The names count
+            if the bundle says others.
+        say: Called with a line before a bundle is loaded, and with warnings.
         device: The device, as `crosshead.load` takes it.
         engines: Returns what makes the engines of a translator.
 
     Raises:
         ConfigError: If the engine cannot express a model.
-        ServeError: If two bundles translate the same pair, or a bundle does not name its languages.
+        ServeError: If two bundles translate the same pair, a bundle does not name its languages, or
+            a name is no language pair.
         BundleError: If there is no bundle at a place, or it does not translate text.
     """
     pairs: dict[tuple[str, str], LanguagePair] = {}
+    given: dict[tuple[str, str], str] = {}
     for number, place in enumerate(places, 1):
-        named = _NAMED.fullmatch(place)
-        path = named[3] if named and not Path(place).exists() else place
-        say(f"loading {path} ({number} of {len(places)})")
+        codes, path = _codes_and_path(place)
+        shown = path if codes is None else f"{path} as {codes[0]}-{codes[1]}"
+        say(f"loading {shown} ({number} of {len(places)})")
         translator = load_as(Translator, path, device, instead="serve translates text only")
-        codes = (named[1], named[2]) if named and path != place else None
+        if codes is not None and (own := _other_languages(translator, codes)):
+            say(f"{place}: this bundle translates {own}; it is served as {codes[0]} to {codes[1]}")
         for pair in _pairs(translator, path, codes, engines):
-            other = pairs.setdefault((pair.source, pair.target), pair)
-            if other is not pair:
+            key = (pair.source, pair.target)
+            if key in pairs:
+                if given[key] == place:
+                    raise ServeError(f"{place} is given twice; give it once")
                 raise ServeError(
-                    f"{other.place} and {path} both translate {pair.source} to {pair.target}; "
+                    f"{given[key]} and {place} both translate {pair.source} to {pair.target}; "
                     "serve one of them"
                 )
+            pairs[key], given[key] = pair, place
     for pair in pairs.values():
         pair.engine(1)
     return Directory(pairs)
+
+
+def _codes_and_path(place: str) -> tuple[tuple[str, str] | None, str]:
+    """Return the languages that a place names, or None, and its path."""
+    named = _NAMED.fullmatch(place)
+    if named is None or Path(place).exists():
+        return None, place
+    parts = named[1].split("-")
+    pairs = [("-".join(parts[:end]), "-".join(parts[end:])) for end in (2, 1)]
+    pairs = [pair for pair in pairs if all(_CODE.fullmatch(code) for code in pair)]
+    if not pairs:
+        raise ServeError(f"{place}: {named[1]} is no language pair; write it as en-de=PATH")
+    # `en-pt-BR` is English to Brazilian Portuguese: the codes that have names decide.
+    source, target = max(pairs, key=lambda pair: sum(code.lower() in NAMES for code in pair))
+    return (_canonical(source), _canonical(target)), named[2]
+
+
+def _canonical(code: str) -> str:
+    """Return a language code in its usual case, such as `en`, `pt-BR` or `zh-Hans`.
+
+    Requests may write a code in any case, so two spellings of one code must not be two languages.
+    """
+    language, *others = code.split("-")
+    cases = {2: str.upper, 4: str.title}
+    return "-".join([language.lower(), *(cases.get(len(each), str.lower)(each) for each in others)])
+
+
+def _other_languages(translator: Translator, codes: tuple[str, str]) -> str | None:
+    """Return the languages that the bundle itself names, or None if they do not contradict."""
+    config = translator.bundle.config
+    source, targets = config.source_language, config.target_languages or (config.target_language,)
+    if source is None or None in targets:
+        return None
+    own = [_canonical(str(code)) for code in targets]
+    if codes[0] == _canonical(source) and codes[1] in own:
+        return None
+    return f"{_canonical(source)} to {', '.join(own)}"
 
 
 def _pairs(
@@ -157,7 +203,9 @@ def _pairs(
     targets = config.target_languages or (config.target_language,)
     source = config.source_language
     if codes is not None:
-        source, targets = codes[0], (codes[1],)
+        # A bundle of several targets knows them in its own case.
+        own = {_canonical(code): code for code in config.target_languages or ()}
+        source, targets = codes[0], (own.get(codes[1], codes[1]),)
     if source is None or None in targets:
         raise ServeError(
             f"{place} does not say which languages it translates; name them, such as "
@@ -167,4 +215,7 @@ def _pairs(
     if config.target_languages:
         into = {code: translator.into(code) for code in into}
     make, made = engines(translator), dict[int, Engine]()
-    return [LanguagePair(source, code, each, place, make, made) for code, each in into.items()]
+    return [
+        LanguagePair(_canonical(source), _canonical(code), each, place, make, made)
+        for code, each in into.items()
+    ]

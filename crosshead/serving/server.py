@@ -177,10 +177,13 @@ def run_server(config: ServerConfig, say: Callable[[str], None]) -> None:
     scheduler = Scheduler(config.workers, config.limits)
     try:
         suggestions = Suggestions(config.suggestions) if config.suggestions else None
-        asyncio.run(_Process(config, scheduler, suggestions, say).run(listening))
+        process = _Process(config, scheduler, suggestions, say)
+        asyncio.run(process.run(listening))
     finally:
         listening.close()
         scheduler.stop()  # the requests have had their time, and nobody waits any more
+    late = process.late
+    say(f"stopped; {late} request{'s' * (late != 1)} did not finish in time" if late else "stopped")
 
 
 class _Stopped(Exception):
@@ -205,6 +208,8 @@ class _Process:
         self._loader: threading.Thread | None = None
         self._reloading: asyncio.Task[None] | None = None
         self._reload_asked = False
+        self.late = 0
+        """The number of requests that were not done a second before the end."""
 
     async def run(self, listening: socket.socket) -> None:
         """Serve until a signal or an error while loading."""
@@ -272,7 +277,11 @@ class _Process:
         self._stopping.set()
         # What is left a second before the end is answered with 503 instead of being cut off.
         loop, seconds = asyncio.get_running_loop(), max(0.0, self.config.drain - 1)
-        loop.call_later(seconds, lambda: loop.run_in_executor(None, self.scheduler.stop))
+        loop.call_later(seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        self.late = len(self.server.server_state.tasks)
+        asyncio.get_running_loop().run_in_executor(None, self.scheduler.stop)
 
     def _reload(self) -> None:
         self._reload_asked = True

@@ -1,7 +1,10 @@
 """The verb `serve`: wrong settings are refused before a bundle is loaded."""
 
 import hashlib
+import signal
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -59,3 +62,27 @@ def test_a_missing_library_is_named(
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
     assert serving.serve is not None and run(["serve", BUNDLE]) == 2
     assert "needs uvicorn" in capfd.readouterr().err
+
+
+def test_sighup_is_ignored_from_the_first_import_on(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+    received: list[int] = []
+
+    def hang_up(name: str, *rest: object) -> None:
+        asked.append(name)
+        signal.raise_signal(signal.SIGHUP)
+        raise ImportError(name=name)
+
+    monkeypatch.delitem(sys.modules, "prometheus_client", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [SimpleNamespace(find_spec=hang_up), *sys.meta_path])
+    before = signal.signal(signal.SIGHUP, lambda number, frame: received.append(number))
+    try:
+        assert run(["serve", BUNDLE]) == 2
+        assert asked == ["prometheus_client"] and received == []
+        signal.raise_signal(signal.SIGHUP)  # afterwards, as before
+        assert received == [signal.SIGHUP]
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert "needs prometheus_client" in capfd.readouterr().err

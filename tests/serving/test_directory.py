@@ -27,9 +27,32 @@ def load(*places: str) -> Directory:
 
 def test_languages_come_from_the_card_or_from_the_command() -> None:
     said: list[str] = []
-    directory = load_directory([str(BUNDLE), f"de-fr={BUNDLE}"], said.append, "cpu")
+    named = f"de-fr={BUNDLE}"
+    directory = load_directory([str(BUNDLE), named], said.append, "cpu")
     assert list(directory.pairs) == [("en", "de"), ("de", "fr")]
-    assert said == [f"loading {BUNDLE} (1 of 2)", f"loading {BUNDLE} (2 of 2)"]
+    assert said == [
+        f"loading {BUNDLE} (1 of 2)",
+        f"loading {BUNDLE} as de-fr (2 of 2)",
+        f"{named}: this bundle translates en to de; it is served as de to fr",
+    ]
+
+
+def test_codes_have_their_usual_case_so_that_one_pair_is_not_served_twice() -> None:
+    directory = load(f"DE-en={BUNDLE}", f"en-PT-br={BUNDLE}", f"ZH-hANS-en={BUNDLE}")
+    assert list(directory.pairs) == [("de", "en"), ("en", "pt-BR"), ("zh-Hans", "en")]
+    said: list[str] = []
+    with pytest.raises(ServeError, match="both translate en to de"):
+        load_directory([str(BUNDLE), f"EN-de={BUNDLE}"], said.append, "cpu")
+    assert said == [f"loading {BUNDLE} (1 of 2)", f"loading {BUNDLE} as en-de (2 of 2)"]
+
+
+def test_a_name_that_is_no_pair_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ServeError) as refused:
+        load(f"en={BUNDLE}")
+    assert str(refused.value) == f"en={BUNDLE}: en is no language pair; write it as en-de=PATH"
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(BUNDLE, "en=bundle")  # a folder of this name is a path
+    assert list(load("en=bundle").pairs) == [("en", "de")]
 
 
 def test_a_way_is_direct_or_by_a_third_language() -> None:
@@ -56,6 +79,11 @@ def test_two_bundles_of_one_pair_are_refused(tmp_path: Path) -> None:
     shutil.copytree(BUNDLE, tmp_path / "other")
     with pytest.raises(ServeError, match="both translate en to de; serve one of them"):
         load(str(BUNDLE), str(tmp_path / "other"))
+    with pytest.raises(ServeError, match="is given twice; give it once"):
+        load(str(BUNDLE), str(BUNDLE))
+    with pytest.raises(ServeError) as refused:
+        load(str(BUNDLE), f"en-de={BUNDLE}")
+    assert str(refused.value).startswith(f"{BUNDLE} and en-de={BUNDLE} both translate en to de;")
 
 
 def test_a_bundle_without_languages_is_told_how_to_name_them(tmp_path: Path) -> None:

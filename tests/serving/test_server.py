@@ -90,6 +90,8 @@ def test_it_reloads_without_losing_a_request_and_answers_everything_before_it_en
     work.join()
     assert found == ["\n".join([first] * 10)]
     assert program.process.wait(30) == 0
+    program.reader.join()
+    assert program.lines[-1] == "crosshead: stopped\n"
 
 
 def _running(address: str) -> bool:
@@ -150,7 +152,7 @@ class Signals:
 
     def say(self, line: str) -> None:
         self.lines.append(line)
-        if self.done(self.lines):
+        if not line.startswith("stopped") and self.done(self.lines):
             os.kill(os.getpid(), signal.SIGTERM)
 
     def run(self) -> float:
@@ -190,6 +192,7 @@ def test_sigterm_ends_a_server_that_loads(monkeypatch: pytest.MonkeyPatch) -> No
         if thread.name == "loader":
             thread.join(30)
     assert not any("ready" in line or "2 of 2" in line for line in server.lines)
+    assert server.lines[-1] == "stopped"
 
 
 def test_a_reload_that_is_asked_for_while_bundles_load_happens_afterwards() -> None:
@@ -198,8 +201,9 @@ def test_a_reload_that_is_asked_for_while_bundles_load_happens_afterwards() -> N
     server = Signals(lambda lines: lines.count(again) == 2, hang_up, nothing, hang_up)
     server.run()
     kept = [line.split(" on ")[0] for line in server.lines]
-    load = [f"loading {BUNDLE} ({number} of 2)" for number in (1, 2)]
-    assert kept[:9] == [*load, "ready", *load, again, *load, again]
+    load = [f"loading {BUNDLE} as {pair}" for pair in ("en-de (1 of 2)", "de-fr (2 of 2)")]
+    load.append(f"de-fr={BUNDLE}: this bundle translates en to de; it is served as de to fr")
+    assert kept[:12] == [*load, "ready", *load, again, *load, again]
 
 
 def test_whatever_goes_wrong_in_a_reload_the_old_bundles_stay() -> None:
@@ -254,6 +258,7 @@ def test_what_is_not_done_at_the_end_is_answered_with_503(monkeypatch: pytest.Mo
     for thread in threads:
         thread.join(30)
     assert found == [503, "1"]
+    assert server.lines[-1] == "stopped; 1 request did not finish in time"
 
 
 def closed_after(client: Client, begin: bytes, drip: bytes, most: float = 5.0) -> float | None:

@@ -174,6 +174,10 @@ function wireText() {
     later(0);
     text.focus();
   });
+  find("key-field").addEventListener("submit", (event) => {
+    event.preventDefault(); // Enter sends the text, not the form
+    later(0);
+  });
   find("key").addEventListener("input", () => {
     store(KEY, key(), "sessionStorage");
     later(PAUSE);

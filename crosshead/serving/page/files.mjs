@@ -20,7 +20,7 @@ export function wireFiles({ formats, mostBytes, pair, key }) {
     status.textContent = words;
     failure.textContent = error;
     progress.hidden = cancel.hidden = !isBusy;
-    send.disabled = isBusy;
+    send.disabled = isBusy || !input.files.length;
   }
 
   function sent(share) {
@@ -32,26 +32,29 @@ export function wireFiles({ formats, mostBytes, pair, key }) {
     status.textContent = "Translating…";
   }
 
+  /** Forget the file before: its link, and its translation under way. */
+  function forget() {
+    pending?.abort();
+    pending = null;
+    link.hidden = true;
+  }
+
   async function translate() {
     const file = input.files[0];
-    link.hidden = true;
-    if (!file) {
-      show({ error: "Choose a file first." });
-      input.focus();
-      return;
-    }
+    forget();
     if (file.size > mostBytes) {
       show({ error: `${file.name} has ${sizeWords(file.size)}, and the server takes at most ${sizeWords(mostBytes)}.` });
       return;
     }
     const form = new FormData();
     for (const [name, value] of Object.entries({ ...pair(), file })) form.append(name, value);
-    pending = new AbortController();
+    const own = (pending = new AbortController());
     progress.value = 0;
     show({ words: `Sending ${file.name}…`, isBusy: true });
     cancel.focus();
     try {
-      const found = await sendForm("translate_file", form, { key: key(), signal: pending.signal, onSent: sent });
+      const found = await sendForm("translate_file", form, { key: key(), signal: own.signal, onSent: sent });
+      if (pending !== own) return;
       const part = lastPart(found.translatedFileUrl);
       link.href = `download_file/${part}`;
       link.textContent = `Download ${decodeURIComponent(part).replace(/^[0-9a-f]+\./, "")}`;
@@ -59,6 +62,7 @@ export function wireFiles({ formats, mostBytes, pair, key }) {
       show({ words: `${file.name} is translated.` });
       link.focus();
     } catch (error) {
+      if (pending !== own) return; // another file was chosen meanwhile
       if (error.name === "AbortError") show({ words: "Cancelled." });
       else show({ error: asSentence(error.message) });
       send.focus();
@@ -68,13 +72,14 @@ export function wireFiles({ formats, mostBytes, pair, key }) {
   send.addEventListener("click", translate);
   cancel.addEventListener("click", () => pending?.abort());
   input.addEventListener("change", () => {
-    link.hidden = true;
+    forget();
     show({});
   });
+  show({}); // the browser may have kept a file
   section.addEventListener("dragover", (event) => event.preventDefault());
   section.addEventListener("drop", (event) => {
     event.preventDefault();
-    if (event.dataTransfer.files.length && !send.disabled) {
+    if (event.dataTransfer.files.length && cancel.hidden) {
       input.files = event.dataTransfer.files;
       translate();
     }

@@ -31,17 +31,17 @@ function show() {
   if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
 }
 
-/** Make a button the switch between light and dark. */
+/** Make a button the switch between light and dark; its label is the theme that it chooses. */
 export function wireTheme(button) {
-  const press = () => button.setAttribute("aria-pressed", String(isDark()));
+  const label = () => (button.textContent = isDark() ? "Light theme" : "Dark theme");
   button.addEventListener("click", () => {
     const next = isDark() ? "light" : "dark";
     document.documentElement.dataset.theme = next;
     store(NAME, next);
-    press();
+    label();
   });
-  dark.addEventListener("change", press);
-  press();
+  dark.addEventListener("change", label);
+  label();
 }
 
 show();
