@@ -53,7 +53,8 @@ def test_tags_stay_and_texts_change(document: str, expected: str) -> None:
     "start",
     [
         '<p translate="no">', "<p TRANSLATE = No>", "<p a='b'translate='no'/ >",
-        "<p class=notranslate>", "<p\nid=x\fclass='a notranslate\tb'>", "<p translate=no translate=yes>",
+        "<p class=notranslate>", "<p\nid=x\fclass='a notranslate\tb'>",
+        "<p translate=no translate=yes>",
     ],
 )  # fmt: skip
 def test_an_element_is_not_translated_on_demand(start: str) -> None:
