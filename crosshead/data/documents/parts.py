@@ -67,9 +67,13 @@ def flowing_parts(text: str) -> list[TextPart]:
     if not body:
         return [TextPart(text)] if text else []
     start = text.index(body)
-    flowing = re.sub(r"\s*[\r\n]\s*", " ", body)
+    flowing = re.sub(r"\s++", _without_breaks, body)
     parts = (TextPart(text[:start]), TextPart(flowing, True), TextPart(text[start + len(body) :]))
     return [part for part in parts if part.text]
+
+
+def _without_breaks(space: re.Match[str]) -> str:
+    return " " if "\n" in space.group() or "\r" in space.group() else space.group()
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 import re
 import textwrap
+from bisect import bisect_left
 
 from crosshead.data.documents.parts import TextPart
 from crosshead.errors import DataError
 
 _TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d{1,3}\s*-->\s*\d+:\d\d:\d\d[,.]\d{1,3}")
-_TAG = re.compile(r"</?[a-zA-Z][^>]*>|\{\\[^}]*\}")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*+>|\{\\[^{}]*+\}")
 
 
 def subtitle_parts(document: str) -> list[TextPart]:
@@ -72,7 +73,11 @@ def _line(line: str) -> list[TextPart]:
 
 def _broken(text: str, count: int) -> list[str]:
     """Return the text in at most `count` lines of similar length."""
-    width = max(1, -(-len(text) // count))
-    while len(lines := textwrap.wrap(text, width, break_long_words=False)) > count:
-        width += 1
-    return lines or [text]
+    shortest = max(1, -(-len(text) // count))
+
+    def lines(width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_long_words=False, expand_tabs=False)
+
+    widths = range(shortest, len(text) + 1)
+    fitting = bisect_left(widths, True, key=lambda width: len(lines(width)) <= count)
+    return lines(shortest + fitting) or [text]
