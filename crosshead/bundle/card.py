@@ -269,6 +269,7 @@ def inline_code(text: str) -> str:
     """Return a text as inline code.
 
     Args:
-        text: The text. A back-tick, which would end the code, becomes an apostrophe.
+        text: The text. A back-tick, which would end the code, becomes an apostrophe, and a line
+            break a space.
     """
-    return f"`{text.replace('`', chr(39))}`"
+    return f"`{' '.join(text.replace('`', chr(39)).splitlines())}`"

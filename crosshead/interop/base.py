@@ -241,6 +241,7 @@ class Format:
         writes_alone: True if `write` does not need `modules`.
         writes_with: Further modules that both need.
         quantises_with: Further modules that `write` needs for number formats other than the first.
+        search_file: The file that `write_search` writes, a JSON object; empty if it writes none.
         suffix: The suffix of an export that is one file, which is then the only file that `write`
             leaves in the directory; empty for a directory.
         fixed_search: The search of the foreign library, if an export cannot change it.
@@ -261,6 +262,7 @@ class Format:
     writes_alone: bool = False
     writes_with: tuple[str, ...] = ()
     quantises_with: tuple[str, ...] = ()
+    search_file: str = ""
     suffix: str = ""
     fixed_search: ForeignSearch | None = None
     expected: Callable[[TextBundle, Path, Sequence[str]], list[str]] | None = None

@@ -6,6 +6,7 @@ the same. Tokens that search never produces get a bias of `NEVER` in the output 
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ from crosshead.interop.ctranslate2_layers import (
 from crosshead.interop.ctranslate2_library import library
 from crosshead.interop.options import OPTIONS
 from crosshead.interop.plain_tokenizer import PlainTokenizer, program, stems
-from crosshead.interop.verify import tagged_sources
+from crosshead.interop.verify import ExportError, tagged_sources
 from crosshead.models.transformer import Transformer
 from crosshead.system.files import atomic_write
 from crosshead.vocabulary import BOS, EOS, UNK
@@ -202,6 +203,7 @@ def _arguments(search: ForeignSearch) -> dict[str, Any]:
         "length_penalty": search.length_penalty,
         "max_decoding_length": search.max_length,
         "min_decoding_length": 0,
+        "max_input_length": 0,  # no limit: by default, the tokens after the first 1,024 are lost
     }
 
 
@@ -212,6 +214,25 @@ def vocabulary(tokenizer: Tokenizer) -> list[str]:
         tokenizer: The tokenizer.
     """
     return tokenizer.pieces(range(tokenizer.vocab_size))
+
+
+def distinct_vocabulary(tokenizer: Tokenizer) -> list[str]:
+    """Return the pieces of a tokenizer, which CTranslate2 tells apart by their names.
+
+    Args:
+        tokenizer: The tokenizer.
+
+    Raises:
+        ExportError: If two have the same name.
+    """
+    pieces = vocabulary(tokenizer)
+    twice = next((name for name, count in Counter(pieces).items() if count > 1), None)
+    if twice is not None:
+        raise ExportError(
+            f"CTranslate2 tells the pieces of a vocabulary apart by their names, and two are "
+            f"{twice!r}; train on texts without it, or with tokenizer.kind = bpe or unigram"
+        )
+    return pieces
 
 
 def _translation_spec(bundle: TextBundle) -> Any:
@@ -226,8 +247,8 @@ def _translation_spec(bundle: TextBundle) -> Any:
     decoder.projection.weight = numbers(model.projection.weight)
     decoder.projection.bias = output_bias(model.projection.bias, bundle)
     spec = library().specs.transformer_spec.TransformerSpec(encoder, decoder)
-    spec.register_source_vocabulary(vocabulary(bundle.source_tokenizer))
-    target = vocabulary(bundle.target_tokenizer)
+    spec.register_source_vocabulary(distinct_vocabulary(bundle.source_tokenizer))
+    target = distinct_vocabulary(bundle.target_tokenizer)
     spec.register_target_vocabulary(target)
     configure(spec.config, target, bundle)
     spec.config.decoder_start_token = target[config.start_token]
@@ -359,6 +380,7 @@ CTRANSLATE2 = Format(
     },
     write=write,
     write_search=write_search,
+    search_file=SEARCH,
     load=Loaded,
     usage=usage,
     library="ctranslate2",

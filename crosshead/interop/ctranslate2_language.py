@@ -19,11 +19,11 @@ from crosshead.interop.ctranslate2 import (
     STACK_CELLS,
     STACK_EXACT,
     configure,
+    distinct_vocabulary,
     ids_of,
     output_bias,
     pieces_of,
     save_spec,
-    vocabulary,
 )
 from crosshead.interop.ctranslate2_layers import (
     Shape,
@@ -176,7 +176,7 @@ def _spec(bundle: TextBundle) -> Any:
     decoder.projection.weight = numbers(model.projection.weight)
     decoder.projection.bias = output_bias(model.projection.bias, bundle)
     spec = library().specs.transformer_spec.TransformerDecoderModelSpec(decoder)
-    pieces = vocabulary(bundle.target_tokenizer)
+    pieces = distinct_vocabulary(bundle.target_tokenizer)
     spec.register_vocabulary(pieces)
     configure(spec.config, pieces, bundle)
     return spec
@@ -240,6 +240,7 @@ CTRANSLATE2_LANGUAGE = Format(
     types=_TYPES,
     write=write,
     write_search=write_search,
+    search_file=SEARCH,
     load=LoadedGenerator,
     usage=usage,
     library="ctranslate2",

@@ -109,10 +109,11 @@ def export_all(
             done.append(
                 write_export(text, form, kind, part, out / entry, sources, references, verify)
             )
-            put(form, part, hidden / entry)
+            put(form, part, hidden / entry, force=False)
         atomic_write(hidden / CARD, readme(text, done, left_out).encode())
         write_verification(hidden, ALL, None)
-        move(hidden, real_path(out))
+        check_place(out, force=force, source=source)  # minutes have passed
+        move(hidden, real_path(out), force=force)
     return EveryExport(done, left_out)
 
 

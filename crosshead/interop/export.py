@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from crosshead.interop.readme import readme
 from crosshead.interop.search_settings import (
     ChosenSearch,
     check_references,
+    check_stored,
     choose_search,
     usual_search,
 )
@@ -116,7 +118,8 @@ def export(
     check_libraries(form, chosen, verify=verify)
     with staging(out) as hidden, explain_os_errors(out):
         done = write_export(text, form, chosen, hidden, out, sources, references, verify)
-        put(form, hidden, real_path(out))
+        check_place(out, force=force, suffix=form.suffix, source=source)  # minutes have passed
+        put(form, hidden, real_path(out), force=force)
     return done
 
 
@@ -129,10 +132,10 @@ def staging(out: Path) -> Iterator[Path]:
     """
     real = real_path(out)
     make_directory(real.parent)
-    hidden = real.with_name(f".{real.name}.{os.getpid()}.tmp")
+    hidden = real.with_name(f".{real.name}.{secrets.token_hex(4)}.tmp")  # no other process's name
+    with explain_os_errors(out):
+        hidden.mkdir()
     try:
-        with explain_os_errors(out):
-            hidden.mkdir()
         yield hidden
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
@@ -239,6 +242,11 @@ def check_place(out: Path, *, force: bool, suffix: str = "", source: Path | None
         raise UserError(
             f"{out} exists already; name another place, or replace it with {option('force')}"
         )
+    if (foreign := _foreign_entry(real)) is not None:
+        raise UserError(
+            f"{out / foreign} is not listed in {marker.name} of the export, and the new export "
+            "would remove it; move it, or name another place"
+        )
 
 
 def is_export(place: Path) -> bool:
@@ -257,6 +265,27 @@ def is_export(place: Path) -> bool:
 def _marker(place: Path) -> Path:
     """Return the place of the file that says that another place holds an export."""
     return place / VERIFICATION if place.is_dir() else place.with_name(beside(place.name))
+
+
+def _written(directory: Path) -> list[str]:
+    """Return the names of the files of an export that is a directory, its `VERIFICATION` too."""
+    files = {each.relative_to(directory) for each in directory.rglob("*") if not each.is_dir()}
+    return sorted(each.as_posix() for each in {*files, Path(VERIFICATION)})
+
+
+def _foreign_entry(place: Path) -> Path | None:
+    """Return the first entry of an export, by name, that crosshead has not written, or None.
+
+    Args:
+        place: The export. One that is a file has no entries.
+    """
+    if not place.is_dir() or _is_empty(place):
+        return None
+    listed = read_metadata(_marker(place), LARGEST_CONFIG).get("files", [])
+    files = {Path(each) for each in listed if isinstance(each, str)}
+    own = {*files, *(parent for each in files for parent in each.parents)}
+    found = sorted(each.relative_to(place) for each in place.rglob("*"))
+    return next((each for each in found if each not in own), None)
 
 
 def _is_empty(place: Path) -> bool:
@@ -301,11 +330,13 @@ def write_export(
         check_comparison(comparison, tolerance_of(form, kind, foreign), f"{form.name} {kind}")
         if sources is not None and references is not None:
             chosen = choose_search(bundle, foreign, sources, references, fixed=form.fixed_search)
-    write_verification(directory, form.name, comparison, type=kind, verified=verify)
     form.write_search(bundle, chosen.search, directory)
+    if form.search_file:
+        check_stored(directory / form.search_file, chosen.search)
     if not form.suffix:
         text = readme(bundle, form, real_path(out).name, kind, comparison)
         atomic_write(directory / CARD, text.encode(errors="replace"))
+    write_verification(directory, form.name, comparison, type=kind, verified=verify)
     size = sum(each.stat().st_size for each in directory.rglob("*") if each.is_file())
     return Exported(out, form.name, kind, size, chosen, comparison)
 
@@ -337,27 +368,32 @@ def tolerance_of(form: Format, kind: str, foreign: Foreign) -> Tolerance:
 def write_verification(
     directory: Path, name: str, comparison: Comparison | None, **more: object
 ) -> None:
-    """Write the file that marks an export, with its differences from the model.
+    """Write the file that marks an export, with its differences from the model and its files.
 
     Args:
-        directory: The directory of the export.
+        directory: The directory of the export, which is complete otherwise.
         name: The name of the format.
         comparison: The differences; None if none were measured.
         more: Further values of the file.
     """
     path = directory / VERIFICATION
-    write_comparison(comparison, path, format=name, **more, crosshead=__version__)
+    files = _written(directory)
+    write_comparison(comparison, path, format=name, **more, crosshead=__version__, files=files)
 
 
-def put(form: Format, directory: Path, place: Path) -> None:
+def put(form: Format, directory: Path, place: Path, *, force: bool) -> None:
     """Put a finished export in its place.
 
     Args:
         form: The format.
         directory: The directory of the finished export.
         place: Its place.
+        force: Whether an earlier export there is replaced.
     """
-    (_put_file if form.suffix else move)(directory, place)
+    if form.suffix:
+        _put_file(directory, place)
+    else:
+        move(directory, place, force=force)
 
 
 def _put_file(hidden: Path, place: Path) -> None:
@@ -365,24 +401,26 @@ def _put_file(hidden: Path, place: Path) -> None:
     [file] = [each for each in hidden.iterdir() if each.name != VERIFICATION]
     synchronise_all(hidden)
     figures = place.with_name(beside(place.name))
-    figures.unlink(missing_ok=True)  # figures of an earlier export never stand beside a new one
-    file.replace(place)
+    # First the figures, which mark the place: if the process is killed here, --force still works.
     (hidden / VERIFICATION).replace(figures)
+    file.replace(place)
     hidden.rmdir()
     synchronise(place.parent)
 
 
-def move(hidden: Path, place: Path) -> None:
+def move(hidden: Path, place: Path, *, force: bool) -> None:
     """Put a finished export in its place, instead of an earlier one, which an error brings back.
 
     Args:
         hidden: The directory of the finished export. Its files are flushed to the disk first.
         place: Its place.
+        force: Whether an earlier export there is replaced. Otherwise a file or a directory that is
+            not empty is an error.
     """
     synchronise_all(hidden)
-    former = place.with_name(f".{place.name}.{os.getpid()}.old")
+    former = hidden.with_suffix(".old")
     try:
-        if os.path.lexists(place):
+        if force and os.path.lexists(place):
             place.replace(former)
         hidden.replace(place)
     except BaseException:

@@ -305,6 +305,7 @@ GPT2 = Format(
     types={"float32": Tolerance(1e-3, 1e-4, 1)},
     write=write,
     write_search=write_search,
+    search_file=GENERATION,
     load=LoadedGPT2,
     usage=usage,
     writes_alone=True,

@@ -371,6 +371,7 @@ HUGGINGFACE = Format(
     types={"float32": Tolerance(1e-3, 1e-4, 1)},
     write=write,
     write_search=write_search,
+    search_file=GENERATION,
     load=LoadedMarian,
     usage=usage,
     writes_alone=True,

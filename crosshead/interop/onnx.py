@@ -220,6 +220,7 @@ ONNX = Format(
     types={"float32": Tolerance(1e-3, 1e-4, 1), "int8": Tolerance(0.5, 0.03, 20)},
     write=write,
     write_search=write_search,
+    search_file=GENERATION,
     load=LoadedGraphs,
     usage=usage,
     writes_alone=True,

@@ -10,6 +10,7 @@ from crosshead.bundle.card import (
     CardFile,
     Words,
     command_shown,
+    inline_code,
     model_card,
     without_place,
 )
@@ -134,6 +135,10 @@ def test_every_command_of_a_run_and_the_search_of_its_scores_are_told() -> None:
 def test_skipped_updates_are_told_where_there_are_any() -> None:
     assert "| updates | 5,000 |" in model_card(FACTS)
     assert "| updates | 5,000, 3 of them skipped" in model_card(replace(FACTS, skipped=3))
+
+
+def test_inline_code_is_one_line() -> None:
+    assert inline_code("mit\n---\n# `x`") == "`mit --- # 'x'`"
 
 
 def test_a_bar_does_not_break_a_table() -> None:

@@ -1,6 +1,7 @@
 """CTranslate2 computes the same as every model that it can express."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,12 @@ import pytest
 import sentencepiece
 import torch
 
+from crosshead.data.text.symbols import WordTokenizer
 from crosshead.interop.base import ForeignSearch
 from crosshead.interop.ctranslate2 import CTRANSLATE2, NEVER, Loaded, output_bias
 from crosshead.interop.ctranslate2_library import library
 from crosshead.interop.export import tolerance_of
-from crosshead.interop.verify import check_comparison, compare_export
+from crosshead.interop.verify import ExportError, check_comparison, compare_export
 from crosshead.vocabulary import PAD
 from tests.interop.cells import cells_of, check_cell
 from tests.interop.small_bundles import TEXT, small_bundle
@@ -65,6 +67,7 @@ def test_the_sentencepiece_model_beside_it_is_enough_to_translate(tmp_path: Path
     search = ForeignSearch(2, 0.4, 20)
     CTRANSLATE2.write_search(bundle, search, tmp_path)
     settings = json.loads((tmp_path / "search.json").read_text())
+    assert settings["max_input_length"] == 0  # CTranslate2 drops what follows 1,024 tokens
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "tokenizer.model"))
     translator = library().Translator(str(tmp_path))
     tokens = pieces.encode(TEXT["source"], out_type=str)
@@ -72,6 +75,15 @@ def test_the_sentencepiece_model_beside_it_is_enough_to_translate(tmp_path: Path
         pieces.decode(each.hypotheses[0]) for each in translator.translate_batch(tokens, **settings)
     ]
     assert texts == Loaded(bundle, tmp_path).translate(TEXT["source"], search)
+
+
+def test_a_word_with_the_name_of_a_control_piece_is_refused(tmp_path: Path) -> None:
+    bundle = small_bundle({}, {"kind": "words"})
+    count = bundle.config.target_vocabulary - 5  # without <pad>, <s>, </s> and twice <unk>
+    words = WordTokenizer([*(f"w{n}" for n in range(count)), "<unk>"])
+    named = replace(bundle, source_tokenizer=words, target_tokenizer=words)
+    with pytest.raises(ExportError, match="and two are '<unk>'; train on texts without it"):
+        CTRANSLATE2.write(named, "float32", tmp_path)
 
 
 def test_tokens_that_search_never_produces_are_ruled_out() -> None:

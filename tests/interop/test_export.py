@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import ConfigError, UserError
 from crosshead.interop import export as exporting
-from crosshead.interop.base import Tolerance
+from crosshead.interop.base import ForeignSearch, Tolerance
 from crosshead.interop.export import export
 from crosshead.interop.formats import FORMATS
 from tests.interop.small_bundles import TEXT, small_bundle
@@ -50,23 +51,35 @@ def test_an_export_that_differs_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+def test_an_export_with_another_stored_search_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def writes(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
+        CTRANSLATE2.write_search(bundle, replace(search, beam=7), directory)
+
+    monkeypatch.setitem(FORMATS, "ctranslate2", replace(CTRANSLATE2, write_search=writes))
+    with pytest.raises(UserError, match=r"^search\.json: the stored search has beam = 7, expected"):
+        export(small_bundle(), "ctranslate2", tmp_path / "out", verify=False)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.slow
 def test_an_earlier_export_is_replaced_on_request_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
     export(small_bundle(), "ctranslate2", out, verify=False)
-    (out / "old").touch()
+    (out / "search.json").write_text("old")
     with pytest.raises(UserError, match=r"out exists already; .* --force"):
         export(small_bundle(), "ctranslate2", out)
-    assert (out / "old").exists()
+    assert (out / "search.json").read_text() == "old"
     monkeypatch.setitem(FORMATS, "ctranslate2", replace(CTRANSLATE2, write=_fails))
     with pytest.raises(UserError, match="no"):
         export(small_bundle(), "ctranslate2", out, force=True)
-    assert (out / "old").exists()
+    assert (out / "search.json").read_text() == "old"
     monkeypatch.setitem(FORMATS, "ctranslate2", CTRANSLATE2)
     export(small_bundle(), "ctranslate2", out, force=True, verify=False)
-    assert not (out / "old").exists() and (out / "model.bin").exists()
+    assert (out / "search.json").read_text() != "old" and (out / "model.bin").exists()
     assert json.loads((out / "verification.json").read_text())["verified"] is False
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
@@ -80,9 +93,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("ctranslate2", "argos"):
         fake = replace(FORMATS[name], write=writes, modules=(), writes_with=())
-        monkeypatch.setitem(
-            FORMATS, name, replace(fake, write_search=lambda bundle, search, directory: None)
-        )
+        fake = replace(fake, write_search=lambda bundle, search, directory: None, search_file="")
+        monkeypatch.setitem(FORMATS, name, fake)
 
 
 def exports(
@@ -110,6 +122,84 @@ def test_only_an_export_is_replaced(tmp_path: Path) -> None:
     exports(tmp_path / "empty")
     names = {each.name for each in (tmp_path / "empty").iterdir()}
     assert names == {"README.md", "model", "verification.json"}
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("force", [False, True])
+def test_what_appears_at_the_place_during_an_export_stays(
+    force: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+
+    def writes(bundle: object, kind: str, directory: Path) -> None:
+        out.mkdir()
+        (out / "thesis.txt").write_text("dear")
+
+    form = replace(FORMATS["ctranslate2"], write=writes)
+    monkeypatch.setitem(FORMATS, "ctranslate2", form)
+    with pytest.raises(UserError, match=r"out exists already and is no export of crosshead"):
+        exports(out, force=force)
+    assert [each.name for each in tmp_path.rglob("*")] == ["out", "thesis.txt"]
+
+
+def test_no_rename_replaces_a_full_directory_unasked(tmp_path: Path) -> None:
+    for name in ("new", "place"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).touch()
+    with pytest.raises(OSError, match="not empty"):
+        exporting.move(tmp_path / "new", tmp_path / "place", force=False)
+    assert (tmp_path / "place" / "place").exists() and (tmp_path / "new" / "new").exists()
+
+
+@pytest.mark.usefixtures("quick")
+def test_force_keeps_what_crosshead_has_not_written(tmp_path: Path) -> None:
+    out, copied = tmp_path / "out", tmp_path / "copied"
+    exports(out)
+    copied.mkdir()
+    (copied / "verification.json").write_bytes((out / "verification.json").read_bytes())
+    for place in (out, copied):
+        (place / "transformers").mkdir()
+        (place / "transformers" / "model").write_text("dear")
+        with pytest.raises(UserError) as refusal:
+            exports(place)
+        assert str(refusal.value) == (
+            f"{place / 'transformers'} is not listed in verification.json of the export, and the "
+            "new export would remove it; move it, or name another place"
+        )
+        assert (place / "transformers" / "model").read_text() == "dear"
+    (out / "transformers" / "model").unlink()
+    (out / "transformers").rmdir()
+    exports(out)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_hidden_directory_of_another_process_stays(tmp_path: Path) -> None:
+    other = tmp_path / f".out.{os.getpid()}.tmp"
+    other.mkdir()
+    (other / "model").touch()
+    exports(tmp_path / "out")
+    assert (other / "model").exists() and (tmp_path / "out" / "model").exists()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_package_whose_export_is_killed_can_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "x.argosmodel"
+    exports(out, "argos")
+    rename = Path.replace
+
+    def killed(self: Path, place: Path) -> Path:
+        rename(self, place)
+        if place.parent == tmp_path:
+            raise KeyboardInterrupt
+        return place
+
+    monkeypatch.setattr(exporting.Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        exports(out, "argos")
+    monkeypatch.undo()
+    exporting.check_place(out, force=True, suffix=".argosmodel")
 
 
 FOREIGN = (

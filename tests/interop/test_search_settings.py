@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,12 +10,15 @@ from crosshead.data.batching import Example
 from crosshead.errors import ConfigError
 from crosshead.interop import search_settings
 from crosshead.interop.base import ForeignSearch
+from crosshead.interop.formats import format_of
 from crosshead.interop.search_settings import (
     PENALTIES,
     check_references,
+    check_stored,
     choose_search,
     usual_search,
 )
+from crosshead.interop.verify import ExportError
 from tests.interop.small_bundles import small_bundle
 
 SENTENCES = [f"sentence {n} has some more words than four" for n in range(200)]
@@ -54,6 +58,35 @@ class Library:
 def right(lines: int) -> list[str]:
     """Translations, of which some are those of crosshead."""
     return [*SENTENCES[:lines], *WRONG[lines:]]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "name"),
+    [
+        ("transformer", "ctranslate2"),
+        ("transformer", "huggingface"),
+        ("transformer", "onnx"),
+        ("language", "ctranslate2"),
+        ("language", "huggingface"),
+    ],
+)
+def test_the_stored_search_is_the_intended_one(
+    architecture: str, name: str, tmp_path: Path
+) -> None:
+    bundle = small_bundle({"architecture": architecture, "norm": "pre"}, {"kind": "bpe"})
+    form = format_of(bundle, name)
+    file = tmp_path / form.search_file
+    kinds = [ForeignSearch(1, 0.0, 20), ForeignSearch(4, 0.5, 20)]
+    if architecture == "language":
+        kinds.append(ForeignSearch(1, 0.0, 20, sample=True, temperature=0.7, top_k=0, top_p=0.9))
+    for search in kinds:
+        form.write_search(bundle, search, tmp_path)
+        check_stored(file, search)
+        with pytest.raises(ExportError, match="the stored search has max_length = 20, expected 30"):
+            check_stored(file, replace(search, max_length=30))
+    file.unlink()
+    with pytest.raises(ExportError, match="= None"):
+        check_stored(file, kinds[0])
 
 
 def test_the_exponent_with_clearly_more_identical_translations_is_chosen() -> None:
