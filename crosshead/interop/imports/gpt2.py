@@ -9,7 +9,7 @@ from torch import Tensor
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.data.text.json_tokenizer import JsonTokenizer, parsed, tokenizers_library
 from crosshead.data.text.pieces import CONTROL
-from crosshead.interop.gpt2_weights import OUTPUT
+from crosshead.interop.gpt2_weights import OUTPUT, TOKENS
 from crosshead.interop.imports.building import Imported, language_bundle
 from crosshead.interop.imports.generation import search_settings, stored_search
 from crosshead.interop.imports.huggingface import (
@@ -19,6 +19,7 @@ from crosshead.interop.imports.huggingface import (
     TOKENIZER,
     VOCAB,
     activation,
+    check_tied,
     check_unquantized,
     stored_weights,
 )
@@ -79,7 +80,7 @@ def read(path: Path, name: str) -> Imported:
             f"embd_pdrop = {embedding_dropout:g} does not come along: fine-tuning drops "
             f"resid_pdrop = {config.dropout} of embeddings, too"
         )
-    named = _named(weights, tied=config.tie)
+    named = _named(weights, path / file, tied=config.tie)
     return Imported(language_bundle(config, tokenizer, named, decode, origin, path / file), notes)
 
 
@@ -202,14 +203,17 @@ def _byte_level(directory: ForeignDirectory, settings: Mapping[str, Any], where:
     return str(found.to_str()).encode()
 
 
-def _named(weights: Mapping[str, Tensor], *, tied: bool) -> dict[str, Tensor]:
+def _named(weights: Mapping[str, Tensor], where: Path, *, tied: bool) -> dict[str, Tensor]:
     """Return the weights by the names of `crosshead.interop.gpt2_weights`.
 
-    Files of `GPT2Model` lack the prefix. A tied projection is left out.
+    Files of `GPT2Model` lack the prefix. A tied projection is left out, which is the embeddings.
     """
     found = {}
     for name, each in weights.items():
         full = name if name.startswith(_PREFIX) or name == OUTPUT else _PREFIX + name
-        if not full.endswith(_BUFFERS) and not (tied and full == OUTPUT):
+        if not full.endswith(_BUFFERS):
             found[full] = each
+    if tied:
+        check_tied(TOKENS, OUTPUT, found, where)
+        found.pop(OUTPUT, None)
     return found

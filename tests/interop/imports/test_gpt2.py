@@ -1,11 +1,13 @@
 """Imports of GPT-2 give the output of transformers, and go back unchanged."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, GPT2LMHeadModel
 
 from crosshead.bundle.text_bundle import TextBundle
@@ -132,6 +134,19 @@ def test_sampling_and_notes_come_along(tmp_path: Path) -> None:
     assert "repetition_penalty = 1.2 does not come along" in found.notes[0]
     assert "embd_pdrop = 0.25 does not come along" in found.notes[1]
     assert found.bundle.config.origin is not None and found.bundle.config.longest_source == 48
+
+
+def test_a_projection_of_its_own_beside_tied_embeddings_is_refused(
+    written: Path, tmp_path: Path
+) -> None:
+    copied = Path(shutil.copytree(written, tmp_path / "copied"))
+    weights = load_file(written / "model.safetensors")
+    table = weights["transformer.wte.weight"]
+    save_file({**weights, "lm_head.weight": table.clone()}, copied / "model.safetensors")
+    read(copied, "x")
+    save_file({**weights, "lm_head.weight": 2 * table}, copied / "model.safetensors")
+    with pytest.raises(ForeignModelError, match=r"wte\.weight and lm_head\.weight differ"):
+        read(copied, "x")
 
 
 @pytest.mark.parametrize(
