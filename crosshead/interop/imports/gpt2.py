@@ -146,9 +146,30 @@ def _tokenizer(
             model = directory.bytes(TOKENIZER_JSON)
         else:
             model = _byte_level(directory, settings, where)
-        return JsonTokenizer(model, size, _control(parsed(model), settings, where))
+        found = parsed(model)
+        _check_tokenizer(found, directory, name)
+        return JsonTokenizer(model, size, _control(found, settings, where))
     except ValueError as error:
         raise ForeignModelError(f"{directory.path / name}: {error}; {AGAIN}") from None
+
+
+def _check_tokenizer(tokenizer: Any, directory: ForeignDirectory, name: str) -> None:
+    """Raise `ForeignModelError` if transformers would use a tokenizer in another way."""
+    dropout = getattr(tokenizer.model, "dropout", None)
+    if dropout:
+        raise ForeignModelError(
+            f"{directory.path / name}: dropout is {dropout:g}, so that the ids of a text are "
+            "random; set it to null, and import the directory again"
+        )
+    options = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
+    stated = options.get("add_prefix_space")
+    does = getattr(tokenizer.pre_tokenizer, "add_prefix_space", None)
+    if None not in (stated, does) and stated != does:
+        raise ForeignModelError(
+            f"{directory.path / TOKENIZER}: add_prefix_space is {shown(stated)}, but {does} in "
+            f"{name}; save the tokenizer with transformers, which writes one value, and import "
+            "the directory again"
+        )
 
 
 def _control(tokenizer: Any, settings: Mapping[str, Any], where: Path) -> Control:

@@ -210,6 +210,43 @@ def test_a_damaged_or_missing_file_is_named(
 
 
 @pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
+            "no tokenizer of the library tokenizers",
+        ),
+        (
+            {"model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "zz"}},
+            "cannot encode every text",
+        ),
+        (
+            {"model": {"type": "Unigram", "vocab": [["a", 0.0]], "unk_id": None}},
+            "cannot encode every text",
+        ),
+        ({"model": {"type": "BPE", "vocab": {}, "merges": [], "dropout": 0.5}}, "dropout is 0.5,"),
+    ],
+)
+def test_a_tokenizer_that_cannot_encode_or_is_random_is_refused_in_a_line(
+    changes: dict[str, Any], message: str, written: Path, tmp_path: Path
+) -> None:
+    copied = Path(shutil.copytree(written, tmp_path / "copied"))
+    change(copied / "tokenizer.json", changes)
+    with pytest.raises(ForeignModelError, match=rf"tokenizer\.json: {message}") as error:
+        read(copied, "x")
+    assert "\n" not in str(error.value)
+
+
+def test_a_prefix_space_must_be_that_of_the_tokenizer(written: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(written, tmp_path / "copied"))
+    (copied / "tokenizer_config.json").write_text('{"add_prefix_space": false}')
+    read(copied, "x")
+    (copied / "tokenizer_config.json").write_text('{"add_prefix_space": true}')
+    with pytest.raises(ForeignModelError, match="add_prefix_space is True, but False in token"):
+        read(copied, "x")
+
+
+@pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("merges.txt", "a b c\n", "merges.txt: expected two pieces a line"),
