@@ -4,9 +4,10 @@ The library `tokenizers` reads the file, so the ids are those of transformers. G
 BPE (Radford et al. 2019, section 2.2) is such a tokenizer.
 """
 
+import contextlib
 import hashlib
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,6 +26,9 @@ from crosshead.data.text.pieces import (
 from crosshead.errors import UserError
 from crosshead.system.files import atomic_write
 from crosshead.vocabulary import UNK
+
+_ODD = " A \u00e9\u65e5\U0010fffd\n"
+"""A text with characters that most vocabularies lack: a tokenizer needs an unknown token for it."""
 
 
 def tokenizers_library() -> Any:
@@ -53,10 +57,20 @@ def parsed(model: bytes) -> Any:
         ValueError: If the file is no tokenizer.
     """
     library = tokenizers_library()
-    try:
+    with _explained("no tokenizer of the library tokenizers"):
         return library.Tokenizer.from_str(model.decode())
-    except Exception as error:  # the library raises no narrower class
-        raise ValueError(f"no tokenizer of the library tokenizers ({str(error)[:100]})") from None
+
+
+@contextlib.contextmanager
+def _explained(problem: str) -> Iterator[None]:
+    """Turn every error of the library into a `ValueError` of one line."""
+    try:
+        yield
+    except BaseException as error:  # a panic of the library is no `Exception`
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        shown = " ".join(str(error).split())[:100]
+        raise ValueError(f"{problem} ({shown})") from None
 
 
 class JsonTokenizer(WithoutGaps):
@@ -74,7 +88,7 @@ class JsonTokenizer(WithoutGaps):
 
     Raises:
         UserError: If the library is not installed.
-        ValueError: If the file is no tokenizer, or has more than `size` ids.
+        ValueError: If the file is no tokenizer, has more than `size` ids, or cannot encode a text.
     """
 
     kind = "tokenizer-json"
@@ -178,8 +192,10 @@ class JsonTokenizer(WithoutGaps):
     def _start(self) -> tuple[int, ...]:
         """Return the ids that the library puts before a text by default."""
         text = "a"
-        plain = self._tokenizer.encode(text, add_special_tokens=False).ids
-        full: list[int] = self._tokenizer.encode(text).ids
+        with _explained("cannot encode every text"):
+            self._tokenizer.encode(_ODD, add_special_tokens=False)
+            plain = self._tokenizer.encode(text, add_special_tokens=False).ids
+            full: list[int] = self._tokenizer.encode(text).ids
         places = range(len(full) + 1)
         first = next((n for n in places if full[n : n + len(plain)] == plain), 0)
         if any(row not in self._ids for row in full[:first]):

@@ -144,7 +144,7 @@ def language_bundle(
 
 
 def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], where: Path) -> None:
-    """Check that tensors have the expected names and shapes, and are floating-point numbers.
+    """Check that tensors have the expected names and shapes, and are finite numbers in float32.
 
     Args:
         expected: The expected tensors, which may have no memory.
@@ -174,6 +174,11 @@ def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], w
             raise ForeignModelError(
                 f"{shown} is {dtype}, expected floating-point numbers: quantized weights cannot be "
                 "imported; import the model before quantization"
+            )
+        if not torch.isfinite(_float32(found[name])).all():
+            raise ForeignModelError(
+                f"{shown} holds numbers that are not finite in float32; the model is damaged, and "
+                "cannot be imported"
             )
 
 

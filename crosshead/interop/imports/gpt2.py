@@ -9,7 +9,7 @@ from torch import Tensor
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.data.text.json_tokenizer import JsonTokenizer, parsed, tokenizers_library
 from crosshead.data.text.pieces import CONTROL
-from crosshead.interop.gpt2_weights import OUTPUT
+from crosshead.interop.gpt2_weights import OUTPUT, TOKENS
 from crosshead.interop.imports.building import Imported, language_bundle
 from crosshead.interop.imports.generation import search_settings, stored_search
 from crosshead.interop.imports.huggingface import (
@@ -19,6 +19,7 @@ from crosshead.interop.imports.huggingface import (
     TOKENIZER,
     VOCAB,
     activation,
+    check_tied,
     check_unquantized,
     stored_weights,
 )
@@ -79,7 +80,7 @@ def read(path: Path, name: str) -> Imported:
             f"embd_pdrop = {embedding_dropout:g} does not come along: fine-tuning drops "
             f"resid_pdrop = {config.dropout} of embeddings, too"
         )
-    named = _named(weights, tied=config.tie)
+    named = _named(weights, path / file, tied=config.tie)
     return Imported(language_bundle(config, tokenizer, named, decode, origin, path / file), notes)
 
 
@@ -145,9 +146,30 @@ def _tokenizer(
             model = directory.bytes(TOKENIZER_JSON)
         else:
             model = _byte_level(directory, settings, where)
-        return JsonTokenizer(model, size, _control(parsed(model), settings, where))
+        found = parsed(model)
+        _check_tokenizer(found, directory, name)
+        return JsonTokenizer(model, size, _control(found, settings, where))
     except ValueError as error:
         raise ForeignModelError(f"{directory.path / name}: {error}; {AGAIN}") from None
+
+
+def _check_tokenizer(tokenizer: Any, directory: ForeignDirectory, name: str) -> None:
+    """Raise `ForeignModelError` if transformers would use a tokenizer in another way."""
+    dropout = getattr(tokenizer.model, "dropout", None)
+    if dropout:
+        raise ForeignModelError(
+            f"{directory.path / name}: dropout is {dropout:g}, so that the ids of a text are "
+            "random; set it to null, and import the directory again"
+        )
+    options = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
+    stated = options.get("add_prefix_space")
+    does = getattr(tokenizer.pre_tokenizer, "add_prefix_space", None)
+    if None not in (stated, does) and stated != does:
+        raise ForeignModelError(
+            f"{directory.path / TOKENIZER}: add_prefix_space is {shown(stated)}, but {does} in "
+            f"{name}; save the tokenizer with transformers, which writes one value, and import "
+            "the directory again"
+        )
 
 
 def _control(tokenizer: Any, settings: Mapping[str, Any], where: Path) -> Control:
@@ -202,14 +224,17 @@ def _byte_level(directory: ForeignDirectory, settings: Mapping[str, Any], where:
     return str(found.to_str()).encode()
 
 
-def _named(weights: Mapping[str, Tensor], *, tied: bool) -> dict[str, Tensor]:
+def _named(weights: Mapping[str, Tensor], where: Path, *, tied: bool) -> dict[str, Tensor]:
     """Return the weights by the names of `crosshead.interop.gpt2_weights`.
 
-    Files of `GPT2Model` lack the prefix. A tied projection is left out.
+    Files of `GPT2Model` lack the prefix. A tied projection is left out, which is the embeddings.
     """
     found = {}
     for name, each in weights.items():
         full = name if name.startswith(_PREFIX) or name == OUTPUT else _PREFIX + name
-        if not full.endswith(_BUFFERS) and not (tied and full == OUTPUT):
+        if not full.endswith(_BUFFERS):
             found[full] = each
+    if tied:
+        check_tied(TOKENS, OUTPUT, found, where)
+        found.pop(OUTPUT, None)
     return found

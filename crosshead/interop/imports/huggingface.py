@@ -105,7 +105,7 @@ def read(path: Path, name: str) -> Imported:
         decode=decode,
     )
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(file))
-    named = _named(config, weights)
+    named = _named(config, weights, path / file)
     return Imported(translation_bundle(config, text, named, origin, path / file), notes)
 
 
@@ -276,28 +276,58 @@ def _positions(weights: Mapping[str, Tensor], settings: Mapping[str, Any], where
     )
 
 
-def _named(config: TransformerConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _named(
+    config: TransformerConfig, weights: Mapping[str, Tensor], where: Path
+) -> dict[str, Tensor]:
     """Return the weights by the names of `crosshead.interop.bart`: each shared matrix once."""
     found = {name: each for name, each in weights.items() if name not in TABLES}
     aliases = [SHARED, *EMBEDDINGS, OUTPUT]
     if config.tie == "three-way":
-        _merge(found, SHARED, aliases)
+        _merge(found, SHARED, aliases, where)
     elif config.tie == "two-way":
-        _merge(found, EMBEDDINGS[0], [EMBEDDINGS[0], SHARED])
-        _merge(found, EMBEDDINGS[1], [EMBEDDINGS[1], OUTPUT])
+        _merge(found, EMBEDDINGS[0], [EMBEDDINGS[0], SHARED], where)
+        _merge(found, EMBEDDINGS[1], [EMBEDDINGS[1], OUTPUT], where)
     else:
-        _merge(found, EMBEDDINGS[0], [EMBEDDINGS[0], SHARED])
+        _merge(found, EMBEDDINGS[0], [EMBEDDINGS[0], SHARED], where)
     if LOGITS_BIAS not in found:
         target = found.get(SHARED if config.tie == "three-way" else EMBEDDINGS[1])
         found[LOGITS_BIAS] = torch.zeros(1, 0 if target is None else len(target))
     return found
 
 
-def _merge(found: dict[str, Tensor], name: str, aliases: list[str]) -> None:
-    """Keep one of the matrices that Hugging Face ties, under a name."""
-    known = [found.pop(each) for each in aliases if each in found]
-    if known:
-        found[name] = known[0]
+def _merge(found: dict[str, Tensor], name: str, aliases: list[str], where: Path) -> None:
+    """Keep one of the equal matrices that Hugging Face ties, under a name."""
+    known = [each for each in aliases if each in found]
+    for other in known[1:]:
+        check_tied(known[0], other, found, where)
+    values = [found.pop(each) for each in known]
+    if values:
+        found[name] = values[0]
+
+
+def check_tied(one: str, other: str, weights: Mapping[str, Tensor], where: Path) -> None:
+    """Check that two matrices, which the configuration ties, are equal if a file has both.
+
+    Newer versions of transformers use both if they differ, and older ones the first.
+
+    Args:
+        one: The name of a matrix.
+        other: The name of the other one.
+        weights: The weights of the file.
+        where: The file, for messages.
+
+    Raises:
+        ForeignModelError: If they differ.
+    """
+    if one in weights and other in weights and not _are_equal(weights[one], weights[other]):
+        raise ForeignModelError(
+            f"{where}: {one} and {other} differ, but {CONFIG} says that they are one matrix; "
+            "this model cannot be imported"
+        )
+
+
+def _are_equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and bool((one == other).all())
 
 
 def _vocabularies(

@@ -18,6 +18,12 @@ EXPECTED = {"a": torch.empty(2, 3), "b": torch.empty(4)}
         ({"c": torch.zeros(1)}, "'c' is no part of the model"),
         ({"b": torch.zeros(4, dtype=torch.int8)}, "'b' is int8, expected floating-point"),
         ({"b": None}, "'b' is missing"),
+        ({"b": torch.tensor([0, 0, float("nan"), 0])}, "'b' holds numbers that are not finite"),
+        ({"b": torch.full((4,), -float("inf")).half()}, "'b' holds numbers that are not finite"),
+        (
+            {"b": torch.full((4,), 1e300, dtype=torch.float64)},
+            "'b' holds numbers that are not finite in floa",
+        ),
     ],
 )
 def test_a_difference_is_named(changes: dict[str, torch.Tensor | None], message: str) -> None:

@@ -1,11 +1,13 @@
 """Imports of GPT-2 give the output of transformers, and go back unchanged."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, GPT2LMHeadModel
 
 from crosshead.bundle.text_bundle import TextBundle
@@ -134,6 +136,19 @@ def test_sampling_and_notes_come_along(tmp_path: Path) -> None:
     assert found.bundle.config.origin is not None and found.bundle.config.longest_source == 48
 
 
+def test_a_projection_of_its_own_beside_tied_embeddings_is_refused(
+    written: Path, tmp_path: Path
+) -> None:
+    copied = Path(shutil.copytree(written, tmp_path / "copied"))
+    weights = load_file(written / "model.safetensors")
+    table = weights["transformer.wte.weight"]
+    save_file({**weights, "lm_head.weight": table.clone()}, copied / "model.safetensors")
+    read(copied, "x")
+    save_file({**weights, "lm_head.weight": 2 * table}, copied / "model.safetensors")
+    with pytest.raises(ForeignModelError, match=r"wte\.weight and lm_head\.weight differ"):
+        read(copied, "x")
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -192,6 +207,43 @@ def test_a_damaged_or_missing_file_is_named(
         (tmp_path / name).write_bytes(data)
     with pytest.raises(ForeignModelError, match=message):
         read(tmp_path, "x")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
+            "no tokenizer of the library tokenizers",
+        ),
+        (
+            {"model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "zz"}},
+            "cannot encode every text",
+        ),
+        (
+            {"model": {"type": "Unigram", "vocab": [["a", 0.0]], "unk_id": None}},
+            "cannot encode every text",
+        ),
+        ({"model": {"type": "BPE", "vocab": {}, "merges": [], "dropout": 0.5}}, "dropout is 0.5,"),
+    ],
+)
+def test_a_tokenizer_that_cannot_encode_or_is_random_is_refused_in_a_line(
+    changes: dict[str, Any], message: str, written: Path, tmp_path: Path
+) -> None:
+    copied = Path(shutil.copytree(written, tmp_path / "copied"))
+    change(copied / "tokenizer.json", changes)
+    with pytest.raises(ForeignModelError, match=rf"tokenizer\.json: {message}") as error:
+        read(copied, "x")
+    assert "\n" not in str(error.value)
+
+
+def test_a_prefix_space_must_be_that_of_the_tokenizer(written: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(written, tmp_path / "copied"))
+    (copied / "tokenizer_config.json").write_text('{"add_prefix_space": false}')
+    read(copied, "x")
+    (copied / "tokenizer_config.json").write_text('{"add_prefix_space": true}')
+    with pytest.raises(ForeignModelError, match="add_prefix_space is True, but False in token"):
+        read(copied, "x")
 
 
 @pytest.mark.parametrize(

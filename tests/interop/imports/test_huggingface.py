@@ -198,6 +198,20 @@ def test_a_file_of_torch_save_is_read_as_weights_alone(shared: Path, tmp_path: P
         assert torch.equal(left, right)
 
 
+@pytest.mark.parametrize("name", ["lm_head.weight", "model.decoder.embed_tokens.weight"])
+def test_a_tied_matrix_that_differs_is_refused(shared: Path, tmp_path: Path, name: str) -> None:
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    weights = safetensors.torch.load_file(shared / "model.safetensors")
+    table = weights["model.shared.weight"]
+    for matrix in (table.clone(), table.half().float(), table[1:].clone()):
+        safetensors.torch.save_file({**weights, name: matrix}, copied / "model.safetensors")
+        if torch.equal(matrix, table):
+            read(copied, "x")
+            continue
+        with pytest.raises(ForeignModelError, match=f"shared.weight and {name} differ"):
+            read(copied, "x")
+
+
 class _Evil:
     def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
         return exec, ("raise SystemExit('code of a pickle has run')",)

@@ -111,6 +111,24 @@ def test_the_readme_of_an_export_names_both_languages(tmp_path: Path) -> None:
         ("license: null", None),
         ("license: " + "x" * 300, None),
         ("other_license: mit\nlicense_name: mine", None),
+        ("license: 'mit' # as Marian", "mit"),
+        ("license:\n  mit\ntags: []", "mit"),
+        ("license: # none yet\ntags:\n- mit", None),
+        ("license: >-\n  mit", None),
+        ("license: |\n  mit", None),
+        ("license: >-", None),
+        ("license: |", None),
+        ("license: &a mit", None),
+        ("license: !!str mit", None),
+        ("license: *a", None),
+        ("license: {id: mit}", None),
+        ("license: [mit, gpl]", None),
+        ("license: 'it''s'", None),
+        ("license: mit\n  or later", None),
+        ("license: mit\nlicense: gpl", None),
+        ("license: no", None),
+        ('license: "mit # or another"', None),
+        ("license: ['mit']", "mit"),
     ],
 )
 def test_the_licence_is_that_of_the_front_matter(front: str, licence: str | None) -> None:
@@ -123,6 +141,10 @@ def test_the_bundle_has_the_licence_of_the_card(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n")
     found = with_stated_facts(of_files("en", "de"), tmp_path, "x", (None, None))
     assert found.bundle.config.license == "cc-by-4.0"
+    assert found.notes == ["a note"]
+    (tmp_path / "README.md").write_text("---\nlicense: >-\n  mit\n---\n")
+    found = with_stated_facts(of_files("en", "de"), tmp_path, "x", (None, None))
+    assert found.bundle.config.license is None and "license in README.md" in found.notes[1]
     (tmp_path / "README.md").unlink()
     (tmp_path / "README.md").mkdir()
     found = with_stated_facts(of_files("en", "de"), tmp_path, "x", (None, None))
