@@ -58,8 +58,9 @@ def test_each_text_is_detected_by_itself(client: Client) -> None:
     found = ask(client, text=texts, target_lang="FR").json["translations"]
     assert [each["detected_source_language"] for each in found] == ["DE", "EN", "DE"]
     for number, source in enumerate(("de", "en")):
-        alone = {"q": texts[number], "source": source, "target": "fr"}
-        assert found[number]["text"] == client.post("/translate", alone).json["translatedText"]
+        alone = {"text": texts[number], "source": source, "target": "fr"}
+        [own] = client.post("/v1/translate", alone).json["translations"]
+        assert found[number]["text"] == own["text"]
 
 
 def test_a_request_in_two_languages_is_refused_and_counted_as_a_whole(
