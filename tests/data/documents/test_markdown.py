@@ -26,6 +26,20 @@ def shouted(document: str) -> str:
         ("| a | b |\n|---|:-:|\n| c | 1 |\n", "| A | B |\n|---|:-:|\n| C | 1 |\n"),
         ("---\ntitle: x\n---\ntext\n", "---\ntitle: x\n---\nTEXT\n"),
         ("a <b>tag</b>", "A <b>TAG</b>"),
+        ('[x](http://x.y/a(b(c))d "t") y', '[X](http://x.y/a(b(c))d "t") Y'),
+        ("[x]( b ) [y](<b c> 'd') z", "[X]( b ) [Y](<b c> 'd') Z"),
+        ('<b title="a>b">x</b> y', '<b title="a>b">X</b> Y'),
+        ("see http://a.b/c_(d) or me@a-b.org.", "SEE http://a.b/c_(d) OR me@a-b.org."),
+        ("\tx = 1\n\ny\n", "\tx = 1\n\nY\n"),
+        ("- a\n\n\tb\n\n\t- c\n\n        d\n", "- A\n\n\tB\n\n\t- C\n\n        D\n"),
+        ("- a\n\n      x\n\nb\n\n    y\n", "- A\n\n      x\n\nB\n\n    y\n"),
+        ("<script>\na\n\nb\n</script>\nc", "<script>\na\n\nb\n</script>\nC"),
+        ("<SCRIPT>a</script>\nc", "<SCRIPT>a</script>\nC"),
+        ("<pre>\na\n\nb\n</pre>\nc", "<pre>\na\n\nb\n</pre>\nC"),
+        ("<!-- a\n\nb -->\nc <!-- d > e --> f", "<!-- a\n\nb -->\nC <!-- d > e --> F"),
+        ("<? a\n\nb ?>\nc <? d > e ?> f", "<? a\n\nb ?>\nC <? d > e ?> F"),
+        ("`` a`b `` c ` d `` e", "`` a`b `` C ` D `` E"),
+        ("``` a ``` b\n", "``` a ``` B\n"),
         ("", ""),
     ],
 )
@@ -43,3 +57,4 @@ def test_the_lines_of_a_paragraph_are_one_text() -> None:
 
 def test_a_hard_break_ends_a_text() -> None:
     assert texts_of(markdown_parts("one  \ntwo\\\nthree\n")) == ["one", "two\\", "three"]
+    assert texts_of(markdown_parts("zero\none  \ntwo")) == ["zero one", "two"]

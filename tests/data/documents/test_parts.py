@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from crosshead.data.documents.parts import SplitText, flowing_parts, plain_parts, rebuilt, texts_of
@@ -32,3 +34,12 @@ def test_a_whole_text_is_one_sentence() -> None:
     split = SplitText.whole("One dog. Two cats! ")
     assert split.sentences == ["One dog. Two cats! "]
     assert split.joined(["Ein Hund."]) == "Ein Hund. "
+
+
+def test_a_long_space_is_read_once() -> None:
+    used = []
+    for size in (20_000, 80_000):
+        begin = time.process_time()
+        assert len(flowing_parts("a" + " " * size + "b")) == 1
+        used.append(time.process_time() - begin)
+    assert used[1] < 10 * max(used[0], 0.05)
