@@ -244,6 +244,7 @@ def _variables(data: bytes, where: Path) -> Variables:
         for _ in range(reader.number("I")):
             alias, target = reader.text(), reader.text()
             found[alias] = found[target]
+        reader.end()
     except (struct.error, ValueError, KeyError, UnicodeDecodeError) as error:
         raise ForeignModelError(f"{where}: truncated or damaged ({error}); {AGAIN}") from None
     return found
@@ -275,6 +276,11 @@ class _Reader:
         if dtype == _BFLOAT16:  # the upper half of a float32
             data = (data.astype(np.uint32) << 16).view(np.float32)
         return name, data.reshape(shape)
+
+    def end(self) -> None:
+        """Raise `ValueError` if bytes are left."""
+        if self._at < len(self._data):
+            raise ValueError(f"{len(self._data) - self._at:,} bytes stand behind its end")
 
     def _take(self, size: int) -> bytes:
         if self._at + size > len(self._data):

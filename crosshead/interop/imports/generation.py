@@ -10,7 +10,7 @@ from typing import Any
 
 from crosshead.decoding.beam import Stop
 from crosshead.decoding.search import MOST_EXTRA, DecodeConfig
-from crosshead.interop.imports.reading import ForeignDirectory
+from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError
 from crosshead.interop.imports.settings import checked, number, shown, truth, whole_number
 
 GENERATION = "generation_config.json"
@@ -113,8 +113,10 @@ def search_settings(
             the end token.
 
     Raises:
-        ForeignModelError: If a value does not fit.
+        ForeignModelError: If a value does not fit, or outputs begin or end with other tokens than
+            those of the model.
     """
+    _check_tokens(stored, settings, where)
     samples = may_sample and truth(stored, "do_sample", where)
     extra = None if longest_source is None else _extra(stored, longest_source)
     instead = _OF_CONTINUATIONS if longest_source is None else _OF_TRANSLATIONS
@@ -141,6 +143,19 @@ def search_settings(
             **({} if extra is None else {"max_extra": extra}),
         }
     return checked(DecodeConfig, {**values, "length_offset": 0.0}, where), notes
+
+
+def _check_tokens(stored: Mapping[str, Any], settings: Mapping[str, Any], where: Path) -> None:
+    """Raise `ForeignModelError` if outputs begin or end with other tokens than in `config.json`."""
+    ids = {"eos_token_id": settings.get("bos_token_id")}  # that of a GPT-2 without an end token
+    for key in ("decoder_start_token_id", "eos_token_id"):
+        value = stored.get(key)
+        known = ids.get(key) if settings.get(key) is None else settings[key]
+        if value is not None and value not in (known, [known]):
+            raise ForeignModelError(
+                f"{where}: {key} is {shown(value)}, but the model has {shown(known)}; crosshead "
+                "has one such token, so this model cannot be imported"
+            )
 
 
 def _extra(stored: Mapping[str, Any], longest_source: int) -> int | None:
@@ -175,7 +190,9 @@ def _left_out(
             is_lost = samples and value not in (None, 1)
         elif key == "length_penalty" or (key == "do_sample" and samples):
             is_lost = False
-        elif key in ("decoder_start_token_id", "eos_token_id", "pad_token_id"):
+        elif key in ("decoder_start_token_id", "eos_token_id"):
+            is_lost = False  # by `_check_tokens`
+        elif key == "pad_token_id":
             is_lost = value is not None and value != settings.get(key)
         elif key == "forced_eos_token_id":  # the end at the largest length
             is_lost = value is not None and value != settings.get("eos_token_id")

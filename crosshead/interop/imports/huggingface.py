@@ -343,11 +343,28 @@ def _vocabularies(
         )
     size = whole_number(settings, "vocab_size", directory.path / CONFIG)
     source = _vocabulary(directory, VOCAB, settings, size)
+    _check_end(source, tokenizer, directory)
     if not separate:
         return source, source
     if settings.get("decoder_vocab_size"):
         size = whole_number(settings, "decoder_vocab_size", directory.path / CONFIG)
     return source, _vocabulary(directory, TARGET_VOCAB, settings, size)
+
+
+def _check_end(
+    source: ForeignVocabulary, tokenizer: Mapping[str, Any], directory: ForeignDirectory
+) -> None:
+    """Raise `ForeignModelError` if tokenizer and model end a source with other tokens."""
+    stated = tokenizer.get("eos_token", "</s>")
+    stated = stated.get("content") if isinstance(stated, dict) else stated
+    end = source.control[2]
+    assert end is not None  # by `vocabulary`
+    if source.pieces[end] != stated:
+        raise ForeignModelError(
+            f"{directory.path / CONFIG}: eos_token_id is {end}, which is "
+            f"{shown(source.pieces[end])}, but the tokenizer ends a source with {shown(stated)}; "
+            "crosshead has one end token, so this model cannot be imported"
+        )
 
 
 def _vocabulary(

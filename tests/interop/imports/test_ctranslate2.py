@@ -351,6 +351,14 @@ def test_a_truncated_or_foreign_file_is_refused(exported: Path, tmp_path: Path, 
         read(copied, "x")
 
 
+def test_bytes_behind_the_end_are_refused(exported: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(exported, tmp_path / "copied"))
+    with (copied / "model.bin").open("ab") as file:
+        file.write(b"xxxx")
+    with pytest.raises(ForeignModelError, match="4 bytes stand behind its end"):
+        read(copied, "x")
+
+
 @pytest.mark.parametrize("name", ["config.json", "shared_vocabulary.json", "tokenizer.model"])
 def test_a_missing_file_is_named(exported: Path, tmp_path: Path, name: str) -> None:
     copied = Path(shutil.copytree(exported, tmp_path / "copied"))

@@ -46,7 +46,6 @@ def test_sampling_comes_along_for_a_language_model() -> None:
         {"bad_words_ids": [[9], [7]]},
         {"bad_words_ids": [[9, 1]]},
         {"begin_suppress_tokens": [4]},
-        {"decoder_start_token_id": 3},
         {"diversity_penalty": 0.5},
         {"encoder_no_repeat_ngram_size": 2},
         {"forced_eos_token_id": 5},
@@ -62,6 +61,15 @@ def test_sampling_comes_along_for_a_language_model() -> None:
 def test_a_setting_that_changes_the_output_is_named(stored: dict[str, Any]) -> None:
     [note] = settings_of(stored)[1]
     assert note.startswith(f"the search setting {next(iter(stored))} = ")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("decoder_start_token_id", 3), ("eos_token_id", [0, 5]), ("eos_token_id", 5)]
+)
+def test_other_tokens_at_the_ends_of_an_output_are_refused(key: str, value: object) -> None:
+    with pytest.raises(ForeignModelError, match=f"x: {key} is .*, but the model has {IDS[key]};"):
+        settings_of({key: value})
+    assert settings_of({key: [IDS[key]]})[1] == []
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,24 @@ def test_a_tied_matrix_that_differs_is_refused(shared: Path, tmp_path: Path, nam
             read(copied, "x")
 
 
+@pytest.mark.parametrize(
+    ("file", "key", "value"),
+    [
+        ("config.json", "eos_token_id", 7),
+        ("tokenizer_config.json", "eos_token", "\u2581a"),
+        ("tokenizer_config.json", "eos_token", {"content": "\u2581a"}),
+    ],
+)
+def test_a_source_that_ends_with_another_token_is_refused(
+    shared: Path, tmp_path: Path, file: str, key: str, value: object
+) -> None:
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    settings = json.loads((copied / file).read_text())
+    (copied / file).write_text(json.dumps({**settings, key: value}))
+    with pytest.raises(ForeignModelError, match="but the tokenizer ends a source with"):
+        read(copied, "x")
+
+
 class _Evil:
     def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
         return exec, ("raise SystemExit('code of a pickle has run')",)
