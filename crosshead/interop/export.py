@@ -281,8 +281,9 @@ def _foreign_entry(place: Path) -> Path | None:
     """
     if not place.is_dir() or _is_empty(place):
         return None
-    listed = read_metadata(_marker(place), LARGEST_CONFIG).get("files", [])
-    files = {Path(each) for each in listed if isinstance(each, str)}
+    listed = read_metadata(_marker(place), LARGEST_CONFIG).get("files")
+    names = listed if isinstance(listed, list) else []
+    files = {Path(each) for each in names if isinstance(each, str)}
     own = {*files, *(parent for each in files for parent in each.parents)}
     found = sorted(each.relative_to(place) for each in place.rglob("*"))
     return next((each for each in found if each not in own), None)
