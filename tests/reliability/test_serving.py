@@ -249,9 +249,10 @@ def test_health_tells_the_truth_when_a_decoding_thread_is_lost(
 
 OPEN = {
     "/", "/docs", "/livez", "/readyz", "/health", "/languages", "/frontend/settings", "/v1/limits",
-    "/spec", "/download_file/{name:path}", "/suggest",
+    "/spec", "/download_file/{name:path}", "/suggest", "/v1/openapi.json",
+    "/v2/{path:path}", "/v3/{path:path}",
 }  # fmt: skip
-"""Paths that need no key (docs/serving.md); `/suggest` is off."""
+"""Paths that need no key (docs/serving.md); `/suggest` is off, and the last two answer 404."""
 
 
 def test_every_route_that_costs_something_needs_a_key(directory: Directory, record: Record) -> None:
