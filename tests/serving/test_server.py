@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import threading
 import time
 import urllib.error
@@ -27,7 +26,6 @@ from crosshead.serving.requests import Settings
 from crosshead.serving.server import ServerConfig, bound_socket, run_server
 from tests.bundle.text_bundles import bundle_of
 from tests.conftest import ROOT
-from tests.preloaded import command
 from tests.serving.loopback import Client, running
 from tests.serving.program import Program
 
@@ -114,7 +112,9 @@ def test_an_address_of_another_machine_is_refused(capfd: pytest.CaptureFixture[s
     assert capfd.readouterr().err.count("\n") == 1
 
 
-def test_bundles_that_cannot_be_served_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_bundles_that_cannot_be_served_are_refused_in_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     from crosshead.bundle.io import save_bundle
 
     save_bundle(tmp_path / "nameless", bundle_of(), "card")
@@ -123,12 +123,9 @@ def test_bundles_that_cannot_be_served_are_refused_in_one_line(tmp_path: Path) -
         ([str(BUNDLE), f"en-de={BUNDLE}"], "both translate en to de"),
         ([str(tmp_path / "nameless")], "does not say which languages it translates"),
     ):
-        done = subprocess.run(
-            [*command(), "-m", "crosshead", "serve", *places, "--port", "0"],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        *loading, error = done.stderr.splitlines()
-        assert done.returncode == 2 and message in error and error.startswith("crosshead: error: ")
+        assert run(["serve", *places, "--port", "0"]) == 2
+        *loading, error = capfd.readouterr().err.splitlines()
+        assert message in error and error.startswith("crosshead: error: ")
         assert all(line.startswith("crosshead: ") for line in loading)
 
 
