@@ -74,7 +74,7 @@ class _OpenElements:
 
     @property
     def kept(self) -> bool:
-        """Whether the innermost element is not translated."""
+        """True if the innermost element is not translated."""
         return bool(self._stack) and self._stack[-1][1]
 
     def open(self, name: str, kept: bool) -> None:

@@ -69,7 +69,7 @@ _LENGTHS = ("max_length", "max_new_tokens")
 
 _OF_TRANSLATIONS = ": an output has at most decode.max_extra tokens more than its source"
 _OF_CONTINUATIONS = ": `crosshead generate --length` limits a continuation"
-"""What limits an output instead, as the ends of notes."""
+"""The ends of notes on these limits: they name the limit that crosshead has."""
 
 
 def stored_search(
