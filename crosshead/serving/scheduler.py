@@ -56,8 +56,9 @@ class Scheduler:
 
     Each worker has one running batch per engine, and computes with one CPU thread. Before every
     step it removes what is withdrawn or late, and fills up its batches from the queue, in fair
-    order, as far as the limits allow. A sentence that does not fit yet waits, and nothing overtakes
-    it. A sentence that is larger than the whole budget is decoded alone.
+    order, as far as the limits and its share allow: no worker has more sentences than all divided
+    by the number of workers. A sentence that does not fit yet waits, and nothing overtakes it. A
+    sentence that is larger than the whole budget is decoded alone.
 
     Another thread watches the workers. It replaces a worker whose thread has ended, and its
     sentences fail. It replaces a worker that hangs once nobody waits for its sentences any more.
@@ -221,8 +222,9 @@ class Scheduler:
             return False
 
     def _admit(self, worker: Worker) -> None:
-        """Give a worker sentences from the queue as long as the next one fits."""
-        while (first := self._queue.first()) is not None:
+        """Give a worker its share of all sentences, as long as the next one fits."""
+        share = math.ceil((len(self._queue) + self.running) / len(self._workers))
+        while worker.running < share and (first := self._queue.first()) is not None:
             if first.over(time.monotonic()):
                 late = DeadlineExceeded("the deadline passed while the sentence waited")
                 self._queue.pop().answer(late)

@@ -122,6 +122,17 @@ def test_one_sentence_wakes_up_one_worker(monkeypatch: pytest.MonkeyPatch) -> No
     scheduler.stop(10)
 
 
+def test_workers_share_the_sentences(gated: tuple[ModelEngine, threading.Event]) -> None:
+    engine, gate = gated
+    scheduler, mailbox = Scheduler(2), Mailbox()
+    scheduler.submit("client", [mailbox.sentence(engine, number) for number in range(7)])
+    until(lambda: scheduler.waiting == 0)
+    assert sorted(worker.running for worker in scheduler._workers) == [3, 4]
+    gate.set()
+    mailbox.wait(7)
+    scheduler.stop(10)
+
+
 def test_a_budget_of_memory_holds_back_what_does_not_fit(
     gated: tuple[ModelEngine, threading.Event],
 ) -> None:
