@@ -14,7 +14,7 @@ from crosshead.serving.worker import Worker
 
 _logger = logging.getLogger(__name__)
 
-_PART = 0.5
+_PART = 0.4
 """The part of the time until its deadline that a request may be expected to take. Later requests
 take turns with it and delay it, and work that misses its deadline is lost."""
 
