@@ -1,8 +1,9 @@
 """A server with ten times the requests that it can answer: rejects, latency, goodput, memory.
 
-    python benchmarks/overload.py BUNDLE FILE > overload.md
+    python benchmarks/overload.py BUNDLE FILE [OPTION...] > overload.md
 
-FILE has sentences of the source language. A real server process and this client share the machine.
+FILE has sentences of the source language. Options that are not of this program go to
+`crosshead serve`. A real server process and this client share the machine.
 First clients that wait for their answers measure the peak. Then requests come at random times, ten
 times as many a second as the peak, whether or not earlier ones are answered.
 """
@@ -27,7 +28,7 @@ def requests_of(lines: list[str], source: str, target: str, count: int) -> Itera
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("bundle", type=Path)
     parser.add_argument("file", type=Path)
     parser.add_argument("--pair", default="en-de")
@@ -35,12 +36,11 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=20, help="of a request (default: 20)")
     parser.add_argument("--times", type=float, default=10.0, help="of the peak (default: 10)")
     parser.add_argument("--deadline", type=float, default=10.0)
-    parser.add_argument("--workers", type=int, default=1)
-    given = parser.parse_args()
+    given, options = parser.parse_known_args()
     random.seed(1)
     source, target = given.pair.split("-")
     requests = requests_of(sentences_of(given.file), source, target, given.lines)
-    options = [f"--workers={given.workers}", f"--timeout={given.deadline}"]
+    options.append(f"--timeout={given.deadline}")
     peaks: list[float] = []
     resident: list[int] = []
 

@@ -1,8 +1,9 @@
 """A server under a steady load of every kind of request: memory, descriptors, errors and counts.
 
-    python benchmarks/soak.py BUNDLE FILE > soak.md
+    python benchmarks/soak.py BUNDLE FILE [OPTION...] > soak.md
 
-FILE has sentences of the source language. A real server process and this client share the machine.
+FILE has sentences of the source language. Options that are not of this program go to
+`crosshead serve`. A real server process and this client share the machine.
 First clients that wait for their answers measure the peak. Then requests come at random times, at
 a part of the peak. In the end the server's metrics are compared with the client's own counts.
 """
@@ -64,14 +65,13 @@ def requests_of(lines: list[str], source: str, target: str) -> Iterator[Request]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("bundle", type=Path)
     parser.add_argument("file", type=Path)
     parser.add_argument("--pair", default="en-de")
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--share", type=float, default=0.7, help="of the peak (default: 0.7)")
-    parser.add_argument("--workers", type=int, default=1)
-    given = parser.parse_args()
+    given, options = parser.parse_known_args()
     random.seed(1)
     source, target = given.pair.split("-")
     requests = requests_of(sentences_of(given.file), source, target)
@@ -96,7 +96,7 @@ def main() -> None:
             samples.append((len(load.answers), server.resident, server.descriptors))
             await asyncio.sleep(min(_EVERY, given.seconds / 20))
 
-    with Server(given.bundle, f"--workers={given.workers}") as server:
+    with Server(given.bundle, *options) as server:
         first = loaded(server.address, measure_peak)
         before = settled(server)
         second = loaded(server.address, soak)
