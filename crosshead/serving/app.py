@@ -59,6 +59,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         begin, status = time.perf_counter(), 500
+        scope["path"] = _path(scope["path"])
         route = self._route(scope)
 
         async def noted(message: Message) -> None:
@@ -109,6 +110,13 @@ class Guard:
     def _route(self, scope: MutableMapping[str, Any]) -> Route | None:
         """Return the route of a request, whatever its method."""
         return next((each for each in self.routes if each.matches(scope)[0] != Match.NONE), None)
+
+
+def _path(target: str) -> str:
+    """Return the path of a request's target, which may be a whole URL (RFC 9112, section 3.2.2)."""
+    if not target.startswith(("http://", "https://")):
+        return target
+    return "/" + target.partition("://")[2].partition("/")[2]
 
 
 def make_app(state: State, scheduler: Scheduler) -> Guard:

@@ -10,9 +10,11 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -33,6 +35,10 @@ _HEADER_SECONDS = 10.0
 
 _TAKE_SECONDS, _LEAST_TAKEN = 20.0, 100 * 2**10
 """The time in which a client must take some of an answer, and how many bytes: 5 KiB a second."""
+
+_LARGE_READ, _LEAST_BODY = 32 * 2**10, 0.25
+"""The bytes from which on a read of a body must hold some of it, and the smallest part that it may
+hold. The rest are the headers of chunks, each of which takes as long as a large one."""
 
 _LOAD_SECONDS = 5.0
 """The seconds for which the end of the server waits for a bundle that is being loaded."""
@@ -77,23 +83,45 @@ class _Protocol(H11Protocol):
 
     The headers of a request have a time from the begin of the connection on, or from their first
     byte. Further bytes do not extend it. Bytes of a body that arrive after the answer have the same
-    time. An answer must be taken at some pace.
+    time. A body must not have tiny chunks. An answer must be taken at some pace. Requests that are
+    no HTTP are counted.
+
+    Args:
+        metrics: The counters of the server.
+        options: What uvicorn gives to a protocol.
     """
 
     _deadline: asyncio.TimerHandle | None = None
     _taking: asyncio.TimerHandle | None = None
+
+    def __init__(self, metrics: Metrics, **options: Any) -> None:
+        super().__init__(**options)
+        self.metrics = metrics
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._deadline = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
 
     def data_received(self, data: bytes) -> None:
+        cycle = self.cycle
+        before = 0 if cycle is None else len(cycle.body)
         super().data_received(data)
+        if len(data) >= _LARGE_READ and self.conn.their_state is h11.SEND_BODY:
+            # The application takes from the body between two calls only.
+            read = len(self.cycle.body) - (before if self.cycle is cycle else 0)
+            if read < _LEAST_BODY * len(data) and not self.cycle.response_complete:
+                self.send_400_response("The chunks of the body are too small.")
+                return
         if self.cycle is not None and not self.cycle.response_complete:
             _cancel(self._deadline)
             self._deadline = None
         elif self._deadline is None:
             self._deadline = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+
+    def send_400_response(self, msg: str) -> None:
+        super().send_400_response(msg)
+        if self.cycle is None or self.cycle.response_complete:  # else the application counts it
+            self.metrics.requests.labels("other", "400").inc()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -146,7 +174,7 @@ def make_server(state: State, scheduler: Scheduler, drain: float) -> uvicorn.Ser
     return _Server(
         uvicorn.Config(
             make_app(state, scheduler),
-            http=_Protocol,
+            http=partial(_Protocol, state.metrics),  # type: ignore[arg-type]  # it is only called
             ws="none",
             lifespan="off",
             loop="asyncio",
@@ -174,6 +202,8 @@ def run_server(config: ServerConfig, say: Callable[[str], None]) -> None:
         BundleError: If a bundle is missing or does not translate text.
     """
     listening = bound_socket(config.host, config.port)
+    # Its warnings have bytes of the bodies.
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     scheduler = Scheduler(config.workers, config.limits)
     try:
         suggestions = Suggestions(config.suggestions) if config.suggestions else None

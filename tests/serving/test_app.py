@@ -1,5 +1,6 @@
 """Every route: health, keys, limits of bodies, headers, counts, gone clients."""
 
+import contextlib
 import hashlib
 import socket
 import time
@@ -186,3 +187,44 @@ def test_an_error_shows_no_path_and_no_traceback(
     monkeypatch.setattr(client.state.service.detector, "detect", broken)
     found = client.post("/detect", {"q": "a"})
     assert (found.status, found.json) == (500, {"error": "internal error"})
+
+
+def _answer_to(client: Client, request: bytes) -> bytes:
+    place = client.address.removeprefix("http://").split(":")
+    with socket.create_connection((place[0], int(place[1])), timeout=30) as connection:
+        connection.sendall(request)
+        found = b""
+        with contextlib.suppress(ConnectionResetError):  # the server has not read everything
+            while part := connection.recv(4096):
+                found += part
+        return found
+
+
+def test_a_target_may_be_a_whole_url(client: Client) -> None:
+    request = (
+        b"GET http://somewhere/livez?a=b HTTP/1.1\r\nHost: somewhere\r\nConnection: close\r\n\r\n"
+    )
+    answer = _answer_to(client, request)
+    assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"\r\n\r\nok\n")
+
+
+def test_a_body_in_tiny_chunks_is_refused_at_once(client: Client) -> None:
+    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer = _answer_to(client, head + b"1\r\na\r\n" * 30_000)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"\r\nThe chunks of the body are too small.\r\n" in answer
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [b"\x16\x03\x01\x02\r\n\r\n", b"POST /translate HTTP/1.1\r\nContent-Length: x\r\n\r\n"],
+    ids=["no HTTP", "a wrong length"],
+)
+def test_what_is_no_http_is_counted(client: Client, request_bytes: bytes) -> None:
+    def counted() -> float:
+        found = client.state.metrics.requests.labels("other", "400")
+        return float(found._value.get())
+
+    before = counted()
+    assert _answer_to(client, request_bytes).startswith(b"HTTP/1.1 400 ")
+    assert counted() == before + 1
