@@ -3,6 +3,7 @@
 import itertools
 import math
 import os
+import re
 import subprocess
 import sys
 from functools import partial
@@ -359,6 +360,16 @@ def test_the_metrics_of_a_server_under_load_are_the_counts_of_the_client(tmp_pat
         "differ from the client's: 0 of" in printed
         and "differ from the client's: 0 of 0" not in printed
     )
+
+
+@pytest.mark.slow
+def test_a_good_client_is_answered_beside_bad_ones(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("".join(f"one {word} two\n" for word in "abcdefghijklmnop" * 7))
+    printed = run("abuse.py", STORED, tmp_path / "lines", "--seconds", 1, "--pause", 0.2)
+    rows = rows_of(printed)
+    del rows["bad clients"], rows["---"]
+    assert len(rows) == 10
+    assert all(re.fullmatch(r"200: \d+", statuses) for statuses in rows.values())
 
 
 def test_a_count_that_differs_from_the_client_is_found() -> None:
