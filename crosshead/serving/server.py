@@ -36,9 +36,9 @@ _HEADER_SECONDS = 10.0
 _TAKE_SECONDS, _LEAST_TAKEN = 20.0, 100 * 2**10
 """The time in which a client must take some of an answer, and how many bytes: 5 KiB a second."""
 
-_LARGE_READ, _LEAST_BODY = 32 * 2**10, 0.25
-"""The bytes from which on a read of a body must hold some of it, and the smallest part that it may
-hold. The rest are the headers of chunks, each of which takes as long as a large one."""
+_SLICE, _LEAST_BODY = 32 * 2**10, 0.25
+"""The bytes of a body that are parsed at once, and the smallest part of them that must be its own.
+The others are the headers of chunks, each of which takes as long as a large chunk."""
 
 _LOAD_SECONDS = 5.0
 """The seconds for which the end of the server waits for a bundle that is being loaded."""
@@ -103,20 +103,29 @@ class _Protocol(H11Protocol):
         self._deadline = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
 
     def data_received(self, data: bytes) -> None:
-        cycle = self.cycle
-        before = 0 if cycle is None else len(cycle.body)
-        super().data_received(data)
-        if len(data) >= _LARGE_READ and self.conn.their_state is h11.SEND_BODY:
-            # The application takes from the body between two calls only.
-            read = len(self.cycle.body) - (before if self.cycle is cycle else 0)
-            if read < _LEAST_BODY * len(data) and not self.cycle.response_complete:
-                self.send_400_response("The chunks of the body are too small.")
-                return
+        end = 0
+        while end < len(data) and not self.transport.is_closing():
+            start, end = end, end + _SLICE
+            if self.conn.their_state is not h11.SEND_BODY:
+                # Headers are not cut: h11 refuses long ones that are not complete.
+                found = data.find(b"\r\n\r\n", start)
+                end = len(data) if found < 0 else found + 4 + _SLICE
+            self._slice_received(data[start:end])
         if self.cycle is not None and not self.cycle.response_complete:
             _cancel(self._deadline)
             self._deadline = None
         elif self._deadline is None:
             self._deadline = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+
+    def _slice_received(self, data: bytes) -> None:
+        """Take some bytes, and refuse a body whose bytes are mostly the headers of chunks."""
+        cycle = self.cycle
+        before = 0 if cycle is None else len(cycle.body)
+        super().data_received(data)
+        if len(data) >= _SLICE and self.conn.their_state is h11.SEND_BODY:
+            read = len(self.cycle.body) - (before if self.cycle is cycle else 0)
+            if read < _LEAST_BODY * len(data) and not self.cycle.response_complete:
+                self.send_400_response("The chunks of the body are too small.")
 
     def send_400_response(self, msg: str) -> None:
         super().send_400_response(msg)
