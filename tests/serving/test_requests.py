@@ -15,6 +15,12 @@ from tests.serving.loopback import Client, running
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
+@pytest.fixture(scope="module")
+def directory(own_directory: Directory) -> Directory:
+    """Of one engine: what these tests see is the same with both."""
+    return own_directory
+
+
 def test_line_endings_of_a_form_are_those_of_a_text(client: Client) -> None:
     values = {"q": "12\r\n34", "source": "en", "target": "en"}
     body = urllib.parse.urlencode(values).encode()

@@ -39,6 +39,12 @@ def other_bundle(folder: Path) -> None:
     save_file({name: -each for name, each in load_file(weights).items()}, weights)
 
 
+@pytest.fixture(scope="module")
+def directory(own_directory: Directory) -> Directory:
+    """Of one engine: what these tests see is the same with both."""
+    return own_directory
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Program]:
     shutil.copytree(BUNDLE, tmp_path / "bundle")
