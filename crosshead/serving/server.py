@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from crosshead.errors import UserError
 from crosshead.pipelines.translator import Translator
-from crosshead.serving.app import make_app
+from crosshead.serving.app import STATUS, make_app
 from crosshead.serving.directory import Engines, ServeError, load_directory
 from crosshead.serving.keys import Keys, Rates
 from crosshead.serving.metrics import Metrics
@@ -31,14 +31,20 @@ from crosshead.serving.service import Service
 from crosshead.serving.stores import Suggestions
 
 _HEADER_SECONDS = 10.0
-"""The time in which the headers of a request must have arrived, from its first byte on."""
+"""The time in which the headers of a request must be complete."""
 
-_TAKE_SECONDS, _LEAST_TAKEN = 20.0, 100 * 2**10
-"""The time in which a client must take some of an answer, and how many bytes: 5 KiB a second."""
+_TAKE_SECONDS = 20.0
+"""The time in which a client must take `_LEAST_TAKEN` bytes of an answer that waits for it."""
 
-_SLICE, _LEAST_BODY = 32 * 2**10, 0.25
-"""The bytes of a body that are parsed at once, and the smallest part of them that must be its own.
-The others are the headers of chunks, each of which takes as long as a large chunk."""
+_LEAST_TAKEN = 100 * 2**10
+"""The bytes of an answer that a client must take in `_TAKE_SECONDS`: 5 KiB a second."""
+
+_SLICE = 32 * 2**10
+"""The bytes of a body that are parsed at once."""
+
+_LEAST_CONTENT = 0.25
+"""The smallest part of a body that may be content, from `_SLICE` bytes on. The rest are the headers
+of chunks, and parsing a chunk takes the same time whatever its size."""
 
 _LOAD_SECONDS = 5.0
 """The seconds for which the end of the server waits for a bundle that is being loaded."""
@@ -81,10 +87,11 @@ class ServerConfig:
 class _Protocol(H11Protocol):
     """HTTP that closes the connections of clients that are too slow.
 
-    The headers of a request have a time from the begin of the connection on, or from their first
-    byte. Further bytes do not extend it. Bytes of a body that arrive after the answer have the same
-    time. A body must not have tiny chunks. An answer must be taken at some pace. Requests that are
-    no HTTP are counted.
+    The headers of the first request must be complete some time after the connection opens, and
+    those of a later one some time after their first byte. Further bytes do not extend it. The same
+    limit ends a connection that goes on sending a body after the answer. A body in tiny chunks is
+    refused. A client that takes its answer too slowly is disconnected. What is not HTTP is answered
+    with 400, and counted.
 
     Args:
         metrics: The counters of the server.
@@ -93,6 +100,7 @@ class _Protocol(H11Protocol):
 
     _deadline: asyncio.TimerHandle | None = None
     _taking: asyncio.TimerHandle | None = None
+    _bytes = _content = 0  # of the body so far, after the read with its headers
 
     def __init__(self, metrics: Metrics, **options: Any) -> None:
         super().__init__(**options)
@@ -118,19 +126,29 @@ class _Protocol(H11Protocol):
             self._deadline = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
 
     def _slice_received(self, data: bytes) -> None:
-        """Take some bytes, and refuse a body whose bytes are mostly the headers of chunks."""
         cycle = self.cycle
         before = 0 if cycle is None else len(cycle.body)
         super().data_received(data)
-        if len(data) >= _SLICE and self.conn.their_state is h11.SEND_BODY:
-            read = len(self.cycle.body) - (before if self.cycle is cycle else 0)
-            if read < _LEAST_BODY * len(data) and not self.cycle.response_complete:
-                self.send_400_response("The chunks of the body are too small.")
+        if self.cycle is None or self.conn.their_state is not h11.SEND_BODY:
+            return
+        if self.cycle is not cycle:  # these bytes had headers, too
+            self._bytes = self._content = 0
+            return
+        self._bytes += len(data)
+        self._content += len(self.cycle.body) - before
+        too_small = self._content < _LEAST_CONTENT * self._bytes
+        if self._bytes >= _SLICE and too_small and not self.cycle.response_complete:
+            self.send_400_response("The chunks of the body are too small.")
 
     def send_400_response(self, msg: str) -> None:
-        super().send_400_response(msg)
-        if self.cycle is None or self.cycle.response_complete:  # else the application counts it
+        if self.cycle is None or self.cycle.response_complete:
             self.metrics.requests.labels("other", "400").inc()
+        elif self.cycle.response_started:
+            self.transport.abort()  # half an answer cannot become another one
+            return
+        else:
+            self.cycle.scope["state"][STATUS] = 400
+        super().send_400_response(msg)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -310,8 +328,9 @@ class _Process:
         self.say(line)
 
     def _end(self) -> None:
-        if not self.server.should_exit:
-            self.say("stopping: answering the requests under way")
+        if self.server.should_exit:
+            return
+        self.say("stopping: answering the requests under way")
         self.server.should_exit = True
         self._stopping.set()
         # What is left a second before the end is answered with 503 instead of being cut off.

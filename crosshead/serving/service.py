@@ -41,7 +41,7 @@ class Job:
         seconds: The time until the deadline.
         split: Function that splits a text into sentences.
         scored: True if the scores of the translations are read.
-        taken: True if the scheduler has taken the request already, and may not refuse it any more.
+        admitted: True if the scheduler has admitted the request, and may not refuse it any more.
     """
 
     texts: Sequence[str]
@@ -52,7 +52,7 @@ class Job:
     seconds: float = 60.0
     split: Callable[[str], SplitText] = SplitText.of
     scored: bool = False
-    taken: bool = False
+    admitted: bool = False
 
     @property
     def characters(self) -> int:
@@ -117,14 +117,13 @@ class Service:
 
     Args:
         scheduler: The scheduler.
-        directory: The bundles; a reload replaces it.
+        directory: The bundles.
     """
 
     def __init__(self, scheduler: Scheduler, directory: Directory) -> None:
         self.scheduler, self.directory = scheduler, directory
         self.detector = Detector(directory.languages)
-        # Tokens of a character, moving averages by languages: a pair would keep its model in memory
-        # after a reload.
+        # The tokens of a character by languages, as moving averages. A reload forgets them.
         self._densities: dict[tuple[str, str], float] = {}
 
     async def translate_all(self, jobs: Sequence[Job]) -> list[list[TranslatedText]]:
@@ -143,7 +142,7 @@ class Service:
         if len(jobs) == 1:
             return [await self.translate(jobs[0])]
         self._check(jobs, time.monotonic() + min(job.seconds for job in jobs))
-        tasks = [asyncio.create_task(self.translate(replace(job, taken=True))) for job in jobs]
+        tasks = [asyncio.create_task(self.translate(replace(job, admitted=True))) for job in jobs]
         try:
             return await asyncio.gather(*tasks)
         finally:  # if one fails, nobody waits for the others
@@ -172,17 +171,17 @@ class Service:
             DataError: If a document is broken.
         """
         end = time.monotonic() + job.seconds
-        if not job.taken:
+        if not job.admitted:
             self._check([job], end)
         try:
             # The scheduler keeps the deadline too, but not while a document is read, nor if one of
             # its threads hangs.
             async with asyncio.timeout_at(end):
-                return await self._taken(job, end)
+                return await self._translate_admitted(job, end)
         except TimeoutError:
             raise DeadlineExceeded("the deadline passed") from None
 
-    async def _taken(self, job: Job, end: float) -> list[TranslatedText]:
+    async def _translate_admitted(self, job: Job, end: float) -> list[TranslatedText]:
         """Translate the texts of a request that has been taken."""
         documents = await _computed(job, _documents, job)
         sentences = [sentence for each in documents for sentence in each.sentences]
@@ -194,7 +193,7 @@ class Service:
             scored = last and (job.scored or wanted > 1)
             lines = [translations[0].text for translations in found]
             # A request is refused before its first hop, or not at all.
-            search = _Search(route, wanted, scored, end, admitted=job.taken or hop > 0)
+            search = _Search(route, wanted, scored, end, admitted=job.admitted or hop > 0)
             found = await self._hop(job, search, lines)
         return await _computed(job, _translated, documents, found, job.alternatives + 1)
 

@@ -208,11 +208,18 @@ def test_a_target_may_be_a_whole_url(client: Client) -> None:
     assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"\r\n\r\nok\n")
 
 
-def test_a_body_in_tiny_chunks_is_refused_at_once(client: Client) -> None:
-    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+@pytest.mark.parametrize("path", ["/translate", "/v1/translate"])
+def test_a_body_in_tiny_chunks_is_refused_at_once(client: Client, path: str) -> None:
+    counted = client.state.metrics.requests.labels(path, "400")._value.get
+    before = counted()
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
     answer = _answer_to(client, head + b"1\r\na\r\n" * 30_000)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"\r\nThe chunks of the body are too small.\r\n" in answer
+    deadline = time.monotonic() + 10
+    while counted() == before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert counted() == before + 1
 
 
 @pytest.mark.parametrize(
