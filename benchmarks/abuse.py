@@ -3,8 +3,8 @@
     python benchmarks/abuse.py BUNDLE FILE [OPTION...] > abuse.md
 
 FILE has sentences of the source language. Options that are not of this program go to
-`crosshead serve`. The good client sends one sentence after the other. Another process is the bad
-clients. Server and clients share the machine.
+`crosshead serve`. The good client sends one sentence after the other, from random addresses. The
+bad clients run in another process. Server and clients share the machine.
 """
 
 import argparse
@@ -15,7 +15,6 @@ import json
 import multiprocessing
 import random
 import socket
-import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +33,7 @@ _HALF_OPEN, _GONE = 200, 20
 
 
 class Phase(NamedTuple):
-    """What the good client saw in a phase."""
+    """The good client's measurements in one phase."""
 
     seconds: list[float]
     statuses: str
@@ -49,8 +48,10 @@ def main() -> None:
     parser.add_argument("bundle", type=Path)
     parser.add_argument("file", type=Path)
     parser.add_argument("--pair", default="en-de")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of a phase (default: 30)")
-    parser.add_argument("--pause", type=float, default=1.0, help="between two bad requests")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each phase (default: 30)")
+    parser.add_argument(
+        "--pause", type=float, default=1.0, help="seconds between two attacks (default: 1)"
+    )
     given, options = parser.parse_known_args()
     random.seed(1)
     source, target = given.pair.split("-")
@@ -148,8 +149,8 @@ def leave(data: bytes, place: Place) -> None:
             closing.enter_context(socket.create_connection(place)).sendall(data)
 
 
-def again(kind: Callable[[Place], None], place: Place, pause: float) -> None:
-    """Do the same for ever."""
+def repeat(kind: Callable[[Place], None], place: Place, pause: float) -> None:
+    """Repeat an attack until the process is killed."""
     while True:
         with contextlib.suppress(ConnectionError):  # refused, and closed
             kind(place)
@@ -163,7 +164,7 @@ def measured(
     seconds: float,
     pause: float,
 ) -> Phase:
-    """What a good client sees while another process does something, or nothing."""
+    """Measure the good client during an attack, or without one."""
     before = server.resident
     largest, enough = [before], threading.Event()
 
@@ -177,7 +178,7 @@ def measured(
     bad = None
     if kind is not None:
         host, port = server.address.removeprefix("http://").split(":")
-        bad = multiprocessing.Process(target=again, args=(kind, (host, int(port)), pause))
+        bad = multiprocessing.Process(target=repeat, args=(kind, (host, int(port)), pause))
         bad.start()
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -185,6 +186,8 @@ def measured(
     enough.set()
     watcher.join()
     if bad is not None:
+        if not bad.is_alive():
+            raise SystemExit("the bad clients have ended by themselves")
         bad.kill()
         bad.join()
     times = [each.seconds for each in answers if each.status == 200]
@@ -196,16 +199,10 @@ def report(phases: Mapping[str, Phase]) -> str:
     usual = percentile(phases["quiet"].seconds, 0.99)
     rows = []
     for name, each in phases.items():
-        median, p99 = statistics.median(each.seconds), percentile(each.seconds, 0.99)
-        rows.append(
-            [
-                name,
-                each.statuses,
-                f"{1000 * median:.1f}, {1000 * p99:.1f}",
-                f"{p99 / usual:.2f}",
-                mebibytes(each.growth),
-            ]
-        )
+        median, p99 = percentile(each.seconds, 0.5), percentile(each.seconds, 0.99)
+        times = f"{1000 * median:.1f}, {1000 * p99:.1f}" if each.seconds else "no answer"
+        ratio = f"{p99 / usual:.2f}" if usual and each.seconds else ""
+        rows.append([name, each.statuses, times, ratio, mebibytes(each.growth)])
     header = ["bad clients", "answers", "median, p99 ms", "p99 over quiet", "growth, MiB"]
     return table(header, rows)
 

@@ -233,6 +233,6 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def statuses(answers: Sequence[Answer]) -> str:
-    """How often each status was answered."""
+    """Count the answers by status."""
     found = sorted(Counter(each.status for each in answers).items())
     return ", ".join(f"{status or 'no answer'}: {count:,}" for status, count in found)

@@ -1,4 +1,4 @@
-"""A server with ten times the requests that it can answer: rejects, latency, goodput, memory.
+"""A server with ten times the requests that it can answer: refusals, latency, goodput, memory.
 
     python benchmarks/overload.py BUNDLE FILE [OPTION...] > overload.md
 
@@ -32,10 +32,12 @@ def main() -> None:
     parser.add_argument("bundle", type=Path)
     parser.add_argument("file", type=Path)
     parser.add_argument("--pair", default="en-de")
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--lines", type=int, default=20, help="of a request (default: 20)")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="of the open loop (default: 60)"
+    )
+    parser.add_argument("--lines", type=int, default=20, help="of each request (default: 20)")
     parser.add_argument("--times", type=float, default=10.0, help="of the peak (default: 10)")
-    parser.add_argument("--deadline", type=float, default=10.0)
+    parser.add_argument("--deadline", type=float, default=10.0, help="the server's --timeout")
     given, options = parser.parse_known_args()
     random.seed(1)
     source, target = given.pair.split("-")

@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("bundle", type=Path)
     parser.add_argument("file", type=Path)
     parser.add_argument("--pair", default="en-de")
-    parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="of the load (default: 3600)")
     parser.add_argument("--share", type=float, default=0.7, help="of the peak (default: 0.7)")
     given, options = parser.parse_known_args()
     random.seed(1)
