@@ -120,7 +120,7 @@ class Guard:
 
 def _path(target: str) -> str:
     """Return the path of a request's target, which may be a whole URL (RFC 9112, section 3.2.2)."""
-    if not target.startswith(("http://", "https://")):
+    if not target.lower().startswith(("http://", "https://")):
         return target
     return "/" + target.partition("://")[2].partition("/")[2]
 

@@ -26,10 +26,10 @@ from crosshead.serving.requests import (
 
 _NO_KEY = RequestError(400, "Please contact the server operator to get an API key")
 _UNKNOWN = [Detection("en", 0.0)]
+"""The detection of a text without letters."""
 
 _PART = 64 * 1024
 """The bytes of a file that are sent at a time."""
-"""The detection of a text without letters."""
 
 
 class LibreTranslate:

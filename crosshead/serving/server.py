@@ -33,6 +33,9 @@ from crosshead.serving.stores import Suggestions
 _HEADER_SECONDS = 10.0
 """The time in which the headers of a request must be complete."""
 
+_MOST_HEADERS = 128 * 2**10
+"""The most bytes of headers. Longer ones are refused, unless they arrive in one piece."""
+
 _TAKE_SECONDS = 20.0
 """The time in which a client must take `_LEAST_TAKEN` bytes of an answer that waits for it."""
 
@@ -45,6 +48,9 @@ _SLICE = 32 * 2**10
 _LEAST_CONTENT = 0.25
 """The smallest part of a body that may be content, from `_SLICE` bytes on. The rest are the headers
 of chunks, and parsing a chunk takes the same time whatever its size."""
+
+_MOST_AHEAD = 64 * 2**10
+"""The most bytes of further requests that a client may send before its answer."""
 
 _LOAD_SECONDS = 5.0
 """The seconds for which the end of the server waits for a bundle that is being loaded."""
@@ -122,8 +128,25 @@ class _Protocol(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             _cancel(self._deadline)
             self._deadline = None
-        elif self._deadline is None:
+            self._read_ahead()
+        else:
+            self._await_headers()
+
+    def _await_headers(self) -> None:
+        """Close the connection some time from now, unless a request begins."""
+        if self._deadline is None:
             self._deadline = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+
+    def _read_ahead(self) -> None:
+        """Go on reading after a whole request: the end of a connection is not seen otherwise.
+
+        A client that sends much more before its answer is disconnected.
+        """
+        if self.conn.their_state in (h11.DONE, h11.MUST_CLOSE):
+            if len(self.conn.trailing_data[0]) > _MOST_AHEAD:
+                self.transport.abort()
+            else:
+                self.flow.resume_reading()
 
     def _slice_received(self, data: bytes) -> None:
         cycle = self.cycle
@@ -141,11 +164,11 @@ class _Protocol(H11Protocol):
             self.send_400_response("The chunks of the body are too small.")
 
     def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.abort()  # the answer has begun, or is complete
+            return
         if self.cycle is None or self.cycle.response_complete:
             self.metrics.requests.labels("other", "400").inc()
-        elif self.cycle.response_started:
-            self.transport.abort()  # half an answer cannot become another one
-            return
         else:
             self.cycle.scope["state"][STATUS] = 400
         super().send_400_response(msg)
@@ -156,6 +179,8 @@ class _Protocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if self.conn.trailing_data[0] and self.cycle.response_complete:
+            self._await_headers()
         self._watch_answer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -210,6 +235,7 @@ def make_server(state: State, scheduler: Scheduler, drain: float) -> uvicorn.Ser
             access_log=False,
             server_header=False,
             timeout_keep_alive=30,
+            h11_max_incomplete_event_size=_MOST_HEADERS,
             timeout_graceful_shutdown=int(drain),
         )
     )
@@ -388,6 +414,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
         else:
             reason = error.strerror or str(error)
             message = (
-                f"cannot listen on {host}, port {port}: {reason}; choose another --host or --port"
+                f"cannot listen on {host or 'no host'}, port {port}: {reason}; "
+                "choose another --host or --port"
             )
         raise ServeError(message) from None

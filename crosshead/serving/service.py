@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from crosshead.data.documents.document import Document
 from crosshead.data.documents.formats import Parser
@@ -41,7 +41,6 @@ class Job:
         seconds: The time until the deadline.
         split: Function that splits a text into sentences.
         scored: True if the scores of the translations are read.
-        admitted: True if the scheduler has admitted the request, and may not refuse it any more.
     """
 
     texts: Sequence[str]
@@ -52,7 +51,6 @@ class Job:
     seconds: float = 60.0
     split: Callable[[str], SplitText] = SplitText.of
     scored: bool = False
-    admitted: bool = False
 
     @property
     def characters(self) -> int:
@@ -129,61 +127,52 @@ class Service:
     async def translate_all(self, jobs: Sequence[Job]) -> list[list[TranslatedText]]:
         """Translate the jobs of one request: all are taken together, or none.
 
+        If the task is cancelled, its sentences leave the batch before the next step.
+
         Args:
             jobs: The jobs, with the same client and the same deadline.
 
         Raises:
             TooLong: If the request would miss its deadline even if nothing else waited.
-            Overloaded: If too many sentences wait, or the deadline would be missed.
-            DeadlineExceeded: If the deadline passes.
-            Failed: If a batch fails, or the server stops.
-            DataError: If a document is broken.
-        """
-        if len(jobs) == 1:
-            return [await self.translate(jobs[0])]
-        self._check(jobs, time.monotonic() + min(job.seconds for job in jobs))
-        tasks = [asyncio.create_task(self.translate(replace(job, admitted=True))) for job in jobs]
-        try:
-            return await asyncio.gather(*tasks)
-        finally:  # if one fails, nobody waits for the others
-            for task in tasks:
-                task.cancel()
-
-    def _check(self, jobs: Sequence[Job], end: float) -> None:
-        """Refuse a request for which there is no time, before its texts are read."""
-        work = sum(self._expected_work(job) for job in jobs)
-        if any(job.way for job in jobs):
-            self.scheduler.check(jobs[0].client, work, end)
-
-    async def translate(self, job: Job) -> list[TranslatedText]:
-        """Translate the texts of a request.
-
-        If the task is cancelled, its sentences leave the batch before the next step.
-
-        Args:
-            job: What the request asks for.
-
-        Raises:
-            TooLong: If the request would miss its deadline even if nothing else waited.
-            Overloaded: If too many sentences wait, or the deadline would be missed.
+            Overloaded: If too many sentences wait, or the request would take too much of its time.
             DeadlineExceeded: If the deadline passes.
             Failed: If a sentence cannot be decoded, or the server stops.
             DataError: If a document is broken.
         """
-        end = time.monotonic() + job.seconds
-        if not job.admitted:
-            self._check([job], end)
+        end = time.monotonic() + min(job.seconds for job in jobs)
+        self._check(jobs, end, 0.0)  # before the texts are read
         try:
             # The scheduler keeps the deadline too, but not while a document is read, nor if one of
             # its threads hangs.
             async with asyncio.timeout_at(end):
-                return await self._translate_admitted(job, end)
+                documents = [await _computed(job, _documents, job) for job in jobs]
+                pairs = list(zip(jobs, documents, strict=True))
+                # Before they are tokenized, which takes longer than reading them.
+                self._check(jobs, end, sum(self._expected_work(*pair) for pair in pairs))
+                # A request of one job is checked once more when its work is known.
+                admitted = len(jobs) > 1
+                return await _all_or_none([self._translate(*pair, end, admitted) for pair in pairs])
         except TimeoutError:
             raise DeadlineExceeded("the deadline passed") from None
 
-    async def _translate_admitted(self, job: Job, end: float) -> list[TranslatedText]:
-        """Translate the texts of a request that has been taken."""
-        documents = await _computed(job, _documents, job)
+    async def translate(self, job: Job) -> list[TranslatedText]:
+        """Translate the texts of a request of one job; see `translate_all`.
+
+        Args:
+            job: What the request asks for.
+        """
+        [found] = await self.translate_all([job])
+        return found
+
+    def _check(self, jobs: Sequence[Job], end: float, work: float) -> None:
+        """Refuse a request for which there is no time."""
+        if any(job.way for job in jobs):
+            self.scheduler.check(jobs[0].client, work, end)
+
+    async def _translate(
+        self, job: Job, documents: list[Document], end: float, admitted: bool
+    ) -> list[TranslatedText]:
+        """Translate the documents of a job."""
         sentences = [sentence for each in documents for sentence in each.sentences]
         found = [[Translation(each, 0.0, 0.0, [], [])] for each in sentences]
         for hop, route in enumerate(job.way):
@@ -193,7 +182,7 @@ class Service:
             scored = last and (job.scored or wanted > 1)
             lines = [translations[0].text for translations in found]
             # A request is refused before its first hop, or not at all.
-            search = _Search(route, wanted, scored, end, admitted=job.admitted or hop > 0)
+            search = _Search(route, wanted, scored, end, admitted or hop > 0)
             found = await self._hop(job, search, lines)
         return await _computed(job, _translated, documents, found, job.alternatives + 1)
 
@@ -231,9 +220,10 @@ class Service:
                 self.scheduler.withdraw(job.client, sentences)
         return [waiting.results[number] for number in range(len(sentences))]
 
-    def _expected_work(self, job: Job) -> float:
+    def _expected_work(self, job: Job, documents: Sequence[Document]) -> float:
         """Return the work of a job by the usual tokens of a character; 0 if nothing is known."""
-        return job.characters * sum(
+        characters = sum(len(sentence) for each in documents for sentence in each.sentences)
+        return characters * sum(
             self._densities.get(_languages(route), 0.0) * route.engine(job.wanted(hop)).beam
             for hop, route in enumerate(job.way)
         )
@@ -246,6 +236,16 @@ class Service:
 
 def _languages(route: LanguagePair) -> tuple[str, str]:
     return route.source, route.target
+
+
+async def _all_or_none(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Return the results of coroutines. If one fails, nobody waits for the others."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def _computed(job: Job, function: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:

@@ -105,7 +105,8 @@ class Files:
             data: Its content.
         """
         # Addresses with such parts are refused, because they look like ways out of a folder.
-        token = secrets.token_hex(16) + "." + re.sub(r"[.]{2,}|[/\\]", "_", name)
+        safe = re.sub(r"^[.]|[.]{2,}|[/\\]", "_", name)
+        token = f"{secrets.token_hex(16)}.{safe}"
         self._files[token] = StoredFile(name, data, time.monotonic() + _SECONDS)
         while (
             len(self._files) > _MOST_FILES

@@ -156,7 +156,8 @@ def test_a_body_that_does_not_arrive_is_given_up(directory: Directory) -> None:
         assert b" 408 " in raw(client, head)
 
 
-def test_the_work_of_a_client_that_has_gone_is_dropped(directory: Directory) -> None:
+@pytest.mark.parametrize("more", [b"", b"\n"], ids=["", "after a further byte"])
+def test_the_work_of_a_client_that_has_gone_is_dropped(directory: Directory, more: bytes) -> None:
     with running(directory, limits=Limits(sentences=1)) as client:
         text = "A dog runs. " * 3000
         body = (f'{{"q": "{text}", "source": "en", "target": "de"}}').encode()
@@ -165,6 +166,7 @@ def test_the_work_of_a_client_that_has_gone_is_dropped(directory: Directory) -> 
             head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
             connection.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
             until(lambda: client.scheduler.running > 0)
+            connection.sendall(more)
         until(lambda: client.scheduler.waiting == 0 and client.scheduler.running == 0)
         assert client.scheduler.steps < 3000
         assert client.post("/translate", PAIR | {"q": "A dog."}).status == 200
@@ -202,7 +204,7 @@ def _answer_to(client: Client, request: bytes) -> bytes:
 
 def test_a_target_may_be_a_whole_url(client: Client) -> None:
     request = (
-        b"GET http://somewhere/livez?a=b HTTP/1.1\r\nHost: somewhere\r\nConnection: close\r\n\r\n"
+        b"GET HTTP://somewhere/livez?a=b HTTP/1.1\r\nHost: somewhere\r\nConnection: close\r\n\r\n"
     )
     answer = _answer_to(client, request)
     assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"\r\n\r\nok\n")
@@ -235,3 +237,29 @@ def test_what_is_no_http_is_counted(client: Client, request_bytes: bytes) -> Non
     before = counted()
     assert _answer_to(client, request_bytes).startswith(b"HTTP/1.1 400 ")
     assert counted() == before + 1
+
+
+def test_garbage_after_an_answer_ends_the_connection_in_silence(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    counted = client.state.metrics.requests.labels("other", "400")._value.get
+    before = counted()
+    host, port = client.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        head = b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        connection.sendall(head)
+        assert connection.recv(4096).startswith(b"HTTP/1.1 404 ")
+        connection.sendall(b"zz\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(4096) == b""
+    assert client.get("/livez").status == 200
+    assert counted() == before and not caplog.records
+
+
+def test_a_client_that_sends_much_before_its_answer_is_disconnected(directory: Directory) -> None:
+    with running(directory, limits=Limits(sentences=1)) as client:
+        body = b'{"q": "%s", "source": "en", "target": "de"}' % (b"A dog runs. " * 3000)
+        head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        request = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+        assert _answer_to(client, request * 4) == b""
+        until(lambda: client.scheduler.waiting == 0 and client.scheduler.running == 0)

@@ -184,7 +184,7 @@ def test_a_file_is_translated_and_downloaded_once_named(
     assert "notes_de.md" in found.headers["Content-Disposition"]
 
 
-@pytest.mark.parametrize("name", ["a..b.txt", "c\\d.txt", "...txt"])
+@pytest.mark.parametrize("name", ["a..b.txt", "c\\d.txt", "...txt", ".a.txt"])
 def test_a_file_of_an_odd_name_can_be_downloaded(client: Client, name: str) -> None:
     body, headers = upload(name, b"1" * 100_000, **PAIR)
     url = client.ask("/translate_file", body, headers).json["translatedFileUrl"]

@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
+from crosshead.data.documents.document import Document
+from crosshead.data.documents.html import html_parts
 from crosshead.data.documents.parts import TextPart, plain_parts
 from crosshead.data.documents.subtitles import subtitle_parts
 from crosshead.errors import DataError
@@ -180,20 +182,37 @@ def test_a_deadline_holds_even_if_no_thread_keeps_it(directory: Directory) -> No
     assert service.scheduler.waiting == 0
 
 
+def work_of(service: Service, job: Job) -> float:
+    """The work that the service expects of a job."""
+    return service._expected_work(job, [Document.of(text, job.parser) for text in job.texts])
+
+
 def test_the_expected_work_of_a_text_knows_its_route_and_beam(directory: Directory) -> None:
     service = Service(Scheduler(), directory)
     one = job(service, ["A dog runs."])
-    assert service._expected_work(one) == 0.0
+    assert work_of(service, one) == 0.0
     asyncio.run(service.translate(one))
-    usual = service._expected_work(one)
+    usual = work_of(service, one)
     [route] = one.way
     ids = route.translator.planned(["A dog runs."], 0).ids
     assert usual == pytest.approx(sum(len(each) + 1 for each in ids) * route.engine(1).beam)
     many = replace(one, alternatives=9)
     asyncio.run(service.translate(many))
-    assert service._expected_work(one) == pytest.approx(usual)  # one request with a wide beam
-    assert service._expected_work(many) == pytest.approx(usual * 10 / route.engine(1).beam)
+    assert work_of(service, one) == pytest.approx(usual)  # one request with a wide beam
+    assert work_of(service, many) == pytest.approx(usual * 10 / route.engine(1).beam)
     back = service.directory.way("de", "fr")
     assert back is not None
-    assert service._expected_work(replace(one, way=back)) == 0.0  # another route is not known yet
+    assert work_of(service, replace(one, way=back)) == 0.0  # another route is not known yet
+    service.scheduler.stop(10)
+
+
+def test_markup_and_white_space_are_no_work(directory: Directory) -> None:
+    service = Service(Scheduler(), directory)
+    one = job(service, ["A dog runs."])
+    asyncio.run(service.translate(one))
+    image = f'<p>A dog runs.</p><img src="data:{"A" * 10_000}">'
+    page = replace(one, texts=[image], parser=html_parts)
+    spaces = replace(one, texts=["A dog runs.\n" + 10_000 * " "])
+    for each in (page, spaces):
+        assert work_of(service, each) == pytest.approx(work_of(service, one))
     service.scheduler.stop(10)
