@@ -42,7 +42,7 @@ _TAKE_SECONDS = 20.0
 _LEAST_TAKEN = 100 * 2**10
 """The bytes of an answer that a client must take in `_TAKE_SECONDS`: 5 KiB a second."""
 
-_SLICE = 32 * 2**10
+_SLICE = 8 * 2**10
 """The bytes of a body that are parsed at once."""
 
 _LEAST_CONTENT = 0.25
