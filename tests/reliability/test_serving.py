@@ -19,8 +19,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
+from crosshead.serving import protocol
 from crosshead.serving import scheduler as scheduler_module
-from crosshead.serving import server as server_module
 from crosshead.serving.app import make_app
 from crosshead.serving.directory import Directory, load_directory
 from crosshead.serving.keys import ApiKey, Keys
@@ -184,7 +184,7 @@ def test_numbers_that_make_no_sense_are_refused(client: Client, record: Record) 
 def test_clients_that_are_slow_or_gone_cost_nothing(
     directory: Directory, record: Record, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    monkeypatch.setattr(server_module, "_HEADER_SECONDS", 1.0)
+    monkeypatch.setattr(protocol, "_HEADER_SECONDS", 1.0)
     with running(directory, limits=Limits(sentences=8)) as client:
         half = [connected(client) for _ in range(count)]
         for connection in half:

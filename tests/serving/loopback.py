@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+import socket
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +64,17 @@ class Client:
         except urllib.error.HTTPError as error:
             with error:
                 return Answer(error.code, error.headers, error.read())
+
+    def exchange(self, data: bytes) -> bytes:
+        """What the server sends back to bytes on a connection, until it closes it."""
+        host, port = self.address.removeprefix("http://").split(":")
+        found = b""
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall(data)
+            with suppress(ConnectionResetError):  # the server has not read everything
+                while part := connection.recv(4096):
+                    found += part
+        return found
 
 
 @contextmanager

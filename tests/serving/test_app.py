@@ -1,6 +1,5 @@
 """Every route: health, keys, limits of bodies, headers, counts, gone clients."""
 
-import contextlib
 import hashlib
 import socket
 import time
@@ -10,7 +9,6 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
-from crosshead.serving import server as server_module
 from crosshead.serving.directory import Directory
 from crosshead.serving.keys import ApiKey, Keys
 from crosshead.serving.requests import Settings
@@ -140,16 +138,6 @@ def raw(client: Client, data: bytes, seconds: float = 30) -> bytes:
         return connection.recv(4096)
 
 
-def test_a_connection_whose_headers_do_not_arrive_is_closed(
-    directory: Directory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_module, "_HEADER_SECONDS", 0.05)
-    with running(directory) as client:
-        assert raw(client, b"") == b""
-        assert raw(client, b"POST /translate HTTP/1.1\r\nHost: ") == b""
-        assert client.get("/livez").status == 200
-
-
 def test_a_body_that_does_not_arrive_is_given_up(directory: Directory) -> None:
     with running(directory, Settings(body_seconds=0.05)) as client:
         head = b"POST /detect HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nq=a"
@@ -191,75 +179,9 @@ def test_an_error_shows_no_path_and_no_traceback(
     assert (found.status, found.json) == (500, {"error": "internal error"})
 
 
-def _answer_to(client: Client, request: bytes) -> bytes:
-    place = client.address.removeprefix("http://").split(":")
-    with socket.create_connection((place[0], int(place[1])), timeout=30) as connection:
-        connection.sendall(request)
-        found = b""
-        with contextlib.suppress(ConnectionResetError):  # the server has not read everything
-            while part := connection.recv(4096):
-                found += part
-        return found
-
-
 def test_a_target_may_be_a_whole_url(client: Client) -> None:
     request = (
         b"GET HTTP://somewhere/livez?a=b HTTP/1.1\r\nHost: somewhere\r\nConnection: close\r\n\r\n"
     )
-    answer = _answer_to(client, request)
+    answer = client.exchange(request)
     assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"\r\n\r\nok\n")
-
-
-@pytest.mark.parametrize("path", ["/translate", "/v1/translate"])
-def test_a_body_in_tiny_chunks_is_refused_at_once(client: Client, path: str) -> None:
-    counted = client.state.metrics.requests.labels(path, "400")._value.get
-    before = counted()
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
-    answer = _answer_to(client, head + b"1\r\na\r\n" * 30_000)
-    assert answer.startswith(b"HTTP/1.1 400 ")
-    assert b"\r\nThe chunks of the body are too small.\r\n" in answer
-    deadline = time.monotonic() + 10
-    while counted() == before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert counted() == before + 1
-
-
-@pytest.mark.parametrize(
-    "request_bytes",
-    [b"\x16\x03\x01\x02\r\n\r\n", b"POST /translate HTTP/1.1\r\nContent-Length: x\r\n\r\n"],
-    ids=["no HTTP", "a wrong length"],
-)
-def test_what_is_no_http_is_counted(client: Client, request_bytes: bytes) -> None:
-    def counted() -> float:
-        found = client.state.metrics.requests.labels("other", "400")
-        return float(found._value.get())
-
-    before = counted()
-    assert _answer_to(client, request_bytes).startswith(b"HTTP/1.1 400 ")
-    assert counted() == before + 1
-
-
-def test_garbage_after_an_answer_ends_the_connection_in_silence(
-    client: Client, caplog: pytest.LogCaptureFixture
-) -> None:
-    counted = client.state.metrics.requests.labels("other", "400")._value.get
-    before = counted()
-    host, port = client.address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
-        head = b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-        connection.sendall(head)
-        assert connection.recv(4096).startswith(b"HTTP/1.1 404 ")
-        connection.sendall(b"zz\r\n")
-        with contextlib.suppress(ConnectionResetError):
-            assert connection.recv(4096) == b""
-    assert client.get("/livez").status == 200
-    assert counted() == before and not caplog.records
-
-
-def test_a_client_that_sends_much_before_its_answer_is_disconnected(directory: Directory) -> None:
-    with running(directory, limits=Limits(sentences=1)) as client:
-        body = b'{"q": "%s", "source": "en", "target": "de"}' % (b"A dog runs. " * 3000)
-        head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        request = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
-        assert _answer_to(client, request * 4) == b""
-        until(lambda: client.scheduler.waiting == 0 and client.scheduler.running == 0)

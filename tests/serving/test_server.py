@@ -20,13 +20,11 @@ from crosshead.cli import run
 from crosshead.models.transformer import Transformer
 from crosshead.pipelines.translator import Translator
 from crosshead.serving import server as module
-from crosshead.serving.directory import Directory, Engines
+from crosshead.serving.directory import Engines
 from crosshead.serving.model_engine import model_engines
-from crosshead.serving.requests import Settings
 from crosshead.serving.server import ServerConfig, bound_socket, run_server
 from tests.bundle.text_bundles import bundle_of
 from tests.conftest import ROOT
-from tests.serving.loopback import Client, running
 from tests.serving.program import Program
 
 BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
@@ -37,12 +35,6 @@ def other_bundle(folder: Path) -> None:
     shutil.copytree(BUNDLE, folder)
     weights = folder / "model.safetensors"
     save_file({name: -each for name, each in load_file(weights).items()}, weights)
-
-
-@pytest.fixture(scope="module")
-def directory(own_directory: Directory) -> Directory:
-    """Of one engine: what these tests see is the same with both."""
-    return own_directory
 
 
 @pytest.fixture
@@ -263,87 +255,3 @@ def test_what_is_not_done_at_the_end_is_answered_with_503(monkeypatch: pytest.Mo
         thread.join(30)
     assert found == [503, "1"]
     assert server.lines[-1] == "stopped; 1 request did not finish in time"
-
-
-def closed_after(client: Client, begin: bytes, drip: bytes, most: float = 5.0) -> float | None:
-    """The seconds until the server closes a connection into which bytes drip, or None."""
-    host, port = client.address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(begin)
-        connection.settimeout(0.02)
-        start = time.monotonic()
-        while (passed := time.monotonic() - start) < most:
-            try:
-                if connection.recv(4096) == b"":
-                    return passed
-            except TimeoutError:
-                connection.sendall(drip)
-            except ConnectionError:
-                return passed
-    return None
-
-
-BODY = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
-
-
-@pytest.mark.parametrize(
-    ("begin", "drip"),
-    [
-        (b"", b""),
-        (b"GET /livez HTTP/1.1\r\nX: ", b"a"),
-        (b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", b"a"),  # the next request
-        (BODY % b"/livez", b"a"),  # answered at once
-        (BODY % b"/detect", b"a"),  # 408
-    ],
-    ids=["nothing", "headers", "next headers", "body after the answer", "body"],
-)
-def test_a_client_that_drips_is_closed(
-    directory: Directory, monkeypatch: pytest.MonkeyPatch, begin: bytes, drip: bytes
-) -> None:
-    monkeypatch.setattr(module, "_HEADER_SECONDS", 0.3)
-    with running(directory, Settings(body_seconds=0.3)) as client:
-        found = closed_after(client, begin, drip)
-        assert found is not None and 0.2 < found < 3
-        assert client.get("/livez").status == 200
-
-
-def test_a_body_may_take_longer_than_headers(
-    directory: Directory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_HEADER_SECONDS", 0.1)
-    body = b'{"q": "12", "source": "en", "target": "en"}'
-    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    with running(directory) as client:
-        host, port = client.address.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=30) as connection:
-            connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body))
-            for place in range(len(body)):
-                connection.sendall(body[place : place + 1])
-                time.sleep(0.01)
-            assert b'{"translatedText":"12"}' in connection.recv(4096)
-
-
-@pytest.mark.parametrize("slow", [True, False])
-def test_a_client_that_does_not_take_its_answer_is_closed(
-    directory: Directory, monkeypatch: pytest.MonkeyPatch, slow: bool
-) -> None:
-    monkeypatch.setattr(module, "_TAKE_SECONDS", 0.3)
-    text = "12 " * (3 * 2**20)  # more than the buffers of the network hold
-    body = b'{"q": "%s", "source": "en", "target": "en"}' % text.encode()
-    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    with running(directory) as client, socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
-        host, port = client.address.removeprefix("http://").split(":")
-        connection.connect((host, int(port)))
-        connection.settimeout(30)
-        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        received = len(connection.recv(4096))
-        time.sleep(2.0 if slow else 0.05)
-        try:
-            while part := connection.recv(2**20):
-                received += len(part)
-                if received > len(text):
-                    break
-        except ConnectionError:
-            pass
-        assert (received > len(text)) is not slow
