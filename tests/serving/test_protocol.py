@@ -164,7 +164,7 @@ def test_garbage_after_an_answer_ends_the_connection_in_silence(
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         head = b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
         connection.sendall(head)
-        assert received(connection, b"Not Found").startswith(b"HTTP/1.1 404 ")
+        assert received(connection, b"\r\n\r\nNot Found").startswith(b"HTTP/1.1 404 ")
         connection.sendall(b"zz\r\n")
         with contextlib.suppress(ConnectionResetError):
             assert connection.recv(4096) == b""
