@@ -182,6 +182,7 @@ _ALSO_CALLED = {
     "consistency": "r_drop rdrop simcut",
     "consistency_weight": "alpha reg_alpha kl_weight",
     "word_dropout": "token_dropout p_cut cutoff",
+    "guided_alignment": "alignment alignment_weight guided_attention lambda_align",
     "ema": "ema_decay exponential_smoothing exponential_moving_average",
     "valid_every": "eval_every eval_steps valid_freq validate_every",
     "checkpoint_every": "save_every save_steps save_freq",

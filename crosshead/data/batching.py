@@ -9,15 +9,16 @@ Axes: `B` sentences, `S` source positions, `T` target positions.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 import torch
-from jaxtyping import Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from crosshead.data.parallel.examples import Example, Measured
+from crosshead.data.parallel.word_aligner import WordAligner
 from crosshead.errors import DataError
 from crosshead.vocabulary import BOS, EOS, PAD
 
@@ -48,6 +49,9 @@ class Batch:
     target_output: Int[Tensor, "B T"]
     """The token to predict at each position, and padding elsewhere. Targets of pairs end in EOS."""
 
+    alignment: Float[Tensor, "B T S"] | None = None
+    """The probability that each target token translates each source token, for guided alignment."""
+
     @property
     def source(self) -> Int[Tensor, "B S"]:
         """The sources of pairs."""
@@ -69,15 +73,21 @@ class Batch:
         Args:
             device: The device.
         """
-        return Batch(tuple(each.to(device) for each in self.inputs), self.target_output.to(device))
+        alignment = None if self.alignment is None else self.alignment.to(device)
+        inputs = tuple(each.to(device) for each in self.inputs)
+        return Batch(inputs, self.target_output.to(device), alignment)
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """An epoch of pairs. `start` is the first token of every target."""
+    """An epoch of pairs."""
 
     examples: Sequence[Example]
     start: int = BOS
+    """The first token of every target."""
+    aligner: WordAligner | None = None
+    """The alignments that batches get, or None without guided alignment."""
+
     row, bound = "pair", "data.max_length"
 
     @property
@@ -90,8 +100,12 @@ class Pairs:
         return plan_batches(self.lengths, max_tokens, seed, epoch)
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        """Return the given pairs as a batch, made by `collate`."""
-        return collate(self.examples, rows, self.start)
+        """Return the given pairs as a batch, made by `collate`, and their alignments."""
+        batch = collate(self.examples, rows, self.start)
+        if self.aligner is None:
+            return batch
+        found = self.aligner.align(batch.source.numpy(), batch.target_output.numpy())
+        return replace(batch, alignment=torch.from_numpy(found))
 
     def extent(self, row: int) -> str:
         """Return the number of tokens of both sides, for messages."""

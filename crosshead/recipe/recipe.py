@@ -63,6 +63,15 @@ class Recipe(Config):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _check_alignment(self, info: ValidationInfo) -> Self:
+        if self.train.guided_alignment and self.model.architecture != "transformer":
+            raise ValueError(
+                f"{called('train.guided_alignment', info)} is for the architecture transformer, "
+                f"found {self.model.architecture}: leave it out"
+            )
+        return self
+
     @property
     def open(self) -> frozenset[str]:
         """The keys, such as `model.d_model`, that the run may choose: see `Task.settle`.

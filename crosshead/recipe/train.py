@@ -97,6 +97,12 @@ class TrainConfig(Config):
     models that predict tokens. `simcut` cuts them in its second view alone. Unset, it is 0.05 for
     `simcut` and otherwise 0."""
 
+    guided_alignment: float = Field(0.0, ge=0, le=1000)
+    """The weight of guided alignment, for the architecture `transformer`; 0 turns it off. One head
+    of the attention to the source, in the last layer but one, then also learns word alignments,
+    which IBM model 1 finds in the training pairs (Chen et al. 2016; Garg et al. 2019). So a short
+    run learns sooner where to look. The weight stands beside the mean cross-entropy."""
+
     ema: float = Field(0.0, ge=0, le=0.999999)
     """Decay of a moving average of the weights, per update; 0 turns it off. The average is
     validated, and becomes the model, in place of the weights of the last update. A usual value is
@@ -163,6 +169,11 @@ class TrainConfig(Config):
                 "schedule = 'inverse-sqrt'"
             )
         self._check_views()
+        if self.guided_alignment and self.recompute:
+            raise ValueError(
+                "recompute keeps no attention weights, which guided_alignment needs; set one of "
+                "them to its default"
+            )
         if self.average > self.keep_last:
             raise ValueError(
                 f"average {self.average} is more than keep_last {self.keep_last}; lower the first "

@@ -53,6 +53,9 @@ LEAST_MEASURED = 100
 """A run of fewer updates and without --max-minutes is not measured first, because the measurement
 would take as long."""
 
+GUIDANCE = 0.3
+"""The weight of guided alignment (docs/regularisation.md)."""
+
 DROPOUTS = ((15, 0.1), (40, 0.2), (math.inf, 0.3))
 """Pairs of a number of epochs, and the dropout of runs of at most so many epochs."""
 
@@ -163,7 +166,8 @@ def _nearest_size(recipe: TextRecipe, tokens: int) -> Size:
 
 def _with_size(recipe: TextRecipe, size: Size) -> TextRecipe:
     """Return the recipe with a size of model, as far as its keys are open."""
-    train: dict[str, Any] = {"batch_tokens": LARGEST_BATCH}
+    guidance = 0.0 if recipe.train.recompute else GUIDANCE
+    train: dict[str, Any] = {"batch_tokens": LARGEST_BATCH, "guided_alignment": guidance}
     if "schedule" in _open_keys(recipe, "train"):
         train |= {"schedule": "constant", "learning_rate": size.learning_rate}
     return _filled(recipe, {"model": _shape(size), "train": train})
@@ -271,6 +275,7 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
         f"{_why_this_dropout(recipe, plan)}",
         f"auto: batches of {train.batch_tokens:,} tokens"
         + (f", less than {LARGEST_BATCH:,}, for more updates" if halved else "")
+        + ("; attention is guided by word alignments" if train.guided_alignment else "")
         + f"; {_rate(train)}",
     ]
     if "train.max_minutes" in recipe.open and plan.seconds:

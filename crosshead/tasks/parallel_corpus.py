@@ -47,6 +47,7 @@ from crosshead.data.parallel.held_out import (
 from crosshead.data.parallel.pairs import ParallelText
 from crosshead.data.parallel.parts import Corpora, Part, StoppablePart, survey
 from crosshead.data.parallel.shards import cache_key, open_shards, store
+from crosshead.data.parallel.word_aligner import WordAligner
 from crosshead.data.text.learning import learn_tokenizers
 from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.subwords import BpeTokenizer
@@ -119,13 +120,20 @@ class ParallelCorpus(TokenCorpus):
         tags = [source.encode(tag_of(each)) for each in tagged_languages(source.special)]
         return TextProfile.of(self.kept.examples, source, self.target_tokenizer, tags)
 
+    @cached_property
+    def aligner(self) -> WordAligner:
+        """Alignments of target tokens to source tokens, learned from the training pairs."""
+        sizes = self.source_tokenizer.vocab_size, self.target_tokenizer.vocab_size
+        return WordAligner(self.kept.examples, max(sizes))
+
     def epochs(self, recipe: TextRecipe) -> Callable[[int], Pairs]:
         """Return a function that gives the pairs of an epoch.
 
         These are all pairs, a mixture of corpora, or sampled segmentations.
         """
         chosen = epoch_examples(recipe, self)
-        return lambda epoch: Pairs(chosen(epoch), recipe.model.start_token)
+        aligner = self.aligner if recipe.train.guided_alignment else None
+        return lambda epoch: Pairs(chosen(epoch), recipe.model.start_token, aligner)
 
     def sha256(self) -> str:
         """Return the checksum of all training and validation ids, in this order."""

@@ -1,13 +1,17 @@
 """The loss of models that predict tokens."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from crosshead.attention.attend import Attention
 from crosshead.attention.dropout import dropout
 from crosshead.data.batching import Batch
 from crosshead.layers.consistency import ViewWeights, fused_two_view_loss
+from crosshead.layers.guided_alignment import GUIDED_HEAD, alignment_loss
 from crosshead.layers.loss import fused_cross_entropy
 from crosshead.models.base import TokenModel
 from crosshead.recipe.train import TrainConfig
@@ -23,6 +27,7 @@ class LabelSmoothing(NamedTuple):
     consistency: Literal["none"] = "none"
     consistency_weight: float | None = None
     word_dropout: float | None = None
+    guided_alignment: float = 0.0
 
 
 class Consistency(NamedTuple):
@@ -50,18 +55,63 @@ def token_loss(model: TokenModel, batch: Batch, settings: TrainConfig | LabelSmo
     """Return the cross-entropy of the target tokens, without padding.
 
     In training, the settings may cut tokens from the inputs, or ask for a second view of the batch.
-    Both views then pass through the model as one batch of twice the rows.
+    Both views then pass through the model as one batch of twice the rows. If the batch has
+    alignments, the loss of guided alignment is added.
 
     Args:
         model: The model. In evaluation mode it has one view, whatever the settings.
         batch: The batch.
-        settings: The settings: label smoothing, consistency and word dropout.
+        settings: The settings: label smoothing, consistency, word dropout and guided alignment.
 
     Returns:
         The sums `loss`, with label smoothing, and `nll`, without, both in nats. With two views,
         `nll` is the mean of the views that count, and `consistency` is the part of the divergence
-        in `loss`.
+        in `loss`. With alignments, `alignment` is their part in `loss`.
     """
+    if not model.training or batch.alignment is None:
+        return _prediction_loss(model, batch, settings)
+    with observed(guided_attention(model)) as seen:
+        found = _prediction_loss(model, batch, settings)
+    views = seen[0][:, GUIDED_HEAD].split(len(batch.alignment))
+    losses = torch.stack([alignment_loss(view, batch.alignment) for view in views])
+    guidance = settings.guided_alignment * losses.mean()
+    sums = {**found.sums, "loss": found.sums["loss"] + guidance, "alignment": guidance}
+    return Loss(sums, found.count)
+
+
+def guided_attention(model: TokenModel) -> Attention:
+    """Return the attention that guided alignment trains: to the source, in the last layer but one.
+
+    Args:
+        model: A model with attention to its source.
+
+    Reference:
+        Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models",
+        section 4.1.
+    """
+    layers = model.attentions()["cross"]
+    return layers[max(0, len(layers) - 2)]
+
+
+@contextlib.contextmanager
+def observed(attention: Attention) -> Iterator[list[Tensor]]:
+    """Yield a list that gets the weights "B H Q K" of each call in the block.
+
+    Args:
+        attention: The attention.
+    """
+    seen: list[Tensor] = []
+    before, attention.observe = attention.observe, seen.append
+    try:
+        yield seen
+    finally:
+        attention.observe = before
+
+
+def _prediction_loss(
+    model: TokenModel, batch: Batch, settings: TrainConfig | LabelSmoothing
+) -> Loss:
+    """Return the loss of the predicted tokens, in one view or in two."""
     if model.training and settings.consistency != "none":
         return _two_view_loss(model, batch, settings)
     share = (settings.word_dropout or 0.0) if model.training else 0.0

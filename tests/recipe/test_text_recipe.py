@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from crosshead.config import Config
@@ -5,7 +7,7 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS
-from tests.recipe.refusing import DATA, TEXT
+from tests.recipe.refusing import DATA, TEXT, refusal
 
 
 def test_a_text_recipe_has_a_tokenizer_and_a_search_beside_the_sections_of_every_recipe() -> None:
@@ -43,3 +45,16 @@ def test_every_key_that_a_recipe_speaks_of_is_one_of_its_keys(task: str) -> None
     keys = {key for section in fixed for key in type(section).model_fields}
     assert recipe.of_training - keys <= {"attention_dropout", "activation_dropout"}
     assert {"sampling", "dropout"} <= recipe.of_training & keys
+
+
+@pytest.mark.parametrize(
+    ("recipe", "architecture"),
+    [(DATA, "recurrent"), (DATA, "convolutional"), (TEXT, "language"), (TEXT, "encoder")],
+)
+def test_guided_alignment_is_for_the_transformer(recipe: dict[str, Any], architecture: str) -> None:
+    message = refusal("guided_alignment=0.3", recipe=recipe | {"model": architecture})
+    assert message.endswith(
+        f"train.guided_alignment is for the architecture transformer, found {architecture}: leave "
+        "it out"
+    )
+    compose(assignments=["guided_alignment=0.3"], recipe=DATA)

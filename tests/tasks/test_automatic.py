@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from crosshead.data.batching import Pairs
 from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.text_recipe import TextRecipe
-from crosshead.tasks.automatic import SIZES, settle, usual_epochs
+from crosshead.tasks.automatic import GUIDANCE, SIZES, settle, usual_epochs
 from crosshead.tasks.base import Speed
 from crosshead.tasks.recipes import compose
 
@@ -149,12 +149,18 @@ def test_short_runs_have_less_dropout_and_smaller_batches() -> None:
     assert short.train.batch_tokens < long.train.batch_tokens
 
 
+def test_attention_is_guided_unless_memory_or_the_user_rules_it_out() -> None:
+    assert settled(3000, minutes=10).train.guided_alignment == GUIDANCE > 0
+    assert settled(3000, "train.recompute=true").train.guided_alignment == 0
+    assert settled(3000, "guided_alignment=0").train.guided_alignment == 0
+
+
 STATED = {
     "model.d_model": 96, "model.encoder_layers": 1, "model.dropout": 0.05, "model.norm": "post",
     "train.batch_tokens": 3000, "train.warmup": 7, "train.learning_rate": 0.0123,
     "train.valid_every": 11, "train.max_epochs": 4, "train.cooldown": 0.3, "train.patience": 3,
     "train.average": 2, "train.max_updates": 99, "train.schedule": "paper", "train.seed": 5,
-    "tokenizer.vocab_size": 777, "decode.beam": 2,
+    "tokenizer.vocab_size": 777, "decode.beam": 2, "train.guided_alignment": 1.5,
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from crosshead.data.batching import example_lengths
 from crosshead.data.text.tokenizers import load_tokenizer
@@ -49,6 +50,25 @@ def test_what_is_held_out_is_not_trained_on(folder: Path) -> None:
     assert corpus.target_tokenizer.decode(target) == line.upper()
     data = recipe(folder).data
     assert corpus.validation(data) == "2 pairs held out of the training files (held-out.tsv)"
+
+
+def test_batches_have_alignments_if_the_recipe_asks_for_them(folder: Path) -> None:
+    plain = recipe(folder)
+    corpus = read_parallel(plain, None, None)
+    assert corpus.epochs(plain)(0).collate([0, 1]).alignment is None
+    assert "aligner" not in vars(corpus)  # it takes seconds to learn
+    guided = recipe(folder, "guided_alignment=0.3")
+    batch = corpus.epochs(guided)(0).collate([0, 3, 5])
+    assert batch.alignment is not None
+    assert batch.alignment.shape == (3, *batch.target_output.shape[1:], *batch.source.shape[1:])
+    # `one` and `two` are in every line, so that only the word between them is known from others.
+    chosen = batch.source.gather(1, batch.alignment.argmax(dim=2))
+    source, target = corpus.source_tokenizer, corpus.target_tokenizer
+    for row, number in enumerate([0, 3, 5]):
+        words = source.decode(corpus.kept.examples[number][0]).split()
+        assert target.decode(corpus.kept.examples[number][1]).lower().split() == words
+        assert source.decode(chosen[row][:3].tolist()).split() == words
+    assert batch.to(torch.device("cpu")).alignment is not None
 
 
 def test_tokenised_references_are_warned_of_once(folder: Path) -> None:

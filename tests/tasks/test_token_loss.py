@@ -1,19 +1,32 @@
 """The loss of a batch beside PyTorch's cross-entropy."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 from crosshead.attention.dropout import Dropout, drawing_from
-from crosshead.data.batching import Batch, Example, collate
+from crosshead.data.batching import Batch, Example, Pairs, collate
+from crosshead.data.parallel.examples import Examples
+from crosshead.data.parallel.word_aligner import WordAligner
+from crosshead.data.synthetic import copy_task
 from crosshead.layers.consistency import ViewWeights, two_view_loss
+from crosshead.layers.guided_alignment import GUIDED_HEAD
 from crosshead.models.base import TokenModel
 from crosshead.models.registry import CONFIGS, build_model
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.token_loss import LabelSmoothing, token_loss, without_words
+from crosshead.tasks.token_loss import (
+    LabelSmoothing,
+    guided_attention,
+    observed,
+    token_loss,
+    without_words,
+)
 from crosshead.tasks.validation import Loss
 from crosshead.vocabulary import BOS, CUT, EOS, PAD, UNK
+from tests.learning import SEEDS, learns
 
 VOCABULARY = 12
 EXAMPLES: list[Example] = [([4, 5, 6], [7, 8]), ([5], [9, 10, 11, 4]), ([6, 7], [5])]
@@ -74,6 +87,81 @@ def test_the_settings_of_training_give_their_label_smoothing(model: Transformer)
     found = token_loss(model, batch_of(0), settings).sums["loss"]
     assert torch.equal(found, token_loss(model, batch_of(0), LabelSmoothing(0.3)).sums["loss"])
     assert not torch.equal(found, token_loss(model, batch_of(0), LabelSmoothing(0.1)).sums["loss"])
+
+
+ALIGNMENT = torch.rand(3, 5, 4, generator=torch.Generator().manual_seed(0)) / 4
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("consistency", ["none", "r-drop"])
+def test_guided_alignment_adds_the_cross_entropy_of_one_head(layers: int, consistency: str) -> None:
+    torch.manual_seed(0)
+    shape = TransformerConfig(
+        encoder_layers=1, decoder_layers=layers, d_model=8, d_ff=8, heads=2, dropout=0.0
+    )
+    model = Transformer(shape, VOCABULARY, VOCABULARY).train()
+    plain = batch_of(0, 1, 2)
+    batch = replace(plain, alignment=ALIGNMENT)
+    settings = settings_of(consistency, guided_alignment=0.3)
+    attention = model.decoder.layers[max(0, layers - 2)].cross_attention
+    assert guided_attention(model) is attention
+    with observed(attention) as seen:
+        usual = token_loss(model, plain, settings)
+    expected = -0.3 * (ALIGNMENT * (seen[0][:3, 0] + 1e-6).log()).sum()
+    found = token_loss(model, batch, settings)
+    torch.testing.assert_close(found.sums["alignment"], expected)
+    torch.testing.assert_close(found.sums["loss"], usual.sums["loss"] + expected)
+    torch.testing.assert_close(found.sums["nll"], usual.sums["nll"])
+    assert found.count == usual.count and attention.observe is None
+    wanted = gradients(model, usual.sums["loss"] + expected)
+    torch.testing.assert_close(gradients(model, found.sums["loss"]), wanted)
+    assert token_loss(model.eval(), batch, settings).sums.keys() == {"loss", "nll"}
+
+
+def test_an_observer_is_put_back_even_after_an_error(model: Transformer) -> None:
+    attention, kept = guided_attention(model), list[torch.Tensor]()
+    attention.observe = keep = kept.append
+
+    def fail() -> None:
+        with observed(attention):
+            assert attention.observe is not keep
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        fail()
+    assert attention.observe is keep
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_guided_head_finds_the_source_token_of_the_next_token(seed: int) -> None:
+    examples = copy_task(2000, 30, 10, seed=1)
+    pairs = Pairs(examples, aligner=WordAligner(Examples.of(examples), 30))
+    torch.manual_seed(seed)
+    shape = TransformerConfig(
+        encoder_layers=1, decoder_layers=2, d_model=32, d_ff=32, heads=2, dropout=0.0
+    )
+    model = Transformer(shape, 30, 30).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
+    plan = pairs.plan(500, 1, 0)
+    settings = settings_of("none", guided_alignment=1.0)
+
+    def update(number: int) -> float:
+        batch = pairs.collate(plan[number % len(plan)].tolist())
+        found = token_loss(model, batch, settings)
+        optimizer.zero_grad()
+        (found.sums["loss"] / found.count).backward()
+        optimizer.step()
+        return float(found.sums["alignment"].detach()) / found.count
+
+    def learned() -> bool:
+        batch = pairs.collate(range(100))
+        with observed(guided_attention(model)) as seen, torch.no_grad():
+            model.features(*batch.inputs)
+        chosen = batch.source.gather(1, seen[0][:, GUIDED_HEAD].argmax(dim=2))
+        inside = batch.target_output > EOS
+        return bool((chosen == batch.target_output)[inside].float().mean() > 0.9)
+
+    assert learns(update, learned, 900, below=1.0)
 
 
 def settings_of(consistency: str, **others: object) -> TrainConfig:

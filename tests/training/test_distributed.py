@@ -40,6 +40,8 @@ import json, sys
 from pathlib import Path
 import torch
 from crosshead.data.batching import Pairs
+from crosshead.data.parallel.examples import Examples
+from crosshead.data.parallel.word_aligner import WordAligner
 from crosshead.data.synthetic import copy_task
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.training.checkpoint import load_checkpoint, save_checkpoint
@@ -59,7 +61,9 @@ class Spied(Pairs):
         seen[-1].append(rows)
         return super().collate(rows)
 
-pairs = Spied(copy_task(120, 20, 12, seed=1))
+examples = copy_task(120, 20, 12, seed=1)
+pairs = Spied(examples)
+guided = Spied(examples, aligner=WordAligner(Examples.of(examples), 21))
 
 def trained(world, how, microbatches, dropout, updates, place):
     torch.manual_seed(0)
@@ -70,9 +74,12 @@ def trained(world, how, microbatches, dropout, updates, place):
     config = TrainConfig(
         max_updates=99, learning_rate=0.01, batch_tokens=160, clip_norm=1.5, weight_decay=0.5,
         sharded=how == SHARDED, ema=0.8, consistency="simcut" if dropout else "none",
+        guided_alignment=0.4 if dropout else 0.0,
     )
+    epoch = guided if dropout else pairs
     if config.sharded:
-        recompute_activations(model)
+        if not config.guided_alignment:
+            recompute_activations(model)
         shard(model)
     optimizer, progress = Optimizer(model, config), Progress(microbatches=microbatches)
     if place and Path(place).is_dir():
@@ -85,7 +92,7 @@ def trained(world, how, microbatches, dropout, updates, place):
         plan = pairs.plan(160, 1, progress.epoch)
         for rows in plan[progress.batch :][: updates - progress.update]:
             seen.append([])
-            found = made.update(pairs, rows, 0.01)
+            found = made.update(epoch, rows, 0.01)
             losses.append([*found.sums.values(), found.count, found.norm])
             progress.update, progress.batch = progress.update + 1, progress.batch + 1
         if progress.batch == len(plan):

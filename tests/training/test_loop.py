@@ -13,6 +13,8 @@ from torch import Tensor
 
 from crosshead.attention.dropout import Dropout
 from crosshead.data.batching import Batch, Example, Pairs, collate
+from crosshead.data.parallel.examples import Examples
+from crosshead.data.parallel.word_aligner import WordAligner
 from crosshead.data.synthetic import copy_task
 from crosshead.errors import UserError
 from crosshead.models.transformer import Transformer, TransformerConfig
@@ -548,6 +550,21 @@ def test_the_log_states_the_divergence_that_the_loss_holds(
         assert row["consistency"] > 0
         assert row["loss"] == pytest.approx(row["nll"] + row["consistency"], rel=1e-6)
     assert all("consistency" not in row for row in logged(tmp_path) if row["kind"] == "valid")
+
+
+def test_the_log_states_the_alignment_loss_that_the_loss_holds(tmp_path: Path) -> None:
+    config = settings(max_updates=4, label_smoothing=0.0, guided_alignment=0.5)
+    training = begin(tmp_path, config)
+    aligner = WordAligner(Examples.of(PAIRS), VOCABULARY)
+    training.epochs = lambda epoch: Pairs(PAIRS, aligner=aligner)
+    fit(training)
+    training.context.log.close()
+    for row in logged(tmp_path):
+        if row["kind"] == "train":
+            assert row["alignment"] > 0
+            assert row["loss"] == pytest.approx(row["nll"] + row["alignment"], rel=1e-6)
+        else:
+            assert "alignment" not in row
 
 
 def test_the_loss_can_be_what_validation_compares(tmp_path: Path) -> None:

@@ -51,6 +51,20 @@ def test_a_run_that_was_stopped_and_resumed_gives_the_same_bundle(
     assert [line["update"] for line in logged(out) if line["kind"] == "train"] == list(range(1, 19))
 
 
+def test_a_run_with_guided_alignment_learns_its_alignments_again(
+    text: Path, tmp_path: Path
+) -> None:
+    recipe = recipe_for(text, "guided_alignment=0.5", "max_updates=8", "valid_every=4")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(recipe, whole)
+    assert train(recipe, parts, should_stop=stop_after(parts, 5)).interrupted
+    train(recipe, parts, resume=True)
+    assert digest(parts / "model.safetensors") == digest(whole / "model.safetensors")
+    alignment = [line["alignment"] for line in logged(whole) if line["kind"] == "train"]
+    assert alignment == [line["alignment"] for line in logged(parts) if line["kind"] == "train"]
+    assert alignment[-1] < alignment[0]
+
+
 def test_a_run_can_be_prolonged(text: Path, tmp_path: Path) -> None:
     train(recipe_for(text, "max_updates=6"), tmp_path / "run")
     display = Remembering()

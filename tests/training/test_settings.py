@@ -110,7 +110,7 @@ def test_what_may_change_when_a_run_is_resumed(assignment: str, tmp_path: Path) 
     "assignment",
     ["train.seed=2", "train.batch_tokens=999", "train.warmup=3",
      "train.label_smoothing=0.2", "train.consistency=r-drop", "train.word_dropout=0.1",
-     "train.ema=0.99", "train.clip_norm=0.5", "train.adam_beta2=0.9",
+     "train.guided_alignment=0.3", "train.ema=0.99", "train.clip_norm=0.5", "train.adam_beta2=0.9",
      "train.valid_every=7", "train.checkpoint_every=7", "train.metric=loss",
      "train.precision=float32", "data.max_ratio=2.0", "tokenizer.sampling=0.1",
      "model.dropout=0.5"],

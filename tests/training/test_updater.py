@@ -1,6 +1,7 @@
 import gc
 import weakref
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from torch.nn import functional as F
 
 from crosshead.attention.dropout import Dropout
 from crosshead.data.batching import Batch, Pairs, collate
+from crosshead.data.parallel.examples import Examples
+from crosshead.data.parallel.word_aligner import WordAligner
 from crosshead.data.synthetic import copy_task
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
@@ -31,6 +34,8 @@ SHAPE = TransformerConfig(
 VOCABULARY = 20
 PAIRS = copy_task(40, VOCABULARY, 12, seed=1)
 ROWS = np.arange(30)
+PLAIN = Pairs(PAIRS)
+GUIDED = Pairs(PAIRS, aligner=WordAligner(Examples.of(PAIRS), VOCABULARY))
 
 
 def updater(
@@ -42,6 +47,7 @@ def updater(
     seed: int = 1,
     recompute: bool = False,
     consistency: str = "none",
+    guided_alignment: float = 0.0,
 ) -> Updater:
     torch.manual_seed(0)
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY).to(dtype)
@@ -53,14 +59,14 @@ def updater(
         recompute_activations(model)
     config = TrainConfig.model_validate(
         {"max_updates": 9, "learning_rate": 0.01, "clip_norm": 0.0, "seed": seed}
-        | {"consistency": consistency}
+        | {"consistency": consistency, "guided_alignment": guided_alignment}
     )
     optimizer, progress = Optimizer(model, config), Progress(microbatches=microbatches)
     return Updater(TASKS["translation"], model, optimizer, config, progress, print, ALONE, parallel)
 
 
 def gradients(
-    made: Updater, monkeypatch: pytest.MonkeyPatch
+    made: Updater, monkeypatch: pytest.MonkeyPatch, epoch: Pairs = PLAIN
 ) -> tuple[UpdateResult, dict[str, Tensor]]:
     """What an update says of itself, and the gradients it would apply."""
     found: dict[str, Tensor] = {}
@@ -73,7 +79,7 @@ def gradients(
         return 1.0
 
     monkeypatch.setattr(made.optimizer, "step", step)
-    return made.update(Pairs(PAIRS), ROWS, 0.01), found
+    return made.update(epoch, ROWS, 0.01), found
 
 
 def assert_alike(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance: float) -> None:
@@ -94,6 +100,26 @@ def test_microbatches_add_up_to_the_whole_batch(
     assert found.sums["loss"] == pytest.approx(whole.sums["loss"], rel=1e-12)
     assert found.sums["nll"] == pytest.approx(whole.sums["nll"], rel=1e-12)
     assert_alike(split, expected, 1e-12)
+
+
+@pytest.mark.parametrize("consistency", ["none", "simcut"])
+def test_alignments_add_up_to_those_of_the_whole_batch(
+    consistency: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, _ = gradients(updater(), monkeypatch, GUIDED)
+    assert plain.sums["alignment"] == 0
+    how: dict[str, Any] = {"guided_alignment": 0.7, "consistency": consistency}
+    whole, expected = gradients(updater(**how), monkeypatch, GUIDED)
+    found, split = gradients(updater(microbatches=3, **how), monkeypatch, GUIDED)
+    assert whole.sums["alignment"] > 0
+    if consistency == "none":  # which tokens `simcut` cuts depends on the microbatch
+        assert found.sums == pytest.approx(whole.sums, rel=1e-6)
+        assert_alike(split, expected, 1e-6)
+    threads = updater(microbatches=3, parallel=2, dropout=True, **how)
+    alone = updater(microbatches=6, dropout=True, **how)
+    for each in (threads, alone):
+        each.update(GUIDED, ROWS, 0.01)
+    assert_alike(threads.optimizer.weights(), alone.optimizer.weights(), 1e-9)
 
 
 def test_microbatches_add_up_in_float32_to_a_millionth(monkeypatch: pytest.MonkeyPatch) -> None:

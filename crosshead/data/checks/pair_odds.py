@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crosshead.data.checks.lexicon import Lexicon
-from crosshead.data.checks.words import WordIds
+from crosshead.data.text.word_translation import WordIds
 
 MOST_LEARNED = 20_000
 """The largest number of pairs that a lexicon is learned from."""

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterable
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
+
+from crosshead.data.text.word_translation import WordIds
 
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 """Letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana and Han."""
@@ -17,31 +18,6 @@ MOST_WORDS = 80
 
 _STEM = 6
 """The number of letters of a word that count. So most inflected forms of a word are one word."""
-
-
-class WordIds(NamedTuple):
-    """The words of many lines."""
-
-    ids: np.ndarray
-    """The numbers of all words, line by line."""
-    ends: np.ndarray
-    """The offset in `ids` after each line."""
-    size: int
-    """The number of words in the vocabulary."""
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """The number of words of each line."""
-        return np.diff(self.ends, prepend=0)
-
-    def some(self, rows: np.ndarray) -> "WordIds":
-        """Return the words of some lines."""
-        lengths = self.lengths[rows]
-        ends = np.cumsum(lengths)
-        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(
-            self.ends[rows] - ends, lengths
-        )
-        return WordIds(self.ids[places], ends, self.size)
 
 
 def split_words(line: str) -> list[str]:

@@ -20,29 +20,6 @@ def test_translations_score_above_other_sentences_in_both_directions() -> None:
     assert (right.min(0) > wrong.max(0)).all()
 
 
-def test_one_iteration_by_hand() -> None:
-    """Brown et al. 1993, equations 10 and 17, on two pairs and all alignments one by one."""
-    import crosshead.data.checks.lexicon as module
-
-    source, target = (stemmed_words(side, 1) for side in (["a b", "a"], ["x y", "x"]))
-    before, module._ITERATIONS = module._ITERATIONS, 1
-    try:
-        model = Lexicon(source, target)._forward
-    finally:
-        module._ITERATIONS = before
-    x, y = frequency = np.array([3, 2]) / 5
-    # At first, a word translates into x with the frequency of x, and so does the empty word.
-    counts = {("a", "x"): 1 / 3 + 1 / 2, ("a", "y"): 1 / 3, ("b", "x"): 1 / 3, ("b", "y"): 1 / 3}
-    totals = {"a": counts["a", "x"] + counts["a", "y"], "b": 2 / 3}
-    expected = [
-        (counts[a, b] + module._PRIOR * share) / (totals[a] + module._PRIOR)
-        for a in "ab"
-        for b, share in (("x", x), ("y", y))
-    ]
-    np.testing.assert_allclose(model.frequency, frequency)
-    np.testing.assert_allclose(model.probabilities, expected)
-
-
 def test_scores_do_not_depend_on_the_blocks() -> None:
     import crosshead.data.checks.lexicon as module
 

@@ -1,0 +1,124 @@
+"""IBM model 1: the probabilities of word translations, learned from pairs of sentences.
+
+In the model of Brown et al. 1993, section 4.2, each word of one side is the translation of a word
+of the other side, or of none. `learn` estimates one direction by expectation maximisation. The
+checks of parallel text score pairs by it (`crosshead.data.checks.lexicon`), and guided alignment
+learns from it which source token belongs to a target token (`crosshead.data.parallel.aligner`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+ITERATIONS = 4
+"""The number of iterations of expectation maximisation."""
+
+PRIOR = 3.0
+"""The number of occurrences by which the translations of a word lean to the frequency of words.
+So a word with few occurrences translates into nothing in particular."""
+
+
+class WordIds(NamedTuple):
+    """The words of many lines, as numbers."""
+
+    ids: np.ndarray
+    """The numbers of all words, line by line."""
+    ends: np.ndarray
+    """The offset in `ids` after each line."""
+    size: int
+    """The number of words in the vocabulary."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of words of each line."""
+        return np.diff(self.ends, prepend=0)
+
+    def some(self, rows: np.ndarray) -> "WordIds":
+        """Return the words of some lines.
+
+        Args:
+            rows: The numbers of the lines.
+        """
+        lengths = self.lengths[rows]
+        ends = np.cumsum(lengths)
+        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(
+            self.ends[rows] - ends, lengths
+        )
+        return WordIds(self.ids[places], ends, self.size)
+
+
+class Links:
+    """All pairs of a source word and a target word in the same row.
+
+    Args:
+        source: The words of the sources.
+        target: The words of the targets.
+
+    Attributes:
+        row: The row of each link.
+        source: The place of its source word in `source.ids`.
+        target: The place of its target word in `target.ids`.
+    """
+
+    def __init__(self, source: WordIds, target: WordIds) -> None:
+        left, right = source.lengths, target.lengths
+        count = left * right
+        self.row = np.repeat(np.arange(len(count)), count)
+        within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        after, before = np.divmod(within, np.maximum(left, 1)[self.row])
+        self.source = (source.ends - left)[self.row] + before
+        self.target = (target.ends - right)[self.row] + after
+
+
+class Translations(NamedTuple):
+    """One direction of the model: words `b` as translations of words `a`."""
+
+    probabilities: np.ndarray
+    """The probability of `b` given `a`, for each known pair of words."""
+    unknown: np.ndarray
+    """For each word `a`, the factor of the frequency of `b` that is the probability of a pair of
+    words that was not seen."""
+    frequency: np.ndarray
+    """The share of each word `b` among all words of its side."""
+
+
+def learn(
+    a: np.ndarray,
+    b: np.ndarray,
+    index: np.ndarray,
+    places: np.ndarray,
+    said: WordIds,
+    given_size: int,
+    *,
+    likely: np.ndarray | float = 1.0,
+    none: float = 1.0,
+) -> Translations:
+    """Learn one direction by expectation maximisation.
+
+    Args:
+        a: The given word of each pair of words.
+        b: The translation of each pair of words.
+        index: The pair of words of each link.
+        places: The place of the translation of each link, in `said.ids`.
+        said: The words of the side of the translations.
+        given_size: The number of words in the vocabulary of the other side.
+        likely: The probability of each link by the positions of its words, up to a factor.
+        none: The probability that a word translates no word, with the same factor.
+
+    Returns:
+        The probabilities.
+    """
+    ids = said.ids
+    # One is added to each count, because a word may be absent from the rows that are learned from.
+    frequency = (np.bincount(ids, minlength=said.size) + 1) / (len(ids) + said.size)
+    probability = frequency[b]
+    for _ in range(ITERATIONS):
+        weight = probability[index] * likely
+        sums = np.bincount(places, weight, minlength=len(ids)) + none * frequency[ids]
+        counts = np.bincount(index, weight / sums[places], minlength=len(b))
+        totals = np.bincount(a, counts, minlength=given_size)
+        probability = counts / totals[a]
+    unknown = PRIOR / (totals + PRIOR)
+    return Translations(
+        counts / (totals + PRIOR)[a] + unknown[a] * frequency[b], unknown, frequency
+    )

@@ -1,0 +1,35 @@
+"""The loss of guided alignment: attention weights beside known alignments."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+GUIDED_HEAD = 0
+"""The head that guided alignment trains."""
+
+_LEAST = 1e-6
+"""This is added to the weights, so that a weight of zero has a finite loss."""
+
+
+def alignment_loss(
+    weights: Float[Tensor, "B T S"], alignment: Float[Tensor, "B T S"]
+) -> Float[Tensor, ""]:
+    """Return the cross-entropy of attention weights, as the sum over all target tokens, in nats.
+
+    A target token without alignments adds nothing.
+
+    Args:
+        weights: Attention weights of one head, "B T S".
+        alignment: The probability that each target token translates each source token, "B T S".
+            The sum over the source tokens is 1 or less.
+
+    Returns:
+        The sum; differentiable in the weights.
+
+    Reference:
+        Chen et al. 2016, "Guided Alignment Training for Topic-Aware Neural Machine Translation",
+        section 3.1; Garg et al. 2019, Eq. 5.
+    """
+    # 16-bit numbers are too coarse for the logarithm.
+    precise = weights.to(torch.promote_types(weights.dtype, torch.float32))
+    return -(alignment.to(precise.dtype) * (precise + _LEAST).log()).sum()
