@@ -24,6 +24,9 @@ _ROUNDS = 2
 _MOST_PRECISE = 8.0
 """The largest precision of positions."""
 
+_LEAST = 1e-4
+"""Translations with a smaller probability are forgotten, so that the others are found faster."""
+
 _NONE = 0.08
 """The probability that a target token translates no source token (Dyer et al. 2013: p_0)."""
 
@@ -49,14 +52,15 @@ class WordAligner:
         self.precision = _Sample(examples, vocabulary, _FEW_LINKS).fitted_precision()
         sample = _Sample(examples, vocabulary, MOST_LINKS)
         found = sample.learned(sample.likely(self.precision))
-        self._pairs = sample.pairs
-        self._probabilities = found.probabilities.astype(np.float32)
+        kept = found.probabilities >= _LEAST
+        self._pairs = sample.pairs[kept]
+        self._probabilities = found.probabilities[kept].astype(np.float32)
         self._frequency = found.frequency.astype(np.float32)
 
     def align(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Return the probability that a target token translates a source token.
 
-        Two tokens that were never seen in one row have the probability 0.
+        Two tokens that hardly ever translate each other have the probability 0.
 
         Args:
             source: Source ids, each row with its end and padding, "B S".

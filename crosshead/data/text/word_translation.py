@@ -61,13 +61,14 @@ class Links:
     """
 
     def __init__(self, source: WordIds, target: WordIds) -> None:
-        left, right = source.lengths, target.lengths
+        left, right = (side.lengths.astype(np.int32) for side in (source, target))
         count = left * right
-        self.row = np.repeat(np.arange(len(count)), count)
-        within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        self.row = np.repeat(np.arange(len(count), dtype=np.int32), count)
+        first = (np.cumsum(count) - count).astype(np.int32)
+        within = np.arange(len(self.row), dtype=np.int32) - first[self.row]
         after, before = np.divmod(within, np.maximum(left, 1)[self.row])
-        self.source = (source.ends - left)[self.row] + before
-        self.target = (target.ends - right)[self.row] + after
+        self.source = (source.ends - left).astype(np.int32)[self.row] + before
+        self.target = (target.ends - right).astype(np.int32)[self.row] + after
 
 
 class Translations(NamedTuple):
