@@ -171,8 +171,8 @@ class TrainConfig(Config):
         self._check_views()
         if self.guided_alignment and self.recompute:
             raise ValueError(
-                "recompute keeps no attention weights, which guided_alignment needs; set one of "
-                "them to its default"
+                "recompute keeps no attention weights, which guided_alignment needs: set "
+                "guided_alignment = 0, or leave recompute out"
             )
         if self.average > self.keep_last:
             raise ValueError(

@@ -54,7 +54,7 @@ LEAST_MEASURED = 100
 would take as long."""
 
 GUIDANCE = 0.3
-"""The weight of guided alignment (docs/regularisation.md)."""
+"""The weight of guided alignment (docs/guided_alignment.md)."""
 
 DROPOUTS = ((15, 0.1), (40, 0.2), (math.inf, 0.3))
 """Pairs of a number of epochs, and the dropout of runs of at most so many epochs."""
@@ -101,7 +101,7 @@ def settle(
         speed: The speed of the machine and the time of the run.
     """
     tokens = int(corpus.lengths[:, 1].sum())
-    recipe = _with_budget(recipe, tokens)
+    recipe = _with_guidance(_with_budget(recipe, tokens))
     plan = _with_batches(_largest(recipe, corpus, speed, tokens), corpus)
     settled = _with_schedule(plan)
     return settled, _lines(settled, plan, corpus, tokens)
@@ -120,6 +120,12 @@ def _with_budget(recipe: TextRecipe, tokens: int) -> TextRecipe:
     """Return the recipe with the expected number of epochs, or with a budget, the largest one."""
     epochs = usual_epochs(tokens) * (LONGEST if _has_budget(recipe) else 1)
     return _filled(recipe, {"train": {"max_updates": None, "max_epochs": epochs}})
+
+
+def _with_guidance(recipe: TextRecipe) -> TextRecipe:
+    """Return the recipe with guided alignment, unless it recomputes the attention weights."""
+    guidance = 0.0 if recipe.train.recompute else GUIDANCE
+    return _filled(recipe, {"train": {"guided_alignment": guidance}})
 
 
 def _has_budget(recipe: TextRecipe) -> bool:
@@ -166,8 +172,7 @@ def _nearest_size(recipe: TextRecipe, tokens: int) -> Size:
 
 def _with_size(recipe: TextRecipe, size: Size) -> TextRecipe:
     """Return the recipe with a size of model, as far as its keys are open."""
-    guidance = 0.0 if recipe.train.recompute else GUIDANCE
-    train: dict[str, Any] = {"batch_tokens": LARGEST_BATCH, "guided_alignment": guidance}
+    train: dict[str, Any] = {"batch_tokens": LARGEST_BATCH}
     if "schedule" in _open_keys(recipe, "train"):
         train |= {"schedule": "constant", "learning_rate": size.learning_rate}
     return _filled(recipe, {"model": _shape(size), "train": train})
@@ -190,10 +195,12 @@ def _plan(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed) -> Plan:
     per_epoch = _updates_per_epoch(recipe, corpus)
     limits = [train.max_updates, train.max_epochs and train.max_epochs * per_epoch]
     updates = min(limit for limit in limits if limit is not None)
-    if speed.seconds is not None or updates >= LEAST_MEASURED:
+    has_limit = recipe.train.max_minutes is not None
+    if has_limit or updates >= LEAST_MEASURED:
         seconds = speed.seconds_per_update(recipe)
-    if speed.seconds is not None and seconds is not None:
-        updates = max(1, min(updates, int(speed.seconds / seconds)))
+    left = speed.seconds_left() if has_limit else None
+    if left is not None and seconds is not None:
+        updates = max(1, min(updates, int(left / seconds)))
     return Plan(recipe, updates, updates / per_epoch, seconds)
 
 

@@ -29,8 +29,9 @@ class Speed:
 
     seconds_per_update: Callable[[Recipe], float | None]
     """Measures the seconds of an update with a recipe; None if memory does not suffice."""
-    seconds: float | None
-    """The time for updates that `train.max_minutes` leaves, in seconds; None without a limit."""
+    seconds_left: Callable[[], float | None]
+    """Returns the time for updates that `train.max_minutes` leaves from now on, in seconds; None
+    without a limit."""
 
 
 class Task(ABC):

@@ -4,7 +4,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,10 @@ class ParallelCorpus(TokenCorpus):
     old_valid: ParallelText | None = None
     """The validation pairs of an old domain, in fine-tuning."""
     old_examples: Sequence[Example] = ()
+    stop_if_asked: Callable[[], None] = field(default=lambda: None, kw_only=True, compare=False)
+    """A function that raises `Stopped` if the run should stop."""
+    learned: dict[str, WordAligner] = field(default_factory=dict, kw_only=True, compare=False)
+    """The aligner, once it is learned. Copies of the corpus share it."""
 
     unit, unit_name = "pair", "sentence pairs"
 
@@ -120,20 +124,21 @@ class ParallelCorpus(TokenCorpus):
         tags = [source.encode(tag_of(each)) for each in tagged_languages(source.special)]
         return TextProfile.of(self.kept.examples, source, self.target_tokenizer, tags)
 
-    @cached_property
-    def aligner(self) -> WordAligner:
-        """Alignments of target tokens to source tokens, learned from the training pairs."""
-        sizes = self.source_tokenizer.vocab_size, self.target_tokenizer.vocab_size
-        return WordAligner(self.kept.examples, max(sizes))
-
     def epochs(self, recipe: TextRecipe) -> Callable[[int], Pairs]:
         """Return a function that gives the pairs of an epoch.
 
         These are all pairs, a mixture of corpora, or sampled segmentations.
         """
         chosen = epoch_examples(recipe, self)
-        aligner = self.aligner if recipe.train.guided_alignment else None
+        aligner = self._aligner(chosen(0)) if recipe.train.guided_alignment else None
         return lambda epoch: Pairs(chosen(epoch), recipe.model.start_token, aligner)
+
+    def _aligner(self, examples: Measured) -> WordAligner:
+        """Return alignments of target tokens to source tokens, learned from an epoch once."""
+        if "aligner" not in self.learned:
+            sizes = self.source_tokenizer.vocab_size, self.target_tokenizer.vocab_size
+            self.learned["aligner"] = WordAligner(examples, max(sizes), self.stop_if_asked)
+        return self.learned["aligner"]
 
     def sha256(self) -> str:
         """Return the checksum of all training and validation ids, in this order."""
@@ -295,6 +300,7 @@ def read_parallel(
     return ParallelCorpus(
         files, config, source, target, kept, starts, valid, _examples(valid, source, target),
         held_out, old_valid, _examples(old_valid, source, target) if old_valid else (),
+        stop_if_asked=stop_if_asked,
     )  # fmt: skip
 
 

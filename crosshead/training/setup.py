@@ -186,17 +186,20 @@ def _settled(recipe: Recipe, corpus: Corpus, machine: Machine, context: Context)
         seconds = measured_seconds(recipe, corpus, machine)
         return seconds and seconds / world.size
 
-    seconds, budget = None, None
-    if minutes is not None:
-        seconds = seconds_for_updates(minutes, time.perf_counter() - context.began)
+    def seconds_left() -> float | None:
+        # Measuring the speed and learning alignments take some of the minutes.
+        taken = time.perf_counter() - context.began
+        return None if minutes is None else seconds_for_updates(minutes, taken)
+
     if recipe.open:
-        speed = Speed(seconds_per_update, seconds)
+        speed = Speed(seconds_per_update, seconds_left)
         recipe, lines = task_of(recipe).settle(recipe, corpus, speed)
         for line in lines:
             context.say(line)
-    if seconds is not None and recipe.train.warmup is None:
-        each = seconds_per_update(recipe)
-        budget = each and seconds / each
+    budget = None
+    if minutes is not None and recipe.train.warmup is None:
+        each, left = seconds_per_update(recipe), seconds_left()
+        budget = each and left and left / each
     return with_sizes(recipe.opened(()), corpus.epochs(recipe)(0), budget)
 
 

@@ -47,7 +47,7 @@ def test_any_one_budget_is_enough_and_none_is_too_few(key: str) -> None:
         ),
         (
             {"guided_alignment": 0.3, "recompute": True},
-            "recompute keeps no attention weights, which guided_alignment needs; set one of them",
+            "recompute keeps no attention weights, which guided_alignment needs: set guided_align",
         ),
         ({"word_dropout": 0.001}, "word_dropout 0.001 cannot be drawn from one random byte"),
         ({"average": 6}, "average 6 is more than keep_last 5; lower the first or raise the second"),

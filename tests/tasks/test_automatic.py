@@ -55,7 +55,7 @@ def settled(
 
     if minutes is not None:
         stated = (*stated, f"train.max_minutes={minutes}")
-    there = Speed(seconds, None if minutes is None else 60 * minutes)
+    there = Speed(seconds, lambda: None if minutes is None else 60 * minutes)
     recipe, lines = settle(compose("auto", assignments=stated), corpus, there)  # type: ignore[arg-type]
     assert 4 <= len(lines) <= 5
     assert all("because" in line or "as stated" in line for line in lines[1:3])
@@ -136,11 +136,11 @@ def test_a_few_updates_are_not_measured_first() -> None:
         raise AssertionError("measured")
 
     corpus, few = FakeCorpus(300), compose("auto", assignments=["train.max_updates=99"])
-    recipe, _ = settle(few, corpus, Speed(never, None))  # type: ignore[arg-type]
+    recipe, _ = settle(few, corpus, Speed(never, lambda: None))  # type: ignore[arg-type]
     assert recipe.train.max_updates == 99
     more = compose("auto", assignments=["train.max_updates=100"])
     with pytest.raises(AssertionError, match="measured"):
-        settle(more, corpus, Speed(never, None))  # type: ignore[arg-type]
+        settle(more, corpus, Speed(never, lambda: None))  # type: ignore[arg-type]
 
 
 def test_short_runs_have_less_dropout_and_smaller_batches() -> None:

@@ -95,7 +95,8 @@ def test_there_is_no_run_to_resume(tmp_path: Path) -> None:
     "assignment",
     ["max_updates=7", "max_epochs=7", "max_minutes=7", "patience=3", "log_every=7", "keep_last=6",
      "average=2", "device=cpu", "threads=3", "decode.beam=2", "source_language=en",
-     "recompute=true", "learning_rate=0.001", "data.source=['c']", "data.target=['c']",
+     "recompute=true", "learning_rate=0.001", "guided_alignment=0.2",
+     "data.source=['c']", "data.target=['c']",
      "valid_source=['c']", "valid_target=['c']", "data.pairs=['c']", "valid_pairs=['c']"],
 )  # fmt: skip
 def test_what_may_change_when_a_run_is_resumed(assignment: str, tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_what_may_change_when_a_run_is_resumed(assignment: str, tmp_path: Path) 
     "assignment",
     ["train.seed=2", "train.batch_tokens=999", "train.warmup=3",
      "train.label_smoothing=0.2", "train.consistency=r-drop", "train.word_dropout=0.1",
-     "train.guided_alignment=0.3", "train.ema=0.99", "train.clip_norm=0.5", "train.adam_beta2=0.9",
+     "train.ema=0.99", "train.clip_norm=0.5", "train.adam_beta2=0.9",
      "train.valid_every=7", "train.checkpoint_every=7", "train.metric=loss",
      "train.precision=float32", "data.max_ratio=2.0", "tokenizer.sampling=0.1",
      "model.dropout=0.5"],

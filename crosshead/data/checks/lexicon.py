@@ -8,7 +8,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from crosshead.data.text.word_translation import Links, Translations, WordIds, learn
+from crosshead.data.text.word_translation import (
+    Direction,
+    Links,
+    Translations,
+    WordIds,
+    WordPairs,
+    learn,
+)
 
 _LINKS = 2_000_000
 """The number of links, pairs of words of a row, that are scored at a time."""
@@ -23,14 +30,15 @@ class Lexicon:
     """
 
     def __init__(self, source: WordIds, target: WordIds) -> None:
-        self._width = target.size
         links = Links(source, target)
-        keys = self._keys(source, target, links)
-        self._pairs, index = np.unique(keys, return_inverse=True)
-        index = index.astype(np.int32)
-        a, b = np.divmod(self._pairs, self._width)
-        self._forward = learn(a, b, index, links.target, target, source.size)
-        self._backward = learn(b, a, index, links.source, source, target.size)
+        words = source.ids[links.source], target.ids[links.target]
+        self._pairs = pairs = WordPairs(*words, target.size)
+        self._forward = learn(
+            Direction(pairs.source, pairs.target, pairs.of_link, links.target, target, source.size)
+        )
+        self._backward = learn(
+            Direction(pairs.target, pairs.source, pairs.of_link, links.source, source, target.size)
+        )
 
     def scores(self, source: WordIds, target: WordIds) -> np.ndarray:
         """Return two scores for each pair: one for each direction.
@@ -52,9 +60,7 @@ class Lexicon:
 
     def _scored(self, source: WordIds, target: WordIds) -> np.ndarray:
         links = Links(source, target)
-        keys = self._keys(source, target, links)
-        index = np.minimum(np.searchsorted(self._pairs, keys), len(self._pairs) - 1)
-        known = self._pairs[index] == keys
+        index, known = self._pairs.find(source.ids[links.source], target.ids[links.target])
         left, right = (links.source, source), (links.target, target)
         return np.stack(
             [
@@ -63,11 +69,6 @@ class Lexicon:
             ],
             axis=1,
         )
-
-    def _keys(self, source: WordIds, target: WordIds, links: Links) -> np.ndarray:
-        """Return the number of each linked pair of words."""
-        left = source.ids[links.source].astype(np.int64)
-        return np.asarray(left * self._width + target.ids[links.target])
 
 
 def _direction_scores(

@@ -2,8 +2,8 @@
 
 In the model of Brown et al. 1993, section 4.2, each word of one side is the translation of a word
 of the other side, or of none. `learn` estimates one direction by expectation maximisation. The
-checks of parallel text score pairs by it (`crosshead.data.checks.lexicon`), and guided alignment
-learns from it which source token belongs to a target token (`crosshead.data.parallel.aligner`).
+checks of parallel text score pairs by it (`crosshead.data.checks.lexicon`). Guided alignment learns
+from it which source token belongs to a target token (`crosshead.data.parallel.word_aligner`).
 """
 
 from typing import NamedTuple
@@ -61,14 +61,80 @@ class Links:
     """
 
     def __init__(self, source: WordIds, target: WordIds) -> None:
-        left, right = (side.lengths.astype(np.int32) for side in (source, target))
+        left, right = source.lengths, target.lengths
         count = left * right
+        # 32 bits are enough, because more than 2^31 links would not fit into memory.
         self.row = np.repeat(np.arange(len(count), dtype=np.int32), count)
         first = (np.cumsum(count) - count).astype(np.int32)
         within = np.arange(len(self.row), dtype=np.int32) - first[self.row]
-        after, before = np.divmod(within, np.maximum(left, 1)[self.row])
+        after, before = np.divmod(within, np.maximum(left, 1).astype(np.int32)[self.row])
         self.source = (source.ends - left).astype(np.int32)[self.row] + before
         self.target = (target.ends - right).astype(np.int32)[self.row] + after
+
+
+class WordPairs:
+    """Different pairs of a source word and a target word, numbered from 0.
+
+    Args:
+        source: The source word of each link.
+        target: The target word of each link.
+        width: The number of words in the vocabulary of the target.
+
+    Attributes:
+        source: The source word of each pair.
+        target: The target word of each pair.
+        of_link: The pair of each link.
+    """
+
+    def __init__(self, source: np.ndarray, target: np.ndarray, width: int) -> None:
+        self._width = width
+        self._keys, index = np.unique(self._key(source, target), return_inverse=True)
+        self.source, self.target = np.divmod(self._keys, width)
+        self.of_link = index.astype(np.int32)
+
+    def find(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers of pairs, and whether they are known. Unknown ones have any number.
+
+        Args:
+            source: Source words.
+            target: Target words, of a shape that fits that of `source`.
+        """
+        keys = self._key(source, target)
+        index = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return index, self._keys[index] == keys
+
+    def forget(self, kept: np.ndarray) -> None:
+        """Keep only some pairs, which are numbered anew. Links no longer know their pairs.
+
+        Args:
+            kept: For each pair, whether to keep it. At least one is kept.
+        """
+        self._keys, self.source, self.target = (
+            self._keys[kept],
+            self.source[kept],
+            self.target[kept],
+        )
+        self.of_link = self.of_link[:0]
+
+    def _key(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        return np.asarray(source.astype(np.int64) * self._width + target)
+
+
+class Direction(NamedTuple):
+    """What one direction of the model is learned from: words `b` as translations of words `a`."""
+
+    a: np.ndarray
+    """The given word of each pair of words."""
+    b: np.ndarray
+    """The translation of each pair of words."""
+    pair: np.ndarray
+    """The pair of words of each link."""
+    place: np.ndarray
+    """The place of the translation of each link, in `said.ids`."""
+    said: WordIds
+    """The words of the side of the translations."""
+    given_size: int
+    """The number of words in the vocabulary of the other side."""
 
 
 class Translations(NamedTuple):
@@ -84,42 +150,30 @@ class Translations(NamedTuple):
 
 
 def learn(
-    a: np.ndarray,
-    b: np.ndarray,
-    index: np.ndarray,
-    places: np.ndarray,
-    said: WordIds,
-    given_size: int,
-    *,
-    likely: np.ndarray | float = 1.0,
-    none: float = 1.0,
+    direction: Direction, *, likely: np.ndarray | float = 1.0, none: float = 1.0
 ) -> Translations:
     """Learn one direction by expectation maximisation.
 
     Args:
-        a: The given word of each pair of words.
-        b: The translation of each pair of words.
-        index: The pair of words of each link.
-        places: The place of the translation of each link, in `said.ids`.
-        said: The words of the side of the translations.
-        given_size: The number of words in the vocabulary of the other side.
-        likely: The probability of each link by the positions of its words, up to a factor.
-        none: The probability that a word translates no word, with the same factor.
+        direction: The words and their links.
+        likely: The probability of each link by the positions of its words. Only its ratio to
+            `none` counts.
+        none: The probability that a word translates no word.
 
     Returns:
         The probabilities.
     """
+    a, b, pair, place, said, given_size = direction
     ids = said.ids
     # One is added to each count, because a word may be absent from the rows that are learned from.
     frequency = (np.bincount(ids, minlength=said.size) + 1) / (len(ids) + said.size)
     probability = frequency[b]
     for _ in range(ITERATIONS):
-        weight = probability[index] * likely
-        sums = np.bincount(places, weight, minlength=len(ids)) + none * frequency[ids]
-        counts = np.bincount(index, weight / sums[places], minlength=len(b))
+        weight = probability[pair] * likely
+        sums = np.bincount(place, weight, minlength=len(ids)) + none * frequency[ids]
+        counts = np.bincount(pair, weight / sums[place], minlength=len(b))
         totals = np.bincount(a, counts, minlength=given_size)
         probability = counts / totals[a]
     unknown = PRIOR / (totals + PRIOR)
-    return Translations(
-        counts / (totals + PRIOR)[a] + unknown[a] * frequency[b], unknown, frequency
-    )
+    smoothed = counts / (totals + PRIOR)[a] + unknown[a] * frequency[b]
+    return Translations(smoothed, unknown, frequency)

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from crosshead.data.text import word_translation
-from crosshead.data.text.word_translation import PRIOR, Links, Translations, WordIds, learn
+from crosshead.data.text.word_translation import (
+    PRIOR,
+    Direction,
+    Links,
+    Translations,
+    WordIds,
+    WordPairs,
+    learn,
+)
 
 A, B, X, Y = range(4)
 
@@ -21,11 +29,12 @@ def learned(
 ) -> tuple[Translations, list[tuple[int, int]]]:
     """The probabilities of translations, and their pairs of words."""
     links = Links(source, target)
-    numbers = source.ids[links.source] * target.size + target.ids[links.target]
-    pairs, index = np.unique(numbers, return_inverse=True)
-    a, b = np.divmod(pairs, target.size)
-    found = learn(a, b, index, links.target, target, source.size, likely=likely, none=none)
-    return found, list(zip(a.tolist(), b.tolist(), strict=True))
+    pairs = WordPairs(source.ids[links.source], target.ids[links.target], target.size)
+    found = learn(
+        Direction(pairs.source, pairs.target, pairs.of_link, links.target, target, source.size),
+        likely=likely, none=none,
+    )  # fmt: skip
+    return found, list(zip(pairs.source.tolist(), pairs.target.tolist(), strict=True))
 
 
 def test_links_are_all_pairs_of_words_of_a_row() -> None:
@@ -34,6 +43,18 @@ def test_links_are_all_pairs_of_words_of_a_row() -> None:
     assert links.row.tolist() == [0, 0, 2, 2]
     assert source.ids[links.source].tolist() == [A, B, B, B]
     assert target.ids[links.target].tolist() == [X, X, X, Y]
+
+
+def test_pairs_are_found_and_forgotten() -> None:
+    pairs = WordPairs(np.array([B, A, B, A]), np.array([X, Y, X, X]), 4)
+    assert list(zip(pairs.source, pairs.target, strict=True)) == [(A, X), (A, Y), (B, X)]
+    assert pairs.of_link.tolist() == [2, 1, 2, 0]
+    index, known = pairs.find(np.array([[A], [B]]), np.array([X, Y]))
+    assert known.tolist() == [[True, True], [True, False]]
+    assert index[known].tolist() == [0, 1, 2]
+    pairs.forget(np.array([True, False, True]))
+    index, known = pairs.find(np.array([[A], [B]]), np.array([X, Y]))
+    assert known.tolist() == [[True, False], [True, False]] and index[known].tolist() == [0, 1]
 
 
 def test_some_rows_keep_their_words() -> None:
