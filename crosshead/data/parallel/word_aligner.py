@@ -23,7 +23,7 @@ from crosshead.vocabulary import EOS, PAD
 MOST_LINKS = 16_000_000
 """The largest number of links, pairs of tokens of a row, that translations are learned from."""
 
-FEW_LINKS = 4_000_000
+FEW_LINKS = 2_000_000
 """The largest number of links that the precision of positions is learned from."""
 
 MOST_OF_A_ROW = 250_000
