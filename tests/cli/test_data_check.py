@@ -1,8 +1,10 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.cli.tools import Refused, output_of
+from tests.conftest import ROOT
 from tests.data.checks.made_up import pairs
 
 ROWS = 600
@@ -32,6 +34,21 @@ def test_a_table_has_counts_and_an_example_of_each_kind(
     assert lines[-1].endswith("the target translates the source 1 line below")
     begin, end = lines[-1].removeprefix(f"{files[1]}:").split(": ")[0].split(" to ")
     assert int(begin) in range(298, 305) and int(end) in range(357, 363)
+
+
+def test_the_tutorial_shows_the_output_for_its_sheet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], {})
+    arguments = ["--pairs", "sheet.csv", "--fields", "English,German", "--out", "checked"]
+    text = output_of(["data", "check", *arguments], capfd)
+    for shown in re.findall(r"```text\n(.*?)```", page, re.DOTALL)[:2]:
+        assert shown in f"{text}\n"
+    output_of(["data", "check", *arguments, "--apply", "--skip", "identical,near-duplicate"], capfd)
+    left = len((tmp_path / "checked" / "sheet.tsv").read_text(encoding="utf-8").splitlines()) - 1
+    assert f"This leaves {left:,} rows" in page
 
 
 def test_a_shifted_text_has_a_verdict_above_the_table(

@@ -4,7 +4,8 @@ The n-grams of a side are those of its language. A line in another language has 
 rarest lines begin a second group, and lines move between the groups until each line is in the group
 that predicts it better. A line itself does not count for the prediction. So odd lines that are like
 no other line stay in the first group. A second group of lines that differ only by their topic is
-told by the many lines between the groups, and a side in one language keeps one group.
+told by the many lines between the groups, or by the lines of the other side, which then differ as
+well. A side in one language keeps one group.
 """
 
 import re
@@ -37,6 +38,9 @@ _MARGIN = 0.6
 _MOST_BETWEEN = 0.5
 """The largest number of lines with log-odds from 0 to the margin, as a share of the second group.
 In Multi30k it was at most 0.2 for another language, and more than 1 for another topic."""
+_MOST_DISTINCT = 0.5
+"""The largest share of lines beside the second group that differ from the rest of their side as
+much as the second group does from its own."""
 _BLOCK = 10_000
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 
@@ -106,7 +110,14 @@ def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Susp
     if judged.sum() < LEAST_LINES:
         return None
     second, odds = _second_group(own, judged)
-    theirs = ngrams(list(dict.fromkeys(map(_letters, others)))).histogram()
+    members = {unique[row] for row in np.flatnonzero(second)}
+    beside: dict[str, bool] = {}
+    for line, other in zip(letters, map(_letters, others), strict=True):
+        beside[other] = beside.get(other, False) or line in members
+    other_side = ngrams(list(beside))
+    theirs = other_side.histogram()
+    if _is_topic(other_side, theirs, np.array(list(beside.values()), bool)):
+        second = np.zeros_like(second)
     across = own.means(_log_share(theirs) - _log_share(own.histogram(~second), 1))
     swapped = judged & (across > np.where(second, np.maximum(odds, _MARGIN), _MARGIN))
     reasons = {
@@ -145,13 +156,7 @@ def _settled(
     """Move lines between the groups, and return the second group and the log-odds for it."""
     odds = np.zeros(len(judged))
     for _ in range(_ROUNDS):
-        theirs = own.histogram(second)
-        ours = whole - theirs
-        odds = np.where(
-            second,
-            own.means(_log_share(theirs, 1) - _log_share(ours)),
-            own.means(_log_share(theirs) - _log_share(ours, 1)),
-        )
+        odds = _group_odds(own, whole, second)
         before, second = second, judged & (odds > _MARGIN)
         if (second == before).all():
             break
@@ -166,6 +171,35 @@ def _is_language(second: np.ndarray, odds: np.ndarray, judged: np.ndarray) -> bo
     size = second.sum()
     between = (judged & ~second & (odds > 0)).sum()
     return bool(_LEAST_GROUP <= size <= judged.sum() / 2 and between <= _MOST_BETWEEN * size)
+
+
+def _is_topic(other_side: NGrams, whole: np.ndarray, beside: np.ndarray) -> bool:
+    """Return whether the lines beside the second group differ from the rest of their side, too.
+
+    A line in a wrong language stands beside any line. If both sides of a group differ from the
+    rest, they are another kind of text, such as dates among sentences.
+
+    Args:
+        other_side: The lines of the other side.
+        whole: Their histogram.
+        beside: For each of these lines, whether it stands beside a line of the second group.
+    """
+    beside = beside & (other_side.lengths >= LEAST_NGRAMS)
+    if beside.sum() < _LEAST_GROUP:
+        return False
+    odds = _group_odds(other_side, whole, beside)
+    return bool((odds[beside] > _MARGIN).mean() > _MOST_DISTINCT)
+
+
+def _group_odds(own: NGrams, whole: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the mean log-odds of each line for the second group, without the line itself."""
+    theirs = own.histogram(second)
+    ours = whole - theirs
+    return np.where(
+        second,
+        own.means(_log_share(theirs, 1) - _log_share(ours)),
+        own.means(_log_share(theirs) - _log_share(ours, 1)),
+    )
 
 
 def _log_share(counts: np.ndarray, own: int = 0) -> np.ndarray:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from crosshead.data.checks.language import foreign, ngrams
+from crosshead.data.synthetic import date_pairs
 from crosshead.system.lines import read_lines
 from tests.data.checks.made_up import pairs
 
@@ -48,6 +49,13 @@ def test_lines_on_another_topic_are_in_the_same_language(data: Path) -> None:
     """Sentences on sports are so alike that they would make a group of their own."""
     captions = [read_lines(data / "multi30k" / "raw" / f"train.{name}") for name in ("cs", "en")]
     assert foreign(*captions, "target") == []
+
+
+def test_dates_of_another_form_on_both_sides_are_no_other_language() -> None:
+    """Long dates beside short ones: no line is between the groups."""
+    rows = date_pairs().train[:3000]
+    english, german = (list(side) for side in zip(*rows, strict=True))
+    assert foreign(german, english, "target") == foreign(english, german, "source") == []
 
 
 def test_a_single_line_in_the_language_of_the_other_side_is_found() -> None:
