@@ -27,8 +27,9 @@ def alignment_loss(
         The sum; differentiable in the weights.
 
     Reference:
-        Chen et al. 2016, "Guided Alignment Training for Topic-Aware Neural Machine Translation",
-        section 3.1; Garg et al. 2019, Eq. 5.
+        Chen et al. 2016, "Guided Alignment Training for Topic-Aware Neural Machine Translation";
+        Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models", the
+        loss of its alignment task.
     """
     # 16-bit numbers are too coarse for the logarithm.
     precise = weights.to(torch.promote_types(weights.dtype, torch.float32))

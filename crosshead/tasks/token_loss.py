@@ -86,8 +86,8 @@ def guided_attention(model: TokenModel) -> Attention:
         model: A model with attention to its source.
 
     Reference:
-        Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models",
-        section 4.1.
+        Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models", which
+        also trains one head of this layer.
     """
     layers = model.attentions()["cross"]
     return layers[max(0, len(layers) - 2)]
