@@ -28,8 +28,7 @@ def alignment_loss(
 
     Reference:
         Chen et al. 2016, "Guided Alignment Training for Topic-Aware Neural Machine Translation";
-        Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models", the
-        loss of its alignment task.
+        Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models".
     """
     # 16-bit numbers are too coarse for the logarithm.
     precise = weights.to(torch.promote_types(weights.dtype, torch.float32))

@@ -68,26 +68,55 @@ def token_loss(model: TokenModel, batch: Batch, settings: TrainConfig | LabelSmo
         `nll` is the mean of the views that count, and `consistency` is the part of the divergence
         in `loss`. With alignments, `alignment` is their part in `loss`.
     """
+    if model.training and settings.consistency != "none":
+        return _two_view_loss(model, batch, settings)
+    share = (settings.word_dropout or 0.0) if model.training else 0.0
+    with _guided(model, batch) as weights:
+        hidden = model.features(*without_words(batch.inputs, share))
+    tokens = batch.target_output != PAD
+    found = fused_cross_entropy(
+        hidden[tokens],
+        model.projection.weight,
+        model.projection.bias,
+        batch.target_output[tokens],
+        settings.label_smoothing,
+    )
+    loss = Loss({"loss": found.loss, "nll": found.nll}, found.count)
+    return _with_guidance(loss, weights, batch.alignment, settings.guided_alignment)
+
+
+@contextlib.contextmanager
+def _guided(model: TokenModel, batch: Batch) -> Iterator[list[Tensor]]:
+    """Yield a list that gets the attention weights to guide, if the batch has alignments."""
     if not model.training or batch.alignment is None:
-        return _prediction_loss(model, batch, settings)
+        yield []
+        return
     with observed(guided_attention(model)) as seen:
-        found = _prediction_loss(model, batch, settings)
-    views = seen[0][:, GUIDED_HEAD].split(len(batch.alignment))
-    losses = torch.stack([alignment_loss(view, batch.alignment) for view in views])
-    guidance = settings.guided_alignment * losses.mean()
-    sums = {**found.sums, "loss": found.sums["loss"] + guidance, "alignment": guidance}
-    return Loss(sums, found.count)
+        yield seen
+
+
+def _with_guidance(
+    loss: Loss, weights: list[Tensor], alignment: Tensor | None, weight: float
+) -> Loss:
+    """Return the loss with that of guided alignment, the mean over the views of the batch."""
+    if not weights or alignment is None:
+        return loss
+    views = weights[0][:, GUIDED_HEAD].split(len(alignment))
+    guidance = weight * torch.stack([alignment_loss(view, alignment) for view in views]).mean()
+    sums = {**loss.sums, "loss": loss.sums["loss"] + guidance, "alignment": guidance}
+    return Loss(sums, loss.count)
 
 
 def guided_attention(model: TokenModel) -> Attention:
     """Return the attention that guided alignment trains: to the source, in the last layer but one.
 
+    Garg et al. also train one head of this layer.
+
     Args:
         model: A model with attention to its source.
 
     Reference:
-        Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models", which
-        also trains one head of this layer.
+        Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models".
     """
     layers = model.attentions()["cross"]
     return layers[max(0, len(layers) - 2)]
@@ -108,25 +137,6 @@ def observed(attention: Attention) -> Iterator[list[Tensor]]:
         attention.observe = before
 
 
-def _prediction_loss(
-    model: TokenModel, batch: Batch, settings: TrainConfig | LabelSmoothing
-) -> Loss:
-    """Return the loss of the predicted tokens, in one view or in two."""
-    if model.training and settings.consistency != "none":
-        return _two_view_loss(model, batch, settings)
-    share = (settings.word_dropout or 0.0) if model.training else 0.0
-    hidden = model.features(*without_words(batch.inputs, share))
-    tokens = batch.target_output != PAD
-    found = fused_cross_entropy(
-        hidden[tokens],
-        model.projection.weight,
-        model.projection.bias,
-        batch.target_output[tokens],
-        settings.label_smoothing,
-    )
-    return Loss({"loss": found.loss, "nll": found.nll}, found.count)
-
-
 def _two_view_loss(model: TokenModel, batch: Batch, settings: TrainConfig | LabelSmoothing) -> Loss:
     """Return the loss of a batch in two views."""
     kind = CONSISTENCY[settings.consistency]
@@ -136,7 +146,8 @@ def _two_view_loss(model: TokenModel, batch: Batch, settings: TrainConfig | Labe
         without_words(batch.inputs, share if kind.cuts_first else 0.0),
         without_words(batch.inputs, share),
     )
-    both = model.features(*map(torch.cat, zip(*views, strict=True)))
+    with _guided(model, batch) as weights:
+        both = model.features(*map(torch.cat, zip(*views, strict=True)))
     hidden = both.unflatten(0, (2, -1))
     tokens = batch.target_output != PAD
     found = fused_two_view_loss(
@@ -148,7 +159,8 @@ def _two_view_loss(model: TokenModel, batch: Batch, settings: TrainConfig | Labe
         ViewWeights(kind.by.second, weight * kind.by.forward, weight * kind.by.backward),
     )
     sums = {"loss": found.loss, "nll": found.nll, "consistency": found.divergence}
-    return Loss(sums, found.count)
+    loss = Loss(sums, found.count)
+    return _with_guidance(loss, weights, batch.alignment, settings.guided_alignment)
 
 
 def without_words(inputs: tuple[Tensor, ...], share: float) -> tuple[Tensor, ...]:
