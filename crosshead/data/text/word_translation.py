@@ -121,7 +121,7 @@ class WordPairs:
 
 
 class Direction(NamedTuple):
-    """What one direction of the model is learned from: words `b` as translations of words `a`."""
+    """The data of one direction of the model: words `b` as translations of words `a`."""
 
     a: np.ndarray
     """The given word of each pair of words."""
