@@ -71,6 +71,18 @@ def test_batches_have_alignments_if_the_recipe_asks_for_them(folder: Path) -> No
     assert batch.to(torch.device("cpu")).alignment is not None
 
 
+def test_learning_alignments_can_be_stopped_and_happens_once(folder: Path) -> None:
+    guided, asked = recipe(folder, "guided_alignment=0.3"), [False]
+    corpus = read_parallel(guided, None, None, should_stop=lambda: asked[0])
+    asked[0] = True
+    with pytest.raises(Stopped):
+        corpus.epochs(guided)
+    asked[0] = False
+    first, copy = corpus.epochs(guided)(0).aligner, corpus.with_origin(None)
+    assert first is not None and copy is not corpus
+    assert copy.epochs(guided)(1).aligner is first
+
+
 def test_tokenised_references_are_warned_of_once(folder: Path) -> None:
     lines = [f"{line} ." for line in LINES]
     (folder / "tokenised").write_text("\n".join(lines) + "\n")
