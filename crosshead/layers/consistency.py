@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from crosshead.layers.loss import rows_at_once
+
 CHUNK = 256
 """The number of tokens whose logits are in memory at a time, in both views."""
 
@@ -139,15 +141,16 @@ class _FusedTwoViewLoss(torch.autograd.Function):
             by_weight = torch.zeros(w.shape, dtype=wide, device=w.device)
             by_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)
         sums = torch.zeros(3, dtype=wide, device=w.device)
-        for start in range(0, target.shape[0], CHUNK):
-            rows = h[:, start : start + CHUNK]
+        step = rows_at_once(w, CHUNK)
+        for start in range(0, target.shape[0], step):
+            rows = h[:, start : start + step]
             logits = F.linear(rows, w, bias)
             log_probs = logits.log_softmax(dim=-1, dtype=wide)
-            found, slopes = _terms(log_probs, target[start : start + CHUNK], smoothing, by, needed)
+            found, slopes = _terms(log_probs, target[start : start + step], smoothing, by, needed)
             sums += found
             if slopes is not None:
                 flat = slopes.to(w.dtype).flatten(0, 1)
-                by_hidden[:, start : start + CHUNK] = (flat @ w).view_as(rows)
+                by_hidden[:, start : start + step] = (flat @ w).view_as(rows)
                 by_weight.add_(flat.T @ rows.flatten(0, 1))
                 if by_bias is not None:
                     by_bias.add_(slopes.sum(dim=(0, 1)))

@@ -17,6 +17,9 @@ from torch.nn import functional as F
 CHUNK = 512
 """The number of rows of logits in memory at a time; such a block fits the processor's cache."""
 
+GPU_LOGITS = 2**25
+"""The number of logits in memory at a time on a GPU, where small blocks leave most of it idle."""
+
 
 @dataclass(frozen=True)
 class CrossEntropy:
@@ -91,6 +94,18 @@ def fused_cross_entropy(
     return CrossEntropy(loss, nll.detach(), target.shape[0])
 
 
+def rows_at_once(weight: Float[Tensor, "V D"], on_cpu: int) -> int:
+    """Return the number of rows whose logits are in memory at a time.
+
+    Args:
+        weight: Matrix of the output projection, "V D".
+        on_cpu: The number on a CPU, and the least number elsewhere.
+    """
+    if weight.device.type == "cpu":
+        return on_cpu
+    return max(on_cpu, GPU_LOGITS // weight.shape[0])
+
+
 class _Gradients(NamedTuple):
     """Gradients of the summed loss: by hidden states `N D`, weight `V D` and bias `V`."""
 
@@ -133,8 +148,9 @@ class _FusedCrossEntropy(torch.autograd.Function):
                 None if bias is None else torch.zeros_like(bias, dtype=wide),
             )
         nll = torch.zeros((), dtype=wide, device=w.device)
-        for start in range(0, h.shape[0], CHUNK):
-            block = slice(start, start + CHUNK)
+        rows = rows_at_once(w, CHUNK)
+        for start in range(0, h.shape[0], rows):
+            block = slice(start, start + rows)
             logits = F.linear(h[block], w, bias)
             p = logits.softmax(dim=-1)
             nll += _negative_log_likelihood(logits, p, target[block])

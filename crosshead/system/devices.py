@@ -23,6 +23,8 @@ def choose_device(name: str) -> torch.device:
     Raises:
         ConfigError: If this machine has no such device.
     """
+    # cuDNN's attention plans each shape anew, and those of sentences differ in every batch and step.
+    torch.backends.cuda.enable_cudnn_sdp(False)
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

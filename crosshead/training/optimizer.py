@@ -94,14 +94,14 @@ class Optimizer:
             The norm of the gradients before clipping, or None if it was not finite.
         """
         others = [dict(replica.named_parameters()) for replica in replicas]
-        for name, parameter in self.parameters.items():
-            assert parameter.grad is not None, f"{name} has no gradient"
-            gradient = parameter.grad.to(self.masters[name].dtype)
+        for (name, master), gradient in zip(
+            self.masters.items(), self._wide_gradients(), strict=True
+        ):
             for other in others:
                 further, other[name].grad = other[name].grad, None
                 if further is not None:  # a batch may have too few pairs for all replicas
                     gradient.add_(further)
-            self.masters[name].grad = gradient if self.scale == 1.0 else gradient / self.scale
+            master.grad = gradient if self.scale == 1.0 else gradient / self.scale
         gradients = [master.grad for master in self.masters.values() if master.grad is not None]
         total = full_tensor(get_total_norm(gradients))
         norm = float(total)
@@ -202,8 +202,7 @@ class Optimizer:
         updates = int(self.adam.state[some]["step"])
         share = (1 - self.ema) / (1 - self.ema**updates)
         with torch.no_grad():
-            for name, average in self.averages.items():
-                average.lerp_(self.masters[name], share)
+            torch._foreach_lerp_(list(self.averages.values()), list(self.masters.values()), share)
 
     def _rescale(self, finite: bool) -> None:
         self._finite_in_a_row = self._finite_in_a_row + 1 if finite else 0
@@ -212,11 +211,22 @@ class Optimizer:
         elif self._finite_in_a_row == GROWTH:
             self.scale, self._finite_in_a_row = self.scale * 2, 0
 
+    def _wide_gradients(self) -> list[Tensor]:
+        """Return the gradients of the model, in the types of the masters."""
+        for name, parameter in self.parameters.items():
+            assert parameter.grad is not None, f"{name} has no gradient"
+        found = [each.grad for each in self.parameters.values() if each.grad is not None]
+        return _converted(found, list(self.masters.values()))
+
     def _copy_to_model(self) -> None:
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                if parameter is not self.masters[name]:
-                    parameter.copy_(self.masters[name])
+        narrow = [
+            (parameter, self.masters[name])
+            for name, parameter in self.parameters.items()
+            if parameter is not self.masters[name]
+        ]
+        if narrow:
+            with torch.no_grad():
+                torch._foreach_copy_(*map(list, zip(*narrow, strict=True)))
 
 
 def averages_in(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -251,6 +261,15 @@ def decaying(model: nn.Module) -> list[str]:
         for name, parameter in model.named_parameters()
         if parameter.ndim > 1 and id(parameter) not in kept
     ]
+
+
+def _converted(tensors: list[Tensor], like: list[Tensor]) -> list[Tensor]:
+    """Return tensors in the types of others; a GPU converts all of them in a few kernels."""
+    if all(each.dtype == other.dtype for each, other in zip(tensors, like, strict=True)):
+        return tensors
+    wide = [torch.empty_like(each) for each in like]
+    torch._foreach_copy_(wide, tensors)
+    return wide
 
 
 def _master(parameter: nn.Parameter) -> Tensor:
