@@ -8,9 +8,11 @@ from torch.nn import functional as F
 from crosshead.layers import loss as loss_module
 from crosshead.layers.loss import (
     CHUNK,
+    GPU_LOGITS,
     CrossEntropy,
     fused_cross_entropy,
     label_smoothed_cross_entropy,
+    rows_at_once,
 )
 
 Problem = tuple[Tensor, Tensor, Tensor | None, Tensor]
@@ -97,6 +99,13 @@ def test_the_chunk_does_not_matter(
     torch.testing.assert_close(found.loss, expected.loss, rtol=1e-9, atol=1e-9)
     for ours, theirs in zip(gradients(found, given), gradients(expected, given), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_a_gpu_computes_more_rows_at_once() -> None:
+    assert rows_at_once(torch.empty(10_000, 8), CHUNK) == CHUNK
+    for vocabulary, rows in ((10_000, GPU_LOGITS // 10_000), (GPU_LOGITS, CHUNK)):
+        elsewhere = torch.empty(vocabulary, 8, device="meta")
+        assert rows_at_once(elsewhere, CHUNK) == rows >= CHUNK
 
 
 @pytest.mark.parametrize(

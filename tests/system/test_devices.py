@@ -19,6 +19,13 @@ def test_a_device_that_is_not_there_is_one_line(name: str) -> None:
     assert [str(choose_device(each)) for each in offered] == offered
 
 
+@pytest.mark.parametrize("name", ["cpu", "auto"])
+def test_attention_on_a_gpu_does_not_plan_each_shape(name: str) -> None:
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    choose_device(name)
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+
+
 @pytest.fixture
 def threads() -> Iterator[None]:
     """Puts the number of threads back."""
