@@ -15,8 +15,8 @@ RecipeArgument = Annotated[
     typer.Argument(
         metavar="RECIPE",
         help="Recipe: a TOML file, or a recipe of the package: cifar10, multi30k, "
-        "multi30k-tiny-paper, quickstart, tinyshakespeare, tinyshakespeare-long. Without one, "
-        "the preset gives all settings.",
+        "multi30k-r-drop, multi30k-tiny-paper, quickstart, tinyshakespeare, tinyshakespeare-long. "
+        "Without one, the preset gives all settings.",
     ),
 ]
 SourceOption = Annotated[
