@@ -143,6 +143,20 @@ def test_a_few_updates_are_not_measured_first() -> None:
         settle(more, corpus, Speed(never, lambda: None))  # type: ignore[arg-type]
 
 
+def test_measuring_takes_a_part_of_the_time() -> None:
+    measured: list[float] = []
+
+    def seconds(recipe: TextRecipe) -> float:
+        measured.append(300.0)
+        return 0.5
+
+    recipe = compose("auto", assignments=["train.max_minutes=10"])
+    there = Speed(seconds, lambda: 600.0 - sum(measured))
+    _, lines = settle(recipe, FakeCorpus(2000), there)  # type: ignore[arg-type]
+    # 600 updates fit into the 300 seconds that are left, with 8 batches in an epoch.
+    assert len(measured) == 1 and lines[0].endswith(", 75 epochs")
+
+
 def test_short_runs_have_less_dropout_and_smaller_batches() -> None:
     short, long = (settled(29_000, minutes=minutes) for minutes in (5, 120))
     assert short.model.dropout < long.model.dropout

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from crosshead.data.batching import example_lengths
+from crosshead.data.parallel.examples import Measured, Sampled
 from crosshead.data.text.tokenizers import load_tokenizer
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.models.registry import build_model
@@ -81,6 +82,24 @@ def test_learning_alignments_can_be_stopped_and_happens_once(folder: Path) -> No
     first, copy = corpus.epochs(guided)(0).aligner, corpus.with_origin(None)
     assert first is not None and copy is not corpus
     assert copy.epochs(guided)(1).aligner is first
+
+
+def test_alignments_are_learned_from_sampled_segmentations(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ["tokenizer.kind=bpe", "tokenizer.vocab_size=320", "guided_alignment=0.3"]
+    for sampling, kind in ((0.5, Sampled), (0.0, Measured)):
+        seen: list[Measured] = []
+        monkeypatch.setattr(
+            "crosshead.tasks.parallel_corpus.WordAligner",
+            lambda examples, size, check, seen=seen: seen.append(examples),
+        )
+        sampled = recipe(folder, *settings, f"tokenizer.sampling={sampling}")
+        corpus = read_parallel(sampled, None, None)
+        corpus.epochs(sampled)
+        assert len(seen) == 1 and isinstance(seen[0], kind)
+        usual = [list(source) for source, _ in corpus.kept.examples]
+        assert ([list(source) for source, _ in seen[0]] == usual) == (not sampling)
 
 
 def test_tokenised_references_are_warned_of_once(folder: Path) -> None:
