@@ -40,8 +40,8 @@ MOST_MISALIGNED = 0.2
 Multi30k has an estimated share of 0.001, even if there are only 500 pairs to learn from. With 10 %
 of random pairs it is 0.06 to 0.1."""
 _CLEARLY_LESS = 0.25
-"""The difference of the misaligned share from which another shift of the whole text is better.
-Random pairs differ by 0.1 between shifts, by chance."""
+"""The difference of the misaligned share from which another shift of the whole text is better. The
+shares of random pairs differ by 0.1 between shifts at most."""
 
 
 class Alignment(NamedTuple):

@@ -3,9 +3,9 @@
 The n-grams of a side are those of its language. A line in another language has rare n-grams. The
 rarest lines begin a second group, and lines move between the groups until each line is in the group
 that predicts it better. A line itself does not count for the prediction. So odd lines that are like
-no other line stay in the first group. A second group of lines that differ only by their topic is
-told by the many lines between the groups, or by the lines of the other side, which then differ as
-well. A side in one language keeps one group.
+no other line stay in the first group. A second group that differs only by its topic is
+rejected: then many lines lie between the groups, or most lines beside the group differ from their
+side, too. A side in one language keeps one group.
 """
 
 import re

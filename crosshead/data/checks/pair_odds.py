@@ -98,8 +98,10 @@ class PairOdds:
             self._lexicons.append(Lexicon(*words))
         random = []
         for each in range(number):
-            shuffled = np.random.default_rng(_SEED).permutation(right[fold == each])[:MOST_LEARNED]
-            random.append(self.sides.features(self._lexicons[each], shuffled, np.roll(shuffled, 1)))
+            places = np.flatnonzero(fold == each)
+            places = np.random.default_rng(_SEED).permutation(places)[:MOST_LEARNED]
+            apart = left[places], right[np.roll(places, 1)]
+            random.append(self.sides.features(self._lexicons[each], *apart))
         self.mixture = _mixture(self.features(left, right), np.concatenate(random))
 
     def features(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:

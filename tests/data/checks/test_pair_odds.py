@@ -1,6 +1,8 @@
 import numpy as np
+import pytest
 
 from crosshead.data.checks import pair_odds
+from crosshead.data.checks.lexicon import Lexicon
 from crosshead.data.checks.pair_odds import PairOdds, SideWords
 from crosshead.data.checks.words import stemmed_words
 from tests.data.checks.made_up import pairs
@@ -16,6 +18,27 @@ def test_pairs_of_other_rows_have_high_odds() -> None:
     shifted, all_of_them = odds.judged(places, np.roll(places, 7))
     assert np.mean(aligned < 0) > 0.99 and np.mean(shifted > 0) > 0.9
     assert share < 0.02 and all_of_them > 0.8
+
+
+def test_random_pairs_have_the_sources_and_targets_of_the_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sides = SideWords(*(stemmed_words(side, 3) for side in pairs(ROWS)))
+    features, seen = SideWords.features, []
+
+    def recorded(
+        self: SideWords, lexicon: Lexicon, left: np.ndarray, right: np.ndarray
+    ) -> np.ndarray:
+        seen.append((left, right))
+        return features(self, lexicon, left, right)
+
+    monkeypatch.setattr(SideWords, "features", recorded)
+    left, right = np.arange(1, ROWS, 2), np.arange(0, ROWS, 2)
+    PairOdds(sides, left, right)
+    assert {*np.concatenate([each for each, _ in seen])} == {*left}
+    assert {*np.concatenate([each for _, each in seen])} == {*right}
+    pairs_seen = [(one, other) for each in seen for one, other in zip(*each, strict=True)]
+    assert sum(one == other + 1 for one, other in pairs_seen) < 0.55 * len(pairs_seen)
 
 
 def test_a_pair_without_known_words_is_not_judged() -> None:
