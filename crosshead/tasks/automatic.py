@@ -40,7 +40,8 @@ SIZES = (
 )
 """The sizes, largest first. Layers and widths of the first one are those of the base model of
 Vaswani et al. 2017 (Table 3), and of the third one those of Wu et al. 2021 for 29,000 pairs. The
-last one was better for 2,000 captions in five and in ten minutes of a slow core (docs/results.md).
+last one was better for 2,000 captions in five and in ten minutes of a slow core (docs/results.md). The
+bounds of the two largest sizes were chosen without a measurement.
 """
 
 LARGEST_BATCH, LEAST_BATCH = 4096, 1024
@@ -210,7 +211,7 @@ def _updates_per_epoch(recipe: TextRecipe, corpus: ParallelCorpus) -> int:
 
 
 def _with_batches(plan: Plan, corpus: ParallelCorpus) -> Plan:
-    """Return the plan with batches that are small enough for `ENOUGH_UPDATES`.
+    """Return the plan with batches halved until it has `ENOUGH_UPDATES` or the least batch.
 
     The time of an epoch is taken as the same for all sizes of batches.
     """
@@ -232,8 +233,10 @@ def _with_schedule(plan: Plan) -> TextRecipe:
     a_tenth, is_paper = round(WARMUP_SHARE * plan.updates), plan.recipe.train.schedule == "paper"
     a_minute = round(60 / plan.seconds) if plan.seconds else 0
     valid_every = max(1, plan.updates // VALIDATIONS, a_minute)
+    # Spent patience begins the last part of the run. Before it, the rate must not have fallen.
+    is_patient = "train.patience" not in plan.recipe.open and plan.recipe.train.patience > 0
     train = {
-        "cooldown": 1 - WARMUP_SHARE,
+        "cooldown": LAST_PART if is_patient else 1 - WARMUP_SHARE,
         # A shorter warm-up would raise the peak of the paper's schedule.
         "warmup": MOST_WARMUP if is_paper else max(1, min(a_tenth, MOST_WARMUP)),
         "valid_every": min(valid_every, 2000),
@@ -310,7 +313,7 @@ def _why_this_size(recipe: TextRecipe, tokens: int) -> str:
     least = f"because width {larger[-1].d_model} needs"
     if tokens < larger[-1].least_data:
         return f"{least} {larger[-1].least_data:,.0f} target tokens in an epoch"
-    return f"{least} time for {larger[-1].least_training:,.0f} target tokens in all epochs"
+    return f"{least} {larger[-1].least_training:,.0f} target tokens in all epochs"
 
 
 def _why_this_vocabulary(recipe: TextRecipe) -> str:

@@ -116,6 +116,8 @@ def test_validation_does_not_end_a_run_that_states_its_end_or_no_patience() -> N
         assert train.patience == 0 and train.cooldown == 0.9
     assert settled(500, "train.patience=0").train.max_epochs == usual_epochs(7000)
     assert settled(500, "train.patience=3").train.patience == 3
+    both = settled(500, "train.patience=3", minutes=20).train
+    assert both.patience == 3 and both.cooldown == 0.2  # the rate stays until patience is spent
 
 
 def test_a_budget_is_cut_where_more_epochs_only_overfit() -> None:
