@@ -272,8 +272,8 @@ SeedOption = Annotated[
     int | None,
     typer.Option(
         metavar="S",
-        help="Random seed (default: 1). The same seed, data and thread count give the same "
-        "model, unless --max-minutes ends the run.",
+        help="Random seed (default: 1). On a CPU, the same seed, data and thread count give the "
+        "same model, unless --max-minutes ends the run.",
     ),
 ]
 DeviceOption = Annotated[

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from crosshead.layers.loss import rows_at_once
 
 CHUNK = 256
-"""The number of tokens whose logits are in memory at a time, in both views."""
+"""The number of tokens whose logits a CPU computes at a time, in both views."""
 
 
 class ViewWeights(NamedTuple):
@@ -91,8 +91,8 @@ def fused_two_view_loss(
 ) -> TwoViewLoss:
     """Compute `two_view_loss` of the logits `hidden @ weight.T + bias`.
 
-    Only `CHUNK` tokens have logits in memory at a time, never "N V". The gradients of a block are
-    computed while it is there, and each view's logits are computed once for both terms.
+    Only a block of tokens has logits in memory at a time (`rows_at_once`), never "N V". The gradients
+    of a block are computed while it is there, and each view's logits are computed once for both terms.
     Probabilities are computed in float32 at least, because a divergence is a small difference of
     large numbers.
 

@@ -15,10 +15,11 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 CHUNK = 512
-"""The number of rows of logits in memory at a time; such a block fits the processor's cache."""
+"""The number of rows of logits that a CPU computes at a time; such a block fits its cache."""
 
 GPU_LOGITS = 2**25
-"""The number of logits in memory at a time on a GPU, where small blocks leave most of it idle."""
+"""The number of logits that a GPU computes at a time, in each view, because small blocks leave most
+of it idle. They are 128 MiB in float32, and a loss holds a few tensors of this size."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ def fused_cross_entropy(
 ) -> CrossEntropy:
     """Compute `label_smoothed_cross_entropy` of the logits `hidden @ weight.T + bias`.
 
-    Only a few hundred rows of logits are in memory at a time, never "N V". The gradients of a block
-    are computed while it is there. The softmax and all other sums accumulate in float32 at least.
+    Only a block of rows has logits in memory at a time (`rows_at_once`), never "N V". The gradients of
+    a block are computed while it is there. The softmax and all other sums accumulate in float32 at least.
     The probabilities are then rounded to the type of the hidden states for the products with them.
     On a CPU in bfloat16 the loss is read from the rounded probabilities, which is exact to 0.004
     nats per token in either direction. A softmax in float32 would take as long as everything else
@@ -95,11 +96,14 @@ def fused_cross_entropy(
 
 
 def rows_at_once(weight: Float[Tensor, "V D"], on_cpu: int) -> int:
-    """Return the number of rows whose logits are in memory at a time.
+    """Return the number of rows whose logits are computed at a time.
+
+    On a CPU it is `on_cpu`. Elsewhere it is the number of rows with `GPU_LOGITS` logits, or `on_cpu` if
+    that is more.
 
     Args:
         weight: Matrix of the output projection, "V D".
-        on_cpu: The number on a CPU, and the least number elsewhere.
+        on_cpu: The number of rows on a CPU.
     """
     if weight.device.type == "cpu":
         return on_cpu

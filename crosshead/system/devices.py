@@ -14,7 +14,10 @@ MOST_THREADS = 1024
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device with the given name.
+    """Return the device with the given name, and turn cuDNN's attention off in this process.
+
+    cuDNN plans each new shape. The shapes of sentences differ in every batch and in every step of a
+    search, so other kernels are faster.
 
     Args:
         name: A device such as `cpu` or `cuda:1`; `auto` is the first CUDA GPU, or the CPU if there
@@ -23,7 +26,6 @@ def choose_device(name: str) -> torch.device:
     Raises:
         ConfigError: If this machine has no such device.
     """
-    # cuDNN's attention plans each shape anew, and those of sentences differ in every batch and step.
     torch.backends.cuda.enable_cudnn_sdp(False)
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

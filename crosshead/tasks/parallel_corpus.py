@@ -127,14 +127,15 @@ class ParallelCorpus(TokenCorpus):
     def epochs(self, recipe: TextRecipe) -> Callable[[int], Pairs]:
         """Return a function that gives the pairs of an epoch.
 
-        These are all pairs, a mixture of corpora, or sampled segmentations.
+        These are all pairs, a mixture of corpora, or sampled segmentations. If the recipe guides
+        attention, they have the aligner; learning it takes seconds at the first call.
         """
         chosen = epoch_examples(recipe, self)
         aligner = self._aligner(chosen(0)) if recipe.train.guided_alignment else None
         return lambda epoch: Pairs(chosen(epoch), recipe.model.start_token, aligner)
 
     def _aligner(self, examples: Measured) -> WordAligner:
-        """Return alignments of target tokens to source tokens, learned from an epoch once."""
+        """Return the aligner; the first call learns it from the given pairs."""
         if "aligner" not in self.learned:
             sizes = self.source_tokenizer.vocab_size, self.target_tokenizer.vocab_size
             self.learned["aligner"] = WordAligner(examples, max(sizes), self.stop_if_asked)

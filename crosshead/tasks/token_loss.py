@@ -98,7 +98,7 @@ def _guided(model: TokenModel, batch: Batch) -> Iterator[list[Tensor]]:
 def _with_guidance(
     loss: Loss, weights: list[Tensor], alignment: Tensor | None, weight: float
 ) -> Loss:
-    """Return the loss with that of guided alignment, the mean over the views of the batch."""
+    """Add the loss of guided alignment to a loss; with two views it is their mean."""
     if not weights or alignment is None:
         return loss
     views = weights[0][:, GUIDED_HEAD].split(len(alignment))

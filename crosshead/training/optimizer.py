@@ -264,7 +264,10 @@ def decaying(model: nn.Module) -> list[str]:
 
 
 def _converted(tensors: list[Tensor], like: list[Tensor]) -> list[Tensor]:
-    """Return tensors in the types of others; a GPU converts all of them in a few kernels."""
+    """Return tensors in the types of others; a GPU converts all of them in a few kernels.
+
+    If all types are equal, these are the given tensors themselves.
+    """
     if all(each.dtype == other.dtype for each, other in zip(tensors, like, strict=True)):
         return tensors
     wide = [torch.empty_like(each) for each in like]

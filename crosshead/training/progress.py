@@ -47,7 +47,7 @@ class Progress:
     """The update of the last validation; -1 if the initial weights of a fine-tuned run have not
     been validated yet."""
     validation_seconds: float = 0.0
-    """Duration of the longest validation, in seconds."""
+    """Duration of the last validation, in seconds; 0 before the first one."""
     interim: int = 0
     """The update of the checkpoint that the next checkpoint replaces; 0 if there is none."""
     log_bytes: int = 0

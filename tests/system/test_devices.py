@@ -21,7 +21,7 @@ def test_a_device_that_is_not_there_is_one_line(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["cpu", "auto"])
 def test_attention_on_a_gpu_does_not_plan_each_shape(name: str) -> None:
-    torch.backends.cuda.enable_cudnn_sdp(True)
+    torch.backends.cuda.enable_cudnn_sdp(True)  # PyTorch's default
     choose_device(name)
     assert not torch.backends.cuda.cudnn_sdp_enabled()
 

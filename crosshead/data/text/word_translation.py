@@ -63,7 +63,7 @@ class Links:
     def __init__(self, source: WordIds, target: WordIds) -> None:
         left, right = source.lengths, target.lengths
         count = left * right
-        # 32 bits are enough, because more than 2^31 links would not fit into memory.
+        # 32 bits are enough, because callers limit the links to far fewer than 2^31.
         self.row = np.repeat(np.arange(len(count), dtype=np.int32), count)
         first = (np.cumsum(count) - count).astype(np.int32)
         within = np.arange(len(self.row), dtype=np.int32) - first[self.row]
