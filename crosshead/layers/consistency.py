@@ -91,10 +91,10 @@ def fused_two_view_loss(
 ) -> TwoViewLoss:
     """Compute `two_view_loss` of the logits `hidden @ weight.T + bias`.
 
-    Only a block of tokens has logits in memory at a time (`rows_at_once`), never "N V". The gradients
-    of a block are computed while it is there, and each view's logits are computed once for both terms.
-    Probabilities are computed in float32 at least, because a divergence is a small difference of
-    large numbers.
+    Only a block of tokens has logits in memory at a time (`rows_at_once`), never "N V". The
+    gradients of a block are computed while it is there, and each view's logits are computed once
+    for both terms. Probabilities are computed in float32 at least, because a divergence is a small
+    difference of large numbers.
 
     Args:
         hidden: Last hidden states of the first and of the second view, "2 N D".

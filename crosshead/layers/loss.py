@@ -70,10 +70,10 @@ def fused_cross_entropy(
 ) -> CrossEntropy:
     """Compute `label_smoothed_cross_entropy` of the logits `hidden @ weight.T + bias`.
 
-    Only a block of rows has logits in memory at a time (`rows_at_once`), never "N V". The gradients of
-    a block are computed while it is there. The softmax and all other sums accumulate in float32 at least.
-    The probabilities are then rounded to the type of the hidden states for the products with them.
-    On a CPU in bfloat16 the loss is read from the rounded probabilities, which is exact to 0.004
+    Only a block of rows has logits in memory at a time (`rows_at_once`), never "N V". The gradients
+    of a block are computed while it is there. The softmax and all other sums accumulate in float32
+    at least. The probabilities are then rounded to the type of the hidden states for the products
+    with them. On a CPU in bfloat16 the loss is read from the rounded probabilities, which is exact to 0.004
     nats per token in either direction. A softmax in float32 would take as long as everything else
     here.
 
@@ -98,8 +98,8 @@ def fused_cross_entropy(
 def rows_at_once(weight: Float[Tensor, "V D"], on_cpu: int) -> int:
     """Return the number of rows whose logits are computed at a time.
 
-    On a CPU it is `on_cpu`. Elsewhere it is the number of rows with `GPU_LOGITS` logits, or `on_cpu` if
-    that is more.
+    On a CPU it is `on_cpu`. Elsewhere it is the number of rows with `GPU_LOGITS` logits, or
+    `on_cpu` if that is more.
 
     Args:
         weight: Matrix of the output projection, "V D".

@@ -40,8 +40,8 @@ SIZES = (
 )
 """The sizes, largest first. Layers and widths of the first one are those of the base model of
 Vaswani et al. 2017 (Table 3), and of the third one those of Wu et al. 2021 for 29,000 pairs. The
-last one was better for 2,000 captions in five and in ten minutes of a slow core (docs/results.md). The
-bounds of the two largest sizes were chosen without a measurement.
+last one was better for 2,000 captions in five and in ten minutes of a slow core (docs/results.md).
+The bounds of the two largest sizes were chosen without a measurement.
 """
 
 LARGEST_BATCH, LEAST_BATCH = 4096, 1024

@@ -219,14 +219,17 @@ class Optimizer:
         return _converted(found, list(self.masters.values()))
 
     def _copy_to_model(self) -> None:
-        narrow = [
-            (parameter, self.masters[name])
+        names = [
+            name
             for name, parameter in self.parameters.items()
             if parameter is not self.masters[name]
         ]
-        if narrow:
+        if names:
             with torch.no_grad():
-                torch._foreach_copy_(*map(list, zip(*narrow, strict=True)))
+                torch._foreach_copy_(
+                    [self.parameters[name] for name in names],
+                    [self.masters[name] for name in names],
+                )
 
 
 def averages_in(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,8 +1,8 @@
 """Which source tokens a target token translates, learned from pairs of token ids.
 
 The model is IBM model 1 (`crosshead.data.text.word_translation`) with probabilities of positions: a
-target token is more likely to translate a source token at about the same place in its sentence. Guided
-alignment trains a head of a model's attention with it (Chen et al. 2016; Garg et al. 2019).
+target token is more likely to translate a source token at about the same place in its sentence.
+Guided alignment trains a head of a model's attention with it (Chen et al. 2016; Garg et al. 2019).
 """
 
 from collections.abc import Callable
