@@ -58,8 +58,8 @@ TokenizeOption = Annotated[
     str | None,
     typer.Option(
         metavar="T",
-        help="Tokenization that sacreBLEU applies for BLEU, such as 13a, none or zh (default: "
-        "sacreBLEU's). Choose zh for Chinese.",
+        help="Tokenization that sacreBLEU applies for BLEU, such as 13a, none or ja-mecab "
+        "(default: 13a, zh for Chinese, char for other scripts without spaces).",
     ),
 ]
 BeamOption = Annotated[

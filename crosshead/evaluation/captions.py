@@ -14,14 +14,15 @@ from crosshead.evaluation.sacrebleu_metrics import (
 
 
 def multi_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Return BLEU against several references each, with tokenisation 13a and no interval.
+    """Return BLEU against several references each, with `default_tokenisation` and no interval.
 
     Args:
         hypotheses: The texts.
         references: The references of each text, at least one.
     """
-    metric = metric_of("bleu", None)
-    return float(metric.corpus_score(list(hypotheses), _streams(references)).score)
+    streams = _streams(references)
+    metric = metric_of("bleu", None, streams[0])
+    return float(metric.corpus_score(list(hypotheses), streams).score)
 
 
 def caption_scores(

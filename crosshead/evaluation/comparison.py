@@ -58,7 +58,7 @@ def compare(
     check_sizes(systems, references)
     test: Any = PairedTest(
         [(name, list(hypotheses)) for name, hypotheses in systems.items()],
-        {name: metric_of(name, tokenize) for name in metrics},
+        {name: metric_of(name, tokenize, references) for name in metrics},
         references=[list(references)],
         test_type="bs",
         n_samples=RESAMPLES,

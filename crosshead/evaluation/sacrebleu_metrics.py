@@ -1,7 +1,7 @@
 """sacreBLEU's metrics: BLEU, chrF and TER of texts against references, with intervals."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
@@ -9,6 +9,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from crosshead.config import nearest, shown
+from crosshead.data.text.scripts import letters_by_script
 from crosshead.errors import ConfigError, DataError
 from crosshead.evaluation.bootstrap import RESAMPLES, CorpusScore
 
@@ -28,14 +29,14 @@ def metric_scores(
         hypotheses: The texts.
         streams: References as sacreBLEU takes them: the first of each text, the second, and so on.
         metrics: Names from `METRICS`.
-        tokenize: The tokenisation of BLEU, or None for sacreBLEU's default.
+        tokenize: The tokenisation of BLEU, or None for `default_tokenisation`.
 
     Raises:
         ConfigError: If a metric or the tokenisation is unknown.
     """
     scores = []
     for name in metrics:
-        metric = metric_of(name, tokenize)
+        metric = metric_of(name, tokenize, streams[0])
         result = metric.corpus_score(list(hypotheses), streams, n_bootstrap=RESAMPLES)
         low, high = result._mean - result._ci, result._mean + result._ci
         signature = str(metric.get_signature())
@@ -44,14 +45,31 @@ def metric_scores(
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Return BLEU with tokenisation 13a and without an interval, which is fast.
+    """Return BLEU with `default_tokenisation` and without an interval, which is fast.
 
     Args:
         hypotheses: The translations.
         references: The reference of each translation.
     """
-    metric = metric_of("bleu", None)
+    metric = metric_of("bleu", None, references)
     return float(metric.corpus_score(list(hypotheses), [list(references)]).score)
+
+
+def default_tokenisation(references: Iterable[str | None]) -> str:
+    """Return the tokenisation of BLEU for some text.
+
+    It is 13a if words have spaces between them. Otherwise a sentence would be one word. Then it is
+    `zh` for Chinese, and `char` if most letters are of another such script.
+
+    Args:
+        references: The references.
+    """
+    letters = letters_by_script(text for text in references if text)
+    unspaced = sum(letters[script] for script in ("CJK", *_UNSPACED))
+    if 2 * unspaced <= letters.total():
+        return "13a"
+    # Japanese has Han characters too, but hardly a sentence without kana.
+    return "zh" if letters["CJK"] > _MOST_HAN * unspaced else "char"
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
@@ -76,6 +94,13 @@ def chrf_utility(candidate: str, reference: str) -> float:
     return float(_CHRF.sentence_score(candidate, [reference]).score)
 
 
+_UNSPACED = ("HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+"""Scripts without spaces between words, besides that of Chinese."""
+
+_MOST_HAN = 0.95
+"""The share of Han characters from which text without spaces is Chinese."""
+
+
 class _Floats:
     """A metric whose scores are always plain floats, as BLEU's are.
 
@@ -98,12 +123,13 @@ _CHRF = _Chrf()
 class _Ter(_Floats, TER): ...
 
 
-def metric_of(name: str, tokenize: str | None) -> Any:
+def metric_of(name: str, tokenize: str | None, references: Iterable[str | None]) -> Any:
     """Return sacreBLEU's object for a metric.
 
     Args:
         name: The name, from `METRICS`.
-        tokenize: The tokenisation of BLEU, or None for sacreBLEU's default.
+        tokenize: The tokenisation of BLEU, or None for `default_tokenisation`.
+        references: The references, which the default depends on.
 
     Raises:
         ConfigError: If the metric or the tokenisation is unknown, or the tokenisation needs a
@@ -118,6 +144,7 @@ def metric_of(name: str, tokenize: str | None) -> Any:
     if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
         known = list(BLEU.TOKENIZERS)
         raise ConfigError(f"unknown tokenisation {tokenize!r}; {nearest(tokenize, known)}")
+    tokenize = tokenize or default_tokenisation(references)
     try:
         # `force` keeps sacreBLEU from printing that text looks tokenised; `tokenised.py` says so.
         return BLEU(tokenize=tokenize, force=True)

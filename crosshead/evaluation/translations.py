@@ -21,8 +21,8 @@ def corpus_scores(
         hypotheses: The translations.
         references: The reference of each translation.
         metrics: Names from `METRICS`.
-        tokenize: The tokenisation of BLEU in sacreBLEU, by default 13a; `none` for tokenised text,
-            `zh`, `ja-mecab`, ...
+        tokenize: The tokenisation of BLEU in sacreBLEU, by default `default_tokenisation`; `none`
+            for tokenised text, `zh`, `ja-mecab`, ...
 
     Returns:
         The scores, in the order of `metrics`.
@@ -51,7 +51,7 @@ def evaluate(
         sources: Source sentences.
         references: Their translations, one each.
         metrics: Names out of `METRICS`, and `perplexity`.
-        tokenize: sacreBLEU's tokenisation for BLEU; by default 13a.
+        tokenize: The tokenisation of BLEU, as for `corpus_scores`.
         translate: Function from sources to translations; by default the translator itself, with
             the search settings of its bundle.
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crosshead.bundle.config import BundleScore
+from crosshead.data.checks.words import split_words
 from crosshead.data.text.signs import is_copy, repeats_itself
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.evaluation.sacrebleu_metrics import sentence_chrf
@@ -40,6 +41,10 @@ _USES = (
 """The use of translations, by the least BLEU. The bands are those of Google's documentation of
 AutoML Translation (https://cloud.google.com/translate/docs/advanced/automl-evaluate). They are a
 rule of thumb, because BLEU depends on the languages and the text."""
+
+
+_USABLE_BLEU, _USABLE_EXACT = 20.0, 50.0
+"""The least BLEU of usable translations, and the least percentage of short ones that are right."""
 
 
 class Sample(NamedTuple):
@@ -180,16 +185,16 @@ def translation_remarks(
         outputs: The translations.
         references: The reference translations.
     """
-    use = next((words for least, words in _USES if bleu.value >= least), "")
-    exact = _exact(sources, outputs, references)
+    use = next((words for least, words in _USES if bleu.value >= least), "most sentences are wrong")
+    is_usable, exact = bleu.value >= _USABLE_BLEU, _exact(sources, outputs, references)
     if bleu.value < LOW_BLEU and exact >= LOW_EXACT:
         use = f"{exact:.0f} % of translations equal their reference; they are too short for BLEU"
-    usable = f"Usable for text like the validation set: {use}"
+        is_usable = exact >= _USABLE_EXACT
+    usable = "Usable for text like the validation set" if is_usable else "Hardly usable yet"
     signs = _Signs.of(sources, outputs, references)
     count = len(outputs)
     return [
-        f"{usable if use else 'Hardly usable yet: most sentences are wrong'} "
-        f"(BLEU {bleu.value:.1f}).",
+        f"{usable}: {use} (BLEU {bleu.value:.1f}).",
         f"Translations have {signs.length:.2f} times the length of the references; "
         f"{_of_all(signs.looping, count, 'repeats itself', 'repeat themselves')} (references: "
         f"{signs.looping_references:,}), {signs.copies:,} "
@@ -257,7 +262,7 @@ def _exact(sources: Sequence[str], outputs: Sequence[str], references: Sequence[
 
     References that are their source do not count: any copy would equal them.
     """
-    short = sum(len(wanted.split()) < _SHORT for wanted in references)
+    short = sum(len(split_words(wanted)) < _SHORT for wanted in references)
     if 2 * short <= len(references):
         return 0.0
     hits = sum(
@@ -270,7 +275,7 @@ def _exact(sources: Sequence[str], outputs: Sequence[str], references: Sequence[
 
 def _of_all(count: int, total: int, one: str, several: str, nouns: Nouns = TRANSLATIONS) -> str:
     """Return a clause with the number of outputs that share a property."""
-    if total == 1:
+    if count == total == 1:
         return f"the only {nouns.output} {one}"
     return f"{count:,} of {total:,} {nouns.output}s {one if count == 1 else several}"
 

@@ -11,6 +11,7 @@ from crosshead.evaluation.sacrebleu_metrics import (
     bleu,
     check_sizes,
     chrf_utility,
+    default_tokenisation,
     metric_scores,
     sentence_chrf,
 )
@@ -28,6 +29,30 @@ def test_scores_are_those_of_sacrebleu() -> None:
     assert f"version:{sacrebleu.__version__}" in named.signature
     for score in (named, chrf, ter):
         assert score.low < score.value < score.high
+
+
+@pytest.mark.parametrize(
+    ("text", "tokenisation"),
+    [
+        ("我们今天去公园散步了。", "zh"), ("我们今天用Python写程序。", "zh"),
+        ("今日は公園を散歩しました。", "char"), ("วันนี้เราไปเดินเล่น", "char"),
+        ("Wir gehen heute im Park spazieren, 公园.", "13a"), ("12.5", "13a"),
+        ("오늘 공원에 갔다", "13a"),
+    ],
+)  # fmt: skip
+def test_text_without_spaces_is_not_one_word(text: str, tokenisation: str) -> None:
+    references = [text] * 20
+    assert default_tokenisation([*references, None, ""]) == tokenisation
+    [score] = metric_scores(references, [references], ["bleu"], None)
+    assert f"tok:{tokenisation}|" in score.signature
+    own = [f"{text}{text}" for _ in range(20)]
+    assert bleu(own, references) == pytest.approx(
+        sacrebleu.corpus_bleu(own, [references], tokenize=tokenisation).score
+    )
+    assert multi_bleu(own, [[each] for each in references]) == bleu(own, references)
+    assert compare({"one": own, "other": own}, references, ["bleu"])[0].value == pytest.approx(
+        bleu(own, references)
+    )
 
 
 def test_tokenised_text_is_scored_without_a_word(

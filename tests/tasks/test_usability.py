@@ -115,16 +115,37 @@ def test_a_remark_says_what_translations_are_good_for() -> None:
     texts = SOURCES, [*REFERENCES[:18], SOURCES[18], "ja ja ja ja"], REFERENCES
     for value, words in ((41.0, "a good draft"), (35.0, "mostly understandable"),
                          (25.0, "the topic is clear"), (12.0, "a rough idea"),
-                         (6.0, "")):  # fmt: skip
+                         (6.0, "most sentences are wrong")):  # fmt: skip
         use, signs = translation_remarks(dataclasses.replace(bleu, value=value), *texts)
-        usable = f"Usable for text like the validation set: {words}"
-        assert use.startswith(usable if words else "Hardly usable yet: most sentences are wrong")
+        usable = "Usable for text like the validation set" if value > 20 else "Hardly usable yet"
+        assert use.startswith(f"{usable}: {words}")
         assert use.endswith(f"(BLEU {value:.1f}).")
         assert "1 of 20 translations repeats itself (references: 0)" in signs
         assert signs.endswith("0 copy their source (references: 0).")
     long = ["one two three four five", *SOURCES[1:]]
     signs = translation_remarks(bleu, long, [long[0], *REFERENCES[1:]], REFERENCES)[1]
     assert signs.endswith("1 copies its source (references: 0).")
+    signs = translation_remarks(bleu, SOURCES[:1], REFERENCES[:1], REFERENCES[:1])[1]
+    assert "0 of 1 translations repeat themselves (references: 0), 0 copy" in signs
+
+
+@pytest.mark.parametrize(("right", "usable"), [(2, False), (12, True)])
+def test_short_texts_are_usable_if_most_are_right(right: int, usable: bool) -> None:
+    outputs = [*REFERENCES[:right], *["falsch"] * (20 - right)]
+    bleu = corpus_scores(["falsch"] * 20, REFERENCES)[0]
+    use = translation_remarks(bleu, SOURCES, outputs, REFERENCES)[0]
+    says = "Usable for text like the validation set" if usable else "Hardly usable yet"
+    assert use.startswith(f"{says}: {5 * right} % of translations equal their reference")
+
+
+def test_chinese_sentences_are_not_short_texts() -> None:
+    references = [chr(0x4E00 + n) + "我们今天去公园散步了" for n in range(20)]
+    good = [text[:5] + "明" + text[6:] for text in references]
+    found = translation_findings(corpus_scores(good, references), SOURCES, good, references)
+    assert not found.faults and found.scores_enough
+    bad = [*references[:2], *["一二三四五六七八九十" + chr(0x5000 + n) for n in range(18)]]
+    found = translation_findings(corpus_scores(bad, references), SOURCES, bad, references)
+    assert not found.remarks or found.remarks[0].startswith("Hardly usable yet")
 
 
 def test_the_exactness_is_half_the_interval() -> None:
