@@ -26,6 +26,8 @@ class CommandLine:
 
     def setting(self, key: str, value: object = None, *, has_flag: bool = False) -> str:
         """Return a flag with its value, or an argument of `--set`."""
+        if isinstance(value, bool):
+            value = str(value).lower()
         if not has_flag:
             return f"--set {key}={'...' if value is None else value}"
         flag = f"--{key.partition('.')[2].replace('_', '-')}"

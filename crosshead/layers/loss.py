@@ -73,9 +73,9 @@ def fused_cross_entropy(
     Only a block of rows has logits in memory at a time (`rows_at_once`), never "N V". The gradients
     of a block are computed while it is there. The softmax and all other sums accumulate in float32
     at least. The probabilities are then rounded to the type of the hidden states for the products
-    with them. On a CPU in bfloat16 the loss is read from the rounded probabilities, which is exact to 0.004
-    nats per token in either direction. A softmax in float32 would take as long as everything else
-    here.
+    with them. On a CPU in bfloat16 the loss is read from the rounded probabilities, which is exact
+    to 0.004 nats per token in either direction. A softmax in float32 would take as long as
+    everything else here.
 
     Args:
         hidden: Last hidden states, "N D".

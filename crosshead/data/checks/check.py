@@ -14,7 +14,6 @@ from crosshead.data.checks.alignment import (
     shift_reason,
 )
 from crosshead.data.checks.forms import (
-    composed,
     damaged,
     decomposed,
     doubled,
@@ -27,7 +26,7 @@ from crosshead.data.checks.placeholders import placeholders
 from crosshead.data.checks.repeats import repeated
 from crosshead.data.checks.scripts import wrong_script
 from crosshead.data.checks.suspects import KINDS, REPAIRED, Suspect
-from crosshead.data.parallel.pairs import Origin, ParallelText, Sides
+from crosshead.data.parallel.pairs import Origin, ParallelText, Sides, composed
 from crosshead.errors import DataError
 from crosshead.system.progress import counted
 
@@ -154,7 +153,8 @@ def check_pairs(
         def place(row: int) -> str:
             return f"{origin(row).file}:{origin(row).line}"
 
-        found += repeated(sides, held, place)
+        dropped = {each.row for each in found if each.kind not in (*REPAIRED, *skip)}
+        found += repeated(sides, held, place, dropped)
     order = {kind: number for number, kind in enumerate(KINDS)}
     kept = [suspect for suspect in found if suspect.kind not in skip]
     kept.sort(key=lambda suspect: (suspect.row, order[suspect.kind]))

@@ -174,11 +174,6 @@ def _byte(character: str) -> bytes:
         return character.encode("latin-1")
 
 
-def composed(text: str) -> str:
-    """Return a text in the usual Unicode form, NFC, in which ü is one character."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
-
-
 def decomposed(lines: Sequence[str], side: str) -> list[Suspect]:
     """Return the lines that are not in the Unicode form NFC. The score is 1.
 

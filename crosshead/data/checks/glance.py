@@ -4,25 +4,27 @@ from itertools import chain
 
 import numpy as np
 
-from crosshead.caller import how_to_check
+from crosshead.caller import how_to_check, setting
 from crosshead.data.checks.check import check_pairs
 from crosshead.data.parallel.corpora import PAIRED, DataConfig
 from crosshead.data.parallel.pairs import ParallelText, Sides, Text, numbered, within
 from crosshead.system.progress import counted
 
-MOST_ROWS = 3_000
-"""The largest number of pairs that are checked. So the check takes about a second."""
+MOST_ROWS = 10_000
+"""The largest number of pairs that are checked. So the check takes about two seconds."""
 
 _BLOCKS = 3
 """The number of blocks of neighbouring pairs in the sample. Only neighbours show a shift."""
 _LEAST, _LEAST_SHARE = 5, 0.005
 """The smallest number and share of pairs of a kind that are worth a warning."""
-_SAID_ELSEWHERE = ("empty", "identical", "duplicate", "near-duplicate")
+_SAID_ELSEWHERE = ("empty", "identical", "near-duplicate")
 """Kinds that training reports itself, or that may be intended."""
+_MANY_REPEATS = 0.1
+"""The share of pairs that repeat an earlier one from which a line says so; fewer may be meant."""
 
 
 def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> list[str]:
-    """Return a warning if some pairs of a sample are suspect, and one if many are misaligned.
+    """Return warnings if pairs of a sample are suspect, if many are misaligned or many repeated.
 
     Args:
         text: The training pairs.
@@ -34,17 +36,26 @@ def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> list[str
     held = [valid] if valid is not None else []
     report = check_pairs(sides, lambda row: text.origin(int(rows[row])), held, _SAID_ELSEWHERE)
     least = max(_LEAST, _LEAST_SHARE * len(rows))
-    counts = {kind: count for kind, count in report.counts().items() if count >= least}
-    if not counts:
-        return []
-    found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+    counts = report.counts()
+    repeats = counts.pop("duplicate", 0)
+    counts = {kind: count for kind, count in counts.items() if count >= least}
     where = counted(len(rows), "pair")
     where = where if len(rows) == len(text) else f"{where} of a sample"
+    repeated = []
+    if repeats >= max(_LEAST, _MANY_REPEATS * len(rows)) and not data.drop_duplicates:
+        once = setting("data.drop_duplicates", value=True)
+        repeated = [
+            f"warning: of {where} {repeats:,} repeat an earlier one; to use each once: {once}"
+        ]
+    if not counts:
+        return repeated
+    found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     keys = (*PAIRED[:3], "fields", *PAIRED[3:])
     files = {key: getattr(data, key) for key in keys if getattr(data, key)}
     verdict = [f"warning: {report.verdict}"] if report.verdict else []
     return [
         *verdict,
+        *repeated,
         f"warning: of {where} these are suspect: {found}; to see them: {how_to_check(files)}",
     ]
 

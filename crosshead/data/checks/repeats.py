@@ -5,7 +5,7 @@ except for at most one word. Each pair gets the sum of the hashes of its words, 
 the sum without it. Near-duplicates have one of these sums in common.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from crosshead.data.checks.suspects import Suspect
 from crosshead.data.checks.words import split_words
-from crosshead.data.parallel.pairs import ParallelText, Sides, pair_hash, stripped
+from crosshead.data.parallel.pairs import ParallelText, Sides, comparable, pair_hash
 
 _LEAST_WORDS = 8
 """The smallest number of words of a near-duplicate, both sides together."""
@@ -25,7 +25,7 @@ class _Keys(NamedTuple):
     """Hashes of pairs by which repeats are found."""
 
     exact: list[int]
-    """A hash of both sides, without white space around them."""
+    """A hash of both sides, as `comparable` returns them."""
     words: np.ndarray
     """The sum of the hashes of all words, "N"."""
     sources: np.ndarray
@@ -38,9 +38,15 @@ class _Keys(NamedTuple):
 
 
 def repeated(
-    sides: Sides, held: Sequence[ParallelText], place: Callable[[int], str]
+    sides: Sides,
+    held: Sequence[ParallelText],
+    place: Callable[[int], str],
+    dropped: Collection[int] = (),
 ) -> list[Suspect]:
     """Return duplicates, near-duplicates, and pairs that overlap with the held texts.
+
+    A pair repeats an earlier pair, or any pair if it is itself dropped for another reason. So a
+    pair that repeats only dropped ones stays.
 
     The score is 1 for repeats, the share of equal words for near-duplicates, and 0.5 if only the
     source repeats a held source.
@@ -49,16 +55,20 @@ def repeated(
         sides: All sources and targets.
         held: The pairs of validation and test sets.
         place: Returns the file and the line of a row.
+        dropped: The rows that are dropped for other reasons.
     """
+    gone = sorted(dropped)
+    order = np.concatenate([np.delete(np.arange(len(sides[0])), gone), gone]).astype(int).tolist()
+    source, target = ([side[row] for row in order] for side in sides)
     others: Sides = (
         [t for text in held for t in text.source],
         [t for text in held for t in text.target],
     )
     origins = [f"{each.file}:{each.line}" for text in held for each in text.origins]
-    keys = _keys(others[0] + sides[0], others[1] + sides[1])
+    keys = _keys(others[0] + source, others[1] + target)
     first_equal = _first_equal(keys)
     first_near = _first_near(keys)
-    sources = {
+    held_sources = {
         int(key): row
         for row, (key, count) in enumerate(
             zip(keys.sources[: len(origins)], keys.source_counts, strict=False)
@@ -67,20 +77,20 @@ def repeated(
     }
 
     def where(row: int) -> str:
-        return origins[row] if row < len(origins) else place(row - len(origins))
+        return origins[row] if row < len(origins) else place(order[row - len(origins)])
 
     suspects = []
     for row in range(len(origins), len(first_equal)):
         equal, near = first_equal[row], int(first_near[row])
-        source = sources.get(int(keys.sources[row]))
-        number, score = row - len(origins), 1 - 1 / max(int(keys.counts[row]), 1)
+        held_source = held_sources.get(int(keys.sources[row]))
+        number, score = order[row - len(origins)], 1 - 1 / max(int(keys.counts[row]), 1)
         if equal < row:
             kind = "overlap" if equal < len(origins) else "duplicate"
             suspects.append(Suspect(number, kind, 1.0, f"repeats {where(equal)}"))
         elif near < len(origins):
             suspects.append(Suspect(number, "overlap", score, f"nearly repeats {where(near)}"))
-        elif source is not None:
-            reason = f"the source repeats that of {where(source)}"
+        elif held_source is not None:
+            reason = f"the source repeats that of {where(held_source)}"
             suspects.append(Suspect(number, "overlap", 0.5, reason))
         elif near < row:
             reason = f"nearly repeats {where(near)}"
@@ -94,8 +104,9 @@ def _keys(source: Sequence[str], target: Sequence[str]) -> _Keys:
     sums = []
     lengths: list[np.ndarray] = []
     numbers: list[np.ndarray] = []
-    exact = [pair_hash(stripped(pair)) for pair in zip(source, target, strict=True)]
-    for number, side in enumerate((source, target)):
+    pairs = [comparable(pair) for pair in zip(source, target, strict=True)]
+    exact = [pair_hash(pair) for pair in pairs]
+    for number in range(2):
         counts: list[int] = []
 
         def ids(line: str, counts: list[int] = counts) -> list[int]:
@@ -103,6 +114,7 @@ def _keys(source: Sequence[str], target: Sequence[str]) -> _Keys:
             counts.append(len(words))
             return [vocabulary.setdefault(word, len(vocabulary)) for word in words]
 
+        side = (pair[number] for pair in pairs)
         found = np.fromiter(chain.from_iterable(map(ids, side)), np.uint64)
         hashes = _spread(found * np.uint64(2) + np.uint64(number))
         lengths.append(np.array(counts, np.int64))

@@ -15,7 +15,15 @@ import numpy as np
 from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.parallel.examples import Examples, Side
 from crosshead.data.parallel.held_out import NOTHING, HeldOut
-from crosshead.data.parallel.pairs import Origin, Text, numbered, pair_hash, stripped, within
+from crosshead.data.parallel.pairs import (
+    Origin,
+    Text,
+    comparable,
+    numbered,
+    pair_hash,
+    stripped,
+    within,
+)
 from crosshead.data.text.tokenizers import Tokenizer, token_ids
 from crosshead.errors import DataError
 from crosshead.system.files import atomic_write
@@ -215,7 +223,7 @@ def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Token
             continue
         kept.append((row, *ids))
         if config.drop_duplicates:
-            hashes.append(pair_hash(pair))
+            hashes.append(pair_hash(comparable(pair)))
     return Encoded(
         *_flat([ids for _, ids, _ in kept], source),
         *_flat([ids for _, _, ids in kept], target),

@@ -13,6 +13,7 @@ from crosshead.data.parallel.pairs import (
     ParallelText,
     Sides,
     Text,
+    comparable,
     numbered,
     pair_hash,
     stripped,
@@ -75,9 +76,10 @@ class Remaining:
 def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     """Choose about `valid_size` pairs of the text for validation, or the pairs of `fold`.
 
-    Pairs are different if they differ in more than surrounding white space. The held-out set has at
-    least one pair and at most a tenth of the different pairs: a pair that repeats an earlier one
-    does not count, so that training keeps most of the different pairs. The different pairs are cut
+    Pairs are different if they differ in more than surrounding white space and the Unicode form.
+    The held-out set has at least one pair and at most a tenth of the different pairs: a pair that
+    repeats an earlier one does not count, so that training keeps most of the different pairs. The
+    different pairs are cut
     into equal spans, and one pair is drawn from each, so that the pairs are spread over all
     corpora. The folds of a cross-validation share the different pairs among them. A drawn pair with
     an empty side or with too many characters is not held out. Pairs that repeat a held-out pair are
@@ -97,7 +99,7 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     held: dict[Pair, int] = {}
     pairs = _pairs_at(text, _drawn_rows(_first_rows(text), config, seed))
     for row, pair in pairs.items():
-        sides = stripped(pair)
+        sides = comparable(pair)
         if all(side and len(side) <= 4 * config.max_length for side in sides):
             held.setdefault(sides, row)
     chosen = sorted(held.values())
@@ -197,7 +199,7 @@ def without_unused(text: Text, held: HeldOut, share: float, seed: int) -> HeldOu
 def _first_rows(text: Text) -> np.ndarray:
     """Return the rows of the pairs that repeat no earlier pair, in rising order."""
     hashes = (
-        pair_hash(stripped(pair)) for sides in text.chunks() for pair in zip(*sides, strict=True)
+        pair_hash(comparable(pair)) for sides in text.chunks() for pair in zip(*sides, strict=True)
     )
     _, first = np.unique(np.fromiter(hashes, np.uint64), return_index=True)
     return np.sort(first)
@@ -230,5 +232,5 @@ def _repeats(text: Text, held: dict[Pair, int]) -> list[int]:
         row
         for first, sides in numbered(text)
         for row, pair in enumerate(zip(*sides, strict=True), first)
-        if held.get(stripped(pair), row) != row
+        if held.get(comparable(pair), row) != row
     ]

@@ -1,6 +1,7 @@
 """Pairs of texts in a fixed order, in memory or in files, with their origins."""
 
 import hashlib
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -88,6 +89,16 @@ def within(rows: np.ndarray, first: int, end: int) -> list[int]:
 def stripped(pair: Pair) -> Pair:
     """Return a pair without white space around its sides."""
     return pair[0].strip(), pair[1].strip()
+
+
+def composed(text: str) -> str:
+    """Return a text in the usual Unicode form, NFC, in which ü is one character."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def comparable(pair: Pair) -> Pair:
+    """Return a pair in the form that repeats have in common: NFC, without white space around it."""
+    return stripped((composed(pair[0]), composed(pair[1])))
 
 
 def pair_hash(pair: Pair) -> int:

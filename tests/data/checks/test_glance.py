@@ -51,6 +51,21 @@ def test_a_clean_text_and_a_few_suspects_bring_no_warning() -> None:
     assert glance(text(source, target), FILES, None) == []
 
 
+def test_many_repeats_bring_a_warning_unless_they_are_dropped() -> None:
+    source, target = pairs(1200)
+    few = text([*source, *source[:100]], [*target, *target[:100]])
+    assert glance(few, FILES, None) == []
+    many = text([*source, *source], [*target, *target])
+    (line,) = glance(many, FILES, None)
+    assert line == (
+        "warning: of 2,400 pairs 1,200 repeat an earlier one; to use each once: "
+        "--set data.drop_duplicates=true"
+    )
+    with calling_from(PYTHON):
+        assert glance(many, FILES, None)[0].endswith("data={'drop_duplicates': True}")
+    assert glance(many, FILES.model_copy(update={"drop_duplicates": True}), None) == []
+
+
 def test_pairs_of_the_validation_set_bring_a_warning() -> None:
     source, target = pairs(1200)
     (line,) = glance(text(source, target), FILES, text(source[:50], target[:50]))

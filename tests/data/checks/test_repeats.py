@@ -1,4 +1,5 @@
 import random
+import unicodedata
 
 from crosshead.data.checks.repeats import repeated
 from crosshead.data.checks.words import split_words
@@ -25,6 +26,27 @@ def test_each_kind_names_the_earlier_pair() -> None:
         (22, "near-duplicate", "nearly repeats f:4"),
         (23, "near-duplicate", "nearly repeats f:4"),
     ]
+
+
+def test_a_pair_may_repeat_pairs_that_are_dropped() -> None:
+    source, target = pairs(20)
+    source = [f"{source[3]} &nbsp;", *source, source[3]]
+    target = [target[3], *target, target[3]]
+    found = [(s.row, s.kind, s.reason) for s in repeated((source, target), [], place, {0})]
+    assert found == [
+        (21, "duplicate", "repeats f:5"), (0, "near-duplicate", "nearly repeats f:5"),
+    ]  # fmt: skip
+
+
+def test_unicode_forms_hide_no_repeats() -> None:
+    source, target = pairs(20)
+    source[3], target[3] = f"café {source[3]}", f"über {target[3]}"
+    source.append(unicodedata.normalize("NFD", source[3]))
+    target.append(unicodedata.normalize("NFD", target[3]))
+    assert kinds(source, target) == [(20, "duplicate", "repeats f:4")]
+    held = ParallelText(source[20:], target[20:], [Origin("v", 1)])
+    [overlap, _] = repeated((source, target), [held], place)
+    assert (overlap.row, overlap.kind, overlap.score) == (3, "overlap", 1.0)
 
 
 def test_two_other_words_or_short_pairs_are_no_near_duplicates() -> None:

@@ -4,6 +4,7 @@ from crosshead.data.parallel.pairs import (
     CHUNK,
     Origin,
     ParallelText,
+    comparable,
     numbered,
     pair_hash,
     stripped,
@@ -32,3 +33,8 @@ def test_the_hash_of_a_pair_tells_where_its_source_ends() -> None:
     pairs = [("ab", "c"), ("a", "bc"), ("", "abc"), ("c", "ab")]
     assert len({pair_hash(pair) for pair in pairs}) == len(pairs)
     assert pair_hash(stripped((" ab\t", "c "))) == pair_hash(("ab", "c"))
+
+
+def test_pairs_are_compared_in_one_unicode_form() -> None:
+    assert comparable((" cafe\u0301\n", "u\u0308ber")) == ("caf\u00e9", "\u00fcber")
+    assert stripped((" cafe\u0301\n", "a")) == ("cafe\u0301", "a")
