@@ -5,7 +5,7 @@ number of updates, and the settings that follow from them. Keys that the user ha
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from crosshead.caller import setting
 from crosshead.data.text.learning import why_vocabulary_size
@@ -28,21 +28,34 @@ class Size(NamedTuple):
     """The peak of the learning rate."""
     least_data: float
     """It is chosen from this number of target tokens in an epoch on."""
-    least_training: float
+    least_training: float = 0
     """It is chosen only if the budget allows this number of target tokens over all epochs."""
+    least_epochs: float = 0
+    """It is chosen only if the time allows this number of epochs."""
+    consistency: Literal["none", "r-drop"] = "none"
+    """The loss that it is trained with."""
 
+
+R_DROP = Size(4, 256, 1024, 4, 0.0015, least_data=2e4, least_epochs=30, consistency="r-drop")
+"""The size that is trained with R-Drop. It was better than the smaller ones for 29,000 captions in
+67 epochs (docs/regularisation.md) and for 2,000 in 39 (docs/results.md)."""
 
 SIZES = (
     Size(6, 512, 2048, 8, 0.0007, least_data=1e7, least_training=3e8),
+    R_DROP,
     Size(4, 256, 1024, 4, 0.0015, least_data=1.5e6, least_training=2.5e7),
-    Size(4, 128, 256, 4, 0.004, least_data=1e5, least_training=0),
-    Size(2, 64, 256, 4, 0.004, least_data=0, least_training=0),
+    Size(4, 128, 256, 4, 0.004, least_data=1e5),
+    Size(2, 64, 256, 4, 0.004, least_data=0),
 )
-"""The sizes, largest first. Layers and widths of the first one are those of the base model of
-Vaswani et al. 2017 (Table 3), and of the third one those of Wu et al. 2021 for 29,000 pairs. The
-last one was better for 2,000 captions in five and in ten minutes of a slow core (docs/results.md).
-The bounds of the two largest sizes were chosen without a measurement.
+"""The sizes, the best ones first; the first one that data and time allow is chosen. Layers and
+widths of the first one are those of the base model of Vaswani et al. 2017 (Table 3), and of width
+128 those of Wu et al. 2021 for 29,000 pairs. The last one was better for 2,000 captions in five and
+in ten minutes of a slow core (docs/results.md). The bounds of width 512, and of width 256 without
+R-Drop, were chosen without a measurement.
 """
+
+A_WHILE = 3600.0
+"""The largest number of seconds of a run with `least_epochs`, if no time is stated."""
 
 LARGEST_BATCH, LEAST_BATCH = 4096, 1024
 """The largest and the smallest size of a batch, in tokens."""
@@ -149,11 +162,31 @@ def _largest(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed, tokens: i
     """
     if _has_stated_shape(recipe):
         return _plan(_with_size(recipe, _nearest_size(recipe, tokens)), corpus, speed)
-    for size in [size for size in SIZES if tokens >= size.least_data]:
+    for size in _sizes(recipe, tokens):
         plan = _plan(_with_size(recipe, size), corpus, speed)
-        if plan.epochs * tokens >= size.least_training:
+        if _is_worth_it(plan, size, tokens):
             break
     return plan
+
+
+def _sizes(recipe: TextRecipe, tokens: int) -> list[Size]:
+    """Return the sizes for so many target tokens whose loss is open or stated."""
+    is_open = "consistency" in _open_keys(recipe, "train")
+    return [
+        size
+        for size in SIZES
+        if tokens >= size.least_data
+        and (is_open or size.consistency in ("none", recipe.train.consistency))
+    ]
+
+
+def _is_worth_it(plan: Plan, size: Size, tokens: int) -> bool:
+    """Return whether a run with this plan is long enough for its size of model."""
+    if size.least_epochs:
+        most = A_WHILE if plan.recipe.train.max_minutes is None else math.inf
+        if plan.seconds is None or plan.updates * plan.seconds > most:
+            return False
+    return plan.epochs >= size.least_epochs and plan.epochs * tokens >= size.least_training
 
 
 def _has_stated_shape(recipe: TextRecipe) -> bool:
@@ -166,7 +199,11 @@ def _nearest_size(recipe: TextRecipe, tokens: int) -> Size:
     model = recipe.model
     assert isinstance(model, TransformerConfig)
     if "d_model" in _open_keys(recipe, "model"):
-        return next(s for s in SIZES if tokens >= s.least_data and not s.least_training)
+        return next(
+            size
+            for size in SIZES
+            if tokens >= size.least_data and not (size.least_training or size.least_epochs)
+        )
     fitting = [size for size in SIZES if model.d_model % size.heads == 0]
     return min(fitting or [SIZES[-1]], key=lambda size: abs(math.log(size.d_model / model.d_model)))
 
@@ -176,6 +213,8 @@ def _with_size(recipe: TextRecipe, size: Size) -> TextRecipe:
     train: dict[str, Any] = {"batch_tokens": LARGEST_BATCH}
     if "schedule" in _open_keys(recipe, "train"):
         train |= {"schedule": "constant", "learning_rate": size.learning_rate}
+    if not _has_stated_shape(recipe):
+        train["consistency"] = size.consistency
     return _filled(recipe, {"model": _shape(size), "train": train})
 
 
@@ -307,6 +346,12 @@ def _why_this_size(recipe: TextRecipe, tokens: int) -> str:
     if _has_stated_shape(recipe):
         return "as stated"
     assert isinstance(recipe.model, TransformerConfig)
+    is_open = "consistency" in _open_keys(recipe, "train")
+    if is_open and recipe.train.consistency != "none":
+        return f"trained with R-Drop, because there is time for {R_DROP.least_epochs:g} epochs"
+    if is_open and recipe.model.d_model < R_DROP.d_model and tokens >= R_DROP.least_data:
+        needs = f"needs time for {R_DROP.least_epochs:g} epochs"
+        return f"because width {R_DROP.d_model} with R-Drop {needs}"
     larger = [size for size in SIZES if size.d_model > recipe.model.d_model]
     if not larger:
         return "the largest size, because data and time suffice for it"

@@ -35,6 +35,12 @@ class FakeCorpus:
         return lambda epoch: Pairs(examples)
 
 
+def slowness(recipe: TextRecipe) -> float:
+    """The time of an update, as a multiple of that of width 128 and one view."""
+    views = 1 if recipe.train.consistency == "none" else 2.4
+    return views * (recipe.model.d_model / 128) ** 1.5
+
+
 def settled(
     pairs: int,
     *stated: str,
@@ -51,7 +57,7 @@ def settled(
             return None
         epoch = corpus.epochs(recipe)(0)
         per_epoch = len(epoch.plan(recipe.train.batch_tokens, 1, 0))
-        return pairs * tokens / per_epoch / speed * (recipe.model.d_model / 128) ** 1.5
+        return pairs * tokens / per_epoch / speed * slowness(recipe)
 
     if minutes is not None:
         stated = (*stated, f"train.max_minutes={minutes}")
@@ -71,7 +77,7 @@ def settled(
 @pytest.mark.parametrize("pairs", [200, 2000, 29_000])
 def test_a_run_of_any_budget_ends_well_past_its_warm_up(pairs: int, minutes: float) -> None:
     recipe = settled(pairs, minutes=minutes)
-    train, speed = recipe.train, 8000 / (recipe.model.d_model / 128) ** 1.5
+    train, speed = recipe.train, 8000 / slowness(recipe)
     assert train.warmup and train.max_epochs
     epochs = min(train.max_epochs, 60 * minutes * speed / (14 * pairs))
     updates = epochs * len(Pairs([([5] * 13,) * 2] * pairs).plan(train.batch_tokens, 1, 0))
@@ -85,14 +91,37 @@ def test_more_data_and_more_time_give_a_larger_model() -> None:
     widths = [
         settled(pairs, speed=speed, minutes=60).model.d_model
         for pairs, speed in (
-            (2000, 8e5), (29_000, 8e3), (29_000, 8e6), (110_000, 8e3), (110_000, 8e5)
+            (1400, 8e5), (29_000, 8e3), (110_000, 8e3), (110_000, 8e4)
         )
     ]  # fmt: skip
-    assert widths == [64, 128, 128, 128, 256]
+    assert widths == [64, 128, 128, 256]
     assert settled(29_000, "encoder_layers=2", minutes=60).model.d_model == 128
     assert settled(2000, "encoder_layers=3", minutes=60).model.d_model == 64
     long = settled(3000, speed=8e6, minutes=600, tokens=4000)
     assert long.model.d_model == SIZES[0].d_model
+
+
+@pytest.mark.parametrize(
+    ("pairs", "speed", "stated", "minutes", "width"),
+    [
+        (2000, 8e3, (), 25, 256), (2000, 8e3, (), 1, 64), (29_000, 8e3, (), 60, 128),
+        (29_000, 8e5, (), 10, 256), (29_000, 8e5, (), None, 256), (29_000, 8e3, (), None, 128),
+        (29_000, 8e5, ("train.consistency=none",), 10, 128),
+        (29_000, 8e5, ("train.consistency=simcut",), 10, 128),
+        (29_000, 8e5, ("model.d_model=128",), 10, 128),
+        (29_000, 8e5, ("train.max_epochs=29",), 10, 128),
+        (29_000, None, (), 10, 128), (29_000, None, (), None, 128),
+    ],
+)  # fmt: skip
+def test_a_wide_model_with_r_drop_needs_time_for_many_epochs(
+    pairs: int, speed: float | None, stated: tuple[str, ...], minutes: float | None, width: int
+) -> None:
+    recipe = settled(pairs, *stated, speed=speed, minutes=minutes)
+    assert recipe.model.d_model == width
+    chosen = "none"
+    if stated and stated[0].startswith("train.consistency="):
+        chosen = stated[0].partition("=")[2]
+    assert recipe.train.consistency == ("r-drop" if width == 256 else chosen)
 
 
 def test_without_a_budget_the_data_decides_how_long() -> None:
