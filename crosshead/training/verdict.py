@@ -4,8 +4,6 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from crosshead.caller import how_to_resume, option, setting
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
@@ -13,10 +11,16 @@ from crosshead.tasks.base import Task
 from crosshead.tasks.usability import Findings
 from crosshead.training.budget import End, EndKind
 from crosshead.training.progress import Progress
-from crosshead.training.sizes import default_warmup
 
 _MANY_UPDATES = 5000
 """After this many updates, more updates do not help a model that is not usable."""
+
+_LONGER, _WARMUPS = 4, 5
+"""A longer run has at least this many times the updates of a run that was too short, and this many
+times those of a warm-up that it cannot shorten."""
+
+_LEAST_MINUTES, _LEAST_UPDATES = 5, 1000
+"""A longer run has at least this many minutes, or this many updates."""
 
 
 def warmup_signs(
@@ -79,10 +83,7 @@ def verdict(
         return why + "it has stopped improving: train on more data, or choose another preset"
     if progress.update >= _MANY_UPDATES:
         return why + f"{task.check_data}, or train on more data"
-    # Enough for five warm-ups. A short budget has shortened the run's own warm-up.
-    warmup = max(config.warmup or 0, default_warmup(progress.batches))
-    factor = max(10, math.ceil(5 * warmup / max(1, progress.update)))
-    longer = np.format_float_positional(factor * budget, trim="-")
+    longer = _longer(end.kind, budget, config, progress)
     larger = setting(f"train.{end.kind}", longer, has_flag=True)
     if config.cooldown:
         # A resumed run would begin at a high rate again, with settings for a short run.
@@ -91,3 +92,28 @@ def verdict(
             "its learning rate has fallen to 0"
         )
     return f"{why}train longer: {how_to_resume(out, larger)}"
+
+
+def _longer(kind: EndKind, budget: float, config: TrainConfig, progress: Progress) -> int:
+    """Return a budget for a run that is long enough, of the kind that has ended a shorter run."""
+    updates = max(1, progress.update)
+    factor = max(_LONGER, _WARMUPS * _fixed_warmup(config, progress) / updates)
+    if kind is not EndKind.MAX_MINUTES:
+        return _rounded_up(budget * max(factor, _LEAST_UPDATES / updates))
+    # Only the time of updates grows with their number. The rest is for reading and scoring.
+    training = max(0.0, progress.seconds - progress.validation_seconds) / 60
+    rest = max(0.0, budget - training)
+    return _rounded_up(max(_LEAST_MINUTES, rest + factor * training))
+
+
+def _fixed_warmup(config: TrainConfig, progress: Progress) -> int:
+    """Return the warm-up that a longer run has too, or 0 if its length will follow the budget."""
+    begins_again = bool(config.cooldown)
+    is_fixed = "train.warmup" in progress.stated or config.schedule == "paper"
+    return (config.warmup or 0) if is_fixed or not begins_again else 0
+
+
+def _rounded_up(value: float) -> int:
+    """Return the least whole number of at most two significant digits that is not below `value`."""
+    step: int = 10 ** max(0, math.floor(math.log10(value)) - 1)
+    return step * math.ceil(value / step - 1e-9)

@@ -43,45 +43,71 @@ def test_a_model_that_is_of_use_may_have_ended_in_its_warm_up(
 
 
 @pytest.mark.parametrize(
-    ("budget", "update", "least"),
+    ("budget", "update", "advice"),
     [
-        ({"max_updates": 20}, 20, 1050),
-        ({"max_updates": 35}, 35, 1050),
-        ({"max_minutes": 0.5}, 7, 0.5 * 1050 / 7),
-        ({"max_epochs": 2}, 35, 2 * 1050 / 35),
+        ({"max_updates": 20}, 20, "--max-updates 1100"),  # five times 210 updates
+        ({"max_updates": 600}, 600, "--max-updates 2400"),  # four times the run
+        ({"max_epochs": 2}, 35, "--max-epochs 60"),
+        ({"max_minutes": 2.0}, 7, "--max-minutes 230"),  # 1.5 minutes for 7 updates
+        ({"max_minutes": 2.0, "cooldown": 0.9}, 7, "--max-minutes 7, because"),
+        ({"max_updates": 20, "cooldown": 0.9}, 20, "--max-updates 1000, because"),
     ],
 )
-def test_the_advice_leads_far_beyond_the_warm_up(
-    budget: dict[str, float], update: int, least: float
+def test_the_advice_leads_far_beyond_a_warm_up_that_stays(
+    budget: dict[str, float], update: int, advice: str
 ) -> None:
+    """A run that begins again chooses its warm-up by the new budget."""
     config = TrainConfig(learning_rate=0.1, warmup=210, **budget)
+    progress = Progress(update=update, batches=500, seconds=100, validation_seconds=10)
     end = End(EndKind(next(iter(budget))), "it is reached")
-    said = verdict(["why"], TASKS["masked"], config, Progress(update=update), end, Path("run"))
-    assert float(said.split()[-1]) >= least
+    said = verdict(["why"], TASKS["masked"], config, progress, end, Path("run"))
+    assert advice in f"{said}, because"
 
 
 @pytest.mark.parametrize(
-    ("budget", "batches", "advice"),
+    ("stated", "schedule", "advice"),
     [
-        ({"max_updates": 1}, 2, "--max-updates 1000"),  # five times 200 updates
-        ({"max_updates": 3}, 50, "--max-updates 2502"),  # five times ten epochs
-        ({"max_epochs": 1}, 3, "--max-epochs 334"),
+        (["train.warmup"], "constant", "--max-minutes 16,"),
+        ([], "paper", "--max-minutes 16,"),
+        (["tokenizer.vocab_size"], "constant", "--max-minutes 7,"),
     ],
 )
-def test_the_advice_does_not_rest_on_a_warm_up_shortened_by_the_budget(
-    budget: dict[str, float], batches: int, advice: str
+def test_a_stated_warm_up_stays_in_a_run_that_begins_again(
+    stated: list[str], schedule: str, advice: str
 ) -> None:
-    config = TrainConfig(learning_rate=0.1, warmup=1, **budget)
-    progress = Progress(update=3 if budget != {"max_updates": 1} else 1, batches=batches)
-    end = End(EndKind(next(iter(budget))), "it is reached")
-    said = verdict(["why"], TASKS["masked"], config, progress, end, Path("run"))
+    rate = None if schedule == "paper" else 0.1
+    config = TrainConfig.model_validate({
+        "learning_rate": rate, "schedule": schedule, "cooldown": 0.9, "warmup": 20,
+        "max_minutes": 2.0,
+    })  # fmt: skip
+    progress = Progress(update=10, seconds=100, validation_seconds=10, stated=stated)
+    end = End(EndKind.MAX_MINUTES, "it is reached")
+    said = verdict(["why"], TASKS["translation"], config, progress, end, Path("run"))
+    assert advice in said
+
+
+@pytest.mark.parametrize(
+    ("minutes", "seconds", "advice"),
+    [
+        (22.52, 1200, "--max-minutes 83"),
+        (0.48, 5, "--max-minutes 5"),
+        (40.1, 2400, "--max-minutes 170"),
+        (5.0, 300, "--max-minutes 20"),
+    ],
+)
+def test_the_advice_has_whole_minutes_of_two_digits(
+    minutes: float, seconds: float, advice: str
+) -> None:
+    config = TrainConfig(learning_rate=0.1, warmup=40, max_minutes=minutes)
+    progress, end = Progress(update=400, seconds=seconds), End(EndKind.MAX_MINUTES, "it ended")
+    said = verdict(["why"], TASKS["translation"], config, progress, end, Path("run"))
     assert said.endswith(advice)
 
 
 @pytest.mark.parametrize(
     ("budget", "kind", "update", "advice"),
     [
-        ({"max_updates": 30_000}, EndKind.MAX_UPDATES, 400, "--max-updates 300000"),
+        ({"max_updates": 30_000}, EndKind.MAX_UPDATES, 400, "--max-updates 120000"),
         ({"max_minutes": 0.5}, EndKind.MAX_MINUTES, 400, "--max-minutes 5"),
         ({"max_epochs": 2}, EndKind.MAX_EPOCHS, 9000, "check that each line"),
         ({"max_epochs": 2}, EndKind.PATIENCE, 9000, "train on more data"),
