@@ -26,7 +26,7 @@ _LEAST_MINUTES, _LEAST_UPDATES = 5, 1000
 def warmup_signs(
     config: TrainConfig, progress: Progress, findings: Findings
 ) -> tuple[list[str], str]:
-    """Return a fault or a note for a run that ended within its warm-up.
+    """Return a fault or a note for a run that ended before the last update of its warm-up.
 
     Args:
         config: The settings of training.
@@ -39,7 +39,7 @@ def warmup_signs(
         model was fine-tuned or its scores suffice.
     """
     warmup = config.warmup or 0
-    if progress.update > warmup:
+    if progress.update >= warmup:
         return [], ""
     if not findings.faults and (progress.tuned or findings.scores_enough):
         return [], (

@@ -26,9 +26,9 @@ def scored(bleu: float, *faults: str) -> Findings:
 @pytest.mark.parametrize("findings", [scored(3.0, "BLEU 3.0 is below 5"), Findings([])])
 def test_a_run_that_ends_in_its_warm_up(findings: Findings) -> None:
     """Of a model of text, without BLEU, it is a sign by itself."""
-    [fault], note = warmup_signs(IN_WARMUP, Progress(update=40), findings)
-    assert "update 40" in fault and "warm-up of 40 updates" in fault and not note
-    assert warmup_signs(IN_WARMUP, Progress(update=41), findings) == ([], "")
+    [fault], note = warmup_signs(IN_WARMUP, Progress(update=39), findings)
+    assert "update 39" in fault and "warm-up of 40 updates" in fault and not note
+    assert warmup_signs(IN_WARMUP, Progress(update=40), findings) == ([], "")
 
 
 @pytest.mark.parametrize(("findings", "tuned"), [(scored(5.0), False), (Findings([]), True)])
@@ -39,7 +39,7 @@ def test_a_model_that_is_of_use_may_have_ended_in_its_warm_up(
     assert not faults and note == (
         "training ended within the warm-up (update 13 of 40); longer training may improve the model"
     )
-    assert warmup_signs(IN_WARMUP, Progress(update=41, tuned=tuned), findings) == ([], "")
+    assert warmup_signs(IN_WARMUP, Progress(update=40, tuned=tuned), findings) == ([], "")
 
 
 @pytest.mark.parametrize(
