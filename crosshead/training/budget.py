@@ -129,9 +129,12 @@ def needs_timed_validation(
     """Return True if half of the minutes are gone and the run has not yet timed a validation.
 
     A validation now measures that time. Without it, the end of the run could exceed `max_minutes`
-    by any amount.
+    by any amount. The validation of a fine-tuned run before its first update does not count: the
+    weights at half of the minutes may be the best.
     """
-    if config.max_minutes is None or progress.validation_seconds or not overhead.validations_after:
+    if config.max_minutes is None or not overhead.validations_after:
+        return False
+    if progress.validation_seconds and progress.validated > 0:
         return False
     return overhead.before + progress.seconds + since >= 30 * config.max_minutes
 

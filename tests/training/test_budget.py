@@ -98,9 +98,8 @@ def test_a_validation_is_measured_once_and_at_half_of_the_minutes() -> None:
     minute, overhead = config(max_minutes=1.0), Overhead(before=10, validations_after=2)
     assert not needs_timed_validation(minute, Progress(update=1), overhead, 19)
     assert needs_timed_validation(minute, Progress(update=1), overhead, 20)
-    assert not needs_timed_validation(
-        minute, Progress(update=1, validation_seconds=1), overhead, 20
-    )
+    once = Progress(update=2, validation_seconds=1, validated=1)
+    assert not needs_timed_validation(minute, once, overhead, 20)
     assert not needs_timed_validation(config(), Progress(update=1), overhead, 1e9)
 
 

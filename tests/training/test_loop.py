@@ -421,6 +421,20 @@ def test_half_of_the_minutes_show_how_long_a_validation_takes(
     assert training.progress.seconds + 2 * 20 <= 240
 
 
+def test_half_of_the_minutes_of_fine_tuning_are_validated_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The validation before the first update does not count."""
+    validate = timed(monkeypatch, 10, 20)
+    training = begin(tmp_path, settings(max_minutes=4.0, valid_every=100), validate=validate)
+    training.progress.validated, training.progress.tuned = -1, True
+    training.overhead = Overhead(before=0, validations_after=3)
+    fit(training)
+    training.context.log.close()
+    valid = [line["update"] for line in logged(tmp_path) if line["kind"] == "valid"]
+    assert valid == [0, 10, 14]
+
+
 @pytest.mark.parametrize("before", [130, 1000])
 def test_a_budget_that_reading_has_used_up_still_trains_and_validates(
     before: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
