@@ -32,6 +32,9 @@ class End:
         return replace(self, text=f"{self.text}: no update was made")
 
 
+_FEW_MINUTES = 5
+"""Messages about less than this many minutes give seconds."""
+
 STOPPED = End(EndKind.STOPPED, "it was asked to stop")
 
 
@@ -204,4 +207,25 @@ def warmup_outlook(
         f"at this speed about {updates:,} updates fit into max_minutes {config.max_minutes:g}, and "
         f"the warm-up takes {config.warmup:,}: the model may not become usable; give more minutes, "
         f"or begin again with train.warmup={max(1, updates // 10)}"
+    )
+
+
+def late_line(minutes: float, took: float) -> str:
+    """Return a message if a command took longer than `max_minutes`, or an empty string.
+
+    Two hundredths more are no delay, and neither is a difference that the message would not show.
+
+    Args:
+        minutes: The budget of the run.
+        took: The seconds that the command took.
+    """
+    seconds, limit = round(took), round(60 * minutes)
+    if took <= 1.02 * 60 * minutes or seconds == limit:
+        return ""
+    duration, allowed = f"{took / 60:.1f} minutes", ""
+    if minutes < _FEW_MINUTES:
+        duration, allowed = counted(seconds, "second"), f" ({counted(limit, 'second')})"
+    return (
+        f"the command took {duration} where max_minutes is {minutes:g}{allowed}: reading the data, "
+        "or validation and scoring at the end, took longer than estimated"
     )

@@ -16,7 +16,7 @@ from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import Metric, Validator
-from crosshead.training.budget import STOPPED, End, EndKind
+from crosshead.training.budget import STOPPED, End, EndKind, late_line
 from crosshead.training.checkpoint import save_state
 from crosshead.training.choice import ChosenWeights, choose_weights
 from crosshead.training.context import Context
@@ -193,13 +193,12 @@ def _plot(out: Path, metrics: Sequence[Metric], context: Context) -> None:
 
 def _say_if_late(setup: Setup) -> None:
     """Show a message if the command took longer than `max_minutes`."""
-    took = (time.perf_counter() - setup.context.began) / 60
     limit = setup.recipe.train.max_minutes
-    if limit is not None and took > 1.02 * limit:
-        setup.context.say(
-            f"the command took {took:.1f} minutes where max_minutes is {limit:g}: reading the "
-            "data, or validation and scoring at the end, took longer than estimated"
-        )
+    if limit is None:
+        return
+    line = late_line(limit, time.perf_counter() - setup.context.began)
+    if line:
+        setup.context.say(line)
 
 
 def _summary(setup: Setup, out: Path, end: End, result: _Result, faults: Sequence[str]) -> Summary:

@@ -9,6 +9,7 @@ from crosshead.training.budget import (
     budget_line,
     budget_spent,
     fraction_done,
+    late_line,
     needs_timed_validation,
     warmup_outlook,
 )
@@ -154,3 +155,21 @@ def test_minutes_that_end_within_the_warm_up_are_foreseen(
 )
 def test_a_line_says_what_the_percentage_is_of(values: dict[str, object], line: str) -> None:
     assert budget_line(config(**values)) == line
+
+
+@pytest.mark.parametrize(
+    ("minutes", "took", "words"),
+    [
+        (0.6, 36.5, ""),
+        (0.4, 24.49, ""),  # 24 seconds are not more than 24
+        (0.6, 37.2, "took 37 seconds where max_minutes is 0.6 (36 seconds): reading the data"),
+        (2.0, 123.0, "took 123 seconds where max_minutes is 2 (120 seconds): "),
+        (10.0, 611.0, ""),
+        (10.0, 613.0, "took 10.2 minutes where max_minutes is 10: "),
+    ],
+)
+def test_a_late_command_is_told_by_numbers_that_differ(
+    minutes: float, took: float, words: str
+) -> None:
+    line = late_line(minutes, took)
+    assert words in line and bool(line) == bool(words)

@@ -1,5 +1,6 @@
 """The end of a run: its log, its picture and its scores."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,11 @@ def test_greedy_bleu_is_called_so(text: Path, tmp_path: Path) -> None:
     train(recipe_for(text), tmp_path / "run", display=display)
     said = [line for line in display.lines if "BLEU" in line]
     assert len(said) == 4 and all("BLEU (greedy)" in line for line in said)
+
+
+def test_a_command_that_is_late_says_how_long_it_took(text: Path, tmp_path: Path) -> None:
+    display = Remembering()
+    train(recipe_for(text, "max_updates=1", "max_minutes=0.01"), tmp_path / "run", display=display,
+          on_update=lambda row: time.sleep(2))  # fmt: skip
+    (line,) = (line for line in display.lines if "longer than estimated" in line)
+    assert " seconds where max_minutes is 0.01 (1 second): " in line
