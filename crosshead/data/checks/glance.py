@@ -6,7 +6,7 @@ import numpy as np
 
 from crosshead.caller import how_to_check, setting
 from crosshead.data.checks.check import check_pairs
-from crosshead.data.parallel.corpora import PAIRED, DataConfig
+from crosshead.data.parallel.corpora import TRAIN, VALID, DataConfig
 from crosshead.data.parallel.pairs import ParallelText, Sides, Text, numbered, within
 from crosshead.system.progress import counted
 
@@ -50,8 +50,12 @@ def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> list[str
     if not counts:
         return repeated
     found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-    keys = (*PAIRED[:3], "fields", *PAIRED[3:])
-    files = {key: getattr(data, key) for key in keys if getattr(data, key)}
+    files = {
+        # The check has no options for an old domain, so its files are named with the others.
+        **{key: [*getattr(data, key), *getattr(data, f"old_{key}")] for key in TRAIN},
+        **{key: getattr(data, key) for key in ("fields", *VALID)},
+    }
+    files = {key: names for key, names in files.items() if names}
     verdict = [f"warning: {report.verdict}"] if report.verdict else []
     return [
         *verdict,

@@ -32,11 +32,13 @@ from crosshead.system.lines import check_regular
 from crosshead.system.progress import counted
 
 _Weight = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
+TRAIN = ("source", "target", "pairs")
+"""The keys that name files of training pairs."""
+VALID = ("valid_source", "valid_target", "valid_pairs")
+"""The keys that name files of validation pairs."""
 _OLD = ("old_source", "old_target", "old_pairs")
 _OLD_VALID = ("old_valid_source", "old_valid_target", "old_valid_pairs")
-PAIRED = (
-    "source", "target", "pairs", "valid_source", "valid_target", "valid_pairs", *_OLD, *_OLD_VALID,
-)  # fmt: skip
+PAIRED = (*TRAIN, *VALID, *_OLD, *_OLD_VALID)
 """The keys that name files of pairs."""
 
 

@@ -35,6 +35,14 @@ def test_a_warning_has_counts_and_the_command() -> None:
         )
 
 
+def test_the_command_names_the_files_of_an_old_domain_with_the_others() -> None:
+    old = {"old_pairs": ["old.csv"], "old_valid_source": ["o.en"], "old_valid_target": ["o.de"]}
+    (line,) = glance(shifted(2000), FILES.model_copy(update=old), None)
+    assert line.endswith(
+        "--target train.de --pairs old.csv --valid-source v.en --valid-target v.de"
+    )
+
+
 def test_a_shifted_and_a_shuffled_text_bring_a_verdict() -> None:
     source, target = pairs(1200)
     first, second = glance(text(source, target[1:] + target[:1]), FILES, None)
