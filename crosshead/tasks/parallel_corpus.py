@@ -33,6 +33,7 @@ from crosshead.data.parallel.filters import (
     LEFT_OUT,
     Kept,
     keep_pairs,
+    require_both_domains,
     write_held_out,
     write_left_out,
 )
@@ -42,6 +43,7 @@ from crosshead.data.parallel.held_out import (
     Remaining,
     hold_out,
     in_both_directions,
+    without_old_valid,
     without_unused,
 )
 from crosshead.data.parallel.pairs import ParallelText
@@ -162,9 +164,10 @@ class ParallelCorpus(TokenCorpus):
             + f"; validation: {self.validation(data)}"
         ]
         if self.old_valid is not None:
-            names = [*data.old_valid_source, *data.old_valid_target, *data.old_valid_pairs]
             found = counted(len(self.old_valid), "pair")
-            lines.append(f"old domain: validation with {found} of {', '.join(names)}")
+            lines.append(
+                f"old domain: validation with {found} of {', '.join(data.old_valid_files)}"
+            )
         targets = ", ".join([*data.valid_target, *data.valid_pairs])
         lines += tokenised_warning(self.valid.target, targets or "the held-out references")
         if self.size < FEW_PAIRS:
@@ -218,6 +221,8 @@ class _Reading:
     """The seed that draws the held-out set, and the pairs of `data.share`."""
     has_valid: bool
     """True if there are validation files, so that nothing is held out."""
+    old_valid: ParallelText | None
+    """The validation pairs of an old domain, which are not trained on."""
 
     @cached_property
     def text(self) -> Corpora:
@@ -227,6 +232,10 @@ class _Reading:
     def held(self) -> HeldOut:
         choose = in_both_directions if self.data.directions == "both" else hold_out
         held = NOTHING if self.has_valid else choose(self.text, self.data, self.seed)
+        old = self.data.old_parts(len(self.parts))
+        if old and self.old_valid is not None:
+            sides = self.old_valid.source, self.old_valid.target
+            held = without_old_valid(self.text, held, old, sides)
         if self.data.share == 1:
             return held
         return without_unused(self.text, held, self.data.share, self.seed)
@@ -275,10 +284,15 @@ def read_parallel(
         for note in () if part.exchanged else part.notes():
             say(note)
     checksums = {name: file_sha256(Path(name)) for part in parts for name in part.files}
-    reading = _Reading(data, parts, recipe.train.seed, has_valid=valid is not None)
+    old_valid = read_valid_pairs(data, say, old=True)
+    reading = _Reading(
+        data, parts, recipe.train.seed, has_valid=valid is not None, old_valid=old_valid
+    )
     config, source, target = _tokenizers(recipe.tokenizer, base, resumed, reading, stop_if_asked)
     _check_tags(parts, source)
     text, kept, held = _tokenized(reading, (source, target), checksums, say, stop_if_asked)
+    starts = text.starts.tolist()
+    require_both_domains(kept, starts, data.old_parts(len(parts)))
     for part in parts:
         if (
             len(part.files) == 2
@@ -295,9 +309,7 @@ def read_parallel(
             say(line)
     held_out = valid is None
     valid = held.valid if valid is None else valid
-    old_valid = read_valid_pairs(data, say, old=True)
     files = _card_files(text, checksums)
-    starts = text.starts.tolist()
     return ParallelCorpus(
         files, config, source, target, kept, starts, valid, _examples(valid, source, target),
         held_out, old_valid, _examples(old_valid, source, target) if old_valid else (),
@@ -387,9 +399,15 @@ def _tokenized(
     """Return the text, its kept pairs and its held-out pairs, in memory or in the cache."""
     data, parts = reading.data, reading.parts
     files = [[*(checksums[name] for name in part.files), *part.direction] for part in parts]
+    old_valid = [
+        file_sha256(Path(name))
+        for name in (data.old_valid_files if data.old_parts(len(parts)) else ())
+    ]
     with tempfile.TemporaryDirectory() as scratch:
         held_out_seed = None if reading.has_valid else reading.seed
-        key = cache_key(files, data, tokenizers, held_out_seed, Path(scratch), reading.seed)
+        key = cache_key(
+            files, data, tokenizers, held_out_seed, Path(scratch), reading.seed, old_valid
+        )
     place = cache_directory() / key
     stored = open_shards(place, parts, say)
     if stored is not None:

@@ -229,14 +229,16 @@ def test_fine_tuning_mixes_in_an_earlier_run_and_reports_both_domains(
 ) -> None:
     for name, lines in (("old", "ab"), ("new", "cd")):
         for side, change in (("en", str), ("de", str.upper)):
-            text = "".join(f"{change(f'{a} {n} {b}')}\n" for a in lines for b in lines
-                           for n in range(10))  # fmt: skip
-            (tmp_path / f"{name}.{side}").write_text(text)
+            for split, numbers in (("", range(10)), ("-valid", range(10, 13))):
+                text = "".join(f"{change(f'{a} {n} {b}')}\n" for a in lines for b in lines
+                               for n in numbers)  # fmt: skip
+                (tmp_path / f"{name}{split}.{side}").write_text(text)
 
     def files(name: str) -> list[object]:
         sides = {"source": "en", "target": "de"}
-        return [item for prefix in ("", "valid-") for key, side in sides.items()
-                for item in (f"--{prefix}{key}", tmp_path / f"{name}.{side}")]  # fmt: skip
+        splits = {"": "", "valid-": "-valid"}
+        return [item for prefix, split in splits.items() for key, side in sides.items()
+                for item in (f"--{prefix}{key}", tmp_path / f"{name}{split}.{side}")]  # fmt: skip
 
     base, out = tmp_path / "base", tmp_path / "tuned"
     output_of(["train", *files("old"), "--out", base, *TINY, "--max-updates", 2], capfd)
@@ -249,7 +251,7 @@ def test_fine_tuning_mixes_in_an_earlier_run_and_reports_both_domains(
     valid = [row for row in log if row["kind"] == "valid"]
     assert valid[0]["update"] == 0 and {"old_loss", "old_bleu"} <= valid[0].keys()
     recipe = (out / "recipe.toml").read_text()
-    assert 'old_source = ["../old.en"]' in recipe and 'old_valid_target = ["../old.de"]' in recipe
+    assert 'old_source = ["../old.en"]' in recipe and "../old-valid.de" in recipe
     said = refused("train", "--from", base, "--mix", tmp_path, *files("new"), "--out", "x")
     assert f"{tmp_path}: holds no recipe.toml; name the directory of a run to mix in" in said
     said = refused("train", "--from", base, "--mix", base, *files("new")[:4], "--out", "x")

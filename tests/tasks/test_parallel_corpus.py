@@ -442,3 +442,43 @@ def test_an_old_domain_is_mixed_in_and_validated(folder: Path) -> None:
     alone = compose(flags={"data": {**data, "old_valid_target": str(folder / "valid.en")}},
                     assignments=["tokenizer.kind=words"])  # fmt: skip
     assert read_parallel(alone, None, None).sha256() != corpus.sha256()
+
+
+@pytest.mark.parametrize("directions", ["one", "both"])
+def test_old_pairs_that_repeat_old_validation_pairs_are_left_out(
+    directions: str, folder: Path
+) -> None:
+    for name in ("en", "de"):
+        lines = (folder / name).read_text().splitlines()
+        (folder / f"old.{name}").write_text("".join(f"{line} old\n" for line in lines))
+        (folder / f"valid.{name}").write_text(f" {lines[3]} old\n{lines[5]}\n")
+    data = {
+        "source": str(folder / "en"), "target": str(folder / "de"),
+        "valid_source": str(folder / "en"), "valid_target": str(folder / "de"),
+        "old_source": str(folder / "old.en"), "old_target": str(folder / "old.de"),
+        "old_valid_source": str(folder / "valid.en"), "old_valid_target": str(folder / "valid.de"),
+        "directions": directions, "source_language": "en", "target_language": "de",
+    }  # fmt: skip
+    settings = compose(flags={"data": data}, assignments=["tokenizer.kind=words"])
+    if directions == "both":
+        settings, _ = with_tags(settings)
+    corpus = read_parallel(settings, None, None)
+    rows = range(40 * (1 if directions == "one" else 2))
+    gone = [23] if directions == "one" else [23, 63]
+    assert corpus.kept.encoded.rows.tolist() == [row for row in rows if row not in gone]
+    assert {each.line for each in corpus.kept.left_out} == {4}
+    (line, *_) = corpus.opening(settings.data)
+    assert f"left out: {len(gone)} repeats a validation pair" in line
+
+
+def test_a_domain_without_a_pair_is_refused_with_the_reasons(folder: Path) -> None:
+    (folder / "new.tsv").write_text("\tX\ny\t\n")
+    files = {"valid_pairs": str(folder / "tsv"), "old_valid_pairs": str(folder / "tsv")}
+    old = {"old_source": str(folder / "en"), "old_target": str(folder / "de"), **files}
+    new = {"pairs": str(folder / "new.tsv"), **old}
+    with pytest.raises(DataError, match=r"no pair of the new domain is left .*\(empty side: 2\)"):
+        read_parallel(compose(flags={"data": new}), None, None)
+    repeated = {"source": str(folder / "en"), "target": str(folder / "de"), **files,
+                "old_pairs": str(folder / "tsv")}  # fmt: skip
+    with pytest.raises(DataError, match=r"old domain is left to mix in \(repeats a valid"):
+        read_parallel(compose(flags={"data": repeated}), None, None)

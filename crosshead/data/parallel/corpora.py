@@ -216,20 +216,39 @@ class DataConfig(DataSection):
         """True if there are validation files of an old domain."""
         return bool(self.old_valid_source or self.old_valid_pairs)
 
+    @property
+    def old_valid_files(self) -> list[str]:
+        """The validation files of the old domain."""
+        return [*self.old_valid_source, *self.old_valid_target, *self.old_valid_pairs]
+
     def passes(self, counts: Sequence[int]) -> list[float]:
         """Return the passes through each corpus in an epoch, or no numbers for one through each.
 
         Args:
             counts: The number of training pairs of each corpus of `training_parts`.
         """
-        new = len(self.source) + len(self.pairs)
-        old = new + len(self.old_source) + len(self.old_pairs)
+        new, old = self._corpora
         if old == new and not self.weights:
             return []
         weights = list(self.weights or [1.0] * new)
         pairs = sum(weight * count for weight, count in zip(weights, counts, strict=False))
         mixed = self.old_ratio * pairs / max(sum(counts[new:old]), 1)
         return (weights + [mixed] * (old - new)) * (len(counts) // old)
+
+    def old_parts(self, count: int) -> list[int]:
+        """Return the numbers of the corpora of the old domain.
+
+        Args:
+            count: The number of all corpora of `training_parts`.
+        """
+        new, old = self._corpora
+        return [number for number in range(count) if number % old >= new]
+
+    @property
+    def _corpora(self) -> tuple[int, int]:
+        """The number of corpora in one direction without those of the old domain, and of all."""
+        new = len(self.source) + len(self.pairs)
+        return new, new + len(self.old_source) + len(self.old_pairs)
 
     @model_validator(mode="after")
     def _fold_exists(self, info: ValidationInfo) -> Self:

@@ -31,7 +31,7 @@ from crosshead.system.files import atomic_write
 LEFT_OUT, HELD_OUT = "left-out.tsv", "held-out.tsv"
 """Files in the run directory."""
 
-REPEATED = "repeats a held-out pair"
+REPEATED = "repeats a validation pair"
 DUPLICATE = "duplicate"
 REASONS = (REPEATED, "empty side", "too long", "length ratio", DUPLICATE)
 """All reasons, in the order of the checks."""
@@ -66,7 +66,7 @@ class FilterJob(NamedTuple):
     held: list[int]
     """The rows that are held out or not used."""
     repeats: list[int]
-    """The rows that repeat a held-out pair."""
+    """The rows that repeat a validation pair."""
 
 
 class Encoded(NamedTuple):
@@ -114,8 +114,7 @@ class Kept:
 
     def counts(self) -> dict[str, int]:
         """Return the number of pairs left out for each reason, in the order of `REASONS`."""
-        counts = np.bincount(self.encoded.left_reasons, minlength=len(REASONS))
-        return dict(zip(REASONS, counts.tolist(), strict=True))
+        return _counts(self.encoded.left_reasons)
 
 
 def keep_pairs(
@@ -163,8 +162,45 @@ def keep_pairs(
 def require_some(kept: Kept) -> None:
     """Raise `DataError` if no pair is left."""
     if not len(kept.encoded.rows):
-        found = ", ".join(f"{reason}: {count}" for reason, count in kept.counts().items() if count)
-        raise DataError(f"no pair is left to train on ({found}); see data.max_length and max_ratio")
+        raise _nothing_left("no pair is left to train on", kept.encoded.left_reasons)
+
+
+def require_both_domains(kept: Kept, starts: Sequence[int], old: Sequence[int]) -> None:
+    """Raise `DataError` if an old domain is mixed in, and no pair of one of the domains is left.
+
+    Args:
+        kept: The pairs of both domains.
+        starts: The row at which each part begins, and the number of all rows.
+        old: The numbers of the parts of the old domain.
+    """
+    if not old:
+        return
+    rows, left = (
+        np.isin(np.searchsorted(starts, each, side="right") - 1, old)
+        for each in (kept.encoded.rows, kept.encoded.left_rows)
+    )
+    if rows.all():
+        raise _nothing_left(
+            "no pair of the new domain is left to train on", kept.encoded.left_reasons[~left]
+        )
+    if not rows.any():
+        raise _nothing_left(
+            "no pair of the old domain is left to mix in", kept.encoded.left_reasons[left]
+        )
+
+
+def _nothing_left(what: str, reasons: np.ndarray) -> DataError:
+    """Return the error for pairs that were all left out, with the number for each reason."""
+    found = ", ".join(f"{reason}: {count}" for reason, count in _counts(reasons).items() if count)
+    only_repeats = (reasons == REASONS.index(REPEATED)).all()
+    advice = "validate on other pairs" if only_repeats else "see data.max_length and max_ratio"
+    return DataError(f"{what} ({found}); {advice}")
+
+
+def _counts(reasons: np.ndarray) -> dict[str, int]:
+    """Return the number of pairs for each reason, in the order of `REASONS`."""
+    counts = np.bincount(reasons, minlength=len(REASONS))
+    return dict(zip(REASONS, counts.tolist(), strict=True))
 
 
 def examples_of(encoded: Encoded) -> Examples:

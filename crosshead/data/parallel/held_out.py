@@ -19,7 +19,7 @@ from crosshead.data.parallel.pairs import (
     stripped,
     within,
 )
-from crosshead.data.parallel.parts import Corpora
+from crosshead.data.parallel.parts import Corpora, Part
 from crosshead.errors import DataError
 
 _SHARE_STREAM, _FOLD_STREAM = 1, 2
@@ -34,8 +34,8 @@ class HeldOut:
     rows: np.ndarray
     """The sorted rows of the pairs in `valid`."""
     repeats: np.ndarray
-    """The sorted rows of the pairs that repeat a held-out pair, and are excluded from training
-    too."""
+    """The sorted rows of the pairs that repeat a held-out pair, or of an old domain a validation
+    pair, and are excluded from training too."""
     unused: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """The sorted rows that `data.share` leaves out."""
 
@@ -194,6 +194,34 @@ def without_unused(text: Text, held: HeldOut, share: float, seed: int) -> HeldOu
     if not used:
         raise DataError(f"data.share {share:g} of {len(order)} pairs is no pair; raise it")
     return replace(held, unused=np.sort(order[used:]))
+
+
+def without_old_valid(text: Corpora, held: HeldOut, parts: list[int], valid: Sides) -> HeldOut:
+    """Exclude the pairs of an old domain that are among its validation pairs.
+
+    Args:
+        text: The text that is trained on.
+        held: The held-out pairs.
+        parts: The numbers of the parts of the old domain.
+        valid: The validation pairs of the old domain.
+
+    Returns:
+        The same held-out set, with the rows of these pairs as repeats.
+    """
+    known = {stripped(pair) for pair in zip(*valid, strict=True)}
+    rows = [
+        row
+        for number in parts
+        for row, pair in enumerate(_pairs_of(text.parts[number]), int(text.starts[number]))
+        if stripped(pair) in known
+    ]
+    return replace(held, repeats=np.union1d(held.repeats, np.array(rows, np.int64)))
+
+
+def _pairs_of(part: Part) -> Iterator[Pair]:
+    """Yield the pairs of a part."""
+    for sides in part.chunks():
+        yield from zip(*sides, strict=True)
 
 
 def _first_rows(text: Text) -> np.ndarray:

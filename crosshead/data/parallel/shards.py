@@ -78,6 +78,7 @@ def cache_key(
     held_out_seed: int | None,
     scratch: Path,
     share_seed: int,
+    old_valid: Sequence[str] = (),
 ) -> str:
     """Return the name of a tokenized corpus: a checksum of everything that determines its content.
 
@@ -88,6 +89,7 @@ def cache_key(
         held_out_seed: The seed of the held-out set, or None if nothing is held out.
         scratch: An empty directory for the files of the tokenizers.
         share_seed: The seed that draws the pairs of `config.share`.
+        old_valid: The checksums of the validation files of an old domain that is mixed in.
     """
     save_tokenizers(scratch, *tokenizers, joint=False)
     settings = config.model_dump(include={"fields", "max_length", "max_ratio", "drop_duplicates"})
@@ -99,6 +101,7 @@ def cache_key(
         "held_out": None if held_out_seed is None else [held_out_seed, config.valid_size],
         **({"share": [config.share, share_seed]} if config.share < 1 else {}),
         **({"fold": config.fold} if config.fold else {}),
+        **({"old_valid": list(old_valid)} if old_valid else {}),
         "tokenizers": {path.name: file_sha256(path) for path in sorted(scratch.iterdir())},
     }
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]

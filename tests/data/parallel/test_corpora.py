@@ -139,6 +139,8 @@ def test_an_old_domain_has_the_asked_share_of_an_epoch() -> None:
     assert mixed == [1, 1, 0.15, 0.15]  # 15 of the 100 old pairs beside 30 new ones
     both = passes([10, 20, 40, 60] * 2, **old, weights=[3, 1], directions="both")
     assert both == [3, 1, 0.5, 0.5] * 2
+    assert validate(DataConfig, {**files, **old}).old_parts(8) == [2, 3, 6, 7]
+    assert validate(DataConfig, files).old_parts(4) == []
 
 
 def test_an_old_domain_needs_validation_files_of_both() -> None:

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from crosshead.data.parallel.corpora import DataConfig
-from crosshead.data.parallel.filters import RATIO_SLACK, REASONS, keep_pairs, write_left_out
+from crosshead.data.parallel.filters import (
+    RATIO_SLACK,
+    REASONS,
+    keep_pairs,
+    require_both_domains,
+    write_left_out,
+)
 from crosshead.data.parallel.held_out import HeldOut
 from crosshead.data.parallel.pairs import Origin, ParallelText
 from crosshead.data.text.symbols import ByteTokenizer, CharacterTokenizer
@@ -43,7 +49,7 @@ def test_each_reason_is_counted_and_named_by_line() -> None:
         ("f", 9, "duplicate"),
     ]
     counts = {"empty side": 2, "too long": 2, "length ratio": 1, "duplicate": 1}
-    assert kept.counts() == {"repeats a held-out pair": 0, **counts}
+    assert kept.counts() == {"repeats a validation pair": 0, **counts}
     assert tuple(kept.counts()) == REASONS
     assert (kept.encoded.rows + 1).tolist() == [1, 6, 8, 10]
     for row, (source, target) in zip(kept.encoded.rows, kept.examples, strict=True):
@@ -55,9 +61,9 @@ def test_repetitions_of_held_out_pairs_are_counted_with_the_rest() -> None:
     text = corpus(("a", "b"), ("", "b"), ("c", "d"), (" c", "d"))
     held = HeldOut(corpus(("c", "d")), np.array([2]), np.array([3]))
     kept = keep_pairs(text, DataConfig(), CHARACTERS, CHARACTERS, held)
-    assert kept.left_out == [("f", 2, "empty side"), ("f", 4, "repeats a held-out pair")]
+    assert kept.left_out == [("f", 2, "empty side"), ("f", 4, "repeats a validation pair")]
     assert kept.encoded.rows.tolist() == [0]
-    assert kept.counts()["repeats a held-out pair"] == 1
+    assert kept.counts()["repeats a validation pair"] == 1
 
 
 def test_duplicates_stay_unless_asked() -> None:
@@ -86,6 +92,18 @@ def test_nothing_left_is_an_error_that_counts() -> None:
         keep_pairs(
             corpus(("", "a"), ("a", ""), ("a" * 300, "a")), DataConfig(), CHARACTERS, CHARACTERS
         )
+
+
+def test_each_domain_needs_a_pair_and_its_own_reasons_are_counted() -> None:
+    text = corpus(("a", "b"), ("", "b"), ("a" * 99, "b"), ("a", "c"))
+    held = HeldOut(ParallelText([], [], []), np.zeros(0, np.int64), np.array([0]))
+    kept = keep_pairs(text, DataConfig(), CHARACTERS, CHARACTERS, held)
+    require_both_domains(kept, [0, 3, 4], [])  # there is one domain
+    words = r"repeats a validation pair: 1, empty side: 1, length ratio: 1\); see data.max_length"
+    with pytest.raises(DataError, match=rf"no pair of the new domain is left .*\({words}"):
+        require_both_domains(kept, [0, 3, 4], [1])
+    with pytest.raises(DataError, match=r"old domain is left to mix in \(repeats.*: 1\); validate"):
+        require_both_domains(kept, [0, 1, 4], [0])
 
 
 def test_left_out_is_written_with_a_header(tmp_path: Path) -> None:

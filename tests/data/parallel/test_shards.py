@@ -465,6 +465,8 @@ def test_a_key_follows_from_all_that_the_corpus_follows_from(
     assert cache_key(files, config, (TOKENIZER, other), 1, tmp_path / "11", 7) != keys[0]
     (tmp_path / "12").mkdir()
     assert cache_key([["a", "b"], ["d"]], config, BOTH, 1, tmp_path / "12", 7) != keys[0]
+    (tmp_path / "15").mkdir()
+    assert cache_key(files, config, BOTH, 1, tmp_path / "15", 7, ["v"]) != keys[0]
 
 
 def test_a_new_corpus_makes_those_go_that_nobody_has_opened_for_a_month(
