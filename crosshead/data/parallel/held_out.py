@@ -208,12 +208,12 @@ def without_old_valid(text: Corpora, held: HeldOut, parts: list[int], valid: Sid
     Returns:
         The same held-out set, with the rows of these pairs as repeats.
     """
-    known = {stripped(pair) for pair in zip(*valid, strict=True)}
+    known = {comparable(pair) for pair in zip(*valid, strict=True)}
     rows = [
         row
         for number in parts
         for row, pair in enumerate(_pairs_of(text.parts[number]), int(text.starts[number]))
-        if stripped(pair) in known
+        if comparable(pair) in known
     ]
     return replace(held, repeats=np.union1d(held.repeats, np.array(rows, np.int64)))
 

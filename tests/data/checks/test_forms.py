@@ -3,13 +3,13 @@ import unicodedata
 import pytest
 
 from crosshead.data.checks.forms import (
-    composed,
     damaged,
     decomposed,
     doubled,
     empty_or_identical,
     mark_up,
 )
+from crosshead.data.parallel.pairs import composed
 
 USUAL = ["Für Öl müssen wir größere Fässer kaufen.", "„Das“ – so heißt es."]
 
