@@ -184,7 +184,8 @@ def warmup_outlook(
 ) -> str:
     """Return a warning if `max_minutes` will end the run within two warm-ups, or an empty string.
 
-    The speed counts as known after a tenth of the minutes. Fine-tuning gets no warning.
+    The speed counts as known after five updates and a tenth of the minutes, or after half of the
+    minutes. Fine-tuning gets no warning.
 
     Args:
         config: The limits and the warm-up.
@@ -197,16 +198,19 @@ def warmup_outlook(
     """
     if config.max_minutes is None or config.warmup is None:
         return ""
-    if progress.update < 5 or progress.tuned:
+    if not progress.update or progress.tuned:
         return ""
-    share = _fraction_of_minutes(config.max_minutes, progress, overhead, since)
-    if share < 0.1 or progress.update >= 2 * config.warmup * share:
+    share = min(1.0, _fraction_of_minutes(config.max_minutes, progress, overhead, since))
+    if share < (0.1 if progress.update >= 5 else 0.5):
+        return ""
+    if progress.update >= 2 * config.warmup * share:
         return ""
     updates = round(progress.update / share)
     return (
-        f"at this speed about {updates:,} updates fit into max_minutes {config.max_minutes:g}, and "
-        f"the warm-up takes {config.warmup:,}: the model may not become usable; give more minutes, "
-        f"or begin again with train.warmup={max(1, updates // 10)}"
+        f"at this speed max_minutes {config.max_minutes:g} allows about "
+        f"{counted(updates, 'update')}, and the warm-up takes {config.warmup:,}: the model may not "
+        "become usable; give more minutes, or begin again with train.warmup="
+        f"{max(1, updates // 10)}"
     )
 
 

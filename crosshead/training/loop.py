@@ -134,9 +134,11 @@ def fit(training: Training) -> End:
         if not meter.add(result, rate):
             raise _diverged(training, epoch, rows)
         progress.update += 1
-        _warn_of_warmup(training, meter)
         context.on_update({"update": progress.update, "epoch": progress.epoch, **result.row(rate)})
         end = _after_update(training, meter)
+        if end != STOPPED:
+            # A first validation, which may end the run, has shown how much time is left.
+            _warn_of_warmup(training, meter)
         if end:
             break
     assert end is not None, "the batches have no end"

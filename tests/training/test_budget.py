@@ -120,6 +120,7 @@ def test_the_share_is_of_the_budget_that_ends_the_run_first() -> None:
         ({"max_minutes": 8.0}, 152, 76, False),  # two warm-ups and more
         ({"max_minutes": 4.0, "warmup": 200}, 76, 38, False),
         ({"max_minutes": 4.0}, 3, 38, False),  # too few to know the speed
+        ({"max_minutes": 4.0}, 240, 120, True),
         ({}, 76, 38, False),
     ],
 )
@@ -133,10 +134,21 @@ def test_minutes_that_end_within_the_warm_up_are_foreseen(
     tuned = Progress(update=update, seconds=seconds, tuned=True)
     assert not warmup_outlook(found, tuned, Overhead(), 0)
     expected = (
-        "at this speed about 480 updates fit into max_minutes 4, and the warm-up takes 420: the "
+        "at this speed max_minutes 4 allows about 480 updates, and the warm-up takes 420: the "
         "model may not become usable; give more minutes, or begin again with train.warmup=48"
     )
     assert line == (expected if warns else "")
+
+
+def test_the_speed_is_known_at_half_of_the_minutes_or_at_the_end() -> None:
+    found, overhead = config(max_minutes=1.0, warmup=9), Overhead(before=10, validations_after=2)
+    slow = warmup_outlook(found, Progress(update=1, seconds=25), overhead, 0)
+    assert "allows about 2 updates, and the warm-up takes 9" in slow
+    assert not warmup_outlook(found, Progress(update=1, seconds=24), overhead, 0)
+    assert not warmup_outlook(found, Progress(update=8, seconds=4), overhead, 0)
+    # Half of the minutes are kept for the end of the run after a slow validation.
+    over = Progress(update=8, seconds=21, validation_seconds=16)
+    assert "allows about 8 updates" in warmup_outlook(found, over, overhead, 0)
 
 
 @pytest.mark.parametrize(
