@@ -1,5 +1,6 @@
 """The verb `train`."""
 
+import contextlib
 import shlex
 import signal
 import sys
@@ -99,8 +100,10 @@ def train(
     from crosshead.system.progress import Display, choose_display
     from crosshead.training.context import any_size
     from crosshead.training.data_curve import check_enough_pairs
+    from crosshead.training.given_data import GivenData
+    from crosshead.training.mixing import old_domain
     from crosshead.training.run import train as run_recipe
-    from crosshead.training.settings import old_domain, typed_flags, without_unset
+    from crosshead.training.settings import typed_flags, without_unset
     from crosshead.training.subsets import Runs, check_subsets
 
     given = without_unset({
@@ -123,46 +126,49 @@ def train(
         },
     })  # fmt: skip
     typed = typed_flags(given, assignments or [])
-    if mix is not None and not resume:
-        given.setdefault("data", {}).update(old_domain(mix))
-    if resume and force:
-        raise UserError(
-            f"--resume continues the run in {out}, --force replaces it; leave out one of them"
-        )
-    settings = _recipe(out, recipe, given, assignments or [], typed, preset, start, resume)
-    more = [*(["--curve"] if curve else []), *([f"--folds {folds}"] if folds else [])]
-    for flag in more:
-        check_subsets(settings, flag.split()[0].removeprefix("--"), None if resume else start)
-    command = shlex.join(["crosshead", *sys.argv[1:]])
-    try:
-        with stop_on_signals() as request:
-
-            def display() -> Display:
-                return choose_display(lambda: request.ask(signal.SIGPIPE))
-
-            summary = run_recipe(
-                settings,
-                out,
-                start=start,
-                resume=resume,
-                force=force,
-                command=command,
-                display=display(),
-                should_stop=request,
-                check_size=check_enough_pairs if curve else any_size,
+    mix = None if resume else mix
+    files = GivenData(out)
+    with files.kept() if mix is not None else contextlib.nullcontext():
+        if mix is not None:
+            given.setdefault("data", {}).update(old_domain(mix, files.write))
+        if resume and force:
+            raise UserError(
+                f"--resume continues the run in {out}, --force replaces it; leave out one of them"
             )
-            if summary.rank == 0:  # only the main process prints
-                report = reports.end_of_run(summary, *more)
-                (note if summary.interrupted else put)(report)
-            finished = not summary.interrupted
-            if finished and more:
-                runs = Runs(settings, force, command, display, request)
-                finished = run_subsets(out, runs, curve, folds, resume)
-                if not finished:
-                    note(reports.how_to_continue(out, *more))
-    except ConfigError as error:
-        # The run names recipe keys; messages must name flags.
-        raise error.named(typed) from None
+        settings = _recipe(out, recipe, given, assignments or [], typed, preset, start, resume)
+        more = [*(["--curve"] if curve else []), *([f"--folds {folds}"] if folds else [])]
+        for flag in more:
+            check_subsets(settings, flag.split()[0].removeprefix("--"), None if resume else start)
+        command = shlex.join(["crosshead", *sys.argv[1:]])
+        try:
+            with stop_on_signals() as request:
+
+                def display() -> Display:
+                    return choose_display(lambda: request.ask(signal.SIGPIPE))
+
+                summary = run_recipe(
+                    settings,
+                    out,
+                    start=start,
+                    resume=resume,
+                    force=force,
+                    command=command,
+                    display=display(),
+                    should_stop=request,
+                    check_size=check_enough_pairs if curve else any_size,
+                )
+                if summary.rank == 0:  # only the main process prints
+                    report = reports.end_of_run(summary, *more)
+                    (note if summary.interrupted else put)(report)
+                finished = not summary.interrupted
+                if finished and more:
+                    runs = Runs(settings, force, command, display, request)
+                    finished = run_subsets(out, runs, curve, folds, resume)
+                    if not finished:
+                        note(reports.how_to_continue(out, *more))
+        except ConfigError as error:
+            # The run names recipe keys; messages must name flags.
+            raise error.named(typed) from None
     raise typer.Exit(0 if finished else request.exit_code)
 
 

@@ -140,31 +140,6 @@ def stored_recipe(out: StrPath) -> Recipe:
     return _recipe_of(newest, out)
 
 
-def old_domain(run: Path) -> dict[str, list[str]]:
-    """Return the keys of `[data]` that mix in the files of an earlier run.
-
-    Args:
-        run: The directory of a run on pairs.
-
-    Raises:
-        UserError: If there is no recipe of such a run, or it has no validation files.
-    """
-    if not (run / RECIPE).is_file():
-        raise UserError(f"{run}: holds no {RECIPE}; name the directory of a run to mix in")
-    data = stored_recipe(run).data
-    keys = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
-    found = {f"old_{key}": getattr(data, key, []) for key in keys}
-    if not found["old_source"] and not found["old_pairs"]:
-        raise UserError(f"{run}: was not trained on pairs of texts; name another run to mix in")
-    if not found["old_valid_source"] and not found["old_valid_pairs"]:
-        raise UserError(
-            f"{run}: has no validation files, because its validation pairs were held out; give the "
-            "files of its domain in a recipe: old_pairs and old_valid_pairs in [data], or "
-            "old_source, old_target, old_valid_source and old_valid_target"
-        )
-    return found
-
-
 def _recipe_of(saved: tuple[Path, Progress], out: Path) -> Recipe:
     """Return the recipe that a checkpoint of the run in `out` holds."""
     state, progress = saved

@@ -256,3 +256,26 @@ def test_fine_tuning_mixes_in_an_earlier_run_and_reports_both_domains(
     assert f"{tmp_path}: holds no recipe.toml; name the directory of a run to mix in" in said
     said = refused("train", "--from", base, "--mix", base, *files("new")[:4], "--out", "x")
     assert "mixing in an old domain needs validation files of both domains: give --valid-s" in said
+
+
+@pytest.mark.slow
+def test_fine_tuning_validates_on_pairs_that_an_earlier_run_has_held_out(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], refused: Refused
+) -> None:
+    source, target = write_corpus(tmp_path)
+    files = ["--source", source, "--target", target]
+    valid = ["--valid-source", source, "--valid-target", target]
+    base, out = tmp_path / "base", tmp_path / "tuned"
+    output_of(["train", *files, "--out", base, *TINY, "--max-updates", 2], capfd)
+    held = (base / "held-out.tsv").read_text().splitlines()[1:]
+    tuned = ["train", "--from", base, "--mix", base, *files, "--threads", 1, "--max-updates", 3]
+    refused(*tuned, "--out", out)  # without validation files of the new domain
+    assert not (tmp_path / "tuned.data").exists()
+    output_of([*tuned, *valid, "--out", out], capfd)
+    names = sorted(path.name for path in (tmp_path / "tuned.data").iterdir())
+    recipe = (out / "recipe.toml").read_text()
+    assert len(names) == 2 and all(f'old_valid_{side} = ["../tuned.data/valid-' in recipe
+                                   for side in ("source", "target"))  # fmt: skip
+    left = (out / "left-out.tsv").read_text()
+    repeated = [line for line in left.splitlines() if line.endswith("repeats a validation pair")]
+    assert len(held) <= len(repeated)

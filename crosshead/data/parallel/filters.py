@@ -321,6 +321,22 @@ def write_held_out(path: Path, rows: Sequence[Origin]) -> None:
     _write_rows(path, [Origin._fields, *rows])
 
 
+def read_held_out(path: Path) -> list[int]:
+    """Return the lines of the held-out pairs, in the order in which they were written.
+
+    Args:
+        path: The file that `write_held_out` wrote.
+
+    Returns:
+        The line numbers; none if the file is missing or damaged.
+    """
+    try:
+        rows = path.read_bytes().decode().split("\n")[1:-1]
+        return [int(row.rpartition("\t")[2]) for row in rows]
+    except (OSError, ValueError):
+        return []
+
+
 def _write_rows(path: Path, rows: Sequence[tuple[Any, ...]]) -> None:
     lines = ["\t".join(map(str, row)) + "\n" for row in rows]
     atomic_write(path, "".join(lines).encode())

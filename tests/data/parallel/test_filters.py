@@ -8,7 +8,9 @@ from crosshead.data.parallel.filters import (
     RATIO_SLACK,
     REASONS,
     keep_pairs,
+    read_held_out,
     require_both_domains,
+    write_held_out,
     write_left_out,
 )
 from crosshead.data.parallel.held_out import HeldOut
@@ -110,6 +112,15 @@ def test_left_out_is_written_with_a_header(tmp_path: Path) -> None:
     kept = keep_pairs(corpus(("ab", "c"), ("", "b")), DataConfig(), ByteTokenizer(), CHARACTERS)
     write_left_out(tmp_path / "left_out.tsv", kept.left_out)
     assert (tmp_path / "left_out.tsv").read_text() == "file\tline\treason\nf\t2\tempty side\n"
+
+
+def test_the_lines_of_held_out_pairs_are_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "held-out.tsv"
+    assert read_held_out(path) == []
+    write_held_out(path, [Origin("a b\u2028", 7), Origin("c", 3)])
+    assert read_held_out(path) == [7, 3]
+    path.write_text("damaged\nfile")
+    assert read_held_out(path) == []
 
 
 def test_white_space_around_a_side_is_not_trained_on() -> None:

@@ -1,0 +1,82 @@
+"""The data of an earlier run that fine-tuning mixes in."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from crosshead.bundle.places import RECIPE
+from crosshead.caller import setting
+from crosshead.data.parallel.corpora import DataConfig, training_parts
+from crosshead.data.parallel.filters import HELD_OUT, read_held_out
+from crosshead.data.parallel.held_out import hold_out
+from crosshead.data.parallel.pairs import ParallelText
+from crosshead.data.parallel.parts import survey
+from crosshead.errors import UserError
+from crosshead.training.settings import stored_recipe
+
+_KEYS = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
+
+Write = Callable[[str, Iterable[str]], str]
+"""A function that writes lines to a file of a given kind, and returns its name."""
+
+
+def old_domain(run: Path, write: Write) -> dict[str, list[str]]:
+    """Return the keys of `[data]` that mix in the files of an earlier run.
+
+    If its validation pairs were held out of its training files, they are written to files. Training
+    leaves out the old pairs that are among them.
+
+    Args:
+        run: The directory of a run on pairs.
+        write: Writes held-out pairs: see `GivenData.write`.
+
+    Raises:
+        UserError: If there is no recipe of such a run, or its held-out pairs are not found again.
+    """
+    if not (run / RECIPE).is_file():
+        raise UserError(f"{run}: holds no {RECIPE}; name the directory of a run to mix in")
+    recipe = stored_recipe(run)
+    data = recipe.data
+    found = {f"old_{key}": list(getattr(data, key, [])) for key in _KEYS}
+    if not found["old_source"] and not found["old_pairs"]:
+        raise UserError(f"{run}: was not trained on pairs of texts; name another run to mix in")
+    if found["old_valid_source"] or found["old_valid_pairs"]:
+        return found
+    pairs = _held_out(run, data, recipe.train.seed)
+    # JSON Lines may hold line breaks, which a file of lines cannot.
+    rows = [
+        row
+        for row, sides in enumerate(zip(pairs.source, pairs.target, strict=True))
+        if not any("\n" in side for side in sides)
+    ]
+    for key, side in (("old_valid_source", pairs.source), ("old_valid_target", pairs.target)):
+        found[key] = [write("valid.txt", (side[row] for row in rows))]
+    return found
+
+
+def _held_out(run: Path, data: object, seed: int) -> ParallelText:
+    """Return the pairs that an earlier run has held out for validation.
+
+    Args:
+        run: The directory of the run.
+        data: The section `[data]` of its recipe.
+        seed: Its random seed.
+
+    Raises:
+        UserError: If the pairs are not found again.
+    """
+    if not isinstance(data, DataConfig) or data.directions != "one":
+        raise UserError(f"{run}: has no validation files; {_advice()}")
+    held = hold_out(survey(training_parts(data)), data, seed)
+    if [origin.line for origin in held.valid.origins] != read_held_out(run / HELD_OUT):
+        raise UserError(
+            f"{run}: the pairs that were held out for validation are not found again, because its "
+            f"training files or its {HELD_OUT} were changed or removed; {_advice()}"
+        )
+    return held.valid
+
+
+def _advice() -> str:
+    """Return the advice to name the files of the old domain."""
+    keys = ("old_source", "old_target", "old_valid_source", "old_valid_target")
+    given = " ".join(setting(f"data.{key}", key.upper()) for key in keys)
+    return f"name training and validation files of its domain instead: {given}"
