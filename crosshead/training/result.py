@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from crosshead.bundle.card import model_card
 from crosshead.bundle.config import BundleScore
+from crosshead.bundle.hub_names import bundle_shown
 from crosshead.bundle.io import save_bundle
+from crosshead.caller import setting
 from crosshead.errors import UserError
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Task
@@ -30,6 +32,10 @@ from crosshead.training.setup import Setup
 from crosshead.training.summary import card_facts
 from crosshead.training.training_curve import draw_training_curve
 from crosshead.training.verdict import verdict, warmup_signs
+
+_LOWER_RATE = 8
+"""Fine-tuning without gain is to be tried with a learning rate that is this many times lower. Most
+presets state the rate for training from scratch."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,8 @@ def finish(
         lock.check()
         choice = choose_weights(setup.task, setup.recipe.train, progress, main, validator, context)
         findings = validator.findings(choice.weights)
+        remarks = [*_no_gain(setup, findings), *findings.remarks]
+        findings = dataclasses.replace(findings, remarks=remarks)
     except Stopped:
         return Summary(out, STOPPED, progress, setup.optimizer.size())
     result = _Result(choice, findings, validator.search_description())
@@ -141,6 +149,21 @@ def finish(
         context.say(note)
     _say_if_late(setup)
     return _summary(setup, out, end, result, [*warmup_faults, *findings.faults])
+
+
+def _no_gain(setup: Setup, findings: Findings) -> list[str]:
+    """Return a sentence if fine-tuning has found no better weights than those it began with."""
+    progress, train = setup.progress, setup.recipe.train
+    if not progress.tuned or progress.best_update or progress.best_average:
+        return []
+    bundle = "the bundle that it began with" if setup.start is None else bundle_shown(setup.start)
+    advice = "try a lower learning rate"
+    if train.learning_rate is not None:
+        lower = setting("train.learning_rate", f"{train.learning_rate / _LOWER_RATE:.1g}")
+        advice += f" ({lower})"
+    # The verdict on a model with faults advises longer training.
+    advice += "" if findings.faults else ", or fewer updates"
+    return [f"Fine-tuning brought nothing: the weights are those of {bundle}; {advice}."]
 
 
 def _write_bundle(

@@ -82,6 +82,8 @@ class Setup:
     context: Context
     memory: int
     """The bytes that the run takes, estimated: see `memory_estimate`."""
+    start: Path | None = None
+    """The bundle that a new run fine-tunes. None for a new model, and for a resumed run."""
 
 
 def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
@@ -113,6 +115,7 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
         setup.optimizer.set_weights(weights_of(base.model))
         setup.progress.validated, setup.progress.tuned = -1, True
         set_origin(setup, _origin(base, start))
+        setup.start = start
     progress = setup.progress
     progress.stated = stated
     progress.longest_input = max(

@@ -2,14 +2,17 @@
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from crosshead.errors import UserError
 from crosshead.tasks.registry import load_bundle
+from crosshead.tasks.usability import Findings
 from crosshead.training import result as result_module
 from crosshead.training.run import train
-from tests.training.runs import Remembering, logged, recipe_for
+from tests.training.runs import Remembering, logged, recipe_for, tuning_recipe
 
 
 def test_the_log_ends_with_the_scores_of_the_bundle(finished: Path) -> None:
@@ -79,3 +82,43 @@ def test_a_command_that_is_late_says_how_long_it_took(text: Path, tmp_path: Path
           on_update=lambda row: time.sleep(2))  # fmt: skip
     (line,) = (line for line in display.lines if "longer than estimated" in line)
     assert " seconds where max_minutes is 0.01 (1 second): " in line
+
+
+def test_fine_tuning_without_gain_is_said_with_advice(
+    finished: Path, text: Path, tmp_path: Path
+) -> None:
+    spoilt = tuning_recipe(text, finished, "max_updates=2", "learning_rate=8.0", "warmup=1")
+    summary = train(spoilt, tmp_path / "tuned", start=finished)
+    assert summary.findings is not None
+    assert summary.findings.remarks[0] == (
+        f"Fine-tuning brought nothing: the weights are those of {finished}; try a lower learning "
+        "rate (--set train.learning_rate=1)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "rate", "words"),
+    [
+        ({}, 0.004, "runs/a; try a lower learning rate (--set train.learning_rate=0.0005), or few"),
+        ({}, None, "runs/a; try a lower learning rate, or fewer updates."),
+        ({"start": None}, None, "the bundle that it began with; try a lower learning rate, or"),
+        ({"tuned": False}, 0.004, None),
+        ({"best_update": 3}, 0.004, None),
+        ({"best_average": [3, 6]}, 0.004, None),
+    ],
+)
+def test_only_fine_tuning_without_gain_is_said_so(
+    changes: dict[str, Any], rate: float | None, words: str | None
+) -> None:
+    state = {
+        "start": Path("runs/a"),
+        "tuned": True,
+        "best_update": 0,
+        "best_average": [],
+        **changes,
+    }
+    recipe = SimpleNamespace(train=SimpleNamespace(learning_rate=rate))
+    setup: Any = SimpleNamespace(start=state.pop("start"), recipe=recipe,
+                                 progress=SimpleNamespace(**state))  # fmt: skip
+    found = result_module._no_gain(setup, Findings([]))
+    assert [words in line for line in found] == [True] if words else not found
