@@ -225,6 +225,12 @@ def reader(tmp_path: Path) -> Path:
     return tmp_path / "reader"
 
 
+def test_fine_tuning_takes_the_preset_tiny_if_none_is_stated() -> None:
+    tuned = new_recipe("auto", None, DATA, [], BUNDLE)
+    assert tuned == new_recipe("tiny", None, DATA, [], BUNDLE)
+    assert tuned.train.learning_rate == 0.004
+
+
 def test_a_text_is_read_on_as_the_bundle_has_read(reader: Path) -> None:
     assert new_recipe(None, None, TEXT, [], reader).data.context == 48
     assert new_recipe(None, None, TEXT, []).data.context == 256
