@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from crosshead.bundle.places import RECIPE
-from crosshead.caller import setting
+from crosshead.caller import option, setting
 from crosshead.data.parallel.corpora import DataConfig, training_parts
 from crosshead.data.parallel.filters import HELD_OUT, read_held_out
 from crosshead.data.parallel.held_out import hold_out
@@ -79,4 +79,4 @@ def _advice() -> str:
     """Return the advice to name the files of the old domain."""
     keys = ("old_source", "old_target", "old_valid_source", "old_valid_target")
     given = " ".join(setting(f"data.{key}", key.upper()) for key in keys)
-    return f"name training and validation files of its domain instead: {given}"
+    return f"in place of {option('mix')}, name training and validation files of its domain: {given}"

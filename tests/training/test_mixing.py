@@ -82,7 +82,9 @@ def test_held_out_pairs_that_are_not_found_again_are_refused(
         (run / "held-out.tsv").unlink()
     with pytest.raises(UserError, match=r"base: .*are not found again, because") as caught:
         old_domain(run, refuse)
-    assert "instead: --set data.old_source=OLD_SOURCE --set data.old_target=" in str(caught.value)
+    assert "of its domain: --set data.old_source=OLD_SOURCE --set data.old_target=" in str(
+        caught.value
+    )
 
 
 def test_other_runs_are_refused(tmp_path: Path) -> None:
@@ -93,5 +95,5 @@ def test_other_runs_are_refused(tmp_path: Path) -> None:
         old_domain(run, refuse)
     names = {"source": ["a.en"], "target": ["a.de"], "directions": "both"}
     run, _ = run_of(tmp_path, **names)
-    with pytest.raises(UserError, match="base: has no validation files; name training and valid"):
+    with pytest.raises(UserError, match="base: has no validation files; in place of --mix, name"):
         old_domain(run, refuse)
