@@ -100,6 +100,7 @@ def train(
     from crosshead.system.progress import Display, choose_display
     from crosshead.training.context import any_size
     from crosshead.training.data_curve import check_enough_pairs
+    from crosshead.training.folds import check_enough_different
     from crosshead.training.given_data import GivenData
     from crosshead.training.mixing import old_domain
     from crosshead.training.run import train as run_recipe
@@ -139,6 +140,8 @@ def train(
         more = [*(["--curve"] if curve else []), *([f"--folds {folds}"] if folds else [])]
         for flag in more:
             check_subsets(settings, flag.split()[0].removeprefix("--"), None if resume else start)
+        if folds is not None and not resume:  # a resumed run may have to find moved files first
+            check_enough_different(settings, folds)
         command = shlex.join(["crosshead", *sys.argv[1:]])
         try:
             with stop_on_signals() as request:

@@ -33,7 +33,7 @@ from crosshead.tasks.token_task import TokenTask, licence_lines
 from crosshead.tasks.usability import LOW_BLEU, Findings, translation_findings
 from crosshead.tasks.validation import LOSS, OLD, Metric, Validation, Validator
 
-_FEW = 100
+FEW = 100
 """Fewer validation pairs than this tell little about a model."""
 
 _ROOM = 5
@@ -116,11 +116,9 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
         translations = self._translate(valid.source, self.recipe.decode)
         found = corpus_scores(translations, valid.target)
         findings = translation_findings(found, valid.source, translations, valid.target)
-        if len(valid.source) < _FEW:
-            findings.remarks.append(
-                f"A validation set of {counted(len(valid.source), 'pair')} tells little: "
-                "`crosshead train --folds 5` validates on all pairs."
-            )
+        if len(valid.source) < FEW:
+            found_pairs = counted(len(valid.source), "pair")
+            findings.remarks.append(f"A validation set of {found_pairs} tells little.")
         return findings
 
     @property

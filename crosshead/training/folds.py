@@ -6,6 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from crosshead.caller import option
+from crosshead.data.parallel.corpora import DataConfig, training_parts
+from crosshead.data.parallel.pairs import Pair, stripped
+from crosshead.errors import UserError
+from crosshead.recipe.recipe import Recipe
+from crosshead.system.progress import counted
 from crosshead.training.subsets import (
     Outcome,
     Runs,
@@ -89,6 +95,35 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     return max(0.0, mean - half), mean + half
 
 
+def check_enough_different(recipe: Recipe, count: int) -> None:
+    """Check that each fold can hold out a pair.
+
+    All repeats of a pair are in one fold, so only different pairs count. Pairs that are never held
+    out do not count: those with an empty or a very long side.
+
+    Args:
+        recipe: A recipe for pairs of texts.
+        count: The number of folds.
+
+    Raises:
+        UserError: If there are fewer different pairs than folds, or the files cannot be read.
+    """
+    assert isinstance(recipe.data, DataConfig)
+    found: set[Pair] = set()
+    for part in training_parts(recipe.data):
+        for source, target in () if part.exchanged else part.chunks():
+            for pair in map(stripped, zip(source, target, strict=True)):
+                if all(side and len(side) <= 4 * recipe.data.max_length for side in pair):
+                    found.add(pair)
+                if len(found) >= count:
+                    return
+    fewer = f"choose at most {len(found)} folds, or " if len(found) > 1 else ""
+    raise UserError(
+        f"{option('folds', str(count))}: the training data have only "
+        f"{counted(len(found), 'different pair')}; {fewer}leave it out"
+    )
+
+
 def cross_validate(out: Path, count: int, runs: Runs) -> Folds | None:
     """Train on all folds but one, and validate on this one, for each fold.
 
@@ -101,8 +136,9 @@ def cross_validate(out: Path, count: int, runs: Runs) -> Folds | None:
         The runs, or None if they were asked to stop.
 
     Raises:
-        UserError: If a run cannot be trained.
+        UserError: If there are too few different pairs, or a run cannot be trained.
     """
+    check_enough_different(runs.recipe, count)
     folder = subset_folder(out, f"{count}-folds")
     without: dict[str, list[str]] = {"valid_source": [], "valid_target": [], "valid_pairs": []}
     subsets = [

@@ -40,6 +40,16 @@ def test_a_curve_of_too_few_pairs_is_refused_before_training(
     assert not out.exists()
 
 
+def test_more_folds_than_different_pairs_are_refused_before_training(
+    tmp_path: Path, refused: Refused
+) -> None:
+    (tmp_path / "pairs.tsv").write_text("a b\tc d\n" * 9 + "e f\tg h\n" * 9)
+    out = tmp_path / "run"
+    said = refused("train", "--pairs", tmp_path / "pairs.tsv", "--out", out, *FAST, "--folds", 5)
+    assert "--folds 5: the training data have only 2 different pairs; choose at most 2" in said
+    assert not out.exists()
+
+
 def test_subsets_of_other_data_are_refused_before_training(
     tmp_path: Path, refused: Refused
 ) -> None:

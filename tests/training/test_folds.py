@@ -7,7 +7,15 @@ import pytest
 import torch
 
 from crosshead.bundle.config import BundleScore
-from crosshead.training.folds import TABLE, Folds, cross_validate, mean_interval
+from crosshead.errors import UserError
+from crosshead.training import folds as module
+from crosshead.training.folds import (
+    TABLE,
+    Folds,
+    check_enough_different,
+    cross_validate,
+    mean_interval,
+)
 from crosshead.training.settings import stored_recipe
 from crosshead.training.subsets import Outcome, Runs
 from tests.training.runs import recipe_for
@@ -27,6 +35,28 @@ def test_each_fold_is_validated_by_its_own_run(text: Path, tmp_path: Path) -> No
     assert len(held[0]) + len(held[1]) > 100  # of 203 pairs, without the repeated ones
     assert stored_recipe(found.folder / "fold-2").data.fold == [2, 2]  # type: ignore[attr-defined]
     assert (found.folder / TABLE).read_text().startswith("run\tpairs\tmetric")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "advice"),
+    [
+        ([("a", "b"), ("a ", "b"), ("c", "d"), ("", "e")], "choose at most 2 folds, or leave"),
+        ([("a", "b")] * 9, "1 different pair; leave it out"),
+        ([("a", str(n)) for n in range(3)], ""),
+    ],
+)
+def test_fewer_different_pairs_than_folds_are_refused(
+    pairs: list[tuple[str, str]], advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, side in (("en", 0), ("de", 1)):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    recipe = recipe_for(tmp_path)
+    if not advice:
+        check_enough_different(recipe, 3)
+        return
+    monkeypatch.setattr(module, "train_subsets", None)  # nothing is trained
+    with pytest.raises(UserError, match=f"--folds 3: the training data have only .*{advice}"):
+        cross_validate(tmp_path / "x", 3, Runs(recipe))
 
 
 def test_the_sentence_has_mean_range_and_deviation(tmp_path: Path) -> None:

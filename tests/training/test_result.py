@@ -76,6 +76,17 @@ def test_greedy_bleu_is_called_so(text: Path, tmp_path: Path) -> None:
     assert len(said) == 4 and all("BLEU (greedy)" in line for line in said)
 
 
+def test_folds_are_advised_after_training_a_new_model(
+    finished: Path, text: Path, tmp_path: Path
+) -> None:
+    new = train(recipe_for(text, "max_updates=1"), tmp_path / "new").findings
+    recipe = tuning_recipe(text, finished, "max_updates=1")
+    tuned = train(recipe, tmp_path / "tuned", start=finished).findings
+    assert new and new.remarks[-2].endswith("pairs tells little.")
+    assert new.remarks[-1] == "`crosshead train --folds 5` validates on all pairs."
+    assert tuned and not any("--folds" in each for each in tuned.remarks)
+
+
 def test_a_command_that_is_late_says_how_long_it_took(text: Path, tmp_path: Path) -> None:
     display = Remembering()
     train(recipe_for(text, "max_updates=1", "max_minutes=0.01"), tmp_path / "run", display=display,
