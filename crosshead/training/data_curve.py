@@ -12,6 +12,8 @@ from crosshead.errors import UserError
 from crosshead.evaluation.power_law import Gain, PowerLaw, ScoreOfPairs, fit_power_law, gain
 from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
+from crosshead.tasks.translation import BLEU
+from crosshead.tasks.usability import LOW_BLEU
 from crosshead.training.subsets import (
     Outcome,
     Runs,
@@ -44,10 +46,18 @@ class MetricCurve:
     law: PowerLaw
     gain: Gain
     """The effect of twice the data."""
+    is_too_low: bool = False
+    """True if the models are not usable, so that their scores say nothing about more data."""
 
     def sentence(self) -> str:
         """Return what twice the data would likely bring."""
         pairs, found = self.measured[-1].pairs, self.gain
+        if self.is_too_low:
+            return (
+                f"What twice the data ({2 * pairs:,} pairs) would bring in {self.metric} cannot be "
+                f"told: all of these runs have a BLEU below {LOW_BLEU:g}, probably because they "
+                "were too short."
+            )
         if not found.fits:
             return (
                 f"What twice the data ({2 * pairs:,} pairs) would bring in {self.metric} cannot be "
@@ -117,9 +127,31 @@ def data_curve(out: Path, runs: Runs) -> DataCurve | None:
     if found is None:
         return None
     outcomes = dict(zip([*SHARES][::-1], found[::-1], strict=True)) | {"all": whole}
-    curve = DataCurve(folder, outcomes, list(map(_metric_curve, *_scores(outcomes))))
+    curve = DataCurve(folder, outcomes, metric_curves(*_scores(outcomes)))
     write_table(folder / TABLE, outcomes)
     return curve
+
+
+def metric_curves(
+    metrics: Sequence[str], rows: Sequence[Sequence[ScoreOfPairs]]
+) -> list[MetricCurve]:
+    """Return the curve of each metric, with the law through its scores.
+
+    If BLEU is low in all runs, no curve says anything. A BLEU of 0 in all runs may come from texts
+    that are too short for it, so the other metrics keep their curves.
+
+    Args:
+        metrics: The names of the metrics.
+        rows: Their scores, by rising number of pairs.
+    """
+    scores = dict(zip(metrics, rows, strict=True))
+    best = max((each.value for each in scores.get(BLEU.label, ())), default=LOW_BLEU)
+    curves = []
+    for metric, measured in scores.items():
+        is_too_low = best < LOW_BLEU and (best > 0 or metric == BLEU.label)
+        law = fit_power_law(measured)
+        curves.append(MetricCurve(metric, measured, law, gain(law, measured[-1].pairs), is_too_low))
+    return curves
 
 
 def draw_data_curve(curve: DataCurve) -> None:
@@ -156,11 +188,6 @@ def _scores(outcomes: dict[str, Outcome]) -> tuple[list[str], list[list[ScoreOfP
         for name in names
     ]
     return names, rows
-
-
-def _metric_curve(metric: str, measured: Sequence[ScoreOfPairs]) -> MetricCurve:
-    law = fit_power_law(measured)
-    return MetricCurve(metric, measured, law, gain(law, measured[-1].pairs))
 
 
 def _draw(axes: Any, curve: MetricCurve) -> None:

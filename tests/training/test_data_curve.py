@@ -16,6 +16,7 @@ from crosshead.training.data_curve import (
     MetricCurve,
     data_curve,
     draw_data_curve,
+    metric_curves,
 )
 from crosshead.training.subsets import Outcome, Runs
 from tests.training.runs import recipe_for
@@ -63,6 +64,26 @@ def test_a_gain_that_may_be_chance_is_not_promised() -> None:
     for points, words in ((flat, "do not show that it would help"), (wild, "no power law fits")):
         law = fit_power_law(points)
         assert words in MetricCurve("BLEU", points, law, gain(law, 4000)).sentence()
+
+
+@pytest.mark.parametrize(
+    ("bleu", "chrf", "told"),
+    [
+        ([2.5, 3.3, 1.4], [20.0, 22.0, 24.0], [False, False]),
+        ([0.0, 0.0, 0.0], [40.0, 46.0, 50.0], [False, True]),  # texts too short for BLEU
+        ([2.5, 8.0, 12.0], [20.0, 26.0, 30.0], [True, True]),
+    ],
+)
+def test_a_curve_of_models_that_are_not_usable_tells_nothing(
+    bleu: list[float], chrf: list[float], told: list[bool]
+) -> None:
+    rows = [
+        [ScoreOfPairs(1000 * 2**n, y, max(0.0, y - 1), y + 1) for n, y in enumerate(scores)]
+        for scores in (bleu, chrf)
+    ]
+    said = [each.sentence() for each in metric_curves(["BLEU", "chrF2"], rows)]
+    assert [line.startswith("Twice the data (8,000 pairs) would") for line in said] == told
+    assert "cannot be told: all of these runs have a BLEU below 5" in said[0] or told[0]
 
 
 def test_the_picture_has_an_axis_for_each_metric(curve: DataCurve) -> None:
