@@ -167,6 +167,14 @@ class Task(ABC):
         """
         return None
 
+    def advice_for_few(self, corpus: Corpus) -> list[str]:
+        """Return sentences on how to validate better with little data, for a new model.
+
+        Args:
+            corpus: The data of the run.
+        """
+        return []
+
     def make_validator(
         self,
         recipe: Recipe,

@@ -1,6 +1,7 @@
 """Translation: models of parallel text."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -28,12 +29,13 @@ from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.progress import counted
 from crosshead.tasks import automatic
 from crosshead.tasks.base import Speed
+from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.parallel_corpus import ParallelCorpus, read_parallel
 from crosshead.tasks.token_task import TokenTask, licence_lines
 from crosshead.tasks.usability import LOW_BLEU, Findings, translation_findings
 from crosshead.tasks.validation import LOSS, OLD, Metric, Validation, Validator
 
-FEW = 100
+_FEW = 100
 """Fewer validation pairs than this tell little about a model."""
 
 _ROOM = 5
@@ -116,9 +118,9 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
         translations = self._translate(valid.source, self.recipe.decode)
         found = corpus_scores(translations, valid.target)
         findings = translation_findings(found, valid.source, translations, valid.target)
-        if len(valid.source) < FEW:
-            found_pairs = counted(len(valid.source), "pair")
-            findings.remarks.append(f"A validation set of {found_pairs} tells little.")
+        if len(valid.source) < _FEW:
+            pairs = counted(len(valid.source), "pair")
+            findings.remarks.append(f"A validation set of {pairs} tells little.")
         return findings
 
     @property
@@ -176,6 +178,20 @@ class TranslationTask(TokenTask):
         """Read, split, tokenize and filter pairs: see `read_parallel`."""
         assert base is None or isinstance(base, TextBundle)
         return read_parallel(recipe, base, resumed, say, should_stop)
+
+    def advice_for_few(self, corpus: Corpus) -> list[str]:
+        """Advise cross-validation for few validation pairs, if there are enough different pairs."""
+        assert isinstance(corpus, ParallelCorpus)
+        if len(corpus.valid) >= _FEW:
+            return []
+        # The ids are compared, because the text may have changed since it was read.
+        held = corpus.valid_examples if corpus.held_out else ()
+        found: set[tuple[tuple[int, ...], ...]] = set()
+        for pair in chain(held, corpus.kept.examples):
+            found.add(tuple(tuple(map(int, side)) for side in pair))
+            if len(found) >= _FEW:
+                return ["`crosshead train --folds 5` validates on all pairs."]
+        return []
 
 
 def with_tags(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:

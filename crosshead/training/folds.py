@@ -8,7 +8,7 @@ import numpy as np
 
 from crosshead.caller import option
 from crosshead.data.parallel.corpora import DataConfig, training_parts
-from crosshead.data.parallel.pairs import Pair, stripped
+from crosshead.data.parallel.pairs import Pair, comparable
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.progress import counted
@@ -112,7 +112,7 @@ def check_enough_different(recipe: Recipe, count: int) -> None:
     found: set[Pair] = set()
     for part in training_parts(recipe.data):
         for source, target in () if part.exchanged else part.chunks():
-            for pair in map(stripped, zip(source, target, strict=True)):
+            for pair in map(comparable, zip(source, target, strict=True)):
                 if all(side and len(side) <= 4 * recipe.data.max_length for side in pair):
                     found.add(pair)
                 if len(found) >= count:

@@ -31,7 +31,7 @@ from crosshead.training.progress import Progress
 from crosshead.training.setup import Setup
 from crosshead.training.summary import card_facts
 from crosshead.training.training_curve import draw_training_curve
-from crosshead.training.verdict import folds_advice, verdict, warmup_signs
+from crosshead.training.verdict import verdict, warmup_signs
 
 _LOWER_RATE = 8
 """Fine-tuning without gain is to be tried with a learning rate that is this many times lower. Most
@@ -138,7 +138,8 @@ def finish(
         findings = dataclasses.replace(findings, remarks=remarks)
     except Stopped:
         return Summary(out, STOPPED, progress, setup.optimizer.size())
-    findings.remarks.extend(folds_advice(setup.recipe, setup.corpus, progress))
+    if not progress.tuned:
+        findings.remarks.extend(setup.task.advice_for_few(setup.corpus))
     result = _Result(choice, findings, validator.search_description())
     _write_bundle(setup, validator, lock, result)
     _log_end(setup, end, result)

@@ -2,17 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 
 from crosshead.caller import how_to_resume, option, setting
-from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Task
-from crosshead.tasks.corpus import Corpus
-from crosshead.tasks.parallel_corpus import ParallelCorpus
-from crosshead.tasks.translation import FEW, TranslationTask
 from crosshead.tasks.usability import Findings
 from crosshead.training.budget import End, EndKind
 from crosshead.training.progress import Progress
@@ -55,32 +50,6 @@ def warmup_signs(
         f"training ended at update {progress.update:,}, within the warm-up of "
         f"{counted(warmup, 'update')}"
     ], ""
-
-
-def folds_advice(recipe: Recipe, corpus: Corpus, progress: Progress) -> list[str]:
-    """Return a sentence that advises cross-validation if it would help, or an empty list.
-
-    It helps if there are few validation pairs, and enough different pairs in all. A fine-tuned run
-    cannot have it.
-
-    Args:
-        recipe: The settings of the run.
-        corpus: The data of the run.
-        progress: The progress of the run.
-    """
-    if not isinstance(corpus, ParallelCorpus) or recipe.model.task != TranslationTask.name:
-        return []
-    if progress.tuned or len(corpus.valid) >= FEW:
-        return []
-    # The ids are compared, because the text may have changed since it was read.
-    examples = corpus.kept.examples
-    training = (examples.example(row) for row in range(len(examples)))
-    found: set[tuple[tuple[int, ...], ...]] = set()
-    for pair in chain(corpus.valid_examples if corpus.held_out else (), training):
-        found.add(tuple(tuple(map(int, side)) for side in pair))
-        if len(found) >= FEW:
-            return ["`crosshead train --folds 5` validates on all pairs."]
-    return []
 
 
 def verdict(

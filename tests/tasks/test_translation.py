@@ -1,6 +1,7 @@
 """Translation: the languages of a run, and the scores of its validation."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +11,9 @@ from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.pipelines.translator import Translator
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.parallel_corpus import read_parallel
 from crosshead.tasks.recipes import compose
-from crosshead.tasks.translation import TranslationValidator, with_languages
+from crosshead.tasks.translation import TranslationTask, TranslationValidator, with_languages
 from tests.tasks.validators import (
     weights,
 )
@@ -122,3 +124,22 @@ def test_samples_of_translations_are_those_that_are_scored(validator: Translatio
         assert sample.output == made[sample.input]
     assert any("BLEU" in fault for fault in found.faults)  # nothing was learned
     assert validator.validations_to_score == 2
+
+
+@pytest.mark.parametrize(
+    ("pairs", "repeats", "valid_size", "helps"),
+    [(2, 1, 12, False), (60, 3, 12, False), (120, 1, 12, True), (1200, 1, 110, False)],
+)
+def test_folds_are_advised_if_few_of_many_different_pairs_are_validated(
+    pairs: int, repeats: int, valid_size: int, helps: bool, tmp_path: Path
+) -> None:
+    lines = "".join(f"{n // 40} {n % 40}\n" for n in range(pairs)) * repeats
+    for name in ("en", "de"):
+        (tmp_path / name).write_text(lines)
+    recipe = compose(
+        flags={"data": {"source": str(tmp_path / "en"), "target": str(tmp_path / "de")}},
+        assignments=["tokenizer.kind=words", f"data.valid_size={valid_size}"],
+    )
+    corpus = read_parallel(recipe, None, None)
+    advice = ["`crosshead train --folds 5` validates on all pairs."]
+    assert TranslationTask().advice_for_few(corpus) == (advice if helps else [])

@@ -6,7 +6,6 @@ import pytest
 
 from crosshead.bundle.config import BundleScore
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.parallel_corpus import read_parallel
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.usability import (
     LOW_BLEU,
@@ -14,8 +13,7 @@ from crosshead.tasks.usability import (
 )
 from crosshead.training.budget import End, EndKind
 from crosshead.training.progress import Progress
-from crosshead.training.verdict import folds_advice, verdict, warmup_signs
-from tests.training.runs import recipe_for
+from crosshead.training.verdict import verdict, warmup_signs
 
 IN_WARMUP = TrainConfig(max_updates=40, learning_rate=0.1, warmup=40)
 
@@ -134,20 +132,3 @@ def test_a_run_whose_rate_has_fallen_to_0_is_not_resumed() -> None:
     said = verdict(["why"], TASKS["translation"], config, Progress(update=400), end, Path("a"))
     assert "begin this run again with --force and --max-minutes 5, " in said
     assert "--resume" not in said
-
-
-@pytest.mark.parametrize(
-    ("pairs", "repeats", "valid_size", "helps"),
-    [(2, 1, 12, False), (60, 3, 12, False), (120, 1, 12, True), (1200, 1, 110, False)],
-)
-def test_folds_are_advised_if_few_of_many_different_pairs_are_validated(
-    pairs: int, repeats: int, valid_size: int, helps: bool, tmp_path: Path
-) -> None:
-    lines = "".join(f"{n // 40} {n % 40}\n" for n in range(pairs)) * repeats
-    for name in ("en", "de"):
-        (tmp_path / name).write_text(lines)
-    recipe = recipe_for(tmp_path, f"data.valid_size={valid_size}")
-    corpus = read_parallel(recipe, None, None)
-    advice = ["`crosshead train --folds 5` validates on all pairs."]
-    assert folds_advice(recipe, corpus, Progress()) == (advice if helps else [])
-    assert not folds_advice(recipe, corpus, Progress(tuned=True))
