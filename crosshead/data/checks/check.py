@@ -20,7 +20,7 @@ from crosshead.data.checks.forms import (
     empty_or_identical,
     mark_up,
 )
-from crosshead.data.checks.language import LEAST_LINES, LEAST_NGRAMS, foreign
+from crosshead.data.checks.language import LEAST_LINES, LEAST_NGRAMS, LEAST_WORDS, foreign
 from crosshead.data.checks.lengths import LEAST_PAIRS, odd_lengths
 from crosshead.data.checks.placeholders import placeholders
 from crosshead.data.checks.repeats import repeated
@@ -205,7 +205,8 @@ def _of_lines(sides: Sides, skip: Collection[str]) -> tuple[list[Suspect], list[
             if others is None:
                 notes.append(
                     f"{name}s in another language were not looked for: at least {LEAST_LINES} "
-                    f"different {name}s of {LEAST_NGRAMS} or more character n-grams are needed"
+                    f"different {name}s of {LEAST_NGRAMS} or more character n-grams, with "
+                    f"{LEAST_WORDS} different words, are needed"
                 )
     # A pair is counted once for each kind, though both its sides may have the fault.
     return list({(each.row, each.kind): each for each in found[::-1]}.values()), notes

@@ -22,6 +22,10 @@ LEAST_NGRAMS = 10
 LEAST_LINES = 100
 """The smallest number of different lines to judge in a side."""
 
+LEAST_WORDS = 150
+"""The smallest number of different words to judge in a side. With fewer, as in a list of dates, the
+lines of one word differ from the rest as those of another language do."""
+
 _ORDER = 3
 _BITS = 16
 """N-grams are counted by this number of bits of their hash."""
@@ -99,7 +103,8 @@ def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Susp
         side: The name of the side, for the reason.
 
     Returns:
-        The suspect lines, or None if there are too few lines to learn the language of the side.
+        The suspect lines, or None if there are too few lines or words to learn the language of the
+        side.
     """
     # Each line counts once, whatever its digits and punctuation: otherwise the copies of an odd
     # line would confirm one another.
@@ -107,7 +112,8 @@ def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Susp
     unique = list(dict.fromkeys(letters))
     own = ngrams(unique)
     judged = own.lengths >= LEAST_NGRAMS
-    if judged.sum() < LEAST_LINES:
+    words = {word for line in unique for word in line.split()}
+    if judged.sum() < LEAST_LINES or len(words) < LEAST_WORDS:
         return None
     second, odds = _second_group(own, judged)
     members = {unique[row] for row in np.flatnonzero(second)}

@@ -98,9 +98,9 @@ def test_too_few_pairs_bring_a_note() -> None:
     notes = check_pairs((source, target), lambda row: Origin("f", row + 1)).notes
     assert notes == [
         "sources in another language were not looked for: at least 100 different sources of 10 or "
-        "more character n-grams are needed",
+        "more character n-grams, with 150 different words, are needed",
         "targets in another language were not looked for: at least 100 different targets of 10 or "
-        "more character n-grams are needed",
+        "more character n-grams, with 150 different words, are needed",
         "misaligned pairs were not looked for: 40 pairs to learn word translations from, at least "
         "500 are needed",
         "odd lengths were not looked for: 40 pairs to learn the usual ratio from, at least 100 are "
