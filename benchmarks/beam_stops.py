@@ -15,7 +15,8 @@ from harness import data_folder, table
 from torch import Tensor
 from translate_speed import load_named
 
-from crosshead.data.parallel.corpora import DataConfig, read_pairs
+from crosshead.data.parallel.corpora import read_pairs
+from crosshead.data.parallel.section import DataConfig
 from crosshead.decoding.beam import Stop
 from crosshead.errors import UserError
 from crosshead.evaluation.sacrebleu_metrics import bleu

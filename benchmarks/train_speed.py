@@ -50,9 +50,10 @@ from crosshead.data.batching import (
     padding_share,
     plan_batches,
 )
-from crosshead.data.parallel.corpora import DataConfig, read_pairs
+from crosshead.data.parallel.corpora import read_pairs
 from crosshead.data.parallel.filters import keep_pairs
 from crosshead.data.parallel.pairs import ParallelText
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.text.tokenizers import train_tokenizer
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import Transformer

@@ -36,7 +36,8 @@ from harness import (
 )
 
 from crosshead.bundle.base import Bundle
-from crosshead.data.parallel.corpora import DataConfig, read_pairs
+from crosshead.data.parallel.corpora import read_pairs
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import UserError

@@ -108,7 +108,8 @@ def data_check(
     """
     from crosshead.config import validate
     from crosshead.data.checks.files import SUSPECTS, check_files, check_outputs, write_files
-    from crosshead.data.parallel.corpora import DataConfig, training_parts
+    from crosshead.data.parallel.corpora import training_parts
+    from crosshead.data.parallel.section import DataConfig
 
     if not (source or target or pairs):
         raise UserError("nothing to check: give --source and --target, or --pairs")

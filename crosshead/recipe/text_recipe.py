@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import SerializeAsAny
 
-from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.text.tokenizers import TokenizerConfig
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.registry import AnyTokenConfig

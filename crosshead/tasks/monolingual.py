@@ -9,7 +9,7 @@ from pydantic import ValidationInfo, model_validator
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import called
-from crosshead.data.parallel.corpora import PAIRED
+from crosshead.data.parallel.section import PAIRED
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.base import Say
 from crosshead.tasks.text_corpus import TextCorpus, read_text

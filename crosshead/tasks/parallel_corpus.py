@@ -17,7 +17,7 @@ from crosshead.caller import option
 from crosshead.data.batching import Pairs, example_lengths
 from crosshead.data.checks.glance import glance
 from crosshead.data.parallel.cache import cache_directory
-from crosshead.data.parallel.corpora import DataConfig, read_valid_pairs, training_parts
+from crosshead.data.parallel.corpora import read_valid_pairs, training_parts
 from crosshead.data.parallel.directions import tag_of, tagged_languages
 from crosshead.data.parallel.examples import (
     Chosen,
@@ -48,6 +48,7 @@ from crosshead.data.parallel.held_out import (
 )
 from crosshead.data.parallel.pairs import ParallelText
 from crosshead.data.parallel.parts import Corpora, Part, StoppablePart, survey
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.parallel.shards import cache_key, open_shards, store
 from crosshead.data.parallel.word_aligner import WordAligner
 from crosshead.data.text.learning import learn_tokenizers

@@ -11,7 +11,7 @@ import numpy as np
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
-from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.text.learning import learn_tokenizer
 from crosshead.data.text.masking import MaskedWindows
 from crosshead.data.text.streams import Stream, Windows, decode_text, epoch_windows

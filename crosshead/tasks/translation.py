@@ -13,10 +13,11 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option, setting
 from crosshead.config import called
 from crosshead.data.batching import Example, collate, example_lengths, plan_in_order
-from crosshead.data.parallel.corpora import DataConfig, training_parts
+from crosshead.data.parallel.corpora import training_parts
 from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
 from crosshead.data.parallel.languages import language_code, suffix_language
 from crosshead.data.parallel.pairs import ParallelText
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.evaluation.sacrebleu_metrics import bleu

@@ -12,8 +12,8 @@ from crosshead.caller import PYTHON, calling_from
 from crosshead.config import validate
 from crosshead.data.checks.check import DataReport
 from crosshead.data.checks.files import check_files
-from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.parallel.pairs import Origin
+from crosshead.data.parallel.section import DataConfig
 from crosshead.training.given_data import GivenData, Pairs, Texts
 
 

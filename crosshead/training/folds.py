@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from crosshead.caller import option
-from crosshead.data.parallel.corpora import DataConfig, training_parts
+from crosshead.data.parallel.corpora import training_parts
 from crosshead.data.parallel.pairs import Pair, comparable
+from crosshead.data.parallel.section import DataConfig
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.progress import counted

@@ -5,15 +5,18 @@ from pathlib import Path
 
 from crosshead.bundle.places import RECIPE
 from crosshead.caller import option, setting
-from crosshead.data.parallel.corpora import DataConfig, training_parts
+from crosshead.data.parallel.corpora import training_parts
 from crosshead.data.parallel.filters import HELD_OUT, read_held_out
 from crosshead.data.parallel.held_out import hold_out
 from crosshead.data.parallel.pairs import ParallelText
 from crosshead.data.parallel.parts import survey
+from crosshead.data.parallel.section import TRAIN, VALID, DataConfig
 from crosshead.errors import UserError
 from crosshead.training.settings import stored_recipe
 
-_KEYS = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
+_KEYS = (*TRAIN, *VALID)
+_COLUMNS = ["1", "2"]
+"""The fields of a file of pairs without stated fields."""
 
 Write = Callable[[str, Iterable[str]], str]
 """A function that writes lines to a file of a given kind, and returns its name."""
@@ -39,6 +42,8 @@ def old_domain(run: Path, write: Write) -> dict[str, list[str]]:
     found = {f"old_{key}": list(getattr(data, key, [])) for key in _KEYS}
     if not found["old_source"] and not found["old_pairs"]:
         raise UserError(f"{run}: was not trained on pairs of texts; name another run to mix in")
+    if found["old_pairs"] or found["old_valid_pairs"]:
+        found["old_fields"] = list(getattr(data, "fields", [])) or _COLUMNS
     if found["old_valid_source"] or found["old_valid_pairs"]:
         return found
     pairs = _held_out(run, data, recipe.train.seed)

@@ -10,7 +10,7 @@ import pytest
 from crosshead.config import validate
 from crosshead.data.ambiguous import PicturedPair, ambiguous_pairs
 from crosshead.data.images import encode_png
-from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.scenes import Scene, scenes
 from crosshead.data.series.reading import Series, read_series
 from crosshead.data.series.steps import Step

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from crosshead.cli import run
-from crosshead.data.parallel.corpora import DataConfig, read_aligned, read_pairs
+from crosshead.data.parallel.corpora import read_aligned, read_pairs
+from crosshead.data.parallel.section import DataConfig
 from crosshead.pipelines.line_translator import LONGEST_STRETCH
 from tests.reliability.tools import BUNDLE, SEED, counts, train_flags
 

@@ -52,14 +52,16 @@ def test_validation_files_are_named_again(tmp_path: Path) -> None:
     given = {key: [str(tmp_path / name) for name in names] for key, names in sides.items()}
     run, _ = run_of(tmp_path, **given)
     found = {key: names for key, names in old_domain(run, refuse).items() if names}
-    assert found == {f"old_{key}": names for key, names in given.items()}
+    assert found == {f"old_{key}": names for key, names in given.items()} | {
+        "old_fields": ["1", "2"]
+    }
 
 
 def test_held_out_pairs_are_written_to_files(jsonl: Path, tmp_path: Path) -> None:
     run, recipe = run_of(tmp_path, pairs=[str(jsonl)], fields=["en", "de"])
     valid = held(run, recipe)
     found = old_domain(run, GivenData(tmp_path / "out").write)
-    assert found["old_pairs"] == [str(jsonl)]
+    assert found["old_pairs"] == [str(jsonl)] and found["old_fields"] == ["en", "de"]
     (source,), (target,) = found["old_valid_source"], found["old_valid_target"]
     assert Path(source).parent == tmp_path / "out.data"
     pairs = list(zip(read_lines(Path(source)), read_lines(Path(target)), strict=True))

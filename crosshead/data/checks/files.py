@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from crosshead.data.checks.check import DataReport, check_kinds, check_pairs
-from crosshead.data.parallel.corpora import DataConfig, read_valid_pairs, training_parts
+from crosshead.data.parallel.corpora import read_valid_pairs, training_parts
 from crosshead.data.parallel.delimited import layout_of
 from crosshead.data.parallel.pairs import Sides
 from crosshead.data.parallel.parts import Corpora, Part, survey
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.parallel.tables import is_jsonl
 from crosshead.errors import DataError
 from crosshead.system.files import atomic_write_all, make_directory, real_path

@@ -6,8 +6,8 @@ import numpy as np
 
 from crosshead.caller import how_to_check, setting
 from crosshead.data.checks.check import check_pairs
-from crosshead.data.parallel.corpora import TRAIN, VALID, DataConfig
 from crosshead.data.parallel.pairs import ParallelText, Sides, Text, numbered, within
+from crosshead.data.parallel.section import TRAIN, VALID, DataConfig
 from crosshead.system.progress import counted
 
 MOST_ROWS = 10_000

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.parallel.examples import Examples, Side
 from crosshead.data.parallel.held_out import NOTHING, HeldOut
 from crosshead.data.parallel.pairs import (
@@ -24,6 +23,7 @@ from crosshead.data.parallel.pairs import (
     stripped,
     within,
 )
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.text.tokenizers import Tokenizer, token_ids
 from crosshead.errors import DataError
 from crosshead.system.files import atomic_write

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from crosshead.caller import option
-from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.parallel.pairs import (
     Origin,
     Pair,
@@ -20,6 +19,7 @@ from crosshead.data.parallel.pairs import (
     within,
 )
 from crosshead.data.parallel.parts import Corpora, Part
+from crosshead.data.parallel.section import DataConfig
 from crosshead.errors import DataError
 
 _SHARE_STREAM, _FOLD_STREAM = 1, 2

@@ -31,7 +31,6 @@ import safetensors
 import safetensors.numpy
 
 from crosshead.data.parallel.cache import PATIENCE, Check, Say, alone, lock, remove_unused
-from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.parallel.filters import (
     CHUNKS_A_SHARD,
     Encoded,
@@ -46,6 +45,7 @@ from crosshead.data.parallel.filters import (
 )
 from crosshead.data.parallel.held_out import HeldOut, held_out
 from crosshead.data.parallel.parts import Corpora, Part
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.parallel.tables import file_kind
 from crosshead.data.text.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
 from crosshead.errors import UserError

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from crosshead.data.checks.files import SUSPECTS, check_files, write_files
-from crosshead.data.parallel.corpora import DataConfig, read_pairs
+from crosshead.data.parallel.corpora import read_pairs
+from crosshead.data.parallel.section import DataConfig
 from crosshead.errors import DataError
 from tests.data.checks.made_up import pairs
 

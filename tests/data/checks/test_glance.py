@@ -6,8 +6,8 @@ import pytest
 from crosshead.caller import PYTHON, calling_from
 from crosshead.data.checks import glance as module
 from crosshead.data.checks.glance import glance
-from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.parallel.pairs import Origin, ParallelText
+from crosshead.data.parallel.section import DataConfig
 from tests.data.checks.made_up import pairs
 
 FILES = DataConfig(

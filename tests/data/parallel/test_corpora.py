@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.config import validate
-from crosshead.data.parallel.corpora import DataConfig, read_aligned, read_pairs, read_valid_pairs
-from crosshead.errors import ConfigError
+from crosshead.data.parallel.corpora import read_aligned, read_pairs, read_valid_pairs
+from crosshead.data.parallel.section import DataConfig
 from tests.data.written import config, refusal, write
 
 
@@ -50,30 +49,6 @@ def test_tsv_by_position(tmp_path: Path) -> None:
     assert (text.source, text.target) == (["a", "c"], ["b", ""])
     text = read_pairs(config(pairs=str(two), fields=["2", "1"]))
     assert (text.source, text.target) == (["b", ""], ["a", "c"])
-
-
-def test_configurations_that_do_not_fit_together() -> None:
-    for values, message in [
-        ({"source": "a"}, "^data.source a has no data.target; "),
-        ({"source": ["a"], "target": ["a", "b"]}, "data.source names 1 file but data.target 2"),
-        ({"target": "a"}, "^data.target a has no data.source; give the file of its sources"),
-        ({"valid_source": ["a"]}, "^data.valid_source a has no data.valid_target; "),
-        ({"pairs": "a.jsonl.gz"}, "JSON Lines; name the fields"),
-        ({"fields": ["en"]}, "data.fields needs two fields"),
-        ({"max_ratio": float("nan")}, "max_ratio"),
-        ({"max_length": 0}, "max_length"),
-        ({"pairs": "a.tsv", "weights": [1.0, 2.0]}, "weights has 2 numbers for 1 corpora"),
-        ({"pairs": "a.tsv", "weights": [0.0]}, "weights"),
-        ({"pairs": "a.tsv", "weights": [float("inf")]}, "weights"),
-        ({"sources": ["a"]}, "did you mean 'source'"),
-    ]:
-        with pytest.raises(ConfigError, match=message):
-            validate(DataConfig, values)
-
-
-def test_a_name_with_a_nul_is_no_name() -> None:
-    with pytest.raises(ConfigError, match="it contains a NUL"):
-        validate(DataConfig, {"text": ["a\0b"]})
 
 
 def test_no_data_at_all() -> None:
@@ -126,38 +101,6 @@ def test_a_pipe_is_refused_since_text_is_read_again(
         os.close(into)
 
 
-def test_an_old_domain_has_the_asked_share_of_an_epoch() -> None:
-    files = {"source": ["a", "b"], "target": ["c", "d"], "valid_pairs": ["v"]}
-    old = {"old_source": ["e"], "old_target": ["f"], "old_pairs": ["g"], "old_valid_pairs": ["w"]}
-
-    def passes(counts: list[int], **more: object) -> list[float]:
-        return validate(DataConfig, {**files, **more}).passes(counts)
-
-    assert passes([10, 20]) == []
-    assert passes([10, 20], weights=[2, 0.5]) == [2, 0.5]
-    mixed = passes([10, 20, 40, 60], **old, old_ratio=0.5)
-    assert mixed == [1, 1, 0.15, 0.15]  # 15 of the 100 old pairs beside 30 new ones
-    both = passes([10, 20, 40, 60] * 2, **old, weights=[3, 1], directions="both")
-    assert both == [3, 1, 0.5, 0.5] * 2
-    assert validate(DataConfig, {**files, **old}).old_parts(8) == [2, 3, 6, 7]
-    assert validate(DataConfig, files).old_parts(4) == []
-
-
-def test_an_old_domain_needs_validation_files_of_both() -> None:
-    old = {"old_source": ["e"], "old_target": ["f"]}
-    valid = {"valid_source": ["v"], "valid_target": ["w"]}
-    old_valid = {f"old_{key}": value for key, value in valid.items()}
-    words = "mixing in an old domain needs validation files of both domains: give "
-    with pytest.raises(ConfigError, match=f"{words}--valid-source and --valid-target"):
-        config(**old, **old_valid)
-    with pytest.raises(ConfigError, match=f"{words}data.old_valid_source"):
-        config(**old, **valid)
-    assert config(**old, **valid, **old_valid).has_old_validation
-    assert config(**old_valid).has_old_validation and not config(**valid).has_old_validation
-    with pytest.raises(ConfigError, match=r"data\.old_source e has no data\.old_target"):
-        config(old_source=["e"])
-
-
 def test_the_old_domain_comes_last(tmp_path: Path) -> None:
     for name in "abcdvw":
         (tmp_path / name).write_text(f"{name}\n")
@@ -173,13 +116,13 @@ def test_the_old_domain_comes_last(tmp_path: Path) -> None:
     assert read_valid_pairs(config(**{key: names[key] for key in ("source", "target")})) is None
 
 
-@pytest.mark.parametrize("fold", [[1], [0, 5], [6, 5], [1, 1], [1, 2, 3]])
-def test_a_fold_is_a_number_of_several(fold: list[int]) -> None:
-    with pytest.raises(ConfigError, match=r"data\.fold: expected the number of a fold and of all"):
-        validate(DataConfig, {"fold": fold})
-
-
-def test_a_fold_holds_out_its_own_validation_set() -> None:
-    values = {"fold": [1, 2], "valid_source": ["a"], "valid_target": ["b"]}
-    with pytest.raises(ConfigError, match=r"data\.fold holds out its own validation set; leave"):
-        validate(DataConfig, values)
+def test_the_old_domain_has_fields_of_its_own(tmp_path: Path) -> None:
+    new = write(tmp_path / "new.tsv", "id\ten\tde\n1\ta\tA\n")
+    old = write(tmp_path / "old.tsv", "b\tB\n")
+    data = config(
+        pairs=new, valid_pairs=new, fields=["en", "de"],
+        old_pairs=old, old_valid_pairs=old, old_fields=["2", "1"],
+    )  # fmt: skip
+    assert read_pairs(data).source == ["a", "B"]
+    found = read_valid_pairs(data, old=True)
+    assert found is not None and found.target == ["b"]

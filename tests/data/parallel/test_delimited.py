@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosshead.data.parallel.corpora import DataConfig, read_pairs, training_parts
+from crosshead.data.parallel.corpora import read_pairs, training_parts
 from crosshead.data.parallel.delimited import layout_of
 from crosshead.data.parallel.parts import Part, survey
+from crosshead.data.parallel.section import DataConfig
 from crosshead.system.lines import iter_lines
 from tests.data.written import config, refusal, write
 

@@ -3,7 +3,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.parallel.filters import (
     RATIO_SLACK,
     REASONS,
@@ -15,6 +14,7 @@ from crosshead.data.parallel.filters import (
 )
 from crosshead.data.parallel.held_out import HeldOut
 from crosshead.data.parallel.pairs import Origin, ParallelText
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.text.symbols import ByteTokenizer, CharacterTokenizer
 from crosshead.errors import DataError
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from crosshead.data.parallel.corpora import DataConfig, training_parts
+from crosshead.data.parallel.corpora import training_parts
 from crosshead.data.parallel.held_out import (
     HeldOut,
     Remaining,
@@ -14,6 +14,7 @@ from crosshead.data.parallel.held_out import (
 )
 from crosshead.data.parallel.pairs import Origin, ParallelText
 from crosshead.data.parallel.parts import survey
+from crosshead.data.parallel.section import DataConfig
 from crosshead.errors import DataError
 from tests.data.written import config
 

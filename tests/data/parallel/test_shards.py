@@ -16,10 +16,11 @@ import pytest
 
 from crosshead.data.parallel import filters, shards
 from crosshead.data.parallel.cache import alone
-from crosshead.data.parallel.corpora import DataConfig, training_parts
+from crosshead.data.parallel.corpora import training_parts
 from crosshead.data.parallel.filters import Encoded, Kept, keep_pairs
 from crosshead.data.parallel.held_out import HeldOut, hold_out
 from crosshead.data.parallel.parts import Corpora, survey
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.parallel.shards import (
     Stored,
     cache_key,
