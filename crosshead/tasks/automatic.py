@@ -27,18 +27,20 @@ class Size(NamedTuple):
     learning_rate: float
     """The peak of the learning rate."""
     least_data: float
-    """It is chosen from this number of target tokens in an epoch on."""
+    """The smallest number of target tokens in an epoch for this size."""
     least_training: float = 0
-    """It is chosen only if the budget allows this number of target tokens over all epochs."""
+    """The smallest number of target tokens in all epochs of the run."""
     least_epochs: float = 0
-    """It is chosen only if the time allows this number of epochs."""
+    """The smallest number of epochs of the run. If it is not 0 and the user has stated no minutes,
+    the run must not take longer than `A_WHILE` either."""
     consistency: Literal["none", "r-drop"] = "none"
     """The loss that it is trained with."""
 
 
 R_DROP = Size(4, 256, 1024, 4, 0.0015, least_data=2e4, least_epochs=30, consistency="r-drop")
 """The size that is trained with R-Drop. It was better than the smaller ones for 29,000 captions in
-67 epochs (docs/regularisation.md) and for 2,000 in 39 (docs/results.md)."""
+67 epochs (docs/regularisation.md) and for 2,000 in 39 (docs/results.md). Its two bounds were chosen
+without a measurement."""
 
 SIZES = (
     Size(6, 512, 2048, 8, 0.0007, least_data=1e7, least_training=3e8),
@@ -55,7 +57,7 @@ R-Drop, were chosen without a measurement.
 """
 
 A_WHILE = 3600.0
-"""The largest number of seconds of a run with `least_epochs`, if no time is stated."""
+"""The largest number of seconds of a run with `least_epochs`, if no minutes are stated."""
 
 LARGEST_BATCH, LEAST_BATCH = 4096, 1024
 """The largest and the smallest size of a batch, in tokens."""
@@ -71,7 +73,8 @@ GUIDANCE = 0.3
 """The weight of guided alignment (docs/guided_alignment.md)."""
 
 DROPOUTS = ((15, 0.1), (40, 0.2), (math.inf, 0.3))
-"""Pairs of a number of epochs, and the dropout of runs of at most so many epochs."""
+"""Largest numbers of epochs, and the dropout of runs of up to so many. The first one that is large
+enough counts."""
 
 WARMUP_SHARE, MOST_WARMUP = 0.1, 4000
 """The warm-up as a share of the run, and its largest number of updates."""
@@ -102,6 +105,8 @@ class Plan(NamedTuple):
     """The number of epochs of the run."""
     seconds: float | None
     """The seconds of an update; None if they are not known."""
+    why_no_larger: str = ""
+    """What the next larger size lacks, if the data suffices for it; empty if it does not."""
 
 
 def settle(
@@ -162,11 +167,14 @@ def _largest(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed, tokens: i
     """
     if _has_stated_shape(recipe):
         return _plan(_with_size(recipe, _nearest_size(recipe, tokens)), corpus, speed)
+    lacking = ""
     for size in _sizes(recipe, tokens):
         plan = _plan(_with_size(recipe, size), corpus, speed)
-        if _is_worth_it(plan, size, tokens):
+        found = _lacking(plan, size, tokens)
+        if not found:
             break
-    return plan
+        lacking = found
+    return plan._replace(why_no_larger=lacking)
 
 
 def _sizes(recipe: TextRecipe, tokens: int) -> list[Size]:
@@ -180,13 +188,22 @@ def _sizes(recipe: TextRecipe, tokens: int) -> list[Size]:
     ]
 
 
-def _is_worth_it(plan: Plan, size: Size, tokens: int) -> bool:
-    """Return whether a run with this plan is long enough for its size of model."""
-    if size.least_epochs:
-        most = A_WHILE if plan.recipe.train.max_minutes is None else math.inf
-        if plan.seconds is None or plan.updates * plan.seconds > most:
-            return False
-    return plan.epochs >= size.least_epochs and plan.epochs * tokens >= size.least_training
+def _lacking(plan: Plan, size: Size, tokens: int) -> str:
+    """Return what a run with this plan lacks for its size of model, or an empty string."""
+    name = f"width {size.d_model}" + (" with R-Drop" if size.consistency == "r-drop" else "")
+    if plan.epochs < size.least_epochs:
+        return f"{name} needs time for {size.least_epochs:g} epochs"
+    if size.least_epochs and plan.seconds is None:
+        return f"the speed of {name} could not be measured"
+    if plan.epochs * tokens < size.least_training:
+        return f"{name} needs {size.least_training:,.0f} target tokens in all epochs"
+    if size.least_epochs and plan.seconds and plan.recipe.train.max_minutes is None:
+        seconds = plan.updates * plan.seconds
+        if seconds > A_WHILE:
+            enough = math.ceil(1.2 * seconds * size.least_epochs / plan.epochs / 60)
+            flag = setting("train.max_minutes", enough, has_flag=True)
+            return f"{name} would take more than an hour; {flag} would allow it"
+    return ""
 
 
 def _has_stated_shape(recipe: TextRecipe) -> bool:
@@ -254,16 +271,18 @@ def _with_batches(plan: Plan, corpus: ParallelCorpus) -> Plan:
 
     The time of an epoch is taken as the same for all sizes of batches.
     """
-    recipe, updates, train = plan.recipe, plan.updates, plan.recipe.train
+    recipe, updates = plan.recipe, plan.updates
+    if recipe.train.max_updates is not None:
+        return plan
     least = max(LEAST_BATCH, recipe.data.max_length + 1)
     while updates < ENOUGH_UPDATES and recipe.train.batch_tokens // 2 >= least:
         halved = _filled(recipe, {"train": {"batch_tokens": recipe.train.batch_tokens // 2}})
-        if halved == recipe or train.max_updates is not None:
+        if halved == recipe:
             break
         recipe = halved
         updates = max(1, round(plan.epochs * _updates_per_epoch(recipe, corpus)))
     seconds = plan.seconds and plan.seconds * plan.updates / updates
-    return Plan(recipe, updates, plan.epochs, seconds)
+    return plan._replace(recipe=recipe, updates=updates, seconds=seconds)
 
 
 def _with_schedule(plan: Plan) -> TextRecipe:
@@ -319,7 +338,7 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
         f"auto: {counted(corpus.size, 'pair')} with {tokens:,} target tokens give about "
         f"{counted(plan.updates, 'update')}{each}, {plan.epochs:.3g} epochs",
         f"auto: a {model.norm}-norm model of {model.encoder_layers} + {model.decoder_layers} "
-        f"layers of width {model.d_model}, {_why_this_size(recipe, tokens)}",
+        f"layers of width {model.d_model}, {_why_this_size(recipe, plan, tokens)}",
         f"auto: {corpus.facts()}, {_why_this_vocabulary(recipe)}; dropout {model.dropout:g}, "
         f"{_why_this_dropout(recipe, plan)}",
         f"auto: batches of {train.batch_tokens:,} tokens"
@@ -341,24 +360,20 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
     return lines
 
 
-def _why_this_size(recipe: TextRecipe, tokens: int) -> str:
+def _why_this_size(recipe: TextRecipe, plan: Plan, tokens: int) -> str:
     """Return the reason for the size of the model."""
     if _has_stated_shape(recipe):
         return "as stated"
     assert isinstance(recipe.model, TransformerConfig)
-    is_open = "consistency" in _open_keys(recipe, "train")
-    if is_open and recipe.train.consistency != "none":
+    if "consistency" in _open_keys(recipe, "train") and recipe.train.consistency != "none":
         return f"trained with R-Drop, because there is time for {R_DROP.least_epochs:g} epochs"
-    if is_open and recipe.model.d_model < R_DROP.d_model and tokens >= R_DROP.least_data:
-        needs = f"needs time for {R_DROP.least_epochs:g} epochs"
-        return f"because width {R_DROP.d_model} with R-Drop {needs}"
+    if plan.why_no_larger:
+        return f"because {plan.why_no_larger}"
     larger = [size for size in SIZES if size.d_model > recipe.model.d_model]
     if not larger:
         return "the largest size, because data and time suffice for it"
-    least = f"because width {larger[-1].d_model} needs"
-    if tokens < larger[-1].least_data:
-        return f"{least} {larger[-1].least_data:,.0f} target tokens in an epoch"
-    return f"{least} {larger[-1].least_training:,.0f} target tokens in all epochs"
+    needs = f"needs {larger[-1].least_data:,.0f} target tokens in an epoch"
+    return f"because width {larger[-1].d_model} {needs}"
 
 
 def _why_this_vocabulary(recipe: TextRecipe) -> str:

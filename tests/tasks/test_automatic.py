@@ -48,7 +48,18 @@ def settled(
     speed: float | None = 8000,
     minutes: float | None = None,
 ) -> TextRecipe:
-    """A recipe for a machine that trains the smallest size at so many target tokens a second."""
+    """A recipe for a machine that trains width 128 at so many target tokens a second."""
+    return reasoned(pairs, *stated, tokens=tokens, speed=speed, minutes=minutes)[0]
+
+
+def reasoned(
+    pairs: int,
+    *stated: str,
+    tokens: int = 14,
+    speed: float | None = 8000,
+    minutes: float | None = None,
+) -> tuple[TextRecipe, str]:
+    """The recipe of `settled`, with the reason for its size of model."""
     corpus = FakeCorpus(pairs, tokens)
 
     def seconds(recipe: TextRecipe) -> float | None:
@@ -70,7 +81,7 @@ def settled(
     assert lines[2].startswith(f"auto: vocabulary 1,234, {why}") and "; dropout 0." in lines[2]
     # The values are checked again, together.
     assert type(recipe).model_validate(recipe.model_dump()).model_dump() == recipe.model_dump()
-    return recipe
+    return recipe, lines[1].partition(", ")[2]
 
 
 @pytest.mark.parametrize("minutes", [5, 10, 25, 60, 600])
@@ -101,27 +112,50 @@ def test_more_data_and_more_time_give_a_larger_model() -> None:
     assert long.model.d_model == SIZES[0].d_model
 
 
+CHOSEN = "trained with R-Drop, because there is time for 30 epochs"
+SHORT = "because width 256 with R-Drop needs time for 30 epochs"
+LONG = "because width 256 with R-Drop would take more than an hour; --max-minutes {} would allow it"
+UNKNOWN = "because the speed of width 256 with R-Drop could not be measured"
+PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
+
+
 @pytest.mark.parametrize(
-    ("pairs", "speed", "stated", "minutes", "width"),
+    ("pairs", "speed", "stated", "minutes", "width", "reason"),
     [
-        (2000, 8e3, (), 25, 256), (2000, 8e3, (), 1, 64), (29_000, 8e3, (), 60, 128),
-        (29_000, 8e5, (), 10, 256), (29_000, 8e5, (), None, 256), (29_000, 8e3, (), None, 128),
-        (29_000, 8e5, ("train.consistency=none",), 10, 128),
-        (29_000, 8e5, ("train.consistency=simcut",), 10, 128),
-        (29_000, 8e5, ("model.d_model=128",), 10, 128),
-        (29_000, 8e5, ("train.max_epochs=29",), 10, 128),
-        (29_000, None, (), 10, 128), (29_000, None, (), None, 128),
+        (2000, 8e3, (), 25, 256, CHOSEN),
+        (2000, 8e3, (), 1, 64, SHORT),
+        (2000, 8e3, (), None, 64, LONG.format(15)),
+        (2000, 8e3, ("train.max_epochs=300",), None, 64, LONG.format(15)),
+        (29_000, 8e3, (), 60, 128, SHORT),
+        (29_000, 8e5, (), 10, 256, CHOSEN),
+        (29_000, 8e5, (), None, 256, CHOSEN),
+        (29_000, 8e3, (), None, 128, LONG.format(207)),
+        (29_000, 8e5, ("train.consistency=none",), 10, 128, PLAIN),
+        (29_000, 8e5, ("train.consistency=simcut",), 10, 128, PLAIN),
+        (29_000, 8e5, ("model.d_model=128",), 10, 128, "as stated"),
+        (29_000, 8e5, ("train.max_epochs=29",), 10, 128, SHORT),
+        (29_000, None, (), 10, 128, UNKNOWN),
+        (29_000, None, (), None, 128, UNKNOWN),
+        (200, 8e5, (), 10, 64, "because width 128 needs 100,000 target tokens in an epoch"),
     ],
-)  # fmt: skip
+)
 def test_a_wide_model_with_r_drop_needs_time_for_many_epochs(
-    pairs: int, speed: float | None, stated: tuple[str, ...], minutes: float | None, width: int
+    pairs: int,
+    speed: float | None,
+    stated: tuple[str, ...],
+    minutes: float | None,
+    width: int,
+    reason: str,
 ) -> None:
-    recipe = settled(pairs, *stated, speed=speed, minutes=minutes)
-    assert recipe.model.d_model == width
+    recipe, why = reasoned(pairs, *stated, speed=speed, minutes=minutes)
+    assert recipe.model.d_model == width and why == reason
     chosen = "none"
     if stated and stated[0].startswith("train.consistency="):
         chosen = stated[0].partition("=")[2]
     assert recipe.train.consistency == ("r-drop" if width == 256 else chosen)
+    if reason.startswith("because width 256 with R-Drop would take"):
+        enough = float(reason.partition("--max-minutes ")[2].split()[0])
+        assert reasoned(pairs, *stated, speed=speed, minutes=enough)[1] == CHOSEN
 
 
 def test_without_a_budget_the_data_decides_how_long() -> None:
