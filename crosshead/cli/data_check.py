@@ -12,7 +12,6 @@ from crosshead.errors import UserError
 
 if TYPE_CHECKING:
     from crosshead.data.checks.check import DataReport
-    from crosshead.data.checks.suspects import Suspect
 
 _WIDEST = 50
 """The largest number of characters of a text in an example."""
@@ -171,21 +170,10 @@ def _summary(report: "DataReport") -> str:
 
 def _stretches(report: "DataReport") -> str:
     """Return a line for each stretch of neighbouring pairs that are shifted by the same lines."""
-    from crosshead.data.checks.alignment import APART, GAP
-
-    runs: list[list[Suspect]] = []
-    for suspect in report.suspects:
-        if suspect.kind != "misaligned" or suspect.reason == APART:
-            continue
-        last = runs[-1][-1] if runs else None
-        if last and suspect.reason == last.reason and suspect.row - last.row <= GAP:
-            runs[-1].append(suspect)
-        else:
-            runs.append([suspect])
     lines = []
-    for run in runs:
-        (file, first), (_, end) = report.origin(run[0].row), report.origin(run[-1].row)
-        lines.append(f"{file}:{first} to {end}: {run[0].reason}\n")
+    for first, last in report.stretches():
+        (file, begin), (_, end) = report.origin(first.row), report.origin(last.row)
+        lines.append(f"{file}:{begin} to {end}: {first.reason}\n")
     return "".join(lines)
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from crosshead.data.checks.suspects import KINDS
 from tests.cli.tools import Refused, output_of
 from tests.conftest import ROOT
 from tests.data.checks.made_up import pairs
@@ -60,9 +61,20 @@ def test_a_shifted_text_has_a_verdict_above_the_table(
     first, *lines = output_of(
         ["data", "check", "--source", tmp_path / "en", "--target", tmp_path / "de"], capfd
     ).splitlines()
-    assert first.startswith("About ") and first.endswith("dropping the pairs (--apply).")
+    assert first.startswith("About ") and first.endswith("dropping the pairs.")
     below = "the target translates the source 1 line below"
     assert below in first and lines[-1].endswith(below)
+
+
+def test_the_help_and_the_page_name_every_kind(capfd: pytest.CaptureFixture[str]) -> None:
+    described = " ".join(output_of(["data", "check", "--help"], capfd).split())
+    *kinds, last = KINDS
+    assert f"The kinds are {', '.join(kinds)} and {last}." in described
+    page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert {kind for line in rows for kind in re.findall("`([a-z-]+)`", line.split("|")[1])} >= {
+        *KINDS
+    }
 
 
 def test_spaces_around_skipped_kinds_are_ignored(

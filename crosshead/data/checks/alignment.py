@@ -98,6 +98,7 @@ def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -
             "misaligned",
             float(probability[place]),
             shift_reason(int(labels[place])),
+            int(labels[place]),
         )
         for place in found
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crosshead.data.checks.alignment import (
+    GAP,
     LEAST_ROWS,
     MOST_MISALIGNED,
     Alignment,
@@ -68,6 +69,17 @@ class DataReport:
         """Return the rows of all suspect pairs, each once, in the order of the text."""
         return sorted({suspect.row for suspect in self.suspects})
 
+    def stretches(self) -> list[tuple[Suspect, Suspect]]:
+        """Return the first and the last pair of each stretch that is shifted by the same lines."""
+        found: list[tuple[Suspect, Suspect]] = []
+        for suspect in (each for each in self.suspects if each.shift):
+            first, last = found[-1] if found else (suspect, suspect)
+            if suspect.shift == last.shift and suspect.row - last.row <= GAP:
+                found[-1:] = [(first, suspect)]
+            else:
+                found.append((suspect, suspect))
+        return found
+
     def dropped(self) -> list[int]:
         """Return the rows that the cleaned text lacks, in the order of the text."""
         return sorted({each.row for each in self.suspects if each.kind not in REPAIRED})
@@ -118,47 +130,60 @@ def check_pairs(
         DataError: If `skip` has an unknown kind.
     """
     check_kinds(skip)
-    source, target = sides
-    verdict = ""
-    found, notes = _of_lines(sides, skip)
-    found += empty_or_identical(source, target)
-    if "doubled" not in skip:
-        found += doubled(source, target)
-    clear = {each.row for each in found if each.kind in _CLEARER}
-    found = [each for each in found if each.kind != "language" or each.row not in clear]
-    if "mark-up" not in skip:
-        found += mark_up(source, target)
+    wanted = set(KINDS) - set(skip)
+    found, notes = _explained(sides, wanted)
     explained = {each.row for each in found if each.kind in _EXPLAINED}
-    if "misaligned" not in skip:
-        rows = _others(len(source), explained)
-        alignment = misaligned(source, target, rows)
+    verdict = ""
+    if wanted & {"misaligned", "length"}:
+        rows = _others(len(sides[0]), explained)
+        alignment = misaligned(*sides, rows)
         found += alignment.suspects
         explained |= {each.row for each in alignment.suspects}
-        verdict = _verdict(alignment)
-        if len(rows) < LEAST_ROWS:
-            notes.append(
-                f"misaligned pairs were not looked for: {counted(len(rows), 'pair')} to learn word "
-                f"translations from, at least {LEAST_ROWS} are needed"
-            )
-    if "length" not in skip:
-        rows = _others(len(source), explained)
-        found += odd_lengths(source, target, rows)
-        if len(rows) < LEAST_PAIRS:
-            notes.append(
-                f"odd lengths were not looked for: {counted(len(rows), 'pair')} to learn the usual "
-                f"ratio from, at least {LEAST_PAIRS} are needed"
-            )
-    if not set(REPEATS) <= set(skip):
+        if "misaligned" in wanted:
+            verdict = _verdict(alignment)
+            notes += _too_few(len(rows), LEAST_ROWS, "misaligned pairs", "word translations")
+    if "length" in wanted:
+        rows = _others(len(sides[0]), explained)
+        found += odd_lengths(*sides, rows)
+        notes += _too_few(len(rows), LEAST_PAIRS, "odd lengths", "the usual ratio")
+    if wanted & set(REPEATS):
 
         def place(row: int) -> str:
             return f"{origin(row).file}:{origin(row).line}"
 
-        dropped = {each.row for each in found if each.kind not in (*REPAIRED, *skip)}
+        dropped = {each.row for each in found if each.kind in wanted - set(REPAIRED)}
         found += repeated(sides, held, place, dropped)
     order = {kind: number for number, kind in enumerate(KINDS)}
-    kept = [suspect for suspect in found if suspect.kind not in skip]
+    kept = [suspect for suspect in found if suspect.kind in wanted]
     kept.sort(key=lambda suspect: (suspect.row, order[suspect.kind]))
     return DataReport(sides, kept, origin, notes, verdict)
+
+
+def _explained(sides: Sides, wanted: Collection[str]) -> tuple[list[Suspect], list[str]]:
+    """Return the suspects of all kinds that come before the comparison of both sides, and notes.
+
+    A kind that is not wanted is found, too, if it explains why a pair is unlike the others:
+    otherwise the pair would be suspect of another kind.
+    """
+    source, target = sides
+    found = _of_lines(sides) + empty_or_identical(source, target)
+    found += doubled(source, target) + mark_up(source, target)
+    if not {"language", "misaligned", "length"} & set(wanted):
+        return found, []
+    clear = {each.row for each in found if each.kind in _CLEARER}
+    languages, notes = _in_other_languages(sides)
+    found += [each for each in languages if each.row not in clear]
+    return found, notes if "language" in wanted else []
+
+
+def _too_few(found: int, least: int, kind: str, learned: str) -> list[str]:
+    """Return a note that a kind was not looked for, if there are too few pairs to learn from."""
+    if found >= least:
+        return []
+    return [
+        f"{kind} were not looked for: {counted(found, 'pair')} to learn {learned} from, at least "
+        f"{least} are needed"
+    ]
 
 
 def _verdict(alignment: Alignment) -> str:
@@ -169,11 +194,11 @@ def _verdict(alignment: Alignment) -> str:
     if alignment.shift:
         return (
             f"{about}, and for most of them {shift_reason(alignment.shift)}; repair the files where"
-            " the shift begins, instead of dropping the pairs (--apply)"
+            " the shift begins, instead of dropping the pairs"
         )
     return (
         f"{about}, so the sides probably do not belong together line by line; repair the files, "
-        "instead of dropping the pairs (--apply)"
+        "instead of dropping the pairs"
     )
 
 
@@ -182,31 +207,31 @@ def _others(count: int, rows: Collection[int]) -> np.ndarray:
     return np.array([row for row in range(count) if row not in rows], np.int64)
 
 
-def _of_lines(sides: Sides, skip: Collection[str]) -> tuple[list[Suspect], list[str]]:
-    """Return the suspect lines of each side by their characters, script and language, and notes."""
+def _of_lines(sides: Sides) -> list[Suspect]:
+    """Return the suspect lines of each side by their characters, script and placeholders."""
+    source, target = sides
+    found = placeholders(source, target, "source") + placeholders(target, source, "target")
+    for lines, name in ((source, "source"), (target, "target")):
+        found += damaged(lines, name) + decomposed(lines, name) + wrong_script(lines, name)
+    return _once(found)
+
+
+def _in_other_languages(sides: Sides) -> tuple[list[Suspect], list[str]]:
+    """Return the lines of each side in another language, and notes about sides not judged."""
     found: list[Suspect] = []
     notes = []
-    source, target = sides
-    names = ("source", "target")
-    for lines, name in zip(sides, names, strict=True):
-        for kind, check in (
-            ("encoding", damaged),
-            ("unicode", decomposed),
-            ("script", wrong_script),
-        ):
-            if kind not in skip:
-                found += check(lines, name)
-    if "placeholder" not in skip:
-        found += placeholders(source, target, names[0]) + placeholders(target, source, names[1])
-    if "language" not in skip:
-        for pair, name in ((sides, names[0]), (sides[::-1], names[1])):
-            others = foreign(*pair, name)
-            found += others or []
-            if others is None:
-                notes.append(
-                    f"{name}s in another language were not looked for: at least {LEAST_LINES} "
-                    f"different {name}s of {LEAST_NGRAMS} or more character n-grams, with "
-                    f"{LEAST_WORDS} different words, are needed"
-                )
-    # A pair is counted once for each kind, though both its sides may have the fault.
-    return list({(each.row, each.kind): each for each in found[::-1]}.values()), notes
+    for pair, name in ((sides, "source"), (sides[::-1], "target")):
+        others = foreign(*pair, name)
+        found += others or []
+        if others is None:
+            notes.append(
+                f"{name}s in another language were not looked for: at least {LEAST_LINES} "
+                f"different {name}s of {LEAST_NGRAMS} or more character n-grams, with "
+                f"{LEAST_WORDS} different words, are needed"
+            )
+    return _once(found), notes
+
+
+def _once(found: Sequence[Suspect]) -> list[Suspect]:
+    """Return one suspect for each pair and kind, though both sides may have the fault."""
+    return list({(each.row, each.kind): each for each in found[::-1]}.values())

@@ -1,12 +1,10 @@
 """A quick check of some pairs, for the beginning of a training run."""
 
-from itertools import chain
-
 import numpy as np
 
 from crosshead.caller import how_to_check, setting
 from crosshead.data.checks.check import check_pairs
-from crosshead.data.parallel.pairs import ParallelText, Sides, Text, numbered, within
+from crosshead.data.parallel.pairs import ParallelText, Text, pairs_at
 from crosshead.data.parallel.section import TRAIN, VALID, DataConfig
 from crosshead.system.progress import counted
 
@@ -32,7 +30,8 @@ def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> list[str
         valid: The validation pairs of other files, or None.
     """
     rows = _sample(len(text))
-    sides = _pairs_at(text, rows)
+    pairs = pairs_at(text, rows).values()
+    sides = [source for source, _ in pairs], [target for _, target in pairs]
     held = [valid] if valid is not None else []
     report = check_pairs(sides, lambda row: text.origin(int(rows[row])), held, _SAID_ELSEWHERE)
     least = max(_LEAST, _LEAST_SHARE * len(rows))
@@ -71,14 +70,3 @@ def _sample(count: int) -> np.ndarray:
     size = MOST_ROWS // _BLOCKS
     begins = np.linspace(0, count - size, _BLOCKS).astype(int)
     return np.unique((begins[:, None] + np.arange(size)).ravel())
-
-
-def _pairs_at(text: Text, rows: np.ndarray) -> Sides:
-    """Return the pairs of some sorted rows."""
-    chosen = [
-        (source[row - first], target[row - first])
-        for first, (source, target) in numbered(text)
-        for row in within(rows, first, first + len(source))
-    ]
-    sides = list(chain.from_iterable(chosen))
-    return sides[::2], sides[1::2]

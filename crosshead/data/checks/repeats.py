@@ -45,8 +45,8 @@ def repeated(
 ) -> list[Suspect]:
     """Return duplicates, near-duplicates, and pairs that overlap with the held texts.
 
-    A pair repeats an earlier pair, or any pair if it is itself dropped for another reason. So a
-    pair that repeats only dropped ones stays.
+    The rows in `dropped` come after all others. So a pair that stays never counts as a repeat of
+    one that is dropped.
 
     The score is 1 for repeats, the share of equal words for near-duplicates, and 0.5 if only the
     source repeats a held source.

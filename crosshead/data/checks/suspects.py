@@ -35,3 +35,5 @@ class Suspect(NamedTuple):
     """The strength of the evidence, from 0 to 1. Scores are comparable within a kind."""
     reason: str
     """The reason, for people."""
+    shift: int = 0
+    """The number of lines that the target of a misaligned pair is below its source; 0 for none."""

@@ -51,12 +51,17 @@ def test_every_kind_is_found_and_counted() -> None:
     assert found.rows() == sorted({row for each in rows.values() for row in each})
 
 
-def test_a_skipped_kind_is_not_found_and_does_not_change_the_others() -> None:
-    whole = report()
-    for kind in ("empty", "unicode", "length", "duplicate", "overlap"):
-        others = [each for each in whole.suspects if each.kind != kind]
-        assert report((kind,)).suspects == others
-    assert report(REPEATS).counts().keys() == whole.counts().keys() - set(REPEATS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_skipped_kind_is_not_found_and_does_not_change_the_others(kind: str) -> None:
+    others = [each for each in report().suspects if each.kind != kind]
+    assert report((kind,)).suspects == others
+
+
+def test_several_kinds_are_skipped_together() -> None:
+    whole = report().counts().keys()
+    assert report(REPEATS).counts().keys() == whole - set(REPEATS)
+    compared = ("language", "misaligned", "length")
+    assert report(compared).counts().keys() == whole - set(compared)
 
 
 def test_identical_sides_are_not_of_another_language_if_they_are_skipped() -> None:
@@ -91,6 +96,17 @@ def test_many_misaligned_pairs_bring_a_verdict() -> None:
     shuffled = target[:300] + random.Random(1).sample(target[300:], 300)
     for text in (shuffled, random.Random(1).sample(target, ROWS)):
         assert "the sides probably do not belong together line by line" in verdict(source, text)
+
+
+def test_stretches_have_one_shift_each() -> None:
+    source, target = pairs(902)
+    del source[900:], target[600], target[300]
+    found = check_pairs((source, target), lambda row: Origin("f", row + 1)).stretches()
+    assert [(first.shift, last.shift) for first, last in found] == [(1, 1), (2, 2)]
+    ends = [row for first, last in found for row in (first.row, last.row)]
+    assert all(
+        abs(row - wanted) <= 5 for row, wanted in zip(ends, (300, 599, 600, 899), strict=True)
+    )
 
 
 def test_too_few_pairs_bring_a_note() -> None:
