@@ -93,7 +93,7 @@ def train(
 
     --resume reads the settings from DIR/recipe.toml instead of a preset. You may change how long to
     train, how to search, where to compute, the learning rate and the names of files. Other settings
-    must stay the same. --preset and --from are ignored.
+    must stay the same. --preset, --from and --mix are ignored.
     """
     from crosshead.cli import reports
     from crosshead.cli.subsets import run_subsets
@@ -127,7 +127,10 @@ def train(
         },
     })  # fmt: skip
     typed = typed_flags(given, assignments or [])
-    mix = None if resume else mix
+    if resume:
+        unused = {"--preset": preset, "--from": start, "--mix": mix}
+        _note_ignored(out, [flag for flag, value in unused.items() if value])
+        mix = None
     files = GivenData(out)
     with files.kept() if mix is not None else contextlib.nullcontext():
         if mix is not None:
@@ -180,6 +183,15 @@ def _columns(given: list[str] | None) -> str | None:
     return ",".join(given) if given else None
 
 
+def _note_ignored(out: Path, flags: list[str]) -> None:
+    """Say which options a resumed run does not read."""
+    if flags:
+        *first, last = flags
+        ignored = f"{', '.join(first)}{' and ' if first else ''}{last}"
+        verb = "are" if first else "is"
+        note(f"the run in {out} has already begun: {ignored} {verb} ignored")
+
+
 def _recipe(
     out: Path,
     recipe: str | None,
@@ -190,15 +202,12 @@ def _recipe(
     start: Path | None,
     resume: bool,
 ) -> "Recipe":
-    """Return the recipe of a new or a resumed run, with a note about options that do not count."""
+    """Return the recipe of a new or a resumed run, and note what a preset beside a bundle does."""
     from crosshead.recipe.presets import AUTO
     from crosshead.training.settings import new_recipe, resumed_recipe
 
     if resume:
-        settings = resumed_recipe(out, recipe, given, assignments, typed)
-        if preset or start:
-            note(f"the run in {out} has already begun: --preset and --from are ignored")
-        return settings
+        return resumed_recipe(out, recipe, given, assignments, typed)
     settings = new_recipe(
         preset or (None if recipe else AUTO), recipe, given, assignments, start, typed
     )

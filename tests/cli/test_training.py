@@ -91,10 +91,10 @@ def test_the_same_command_with_resume_goes_on(
     command = ["train", tmp_path / "r.toml", "--source", source, "--target", target, "--out", out]
     command += ["--preset", "small", "--max-updates", 5, *TINY, "--set", "precision=auto"]
     output_of(command, capfd)
-    assert run([str(each) for each in [*command, "--resume"]]) == 0
+    assert run([str(each) for each in [*command, "--mix", out, "--resume"]]) == 0
     captured = capfd.readouterr()
     assert "max_updates 5 is reached" in captured.out
-    assert "--preset and --from are ignored" in captured.err
+    assert "--preset and --mix are ignored" in captured.err
     assert "max_updates 7 is reached" in output_of(
         [*command, "--resume", "--max-updates", 7], capfd
     )
