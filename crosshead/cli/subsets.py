@@ -6,11 +6,17 @@ from pathlib import Path
 
 from crosshead.cli.terminal import note, put, table
 from crosshead.errors import UserError
-from crosshead.training.data_curve import PICTURE, DataCurve, data_curve, draw_data_curve
+from crosshead.training.data_curve import (
+    PICTURE,
+    DataCurve,
+    curve_folder,
+    data_curve,
+    draw_data_curve,
+)
 from crosshead.training.data_curve import TABLE as CURVE_TABLE
 from crosshead.training.folds import TABLE as FOLDS_TABLE
-from crosshead.training.folds import Folds, cross_validate
-from crosshead.training.subsets import Outcome, Runs, planned_recipe, subset_folder, table_of
+from crosshead.training.folds import Folds, cross_validate, folds_folder
+from crosshead.training.subsets import Outcome, Runs, planned_recipe, table_of
 
 
 def run_subsets(out: Path, runs: Runs, curve: bool, folds: int | None, resume: bool) -> bool:
@@ -27,12 +33,12 @@ def run_subsets(out: Path, runs: Runs, curve: bool, folds: int | None, resume: b
         True if all runs ended, and False if they were asked to stop.
     """
     if folds is not None:
-        found = cross_validate(out, folds, _planned(out, f"{folds}-folds", runs, resume))
+        found = cross_validate(out, folds, _planned(out, folds_folder(out, folds), runs, resume))
         if found is None:
             return False
         put(folds_report(found))
     if curve:
-        measured = data_curve(out, _planned(out, "curve", runs, resume))
+        measured = data_curve(out, _planned(out, curve_folder(out), runs, resume))
         if measured is None:
             return False
         put(curve_report(measured, _drawn(measured)))
@@ -66,6 +72,6 @@ def _drawn(curve: DataCurve) -> list[Path]:
     return [curve.folder / PICTURE]
 
 
-def _planned(out: Path, kind: str, runs: Runs, resume: bool) -> Runs:
-    recipe = planned_recipe(out, subset_folder(out, kind), runs.recipe, resume=resume)
+def _planned(out: Path, folder: Path, runs: Runs, resume: bool) -> Runs:
+    recipe = planned_recipe(out, folder, runs.recipe, resume=resume)
     return dataclasses.replace(runs, recipe=recipe)

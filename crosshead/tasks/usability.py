@@ -25,8 +25,8 @@ _SHORT = 4
 """Translations of fewer words than this have no BLEU of their own."""
 
 _SHARE = 0.1
-"""The share of translations that are empty, or that repeat themselves or copy their source more
-often than the references do, from which on the model is at fault."""
+"""The model is at fault if at least this share of its translations is empty, or repeats itself or
+copies its source more often than the references do."""
 
 _LENGTH_RATIO = 2.0
 """The model is at fault if its translations together are this many times longer or shorter than the
@@ -85,8 +85,9 @@ class Findings:
     """True if the scores alone show that the model is usable."""
 
 
-_PLACES = ("worst", "lower quartile", "median", "upper quartile", "best")
-"""The samples of a validation set, from the worst to the best."""
+_PLACES = {"lower quartile": 0.25, "upper quartile": 0.75, "median": 0.5, "best": 1.0, "worst": 0.0}
+"""The samples of a validation set, by their place among all translations from the worst to the
+best. In a small set, several places are one translation, which has the last name."""
 
 
 def translation_samples(
@@ -101,10 +102,7 @@ def translation_samples(
     """
     scores = sentence_chrf(outputs, references)
     order = np.argsort(scores, kind="stable")
-    places = [round(each) for each in np.linspace(0, len(order) - 1, len(_PLACES))]
-    pairs = list(zip(places, _PLACES, strict=True))
-    # In a small set several places are one row: the ends and the middle keep their names.
-    named = {**dict([pairs[1], pairs[3], pairs[2], pairs[4], pairs[0]])}
+    named = {round(share * (len(order) - 1)): name for name, share in _PLACES.items()}
     return [
         Sample(
             sources[row], outputs[row], references[row],

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
+from crosshead.caller import setting
 from crosshead.recipe.train import LAST_PART, TrainConfig
 from crosshead.system.progress import counted
 from crosshead.training.progress import Progress
@@ -209,8 +210,8 @@ def warmup_outlook(
     return (
         f"at this speed max_minutes {config.max_minutes:g} allows about "
         f"{counted(updates, 'update')}, and the warm-up takes {config.warmup:,}: the model may not "
-        "become usable; give more minutes, or begin again with train.warmup="
-        f"{max(1, updates // 10)}"
+        "become usable; give more minutes, or begin again with "
+        f"{setting('train.warmup', max(1, updates // 10))}"
     )
 
 

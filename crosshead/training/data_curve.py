@@ -101,6 +101,11 @@ def check_enough_pairs(pairs: int) -> None:
         )
 
 
+def curve_folder(out: Path) -> Path:
+    """Return the folder of the curve beside a run."""
+    return subset_folder(out, "curve")
+
+
 def data_curve(out: Path, runs: Runs) -> DataCurve | None:
     """Train on halves of the pairs of a finished run, and fit a law through the scores.
 
@@ -116,7 +121,7 @@ def data_curve(out: Path, runs: Runs) -> DataCurve | None:
     Raises:
         UserError: If there are too few pairs, or a run cannot be trained.
     """
-    whole, folder = outcome_of(out), subset_folder(out, "curve")
+    whole, folder = outcome_of(out), curve_folder(out)
     check_enough_pairs(whole.pairs)
     given = getattr(runs.recipe.data, "share", 1.0)
     subsets = [

@@ -125,6 +125,11 @@ def check_enough_different(recipe: Recipe, count: int) -> None:
     )
 
 
+def folds_folder(out: Path, count: int) -> Path:
+    """Return the folder of a cross-validation beside the run on all pairs."""
+    return subset_folder(out, f"{count}-folds")
+
+
 def cross_validate(out: Path, count: int, runs: Runs) -> Folds | None:
     """Train on all folds but one, and validate on this one, for each fold.
 
@@ -140,7 +145,7 @@ def cross_validate(out: Path, count: int, runs: Runs) -> Folds | None:
         UserError: If there are too few different pairs, or a run cannot be trained.
     """
     check_enough_different(runs.recipe, count)
-    folder = subset_folder(out, f"{count}-folds")
+    folder = folds_folder(out, count)
     without: dict[str, list[str]] = {"valid_source": [], "valid_target": [], "valid_pairs": []}
     subsets = [
         Subset(f"fold-{number}", f"fold {number} of {count}", {"fold": [number, count], **without})

@@ -31,7 +31,7 @@ from crosshead.training.progress import Progress
 from crosshead.training.setup import Setup
 from crosshead.training.summary import card_facts
 from crosshead.training.training_curve import draw_training_curve
-from crosshead.training.verdict import verdict, warmup_signs
+from crosshead.training.verdict import verdict, warmup_fault
 
 _LOWER_RATE = 8
 """Fine-tuning without gain is to be tried with a learning rate that is this many times lower. Most
@@ -146,11 +146,11 @@ def finish(
     _plot(out, setup.task.metrics, context)
     progress.bundled = True
     save_state(main.directory, progress)
-    warmup_faults, note = warmup_signs(setup.recipe.train, progress, findings)
+    warmup, note = warmup_fault(setup.recipe.train, progress, findings)
     if note:
         context.say(note)
     _say_if_late(setup)
-    return _summary(setup, out, end, result, [*warmup_faults, *findings.faults])
+    return _summary(setup, out, end, result, [*([warmup] if warmup else []), *findings.faults])
 
 
 def _no_gain(setup: Setup, findings: Findings) -> list[str]:

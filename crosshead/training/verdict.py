@@ -15,17 +15,17 @@ from crosshead.training.progress import Progress
 _MANY_UPDATES = 5000
 """After this many updates, more updates do not help a model that is not usable."""
 
-_LONGER, _WARMUPS = 4, 5
-"""A longer run has at least this many times the updates of a run that was too short, and this many
-times those of a warm-up that it cannot shorten."""
+_LONGER = 4
+"""The advised run has at least this many times the updates of the run that was too short."""
+
+_WARMUPS = 5
+"""The advised run has at least this many times the updates of its warm-up, if that is fixed."""
 
 _LEAST_MINUTES, _LEAST_UPDATES = 5, 1000
 """A longer run has at least this many minutes, or this many updates."""
 
 
-def warmup_signs(
-    config: TrainConfig, progress: Progress, findings: Findings
-) -> tuple[list[str], str]:
+def warmup_fault(config: TrainConfig, progress: Progress, findings: Findings) -> tuple[str, str]:
     """Return a fault or a note for a run that ended before the last update of its warm-up.
 
     Args:
@@ -34,22 +34,21 @@ def warmup_signs(
         findings: The findings about the model.
 
     Returns:
-        A list with a clause that says that the model is not usable yet, or an empty list; and a
-        note, or an empty string. The note replaces the clause if there are no other faults, and the
-        model was fine-tuned or its scores suffice.
+        The fault, a clause, and the note, a sentence; one or both are empty. The note replaces the
+        fault if there are no other faults, and the model was fine-tuned or its scores suffice.
     """
     warmup = config.warmup or 0
     if progress.update >= warmup:
-        return [], ""
+        return "", ""
     if not findings.faults and (progress.tuned or findings.scores_enough):
-        return [], (
+        return "", (
             f"training ended within the warm-up (update {progress.update:,} of {warmup:,}); longer "
             "training may improve the model"
         )
-    return [
+    return (
         f"training ended at update {progress.update:,}, within the warm-up of "
         f"{counted(warmup, 'update')}"
-    ], ""
+    ), ""
 
 
 def verdict(

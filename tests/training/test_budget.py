@@ -135,7 +135,8 @@ def test_minutes_that_end_within_the_warm_up_are_foreseen(
     assert not warmup_outlook(found, tuned, Overhead(), 0)
     expected = (
         "at this speed max_minutes 4 allows about 480 updates, and the warm-up takes 420: the "
-        "model may not become usable; give more minutes, or begin again with train.warmup=48"
+        "model may not become usable; give more minutes, or begin again with --set "
+        "train.warmup=48"
     )
     assert line == (expected if warns else "")
 

@@ -1,6 +1,8 @@
 """Runs on subsets: each is trained once, and a stopped one goes on."""
 
 import dataclasses
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -145,6 +147,15 @@ def test_a_run_without_a_bundle_or_without_intervals_has_no_outcome(
         outcome_of(tmp_path)
     _, folder, found = trained
     assert outcome_of(folder / "a") == found[0]
+    old = tmp_path / "old"
+    shutil.copytree(folder / "a", old)
+    config = json.loads((old / CONFIG).read_text())
+    for score in config["scores"]:
+        del score["low"], score["high"]
+    del config["config_sha256"]  # the file is changed on purpose
+    (old / CONFIG).write_text(json.dumps(config))
+    with pytest.raises(BundleError, match=r"old: its scores have no intervals, because an older"):
+        outcome_of(old)
 
 
 def test_the_table_has_a_row_for_each_run_and_metric(

@@ -1,5 +1,6 @@
 """The verdict on a run, and what it advises."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from crosshead.tasks.usability import (
 )
 from crosshead.training.budget import End, EndKind
 from crosshead.training.progress import Progress
-from crosshead.training.verdict import verdict, warmup_signs
+from crosshead.training.verdict import verdict, warmup_fault
 
 IN_WARMUP = TrainConfig(max_updates=40, learning_rate=0.1, warmup=40)
 
@@ -26,20 +27,20 @@ def scored(bleu: float, *faults: str) -> Findings:
 @pytest.mark.parametrize("findings", [scored(3.0, "BLEU 3.0 is below 5"), Findings([])])
 def test_a_run_that_ends_in_its_warm_up(findings: Findings) -> None:
     """Of a model of text, without BLEU, it is a sign by itself."""
-    [fault], note = warmup_signs(IN_WARMUP, Progress(update=39), findings)
+    fault, note = warmup_fault(IN_WARMUP, Progress(update=39), findings)
     assert "update 39" in fault and "warm-up of 40 updates" in fault and not note
-    assert warmup_signs(IN_WARMUP, Progress(update=40), findings) == ([], "")
+    assert warmup_fault(IN_WARMUP, Progress(update=40), findings) == ("", "")
 
 
 @pytest.mark.parametrize(("findings", "tuned"), [(scored(5.0), False), (Findings([]), True)])
 def test_a_model_that_is_of_use_may_have_ended_in_its_warm_up(
     findings: Findings, tuned: bool
 ) -> None:
-    faults, note = warmup_signs(IN_WARMUP, Progress(update=13, tuned=tuned), findings)
-    assert not faults and note == (
+    fault, note = warmup_fault(IN_WARMUP, Progress(update=13, tuned=tuned), findings)
+    assert not fault and note == (
         "training ended within the warm-up (update 13 of 40); longer training may improve the model"
     )
-    assert warmup_signs(IN_WARMUP, Progress(update=40, tuned=tuned), findings) == ([], "")
+    assert warmup_fault(IN_WARMUP, Progress(update=40, tuned=tuned), findings) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_the_advice_leads_far_beyond_a_warm_up_that_stays(
     progress = Progress(update=update, batches=500, seconds=100, validation_seconds=10)
     end = End(EndKind(next(iter(budget))), "it is reached")
     said = verdict(["why"], TASKS["masked"], config, progress, end, Path("run"))
-    assert advice in f"{said}, because"
+    assert re.search(rf"{advice}\b", said)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +110,8 @@ def test_the_advice_has_whole_minutes_of_two_digits(
     [
         ({"max_updates": 30_000}, EndKind.MAX_UPDATES, 400, "--max-updates 120000"),
         ({"max_minutes": 0.5}, EndKind.MAX_MINUTES, 400, "--max-minutes 5"),
-        ({"max_epochs": 2}, EndKind.MAX_EPOCHS, 9000, "check that each line"),
-        ({"max_epochs": 2}, EndKind.PATIENCE, 9000, "train on more data"),
+        ({"max_epochs": 2}, EndKind.MAX_EPOCHS, 9000, "or train on more data"),
+        ({"max_epochs": 2}, EndKind.PATIENCE, 9000, "train on more data, or choose another preset"),
     ],
 )
 def test_the_advice_fits_the_end(
@@ -120,7 +121,7 @@ def test_the_advice_fits_the_end(
     progress, end, task = Progress(update=update), End(kind, "it ended"), TASKS["translation"]
     said = verdict(["BLEU 0.1 is below 5"], task, config, progress, end, Path("a b"))
     assert said.startswith("this model is not usable yet: BLEU 0.1 is below 5; ")
-    assert said.endswith(advice) or advice in said
+    assert said.endswith(advice)
     if advice.startswith("--"):
         assert "train --resume --out 'a b'" in said
     assert verdict([], task, config, progress, end, Path("a b")) == ""

@@ -133,7 +133,8 @@ def keep_pairs(
     - Too long: one side has more than `max_length` tokens.
     - Length ratio: one side has more than `max_ratio` times the tokens of the other, plus
       `RATIO_SLACK`.
-    - Duplicate, if `drop_duplicates`: both sides repeat an earlier kept pair.
+    - Duplicate, if `drop_duplicates`: both sides repeat an earlier kept pair, ignoring surrounding
+      white space and the Unicode form.
 
     Duplicates are found by 64 bits of BLAKE2b. The probability that one of n pairs is wrongly taken
     for a duplicate is n^2 / 2^65: less than one in a million for 5 million pairs.

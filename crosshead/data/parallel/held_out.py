@@ -15,6 +15,7 @@ from crosshead.data.parallel.pairs import (
     comparable,
     numbered,
     pair_hash,
+    pairs_at,
     stripped,
     within,
 )
@@ -34,8 +35,8 @@ class HeldOut:
     rows: np.ndarray
     """The sorted rows of the pairs in `valid`."""
     repeats: np.ndarray
-    """The sorted rows of the pairs that repeat a held-out pair, or of an old domain a validation
-    pair, and are excluded from training too."""
+    """The sorted rows of pairs that repeat a held-out pair, and of old pairs that repeat an old
+    validation pair. Training excludes both."""
     unused: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """The sorted rows that `data.share` leaves out."""
 
@@ -79,11 +80,11 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     Pairs are different if they differ in more than surrounding white space and the Unicode form.
     The held-out set has at least one pair and at most a tenth of the different pairs: a pair that
     repeats an earlier one does not count, so that training keeps most of the different pairs. The
-    different pairs are cut
-    into equal spans, and one pair is drawn from each, so that the pairs are spread over all
-    corpora. The folds of a cross-validation share the different pairs among them. A drawn pair with
-    an empty side or with too many characters is not held out. Pairs that repeat a held-out pair are
-    excluded from training too. The result depends only on the text, the configuration and the seed.
+    different pairs are cut into equal spans, and one pair is drawn from each, so that the pairs are
+    spread over all corpora. The folds of a cross-validation share the different pairs among them. A
+    drawn pair with an empty side or with too many characters is not held out. Pairs that repeat a
+    held-out pair are excluded from training too. The result depends only on the text, the
+    configuration and the seed.
 
     Args:
         text: The text that is trained on.
@@ -97,7 +98,7 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
         DataError: If too few pairs remain for training or for validation.
     """
     held: dict[Pair, int] = {}
-    pairs = _pairs_at(text, _drawn_rows(_first_rows(text), config, seed))
+    pairs = pairs_at(text, _drawn_rows(_first_rows(text), config, seed))
     for row, pair in pairs.items():
         sides = comparable(pair)
         if all(side and len(side) <= 4 * config.max_length for side in sides):
@@ -141,7 +142,7 @@ def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
     forward = hold_out(Corpora(text.parts[:count], text.counts[:count]), config, seed)
     half = len(text) // 2
     rows = forward.rows + half
-    pairs = _pairs_at(text, rows)
+    pairs = pairs_at(text, rows)
     valid = list(
         zip(zip(forward.valid.source, forward.valid.target, strict=True), forward.valid.origins,
             strict=True)
@@ -243,15 +244,6 @@ def _drawn_rows(rows: np.ndarray, config: DataConfig, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     spans = np.array_split(rows, size) if len(rows) else []
     return np.array([rng.choice(span) for span in spans], np.int64)
-
-
-def _pairs_at(text: Text, rows: np.ndarray) -> dict[int, Pair]:
-    """Return the pairs of some sorted rows."""
-    return {
-        row: (source[row - first], target[row - first])
-        for first, (source, target) in numbered(text)
-        for row in within(rows, first, first + len(source))
-    }
 
 
 def _repeats(text: Text, held: dict[Pair, int]) -> list[int]:

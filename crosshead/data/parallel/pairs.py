@@ -86,6 +86,15 @@ def within(rows: np.ndarray, first: int, end: int) -> list[int]:
     return found
 
 
+def pairs_at(text: Readable, rows: np.ndarray) -> dict[int, Pair]:
+    """Return the pairs of some sorted rows."""
+    return {
+        row: (source[row - first], target[row - first])
+        for first, (source, target) in numbered(text)
+        for row in within(rows, first, first + len(source))
+    }
+
+
 def stripped(pair: Pair) -> Pair:
     """Return a pair without white space around its sides."""
     return pair[0].strip(), pair[1].strip()

@@ -79,7 +79,7 @@ class DataConfig(DataSection):
 
     drop_duplicates: bool = False
     """True leaves out pairs of training that repeat an earlier pair, ignoring surrounding white
-    space."""
+    space and the Unicode form."""
 
     weights: list[_Weight] = Field(default_factory=list)
     """The number of passes through each corpus in an epoch (each file of `source`, then each of
@@ -100,11 +100,11 @@ class DataConfig(DataSection):
     empty list means those of `fields`."""
 
     old_ratio: float = Field(default=1.0, gt=0, le=1000, allow_inf_nan=False)
-    """The number of pairs of the old domain for each other pair in an epoch."""
+    """The number of old pairs for each new pair in an epoch."""
 
     old_valid_source: Names = Field(default_factory=list)
-    """Files of source sentences of the old domain for validation. Both domains are then reported,
-    and the other one chooses checkpoints."""
+    """Files of source sentences of the old domain for validation. Both domains are then reported.
+    The new domain chooses the checkpoints."""
 
     old_valid_target: Names = Field(default_factory=list)
     """Files of translations of the old domain for validation."""
