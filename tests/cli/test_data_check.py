@@ -61,7 +61,7 @@ def test_a_shifted_text_has_a_verdict_above_the_table(
     first, *lines = output_of(
         ["data", "check", "--source", tmp_path / "en", "--target", tmp_path / "de"], capfd
     ).splitlines()
-    assert first.startswith("About ") and first.endswith("dropping the pairs.")
+    assert first.startswith("An estimated ") and first.endswith("dropping the pairs.")
     below = "the target translates the source 1 line below"
     assert below in first and lines[-1].endswith(below)
 

@@ -45,14 +45,11 @@ shares of random pairs differ by 0.1 between shifts at most."""
 
 
 class Alignment(NamedTuple):
-    """The misaligned pairs of a text, and two facts about the text as a whole."""
+    """The misaligned pairs of a text, and their share."""
 
     suspects: list[Suspect]
     share: float
     """The estimated share of misaligned pairs. It includes pairs that cannot be told one by one."""
-    shift: int
-    """The shift of most pairs, or 0. A shift of 1 means that the target of row n translates the
-    source of row n + 1."""
 
 
 def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -> Alignment:
@@ -69,7 +66,7 @@ def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -
         The suspect pairs. There are none if there are fewer than `LEAST_ROWS` rows to compare.
     """
     if len(rows) < LEAST_ROWS:
-        return Alignment([], 0.0, 0)
+        return Alignment([], 0.0)
     sides = SideWords(
         *(
             stemmed_words((side[row] for row in rows.tolist()), _LEAST_COUNT)
@@ -79,7 +76,7 @@ def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -
     places = np.arange(len(rows))
     model = PairOdds(sides, places, places)
     odds, share = model.judged(places, places)
-    shift, labels = 0, np.zeros(len(rows), np.int64)
+    labels = np.zeros(len(rows), np.int64)
     if share > MOST_MISALIGNED and (shift := _whole_shift(sides, rows)):
         labels[:] = shift
         model = _repaired(sides, rows, labels)
@@ -102,7 +99,7 @@ def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -
         )
         for place in found
     ]
-    return Alignment(suspects, share, shift)
+    return Alignment(suspects, share)
 
 
 def _repaired(sides: SideWords, rows: np.ndarray, shifts: np.ndarray) -> PairOdds:

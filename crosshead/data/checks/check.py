@@ -12,8 +12,8 @@ from crosshead.data.checks.alignment import (
     MOST_MISALIGNED,
     Alignment,
     misaligned,
-    shift_reason,
 )
+from crosshead.data.checks.exchanged import exchanged
 from crosshead.data.checks.forms import (
     damaged,
     decomposed,
@@ -21,8 +21,9 @@ from crosshead.data.checks.forms import (
     empty_or_identical,
     mark_up,
 )
-from crosshead.data.checks.language import LEAST_LINES, LEAST_NGRAMS, LEAST_WORDS, foreign
+from crosshead.data.checks.language import foreign
 from crosshead.data.checks.lengths import LEAST_PAIRS, odd_lengths
+from crosshead.data.checks.ngrams import LEAST_LINES, LEAST_NGRAMS, LEAST_WORDS
 from crosshead.data.checks.placeholders import placeholders
 from crosshead.data.checks.repeats import repeated
 from crosshead.data.checks.scripts import wrong_script
@@ -31,11 +32,16 @@ from crosshead.data.parallel.pairs import Origin, ParallelText, Sides, composed
 from crosshead.errors import DataError
 from crosshead.system.progress import counted
 
-_EXPLAINED = ("empty", "identical", "placeholder", "encoding", "doubled", "script", "language")
+_EXPLAINED = (
+    "empty", "identical", "placeholder", "encoding", "doubled", "script", "exchanged", "language",
+)  # fmt: skip
 """The kinds whose pairs are not compared by their words and lengths."""
 
 _CLEARER = ("empty", "identical", "placeholder", "script")
 """The kinds that say more clearly than `language` why a line is unlike the rest of its side."""
+
+_MANY_EXCHANGED = 0.05
+"""The share of pairs with exchanged sides from which on the report begins with them."""
 
 REPEATS = ("duplicate", "near-duplicate", "overlap")
 """The kinds of pairs that repeat others."""
@@ -54,7 +60,7 @@ class DataReport:
     notes: Sequence[str] = ()
     """Messages about checks that were not possible."""
     verdict: str = ""
-    """A sentence about the text as a whole if many of its pairs are misaligned, or ""."""
+    """Clauses about the text as a whole if many of its pairs are misaligned or exchanged, or ""."""
 
     def __len__(self) -> int:
         """Return the number of pairs that were checked."""
@@ -71,14 +77,7 @@ class DataReport:
 
     def stretches(self) -> list[tuple[Suspect, Suspect]]:
         """Return the first and the last pair of each stretch that is shifted by the same lines."""
-        found: list[tuple[Suspect, Suspect]] = []
-        for suspect in (each for each in self.suspects if each.shift):
-            first, last = found[-1] if found else (suspect, suspect)
-            if suspect.shift == last.shift and suspect.row - last.row <= GAP:
-                found[-1:] = [(first, suspect)]
-            else:
-                found.append((suspect, suspect))
-        return found
+        return _stretches(self.suspects)
 
     def dropped(self) -> list[int]:
         """Return the rows that the cleaned text lacks, in the order of the text."""
@@ -133,14 +132,14 @@ def check_pairs(
     wanted = set(KINDS) - set(skip)
     found, notes = _explained(sides, wanted)
     explained = {each.row for each in found if each.kind in _EXPLAINED}
-    verdict = ""
+    verdict = _verdict_on_exchanged(found, len(sides[0])) if "exchanged" in wanted else []
     if wanted & {"misaligned", "length"}:
         rows = _others(len(sides[0]), explained)
         alignment = misaligned(*sides, rows)
         found += alignment.suspects
         explained |= {each.row for each in alignment.suspects}
         if "misaligned" in wanted:
-            verdict = _verdict(alignment)
+            verdict += _verdict(alignment, origin)
             notes += _too_few(len(rows), LEAST_ROWS, "misaligned pairs", "word translations")
     if "length" in wanted:
         rows = _others(len(sides[0]), explained)
@@ -156,7 +155,7 @@ def check_pairs(
     order = {kind: number for number, kind in enumerate(KINDS)}
     kept = [suspect for suspect in found if suspect.kind in wanted]
     kept.sort(key=lambda suspect: (suspect.row, order[suspect.kind]))
-    return DataReport(sides, kept, origin, notes, verdict)
+    return DataReport(sides, kept, origin, notes, "; ".join(verdict))
 
 
 def _explained(sides: Sides, wanted: Collection[str]) -> tuple[list[Suspect], list[str]]:
@@ -168,7 +167,7 @@ def _explained(sides: Sides, wanted: Collection[str]) -> tuple[list[Suspect], li
     source, target = sides
     found = _of_lines(sides) + empty_or_identical(source, target)
     found += doubled(source, target) + mark_up(source, target)
-    if not {"language", "misaligned", "length"} & set(wanted):
+    if not {"exchanged", "language", "misaligned", "length"} & set(wanted):
         return found, []
     clear = {each.row for each in found if each.kind in _CLEARER}
     languages, notes = _in_other_languages(sides)
@@ -186,20 +185,47 @@ def _too_few(found: int, least: int, kind: str, learned: str) -> list[str]:
     ]
 
 
-def _verdict(alignment: Alignment) -> str:
-    """Return a sentence about the text as a whole if many of its pairs are misaligned, or ""."""
+def _verdict_on_exchanged(found: Sequence[Suspect], pairs: int) -> list[str]:
+    """Return a clause about the text as a whole if many of its pairs have exchanged sides."""
+    share = sum(each.kind == "exchanged" for each in found) / max(1, pairs)
+    if share < _MANY_EXCHANGED:
+        return []
+    return [
+        f"{share:.0%} of the pairs have exchanged sides; exchange them back, instead of dropping "
+        "the pairs"
+    ]
+
+
+def _verdict(alignment: Alignment, origin: Callable[[int], Origin]) -> list[str]:
+    """Return a clause about the text as a whole if many of its pairs are misaligned."""
     if alignment.share < MOST_MISALIGNED:
-        return ""
-    about = f"about {alignment.share:.0%} of the pairs are misaligned"
-    if alignment.shift:
-        return (
-            f"{about}, and for most of them {shift_reason(alignment.shift)}; repair the files where"
-            " the shift begins, instead of dropping the pairs"
-        )
-    return (
+        return []
+    about = f"an estimated {alignment.share:.0%} of the pairs are misaligned"
+    shifted = sum(each.shift != 0 for each in alignment.suspects)
+    if 2 * shifted > len(alignment.suspects):
+        first, _ = _stretches(alignment.suspects)[0]
+        file, line = origin(first.row)
+        return [
+            f"{about}, most of them because lines are missing or added: at {file}:{line} "
+            f"{first.reason}; repair the files where the shift begins, instead of dropping the "
+            "pairs"
+        ]
+    return [
         f"{about}, so the sides probably do not belong together line by line; repair the files, "
         "instead of dropping the pairs"
-    )
+    ]
+
+
+def _stretches(suspects: Sequence[Suspect]) -> list[tuple[Suspect, Suspect]]:
+    """Return the first and the last pair of each stretch that is shifted by the same lines."""
+    found: list[tuple[Suspect, Suspect]] = []
+    for suspect in (each for each in suspects if each.shift):
+        first, last = found[-1] if found else (suspect, suspect)
+        if suspect.shift == last.shift and suspect.row - last.row <= GAP:
+            found[-1:] = [(first, suspect)]
+        else:
+            found.append((suspect, suspect))
+    return found
 
 
 def _others(count: int, rows: Collection[int]) -> np.ndarray:
@@ -217,12 +243,19 @@ def _of_lines(sides: Sides) -> list[Suspect]:
 
 
 def _in_other_languages(sides: Sides) -> tuple[list[Suspect], list[str]]:
-    """Return the lines of each side in another language, and notes about sides not judged."""
-    found: list[Suspect] = []
+    """Return the pairs with a side in a wrong language, and notes about sides not judged.
+
+    Exchanged pairs are put right first, so that each side has one language to compare with.
+    """
+    found = exchanged(*sides)
+    wrong = {each.row for each in found}
+    repaired: Sides = [*sides[0]], [*sides[1]]
+    for row in wrong:
+        repaired[0][row], repaired[1][row] = sides[1][row], sides[0][row]
     notes = []
-    for pair, name in ((sides, "source"), (sides[::-1], "target")):
+    for pair, name in ((repaired, "source"), (repaired[::-1], "target")):
         others = foreign(*pair, name)
-        found += others or []
+        found += [each for each in others or [] if each.row not in wrong]
         if others is None:
             notes.append(
                 f"{name}s in another language were not looked for: at least {LEAST_LINES} "

@@ -11,6 +11,7 @@ KINDS = {
     "mark-up": "tags on one side only, or much mark-up",
     "doubled": "one side only is a text twice",
     "script": "letters of another script",
+    "exchanged": "each side is in the language of the other side",
     "language": "another language than the rest of the side",
     "length": "lengths that do not fit together",
     "misaligned": "sides that do not translate each other",
@@ -36,4 +37,5 @@ class Suspect(NamedTuple):
     reason: str
     """The reason, for people."""
     shift: int = 0
-    """The number of lines that the target of a misaligned pair is below its source; 0 for none."""
+    """The shift of a misaligned pair, or 0. With a shift of 1, the target of row n translates the
+    source of row n + 1."""

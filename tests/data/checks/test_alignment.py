@@ -72,7 +72,7 @@ def test_random_pairs_are_no_stretch(share: float) -> None:
         target[row] = text
     found = misaligned(source, target, np.arange(ROWS))
     assert {each.reason for each in found.suspects} == {APART}
-    assert found.share == pytest.approx(share, abs=0.1) and found.shift == 0
+    assert found.share == pytest.approx(share, abs=0.1)
 
 
 @pytest.mark.parametrize("shift", [-3, -1, 1, 2])
@@ -80,8 +80,9 @@ def test_a_text_that_is_shifted_as_a_whole_has_one_shift(shift: int) -> None:
     source, target = pairs(ROWS)
     target = target[shift:] + target[:shift]
     found = misaligned(source, target, np.arange(ROWS))
-    assert found.shift == shift and found.share > MOST_MISALIGNED
-    assert sum(each.reason == shift_reason(shift) for each in found.suspects) >= ROWS - 5
+    assert found.share > MOST_MISALIGNED
+    assert sum(each.shift == shift for each in found.suspects) >= ROWS - 5
+    assert {each.reason for each in found.suspects if each.shift} == {shift_reason(shift)}
 
 
 def test_a_clean_text_has_no_suspects() -> None:

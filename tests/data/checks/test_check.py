@@ -1,4 +1,5 @@
 import random
+import re
 import unicodedata
 
 import pytest
@@ -23,6 +24,8 @@ def damaged() -> Sides:
     target[5] = "где мы были вчера"
     for row in range(6, 12):
         target[row] = other[row]
+    for row in range(22, 28):
+        source[row], target[row] = target[row], source[row]
     target[12] = target[12][:3]
     target[13], target[14] = target[14], target[13]
     target[15] = "#N/A"
@@ -44,6 +47,7 @@ def test_every_kind_is_found_and_counted() -> None:
     assert rows == {
         "empty": [0], "identical": [1], "placeholder": [15], "encoding": [2],
         "unicode": [3], "mark-up": [4], "doubled": [16], "script": [5],
+        "exchanged": [*range(22, 28)],
         "language": [6, 7, 8, 9, 10, 11], "length": [12],
         "misaligned": [13, 14], "duplicate": [600], "near-duplicate": [601], "overlap": [30],
     }  # fmt: skip
@@ -90,12 +94,29 @@ def test_many_misaligned_pairs_bring_a_verdict() -> None:
 
     source, target = pairs(ROWS)
     assert verdict(source, target) == verdict(source, target[:-60] + target[:-61:-1]) == ""
-    assert "for most of them the target translates the source 2 lines above; repair" in verdict(
-        source, target[-2:] + target[:-2]
+    whole = verdict(source, target[-2:] + target[:-2])
+    assert re.search(
+        "because lines are missing or added: at f:[1-9] the target translates the source 2 lines "
+        "above; repair the files where", whole,
+    )  # fmt: skip
+    part = verdict(source[:-1], target[:200] + target[201:])
+    assert re.search(
+        "an estimated [67].% .* at f:(199|20.) the target .* 1 line below; repair", part
     )
     shuffled = target[:300] + random.Random(1).sample(target[300:], 300)
     for text in (shuffled, random.Random(1).sample(target, ROWS)):
         assert "the sides probably do not belong together line by line" in verdict(source, text)
+
+
+@pytest.mark.parametrize("every", [20, 3, 2])
+def test_exchanged_sides_are_found_and_named(every: int) -> None:
+    source, target = pairs(ROWS)
+    for row in range(0, ROWS, every):
+        source[row], target[row] = target[row], source[row]
+    report = check_pairs((source, target), lambda row: Origin("f", row + 1))
+    assert report.counts() == {"exchanged": ROWS / every}
+    share = f"{1 / every:.0%} of the pairs have exchanged sides; exchange them back"
+    assert report.verdict.startswith(share)
 
 
 def test_stretches_have_one_shift_each() -> None:

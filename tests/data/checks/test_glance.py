@@ -46,7 +46,7 @@ def test_the_command_names_the_files_of_an_old_domain_with_the_others() -> None:
 def test_a_shifted_and_a_shuffled_text_bring_a_verdict() -> None:
     source, target = pairs(1200)
     first, second = glance(text(source, target[1:] + target[:1]), FILES, None)
-    assert first.startswith("warning: about ") and " 1 line below; repair the files" in first
+    assert first.startswith("warning: an estimated ") and " 1 line below; repair the" in first
     assert second.startswith("warning: of 1,200 pairs these are suspect: ")
     random.Random(1).shuffle(target)
     assert "do not belong together" in glance(text(source, target), FILES, None)[0]
@@ -83,7 +83,7 @@ def test_pairs_of_the_validation_set_bring_a_warning() -> None:
 def test_a_large_text_is_sampled_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_ROWS", 900)
     verdict, line = glance(shifted(20_000), FILES, None)
-    assert verdict.startswith("warning: about 3") and "misaligned, so the sides" in verdict
+    assert verdict.startswith("warning: an estimated 3") and "at f:19" in verdict
     assert line.startswith("warning: of 900 pairs of a sample these are suspect: ")
     rows = module._sample(20_000)
     assert len(rows) == 900 and rows[0] == 0 and rows[-1] == 19_999

@@ -1,9 +1,8 @@
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from crosshead.data.checks.language import foreign, ngrams
+from crosshead.data.checks.language import foreign
 from crosshead.data.synthetic import date_pairs
 from crosshead.system.lines import read_lines
 from tests.data.checks.made_up import pairs
@@ -90,11 +89,3 @@ def test_short_lines_and_small_sides_are_not_judged() -> None:
     source, target = pairs(600)
     assert foreign(["12:30"] * 600, source, "target") is None
     assert foreign(target[:45] + source[:45], source, "target") is None
-
-
-def test_means_and_histograms_agree_with_counting() -> None:
-    found = ngrams(["Ab, ab", "", "ab 12 ab"])
-    assert found.lengths.tolist() == [5, 0, 5]  # " ab ab " has five n-grams of three characters
-    total, first = found.histogram(), found.histogram(np.array([True, False, False]))
-    np.testing.assert_array_equal(total, 2 * first)
-    np.testing.assert_allclose(found.means(np.ones(len(total))), [1, 0, 1])
