@@ -6,6 +6,8 @@ option from `option` or `setting`. The command line is the default; `crosshead.t
 """
 
 import contextlib
+import csv
+import io
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -43,7 +45,7 @@ class CommandLine:
         options = [
             f"--{key.replace('_', '-')} {shlex.quote(name)}"
             for key, names in files.items()
-            for name in ([",".join(names)] if key == "fields" else names)
+            for name in ([joined_names(names)] if key == "fields" else names)
         ]
         return " ".join((f"{self.program} data check", *options))
 
@@ -79,6 +81,19 @@ class PythonProgram:
                 value = f"[{', '.join(f'Path({name!r})' for name in names)}]"
             arguments.append(f"{key}={value}")
         return f"crosshead.check_data({', '.join(arguments)})"
+
+
+def joined_names(names: Sequence[str]) -> str:
+    """Return names as one text with commas between them; a name with a comma is quoted."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(names)
+    return text.getvalue()
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names in a text with commas between them; a name with a comma is quoted."""
+    (names,) = csv.reader([text], skipinitialspace=True)
+    return names
 
 
 Caller = CommandLine | PythonProgram

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from crosshead.caller import split_names
 from crosshead.cli.app import data_app
 from crosshead.cli.options import Files
 from crosshead.cli.terminal import note, put, table
@@ -116,7 +117,7 @@ def data_check(
         raise UserError("--apply writes files: give a directory for them with --out")
     given = {
         "source": source, "target": target, "pairs": pairs,
-        "fields": fields.split(",") if fields else None,
+        "fields": split_names(fields) if fields else None,
         "valid_source": valid_source, "valid_target": valid_target, "valid_pairs": valid_pairs,
     }  # fmt: skip
     values = {key: value for key, value in given.items() if value}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from crosshead.caller import split_names
 from crosshead.cli import training_options as options
 from crosshead.cli.app import app
 from crosshead.cli.terminal import note, put, stop_on_signals
@@ -110,7 +111,7 @@ def train(
     given = without_unset({
         "data": {
             "source": source, "target": _columns(target) if series else target, "pairs": pairs,
-            "fields": fields.split(",") if fields else None,
+            "fields": split_names(fields) if fields else None,
             "source_language": source_language, "target_language": target_language,
             "license": licence,
             "valid_source": valid_source, "valid_target": valid_target, "valid_pairs": valid_pairs,

@@ -58,10 +58,10 @@ class MetricCurve:
                 f"told: all of these runs have a BLEU below {LOW_BLEU:g}, probably because they "
                 "were too short."
             )
-        if not found.fits:
+        if not found.fits or found.high < 0:
             return (
                 f"What twice the data ({2 * pairs:,} pairs) would bring in {self.metric} cannot be "
-                "told: no power law fits these scores. Longer training may help."
+                f"told: {self._why_untold()}. Longer training may help."
             )
         interval = f"{found.low:+.1f} to {found.high:+.1f}"
         if not found.is_certain:
@@ -73,6 +73,16 @@ class MetricCurve:
             f"Twice the data ({2 * pairs:,} pairs) would likely change {self.metric} by "
             f"{found.value:+.1f} (95 %: {interval})."
         )
+
+    def _why_untold(self) -> str:
+        """Return why no law tells the effect of more data, in a clause."""
+        *fewer, whole = self.measured
+        if any(whole.value < each.value for each in fewer):
+            return (
+                "the model of all pairs is worse than one of fewer pairs, probably because it had "
+                "fewer epochs in the same minutes or updates"
+            )
+        return "no power law fits these scores"
 
 
 @dataclass(frozen=True)

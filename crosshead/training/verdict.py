@@ -15,6 +15,9 @@ from crosshead.training.progress import Progress
 _MANY_UPDATES = 5000
 """After this many updates, more updates do not help a model that is not usable."""
 
+_MANY_EPOCHS = 50
+"""After this many epochs, more of them do not help a model that is not usable."""
+
 _LONGER = 4
 """The advised run has at least this many times the updates of the run that was too short."""
 
@@ -82,6 +85,11 @@ def verdict(
         return why + "it has stopped improving: train on more data, or choose another preset"
     if progress.update >= _MANY_UPDATES:
         return why + f"{task.check_data}, or train on more data"
+    if progress.epochs >= _MANY_EPOCHS and progress.update >= (config.warmup or 0):
+        return why + (
+            f"it has seen its training data {progress.epochs:.0f} times, so train on more data "
+            "instead of longer"
+        )
     longer = _longer(end.kind, budget, config, progress)
     larger = setting(f"train.{end.kind}", longer, has_flag=True)
     if config.cooldown:

@@ -60,8 +60,12 @@ def test_the_curve_has_all_scores_from_the_smallest_set(curve: DataCurve) -> Non
 
 def test_a_gain_that_may_be_chance_is_not_promised() -> None:
     flat = [ScoreOfPairs(1000 * 2**n, 30.0, 29.0, 31.0) for n in range(3)]
-    wild = [ScoreOfPairs(1000 * 2**n, y, y, y) for n, y in enumerate([9.0, 9.0, 1.0])]
-    for points, words in ((flat, "do not show that it would help"), (wild, "no power law fits")):
+    wild = [ScoreOfPairs(1000 * 2**n, y, y, y) for n, y in enumerate([9.0, 1.0, 9.0])]
+    falling = [ScoreOfPairs(675 * 2**n, y, y - 1, y + 1) for n, y in enumerate([92.9, 90.2, 85.3])]
+    worse = "cannot be told: the model of all pairs is worse than one of fewer pairs, probably"
+    for points, words in (
+        (flat, "do not show that it would help"), (wild, "no power law fits"), (falling, worse),
+    ):  # fmt: skip
         law = fit_power_law(points)
         assert words in MetricCurve("BLEU", points, law, gain(law, 4000)).sentence()
 

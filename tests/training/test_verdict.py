@@ -127,6 +127,21 @@ def test_the_advice_fits_the_end(
     assert verdict([], task, config, progress, end, Path("a b")) == ""
 
 
+@pytest.mark.parametrize(
+    ("epoch", "warmup", "advice"),
+    [
+        (98, 10, "it has seen its training data 98 times, so train on more data instead of longer"),
+        (49, 10, "--max-minutes 12"),
+        (98, 500, "--max-minutes 19"),
+    ],
+)
+def test_many_epochs_of_little_data_are_not_continued(epoch: int, warmup: int, advice: str) -> None:
+    config = TrainConfig(learning_rate=0.1, max_minutes=3.0, warmup=warmup)
+    progress, end = Progress(update=400, epoch=epoch, seconds=180), End(EndKind.MAX_MINUTES, "it")
+    said = verdict(["BLEU 2.9 is below 5"], TASKS["translation"], config, progress, end, Path("a"))
+    assert said.endswith(advice)
+
+
 def test_a_run_whose_rate_has_fallen_to_0_is_not_resumed() -> None:
     config = TrainConfig(learning_rate=0.1, max_minutes=0.5, cooldown=0.9)
     end = End(EndKind.MAX_MINUTES, "it ended")

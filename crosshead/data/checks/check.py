@@ -151,7 +151,9 @@ def check_pairs(
             return f"{origin(row).file}:{origin(row).line}"
 
         dropped = {each.row for each in found if each.kind in wanted - set(REPAIRED)}
-        found += repeated(sides, held, place, dropped)
+        empty = {each.row for each in found if each.kind == "empty"}
+        repeats = repeated(sides, held, place, dropped)
+        found += [each for each in repeats if each.row not in empty]
     order = {kind: number for number, kind in enumerate(KINDS)}
     kept = [suspect for suspect in found if suspect.kind in wanted]
     kept.sort(key=lambda suspect: (suspect.row, order[suspect.kind]))

@@ -133,26 +133,50 @@ def layout_of(path: Path, lines: Lines) -> Layout:
 def looks_like_header(first: Sequence[str], following: Sequence[Sequence[str]]) -> bool:
     """Return whether the cells of a first line look like column names.
 
-    They do if each is one word and almost no line below consists of single words.
+    They do if each names a language, or is a usual name such as `Source text`, or if each is one
+    word and almost no line below consists of single words.
 
     Args:
         first: The source and target cells of the first line.
         following: The same cells of some lines below.
     """
+    if all(map(_is_usual_name, first)):
+        return True
     if not all(_WORD.fullmatch(cell.strip()) for cell in first):
         return False
-    names = [cell.strip().lower() for cell in first]
-    if all(name in _USUAL_NAMES or language_code(name) for name in names):
-        return True
     alike = sum(all(_WORD.fullmatch(cell.strip()) for cell in row) for row in following)
     return len(following) >= 5 and alike <= len(following) / 10
 
 
 _WORD = re.compile(r"[\w-]{1,30}")
 _USUAL_NAMES = frozenset(
-    {"source", "target", "src", "tgt", "trg", "text", "translation", "sentence", "input", "output"}
+    """
+    source target src tgt trg text translation sentence input output original
+    english german french spanish italian portuguese dutch polish czech slovak russian ukrainian
+    swedish danish norwegian finnish hungarian romanian turkish greek arabic hebrew hindi chinese
+    japanese korean vietnamese indonesian englisch deutsch übersetzung français anglais
+    traduction español inglés traducción italiano inglese čeština angličtina
+    """.split()  # noqa: SIM905
 )
-"""Column names, besides language codes, that need no comparison with the lines below."""
+"""Words of column names, besides language codes, that need no comparison with the lines below."""
+_MOST_WORDS = 3
+"""The largest number of words of a column name."""
+
+
+def _is_usual_name(cell: str) -> bool:
+    """Return whether a cell is a usual column name: one to three words, one of them well known.
+
+    A language code counts if it is the only word or has capitals, as in `Text (EN)`.
+    """
+    words = re.findall(r"[\w-]+", cell)
+    if not 1 <= len(words) <= _MOST_WORDS or cell.strip()[-1] in ".!?":
+        return False
+    return any(
+        word.lower() in _USUAL_NAMES
+        or (language_code(word.lower()) is not None and (word.isupper() or len(words) == 1))
+        for word in words
+    )
+
 
 _Quoted = tuple[int, list[str], int]
 """The line of a record, its cells, and the number of its extra lines."""

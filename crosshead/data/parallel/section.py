@@ -190,9 +190,12 @@ class DataConfig(DataSection):
         valid = self.valid_source or self.valid_pairs
         if (self.old_source or self.old_pairs) and not (valid and self.has_old_validation):
             missing = (
-                "data.old_valid_source and data.old_valid_target"
+                "data.old_valid_source and data.old_valid_target, or data.old_valid_pairs"
                 if valid
-                else (f"{option('valid-source')} and {option('valid-target')}")
+                else (
+                    f"{option('valid-source')} and {option('valid-target')}, or "
+                    f"{option('valid-pairs')}"
+                )
             )
             raise ValueError(
                 f"mixing in an old domain needs validation files of both domains: give {missing}"

@@ -1,12 +1,13 @@
 """Read pairs from files of cells (TSV, CSV) and from JSON Lines."""
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from crosshead.caller import option
+from crosshead.caller import joined_names, option
 from crosshead.data.parallel.delimited import SAMPLE, Layout, is_csv, looks_like_header
 from crosshead.data.parallel.pairs import Pair
 from crosshead.errors import DataError
@@ -160,7 +161,7 @@ def header_notes(
     return [
         f"warning: {path}:{layout.line(0)}: {' and '.join(map(repr, names))} look like column "
         "names, but are trained on as a pair; if they are names, give "
-        f"{option('fields')} {','.join(names)}"
+        f"{option('fields')} {shlex.quote(joined_names(names))}"
     ]
 
 

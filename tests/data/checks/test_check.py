@@ -68,6 +68,14 @@ def test_several_kinds_are_skipped_together() -> None:
     assert report(compared).counts().keys() == whole - set(compared)
 
 
+def test_empty_pairs_are_no_duplicates() -> None:
+    source, target = pairs(120)
+    for row in (7, 50, 90):
+        source[row] = target[row] = ""
+    found = check_pairs((source, target), lambda row: Origin("f", row + 1))
+    assert found.counts() == {"empty": 3}
+
+
 def test_identical_sides_are_not_of_another_language_if_they_are_skipped() -> None:
     kinds = [each.kind for each in report(("empty", "identical")).suspects if each.row == 1]
     assert kinds == []

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crosshead.caller import split_names
 from crosshead.data.parallel.corpora import read_pairs, training_parts
 from crosshead.data.parallel.delimited import layout_of
 from crosshead.data.parallel.parts import Part, survey
@@ -164,7 +166,14 @@ def test_a_carriage_return_inside_a_line_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "first"),
-    [("x.tsv", "English\tGerman"), ("x.csv", "en,de"), ("y.tsv", "source\ttarget")],
+    [
+        ("x.tsv", "English\tGerman"),
+        ("x.csv", "en,de"),
+        ("y.tsv", "source\ttarget"),
+        ("y.tsv", "Source text\tTranslation"),
+        ("y.tsv", "English sentence\tGerman sentence"),
+        ("y.tsv", "Text (EN)\tÜbersetzung, DE"),
+    ],
 )
 @pytest.mark.parametrize("fields", [[], ["1", "2"]])
 def test_a_first_line_that_looks_like_a_header_is_warned_of(
@@ -175,12 +184,19 @@ def test_a_first_line_that_looks_like_a_header_is_warned_of(
     path = write(tmp_path / name, f"{first}\n{rows}")
     note = notes_of(config(pairs=str(path), fields=fields))[-1]
     assert note.startswith(f"warning: {path}:1: ")
-    assert note.endswith(f"--fields {first.replace(between, ',')}")
+    advised = shlex.split(note.rpartition("--fields ")[2])
+    assert [split_names(each) for each in advised] == [first.split(between)]
     named = config(pairs=str(path), fields=first.split(between))
     assert not any("warning" in note for note in notes_of(named))
 
 
-@pytest.mark.parametrize("content", ["Yes\tJa\nNo\tNein\n" * 9, "Go away!\tGeh weg!\nYes\tJa\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Yes\tJa\nNo\tNein\n" * 9, "Go away!\tGeh weg!\nYes\tJa\n",
+        "I speak English.\tIch spreche Deutsch.\nYes\tJa\n", "OK then\tna gut\n" * 9,
+    ],
+)  # fmt: skip
 def test_a_first_pair_like_the_others_is_no_header(content: str, tmp_path: Path) -> None:
     assert notes_of(config(pairs=str(write(tmp_path / "x.tsv", content)))) == []
 
