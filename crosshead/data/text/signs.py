@@ -1,10 +1,22 @@
 """Signs of a bad translation in its text: repetition, and copies of the source."""
 
 import re
+from collections.abc import Sequence
 
-_PHRASES = re.compile(r"(?:^|(?<=\s))((?=\S*[^\W\d_])\S+(?:\s+\S+){0,3}?)(?:\s+\1){3,}(?=\s|$)")
-_LETTERS = re.compile(r"([^\W\d_]\S{0,7}?)\1{5,}|(\S)\2{15,}")
+_LETTER = re.compile(r"[^\W\d_]")
 _NO_WORD = re.compile(r"[\W\d_]+")
+
+_SHORT_PHRASE = 4
+"""A phrase of at most this many words is short: people repeat it more often than a long one."""
+
+_LONG_PHRASE = 10
+"""The most words of a phrase. This limits the time of a search."""
+
+_SHORT_SEQUENCE = 8
+"""A sequence of at most this many characters is short."""
+
+_LONG_SEQUENCE = 30
+"""The most characters of a sequence: about as long as a phrase of ten words in Chinese."""
 
 _LEAST_WORDS = 3
 """A copy has at least this many words. Shorter ones are often names."""
@@ -14,12 +26,56 @@ _LEAST_LETTERS = 10
 
 
 def repeats_itself(text: str) -> bool:
-    """Return whether a text repeats a phrase of up to four words four times in a row.
+    """Return whether a text is a repetition loop.
 
-    Some letters six times in a row, for scripts without spaces, or any character sixteen times in a
-    row count too.
+    A loop repeats a phrase of up to four words four times in a row, or a phrase of five to ten
+    words three times. For scripts without spaces, a sequence of characters within a word counts
+    too: up to eight characters six times in a row, or nine to thirty characters four times.
+
+    Tables and separators repeat numbers and punctuation. Without letters, a phrase therefore needs
+    three times as many repeats, and a sequence of characters sixteen.
     """
-    return bool(_PHRASES.search(text) or _LETTERS.search(text))
+    words = text.split()
+    for size in range(1, min(_LONG_PHRASE, len(words) // 3) + 1):
+        times = 4 if size <= _SHORT_PHRASE else 3
+        if _has_loop(words, size, times, 3 * times):
+            return True
+    for word in words:
+        for size in range(1, min(_LONG_SEQUENCE, len(word) // 4) + 1):
+            times = 6 if size <= _SHORT_SEQUENCE else 4
+            if _has_loop(word, size, times, 16):
+                return True
+    return False
+
+
+def _has_loop(items: Sequence[str], size: int, times: int, times_without_letters: int) -> bool:
+    """Return whether `size` items are repeated so many times in a row.
+
+    Args:
+        items: Words or characters.
+        size: The number of items that are repeated together.
+        times: The least number of times, if one of the items has a letter.
+        times_without_letters: The least number of times for other items.
+    """
+    shifted = items[size:]
+    least = size * (times - 1)
+    # A loop has a run of at least `least` places whose item comes again `size` places later. One of
+    # every `least` places is therefore tested, and a run is followed both ways from there.
+    for place in range(least - 1, len(shifted), least):
+        if items[place] != shifted[place]:
+            continue
+        start, end = place, place + 1
+        while start and items[start - 1] == shifted[start - 1]:
+            start -= 1
+        while end < len(shifted) and items[end] == shifted[end]:
+            end += 1
+        if end - start < least:
+            continue
+        if end - start >= size * (times_without_letters - 1):
+            return True
+        if _LETTER.search("".join(items[start : start + size])):
+            return True
+    return False
 
 
 def is_copy(source: str, output: str) -> bool:

@@ -15,10 +15,56 @@ def test_texts_that_repeat_themselves(text: str) -> None:
     assert repeats_itself(text)
 
 
+PHRASES = [
+    "ein Mann in einem Hemd ",
+    "Ein Mann, der auf einem Stuhl sitzt, ",
+    "ein Mann und eine Frau gehen an einem Haus vorbei ",
+]
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_long_phrases_repeat_from_three_times(phrase: str) -> None:
+    assert not repeats_itself(phrase * 2)
+    assert repeats_itself(phrase * 3)
+    assert repeats_itself(phrase * 10)
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_a_loop_may_begin_late_and_end_within_its_phrase(phrase: str) -> None:
+    loop = "Zwei Hunde spielen im Schnee: " + phrase * 3 + phrase
+    for cut in range(1, len(phrase)):
+        assert repeats_itself(loop[:-cut])
+
+
+@pytest.mark.parametrize("size", [9, 13, 30])
+def test_long_sequences_without_spaces_repeat_from_four_times(size: int) -> None:
+    sequence = "一个穿着蓝色衬衫的男人站在梯子上清洗大楼窗户而旁边有位女士看"[:size]
+    assert len(sequence) == size
+    assert repeats_itself(sequence * 8)
+    assert repeats_itself("两只狗在雪地里玩，" + sequence * 4 + sequence[:-2])
+    assert not repeats_itself("两只狗在雪地里玩，" + sequence * 3 + sequence[:-2])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["12 " * 40, "- " * 14, "... " * 20, "1 , " * 12, "10 20 30 40 50 60 " * 9, "12，" * 16,
+     "Im Jahr " + "12 " * 12 + "1"],
+)  # fmt: skip
+def test_numbers_and_punctuation_repeat_too(text: str) -> None:
+    assert repeats_itself(text)
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "very very good", "no, no, no", "Wait......... what?", "1 000 000 000 000 000",
-     "----------", "Ein Mann und ein Mann und eine Frau"],
+     "----------", "Ein Mann und ein Mann und eine Frau", "very very very", "ha ha ha",
+     "A, B, C", "A, B, C, D, E, F, G, H", "1 2 3 4", "1 2 3 4 " * 3, "10 10 10", "0 " * 11,
+     "- - -", "* * * * *", "." * 15, ". . . . . . . .", "|---|---|---|---|",
+     "01.01.2021 - 01.01.2022", "2021-01-01, 2021-01-01, 2021-01-01", "11.11.2011 11:11:11",
+     "+49 30 30 30 30 30", "030 111 111 111", "https://www.example.com/a/a/a?b=b&b=b",
+     "hand in hand in hand in hand", "main dans la main dans la rue",
+     "Sing a song with me, sing a song with me, and then we all go home.",
+     "O day! O day! O day! O hateful day!"],
 )  # fmt: skip
 def test_texts_that_do_not_repeat_themselves(text: str) -> None:
     assert not repeats_itself(text)
@@ -27,6 +73,10 @@ def test_texts_that_do_not_repeat_themselves(text: str) -> None:
 def test_a_long_text_is_looked_at_quickly() -> None:
     assert not repeats_itself(" ".join(f"word{n}" for n in range(20_000)))
     assert not repeats_itself("".join(chr(0x4E00 + n % 5000) for n in range(20_000)))
+    assert not repeats_itself("".join(chr(0x4E00 + n % 31) for n in range(50_000)))
+    assert not repeats_itself(" ".join(f"{'a b c d e f g ' * 2}{n}" for n in range(1_000)))
+    assert repeats_itself("a" * 50_000)
+    assert repeats_itself("1" * 50_000)
 
 
 @pytest.mark.parametrize(
