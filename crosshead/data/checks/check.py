@@ -13,9 +13,9 @@ from crosshead.data.checks.alignment import (
     Alignment,
     misaligned,
 )
+from crosshead.data.checks.encoding import damaged
 from crosshead.data.checks.exchanged import exchanged
 from crosshead.data.checks.forms import (
-    damaged,
     decomposed,
     doubled,
     empty_or_identical,

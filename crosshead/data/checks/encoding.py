@@ -1,0 +1,316 @@
+"""Characters that a wrong encoding has damaged."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Sequence
+from itertools import chain, pairwise
+
+from crosshead.data.checks.suspects import Suspect
+from crosshead.data.checks.words import split_words
+
+_UPPER_HALF = range(0x80, 0x100)
+_MATHS = "πΩµ∞"
+"""Characters that may follow a root or "about" sign: √π."""
+
+
+def _codes(*encodings: str) -> dict[str, int]:
+    """Return the byte of each character that is not ASCII; the first encoding with it counts."""
+    return {
+        character: byte
+        for encoding in reversed(encodings)
+        for byte in _UPPER_HALF
+        for character in bytes([byte]).decode(encoding, "ignore")
+    }
+
+
+_WRONG = [
+    _codes("cp1252", "latin-1"),
+    *(
+        {
+            character: byte
+            for character, byte in _codes(encoding).items()
+            # Two letters or quotes beside each other may be meant. Symbols inside words are not.
+            if not 0xC6 <= byte < 0xE0 or unicodedata.category(character)[0] == "S"
+        }
+        for encoding in ("cp437", "cp850", "mac_roman")
+    ),
+]
+"""The encodings that UTF-8 is often read in, as the byte of each character."""
+
+
+def _characters(low: int, high: int) -> str:
+    """Return the characters of the bytes from `low` up to `high`, for a regular expression."""
+    found = {each for codes in _WRONG for each, byte in codes.items() if low <= byte < high}
+    return re.escape("".join(sorted(found)))
+
+
+_MISREAD = re.compile(f"[{_characters(0xC2, 0xF5)}](?=[{_characters(0x80, 0xC0)}])")
+"""The first character of UTF-8 read in a wrong encoding, such as Ã¼ or ├╝ for ü."""
+
+_MISTAKEN = [
+    ("latin-1", "cp1251"),
+    ("latin-1", "mac_roman"),
+    ("latin-1", "cp437"),
+    ("latin-1", "cp850"),
+    ("cp1250", "cp1252"),
+]
+"""Encodings with one byte for a character, each with a wrong one that it is often read in."""
+
+_LEAST_MISTAKEN = 3
+"""The smallest number of letters of a word that is compared to words of other lines."""
+
+_LEAST_SURE = 2
+"""The smallest number of lines that show that a letter is wrong in other words, too."""
+
+_BROKEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd\ufffe\uffff]")
+"""Control characters, and the character that replaces undecodable bytes."""
+
+_INVISIBLE = re.compile(r"[\u00ad\u200b\u2060\ufeff]")
+"""A soft hyphen, zero-width space, word joiner or byte order mark. The zero-width joiner and
+non-joiner are left out, because Persian and Indic scripts need them."""
+
+_NO_BREAK = re.compile(r"\b[^\W\d_]{2,}(?:[\u00a0\u202f][^\W\d_]{2,})+\b")
+"""Letters with no-break spaces between them. Elsewhere many languages need these: beside numbers,
+marks, dashes and quotes, and behind words of one letter."""
+
+_LOST = re.compile(r"[^\W\d_]{1,20}\?+[^\W\d_]{1,20}")
+"""Question marks between letters, as in M?nchen."""
+
+_ESCAPED = re.compile(
+    r"(?P<before>[^\W\d_]*)"
+    r"(?P<codes>(?:\\x[0-9A-Fa-f]{2})+|(?:\\u[0-9A-Fa-f]{4})+|(?:[=%][89A-F][0-9A-F])+)"
+    r"(?P<after>[^\W\d_]*)"
+)
+"""A word with escaped characters: M\\xe4nner, M\\u00e4nner, M=C3=A4nner or M%C3%A4nner."""
+
+_URL = re.compile(r"\w+://\S+|\bwww\.\S+")
+_ADDRESS = re.compile(rf"{_URL.pattern}|\b[A-Za-z]:\\\S*|\\\\\S+|\S*[/?&]\S*%\S*")
+"""A URL, also without its scheme, or a path of Windows."""
+
+
+def damaged(lines: Sequence[str], side: str) -> list[Suspect]:
+    """Return the lines with characters that a wrong encoding has damaged.
+
+    The score is 1 for characters that never stand in text, and 0.5 for question marks between
+    letters.
+
+    Args:
+        lines: All lines of the side.
+        side: The name of the side, for the reason.
+    """
+    letters = Counter(character for line in lines if not line.isascii() for character in set(line))
+    in_words = _divided_words(lines) | _mistaken_words(lines, letters)
+    suspects = []
+    for row, line in enumerate(lines):
+        found, score = _damage(line, letters)
+        if not found and row in in_words:
+            found, score = in_words[row], 1.0
+        if found:
+            reason = f"the {side} has {found}"
+            suspects.append(Suspect(row, "encoding", score, reason))
+    return suspects
+
+
+def _divided_words(lines: Sequence[str]) -> dict[int, str]:
+    """Return the damage in words, by row, for lines with a no-break space inside a word.
+
+    The space is inside a word, and not between two words, if the word stands in other lines without
+    it, and the two parts do not both stand there as words.
+    """
+    found = {
+        row: spots
+        for row, line in enumerate(lines)
+        if not line.isascii() and (spots := _NO_BREAK.findall(line))
+    }
+    if not found:
+        return {}
+    words = {
+        word
+        for row, line in enumerate(lines)
+        for word in split_words(_NO_BREAK.sub("", line) if row in found else line)
+    }
+    divided: dict[int, str] = {}
+    for row, spots in found.items():
+        for left, right in chain.from_iterable(pairwise(spot.split()) for spot in spots):
+            if (left + right).lower() in words and not {left.lower(), right.lower()} <= words:
+                divided.setdefault(row, f"a no-break space inside {left + right!r}")
+    return divided
+
+
+def _mistaken_words(lines: Sequence[str], letters: Counter[str]) -> dict[int, str]:
+    """Return the damage in words, by row, for lines with wrong letters, such as M‰nner.
+
+    A word is damaged if other lines have the word with the right letters, or if the same wrong
+    letters were found so in most lines that may have them. Only a letter that stands in fewer lines
+    than the right one can be wrong.
+    """
+    tables = [table for pair in _MISTAKEN if (table := _mistaken_letters(*pair, letters))]
+    wrong = re.escape("".join(sorted({chr(code) for table in tables for code in table})))
+    if not wrong:
+        return {}
+    seen, word_of = re.compile(f"[{wrong}]"), re.compile(rf"(?:[^\W\d_]|[{wrong}])+")
+    found = [
+        (row, word, right)
+        for row, line in enumerate(lines)
+        if not line.isascii() and seen.search(line)
+        for word in word_of.findall(line)
+        for table in tables
+        if _is_plausible(word, right := word.translate(table))
+    ]
+    if not found:
+        return {}
+    wanted = {right.lower() for _, _, right in found}
+    known = {word for line in lines for word in split_words(line) if word in wanted}
+    usual = _usual_mistakes(found, known)
+    damage: dict[int, str] = {}
+    for row, word, right in found:
+        if right.lower() in known or not usual.isdisjoint(_changes(word, right)):
+            damage.setdefault(row, f"{word!r}, probably {right!r} in a wrong encoding")
+    return damage
+
+
+def _usual_mistakes(
+    found: Sequence[tuple[int, str, str]], known: Collection[str]
+) -> set[tuple[str, str]]:
+    """Return the pairs of a wrong and a right letter that are known mistakes in most lines."""
+    rows: dict[tuple[str, str], set[int]] = {}
+    sure: dict[tuple[str, str], set[int]] = {}
+    for row, word, right in found:
+        for change in _changes(word, right):
+            rows.setdefault(change, set()).add(row)
+            if right.lower() in known:
+                sure.setdefault(change, set()).add(row)
+    return {
+        change
+        for change, those in sure.items()
+        if len(those) >= _LEAST_SURE and 2 * len(those) >= len(rows[change])
+    }
+
+
+def _changes(word: str, right: str) -> set[tuple[str, str]]:
+    """Return the letters of a word that differ, each with the right letter."""
+    return {pair for pair in zip(word, right, strict=True) if pair[0] != pair[1]}
+
+
+def _mistaken_letters(right: str, wrong: str, letters: Counter[str]) -> dict[int, str]:
+    """Return the right letter for each character that may be one read in a wrong encoding."""
+    table = {}
+    for byte in _UPPER_HALF:
+        meant, read = (bytes([byte]).decode(name, "ignore") for name in (right, wrong))
+        if read != meant and meant.isalpha() and 0 < letters[read] < letters[meant]:
+            table[ord(read)] = meant
+    return table
+
+
+def _is_plausible(word: str, right: str) -> bool:
+    """Return whether a word may have wrong letters, and not capitals or quotes around it."""
+    if word == right or len(word) < _LEAST_MISTAKEN:
+        return False
+    kept = "".join(one for one, other in zip(word, right, strict=True) if one == other)
+    capital = kept.isupper() or (word[0].isupper() and right[0].islower())
+    quoted = any(unicodedata.category(edge)[0] == "P" for edge in (word[0], word[-1]))
+    return bool(kept) and not capital and not quoted
+
+
+def _damage(line: str, letters: Counter[str]) -> tuple[str, float]:
+    """Return the damage in a line in words, or "", and the score."""
+    ascii_only = line.isascii()
+    if not (ascii_only and line.isprintable()):
+        if broken := _BROKEN.search(line):
+            return f"the character U+{ord(broken[0]):04X}", 1.0
+        if hidden := _INVISIBLE.search(line):
+            return f"the invisible character U+{ord(hidden[0]):04X}", 1.0
+    if ("\\" in line or "=" in line or "%" in line) and (found := _escaped(line, letters)):
+        return found, 1.0
+    if "?" in line and (found := _lost(line)):
+        return found, 0.5
+    return ("", 0.0) if ascii_only else (_misread(line, letters), 1.0)
+
+
+def _lost(line: str) -> str:
+    """Return the question marks for lost letters in words, or ""."""
+    for lost in _LOST.findall(_URL.sub(" ", line)):
+        before, after = lost.split("?")[0][-1], lost.split("?")[-1][0]
+        if not (before.islower() and after.isupper()):  # as in "What?No"
+            return (
+                f"{lost!r}, probably {'a lost letter' if lost.count('?') == 1 else 'lost letters'}"
+            )
+    return ""
+
+
+def _escaped(line: str, letters: Counter[str]) -> str:
+    """Return the escaped letter of a word in words, or "".
+
+    It is damage if the line has it inside a word, and other lines of the side contain the letter or
+    the line has more of them.
+    """
+    found = []
+    for spot in _ESCAPED.finditer(_ADDRESS.sub(" ", line)):
+        before, codes, after = spot["before"], spot["codes"], spot["after"]
+        meant = _unescaped(codes)
+        # A single code, as in x=C3, is damage only between letters: M=E4nner.
+        short = codes[0] in "=%" and len(codes) == 3
+        beside = before and after[:1].islower() if short else after or len(before) > 1
+        if beside and len(meant) > 0 and meant[0].isalpha():
+            found.append((before + codes + after, meant))
+    for word, meant in found:
+        if letters[meant[0]] or len(found) > 1:
+            return f"{word!r}, probably with an escaped {meant!r}"
+    return ""
+
+
+def _unescaped(codes: str) -> str:
+    """Return the characters that are not ASCII of escapes such as =C3=A4, or ""."""
+    numbers = [int(code, 16) for code in re.split(r"\\[xu]|[=%]", codes)[1:]]
+    if min(numbers) < 0x80:
+        return ""
+    if codes[1] == "u":
+        return "".join(map(chr, numbers))
+    try:
+        return bytes(numbers).decode("utf-8")
+    except UnicodeDecodeError:
+        return bytes(numbers).decode("latin-1")
+
+
+def _misread(line: str, letters: Counter[str]) -> str:
+    """Return the UTF-8 read in a wrong encoding of a line in words, or ""."""
+    for spot in _MISREAD.finditer(line):
+        start = spot.start()
+        meanings = [
+            (line[start : start + len(meant.encode())], meant)
+            for codes in _WRONG
+            if (meant := _as_utf8(line[start : start + 4], codes))
+        ]
+        # A sequence such as É» may be meant. It is damage if the line has the same again, or if
+        # other lines of the side contain the letter that it stands for.
+        meanings.sort(key=lambda meaning: not letters[meaning[1]])
+        for found, meant in meanings:
+            again = found[0] != "ƒ" and line.count(found[0]) > 1  # Ewe has ƒ in many words.
+            if (letters[meant] or again) and not _is_symbols(line, start, found):
+                return f"{found!r}, probably {meant!r} in a wrong encoding"
+    return ""
+
+
+def _is_symbols(line: str, start: int, found: str) -> bool:
+    """Return whether a sequence may be symbols, as in ≈£5, √π or a drawn box, and no letter."""
+    if found[0] != "ƒ" and found[0].isalpha():
+        return False
+    before, after = line[max(0, start - 2) : start], line[start + len(found) :][:1]
+    if found[1] in _MATHS:
+        return not (len(before) > 1 and before.isalpha())
+    return not any(map(str.isalpha, before[-1:] + found[1:] + after))
+
+
+def _as_utf8(text: str, codes: dict[str, int]) -> str:
+    """Return the first character of a text, if it is UTF-8 read in an encoding, or ""."""
+    raw = bytearray()
+    for character in text:
+        if character not in codes:
+            break
+        raw.append(codes[character])
+    length = 2 + sum(raw[:1] >= lead for lead in (b"\xe0", b"\xf0"))
+    try:
+        return raw[:length].decode("utf-8") if len(raw) > 1 else ""
+    except UnicodeDecodeError:
+        return ""
