@@ -137,6 +137,8 @@ def data_check(
         put(f"{report.verdict[:1].upper()}{report.verdict[1:]}.\n\n")
     put(_summary(report))
     if out is None:
+        if report.suspects:
+            put("\nTo list all of them: --out DIR; to write the files without them: --apply, too\n")
         return
     put(f"\n{out / SUSPECTS}: all suspect pairs, with the reason for each\n")
     if apply:

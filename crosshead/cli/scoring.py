@@ -250,7 +250,11 @@ def _check_kind(given: Mapping[str, Any]) -> None:
     """Raise `UserError` for missing data, and for options (not None) of another kind of data."""
     kind = next((option for option in _REFUSED if given[option] is not None), "--source")
     if kind in ("--pairs", "--captions") and given["--images"] is None:
-        raise UserError(f"{kind} and --images go together: give both, or leave out both")
+        text = "; to translate and score text, give --source and --reference instead"
+        raise UserError(
+            f"{kind} and --images go together: give both, or leave out both"
+            + (text if kind == "--pairs" else "")
+        )
     for options, why in _REFUSED[kind]:
         for option in options:
             if given[option] is not None:

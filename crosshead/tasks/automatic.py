@@ -344,7 +344,7 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
         f"auto: batches of {train.batch_tokens:,} tokens"
         + (f", less than {LARGEST_BATCH:,}, for more updates" if halved else "")
         + ("; attention is guided by word alignments" if train.guided_alignment else "")
-        + f"; {_rate(train)}",
+        + f"; {_rate(train, plan.updates)}",
     ]
     if "train.max_minutes" in recipe.open and plan.seconds:
         minutes = max(1, round(plan.updates * plan.seconds / 60))
@@ -367,13 +367,14 @@ def _why_this_size(recipe: TextRecipe, plan: Plan, tokens: int) -> str:
     assert isinstance(recipe.model, TransformerConfig)
     if "consistency" in _open_keys(recipe, "train") and recipe.train.consistency != "none":
         return f"trained with R-Drop, because there is time for {R_DROP.least_epochs:g} epochs"
-    if plan.why_no_larger:
-        return f"because {plan.why_no_larger}"
     larger = [size for size in SIZES if size.d_model > recipe.model.d_model]
     if not larger:
         return "the largest size, because data and time suffice for it"
-    needs = f"needs {larger[-1].least_data:,.0f} target tokens in an epoch"
-    return f"because width {larger[-1].d_model} {needs}"
+    reasons = [plan.why_no_larger] if plan.why_no_larger else []
+    if tokens < larger[-1].least_data and (not reasons or larger[-1].d_model < R_DROP.d_model):
+        needs = f"needs {larger[-1].least_data:,.0f} target tokens in an epoch"
+        reasons.insert(0, f"width {larger[-1].d_model} {needs}")
+    return f"because {', and '.join(reasons)}"
 
 
 def _why_this_vocabulary(recipe: TextRecipe) -> str:
@@ -393,8 +394,13 @@ def _why_this_dropout(recipe: TextRecipe, plan: Plan) -> str:
     return f"because {plan.epochs:.3g} epochs {overfit}"
 
 
-def _rate(train: TrainConfig) -> str:
-    """Return how the learning rate rises and falls."""
+def _rate(train: TrainConfig, updates: int) -> str:
+    """Return how the learning rate rises and falls in a run of so many updates."""
+    if (train.warmup or 0) > updates:
+        return (
+            f"the learning rate stays below its peak, because the warm-up of {train.warmup:,} "
+            "updates is longer than the run"
+        )
     peak = f" to {train.learning_rate:g}" if train.learning_rate else ""
     rises = f"the learning rate rises{peak} in {counted(train.warmup or 0, 'update')}"
     falls = f"falls to 0 in the last {train.cooldown:.0%} of the run" if train.cooldown else ""

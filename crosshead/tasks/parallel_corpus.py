@@ -306,7 +306,7 @@ def read_parallel(
             )
     # The check expects one language on each side.
     if resumed is None and data.directions == "one":
-        for line in glance(text, data, valid):
+        for line in glance(text, data, valid, held.rows.tolist()):
             say(line)
     held_out = valid is None
     valid = held.valid if valid is None else valid

@@ -39,4 +39,6 @@ def _change(
     old, new = (float(row[f"{prefix}{metric.name}"]) for row in (before, after))
     gain = (new - old) * (1 if metric.higher_is_better else -1)
     change = "better" if gain > 0 else "worse" if gain < 0 else "unchanged"
+    if max(old, new) <= metric.chance:
+        change = "both too low to compare"
     return f"{metric.shown(old)} at update 0, {new:.{metric.digits}f} now: {change}"

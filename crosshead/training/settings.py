@@ -349,6 +349,8 @@ def read_recipe(name: str) -> dict[str, Any]:
     names = shipped_recipes()
     if name not in names:
         advice = nearest(name, names) if names else "give the path of a .toml file"
+        if Path(name).is_file():
+            advice = f"if it is a file of data, give it with {option('pairs')}"
         raise ConfigError(f"there is no recipe {name!r}; {advice}")
     with importlib.resources.as_file(_shipped() / f"{name}.toml") as path:
         return read_toml(path)

@@ -115,6 +115,7 @@ def test_more_data_and_more_time_give_a_larger_model() -> None:
 CHOSEN = "trained with R-Drop, because there is time for 30 epochs"
 SHORT = "because width 256 with R-Drop needs time for 30 epochs"
 LONG = "because width 256 with R-Drop would take more than an hour; --max-minutes {} would allow it"
+FEW = "because width 128 needs 100,000 target tokens in an epoch"
 UNKNOWN = "because the speed of width 256 with R-Drop could not be measured"
 PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
 
@@ -123,9 +124,15 @@ PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
     ("pairs", "speed", "stated", "minutes", "width", "reason"),
     [
         (2000, 8e3, (), 25, 256, CHOSEN),
-        (2000, 8e3, (), 1, 64, SHORT),
-        (2000, 8e3, (), None, 64, LONG.format(15)),
-        (2000, 8e3, ("train.max_epochs=300",), None, 64, LONG.format(15)),
+        (2000, 8e3, (), None, 64, f"{FEW}, and {LONG.format(15).removeprefix('because ')}"),
+        (
+            2000,
+            8e3,
+            ("train.max_epochs=300",),
+            None,
+            64,
+            f"{FEW}, and {LONG.format(15).removeprefix('because ')}",
+        ),
         (29_000, 8e3, (), 60, 128, SHORT),
         (29_000, 8e5, (), 10, 256, CHOSEN),
         (29_000, 8e5, (), None, 256, CHOSEN),
@@ -136,7 +143,8 @@ PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
         (29_000, 8e5, ("train.max_epochs=29",), 10, 128, SHORT),
         (29_000, None, (), 10, 128, UNKNOWN),
         (29_000, None, (), None, 128, UNKNOWN),
-        (200, 8e5, (), 10, 64, "because width 128 needs 100,000 target tokens in an epoch"),
+        (2000, 8e3, (), 1, 64, f"{FEW}, and {SHORT.removeprefix('because ')}"),
+        (200, 8e5, (), 10, 64, FEW),
     ],
 )
 def test_a_wide_model_with_r_drop_needs_time_for_many_epochs(
@@ -153,7 +161,7 @@ def test_a_wide_model_with_r_drop_needs_time_for_many_epochs(
     if stated and stated[0].startswith("train.consistency="):
         chosen = stated[0].partition("=")[2]
     assert recipe.train.consistency == ("r-drop" if width == 256 else chosen)
-    if reason.startswith("because width 256 with R-Drop would take"):
+    if "would take more than an hour" in reason:
         enough = float(reason.partition("--max-minutes ")[2].split()[0])
         assert reasoned(pairs, *stated, speed=speed, minutes=enough)[1] == CHOSEN
 
@@ -220,6 +228,15 @@ def test_measuring_takes_a_part_of_the_time() -> None:
     _, lines = settle(recipe, FakeCorpus(2000), there)  # type: ignore[arg-type]
     # 600 updates fit into the 300 seconds that are left, with 8 batches in an epoch.
     assert len(measured) == 1 and lines[0].endswith(", 75 epochs")
+
+
+def test_a_stated_warm_up_that_is_too_long_is_named() -> None:
+    recipe = compose("auto", assignments=["train.max_updates=30", "train.warmup=100"])
+    _, lines = settle(recipe, FakeCorpus(600), Speed(lambda recipe: 0.5, lambda: None))  # type: ignore[arg-type]
+    assert lines[3].endswith(
+        "the learning rate stays below its peak, because the warm-up of 100 updates is longer than "
+        "the run"
+    )
 
 
 def test_short_runs_have_less_dropout_and_smaller_batches() -> None:

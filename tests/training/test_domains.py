@@ -49,6 +49,16 @@ def test_a_worse_value_is_called_worse(log: Path) -> None:
     ]  # fmt: skip
 
 
+def test_values_that_may_be_chance_are_not_compared(log: Path) -> None:
+    log.write_text(
+        row("valid", 0, (3.0, 0.02, 2.0, 4.9), best=True)
+        + row("valid", 10, (2.5, 0.05, 2.25, 5.1), best=True)
+    )
+    assert [words.partition(": ")[2] for _, words in domain_rows(log, [BLEU])] == [
+        "both too low to compare", "better",
+    ]  # fmt: skip
+
+
 def test_without_a_validation_of_the_base_there_is_nothing_to_compare(log: Path) -> None:
     log.write_text("".join(log.read_text().splitlines(keepends=True)[1:]))
     assert domain_rows(log, [BLEU]) == []

@@ -1,5 +1,7 @@
 """A quick check of some pairs, for the beginning of a training run."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from crosshead.caller import how_to_check, setting
@@ -21,13 +23,20 @@ _MANY_REPEATS = 0.1
 """The share of pairs that repeat an earlier one from which a line says so; fewer may be meant."""
 
 
-def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> list[str]:
+_MANY_HELD_OUT = 0.02
+"""The share of suspect pairs among the held-out ones from which a line says so."""
+
+
+def glance(
+    text: Text, data: DataConfig, valid: ParallelText | None, held_out: Collection[int] = ()
+) -> list[str]:
     """Return warnings if pairs of a sample are suspect, if many are misaligned or many repeated.
 
     Args:
         text: The training pairs.
         data: The files, for the advice.
         valid: The validation pairs of other files, or None.
+        held_out: The rows of the text that are held out for validation.
     """
     rows = _sample(len(text))
     pairs = pairs_at(text, rows).values()
@@ -60,6 +69,27 @@ def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> list[str
         *verdict,
         *repeated,
         f"warning: of {where} these are suspect: {found}; to see them: {how_to_check(files)}",
+        *_among_held_out({int(rows[row]) for row in report.dropped()}, rows.tolist(), held_out),
+    ]
+
+
+def _among_held_out(
+    suspects: Collection[int], rows: Collection[int], held_out: Collection[int]
+) -> list[str]:
+    """Return a warning if many of the held-out pairs are suspect.
+
+    Args:
+        suspects: The suspect rows of the sample.
+        rows: All rows of the sample.
+        held_out: The rows that are held out for validation.
+    """
+    seen = set(held_out).intersection(rows)
+    count = len(seen.intersection(suspects))
+    if count < max(1, _MANY_HELD_OUT * len(seen)):
+        return []
+    return [
+        f"warning: {count:,} of {counted(len(seen), 'held-out validation pair')} are suspect, too, "
+        "so scores may be too low; give validation files, or clean the files first"
     ]
 
 

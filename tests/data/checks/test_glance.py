@@ -1,4 +1,5 @@
 import random
+import re
 
 import numpy as np
 import pytest
@@ -41,6 +42,16 @@ def test_the_command_names_the_files_of_an_old_domain_with_the_others() -> None:
     assert line.endswith(
         "--target train.de --pairs old.csv --valid-source v.en --valid-target v.de"
     )
+
+
+def test_suspect_pairs_that_are_held_out_are_named() -> None:
+    *_, last = glance(shifted(2000), FILES, None, range(0, 2000, 10))
+    assert re.match(
+        r"warning: (2\d|3[01]) of 200 held-out validation pairs are suspect, too, so scores may be",
+        last,
+    )
+    (only,) = glance(shifted(2000), FILES, None, range(0, 1600, 10))
+    assert "suspect: " in only
 
 
 def test_a_shifted_and_a_shuffled_text_bring_a_verdict() -> None:
