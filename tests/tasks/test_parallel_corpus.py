@@ -145,14 +145,18 @@ def test_suspect_pairs_are_warned_of_once_and_change_nothing(
     (folder / "de").write_text("".join(f"{line}\n" for line in [*target[:300], *english]))
     said: list[str] = []
     corpus = read_parallel(recipe(folder), None, None, said.append)
-    [warning] = said
+    warning, on_held_out = said
+    assert " held-out validation pairs are suspect, too" in on_held_out
     assert warning.startswith(
         "warning: of 600 pairs these are suspect: 300 language; to see them: "
     )
     sides = "source_language=en", "target_language=de"
     tagged = with_tags(recipe(folder, "data.directions=tagged", *sides))[0]
     read_parallel(tagged, None, None, said.append)
-    assert said == [warning]  # a run in several directions has several languages on a side
+    assert said == [
+        warning,
+        on_held_out,
+    ]  # a run in several directions has several languages on a side
     monkeypatch.setattr("crosshead.tasks.parallel_corpus.glance", lambda *arguments: [])
     assert read_parallel(recipe(folder), None, None).sha256() == corpus.sha256()
 

@@ -81,7 +81,12 @@ def has_enough(lines: Sequence[str], judged: np.ndarray) -> bool:
 
 
 def log_share(counts: np.ndarray, own: int = 0) -> np.ndarray:
-    """Return the log-probability of each n-gram, without `own` occurrences of it in the line."""
+    """Return the log-probability of each n-gram.
+
+    Args:
+        counts: The number of times that each n-gram occurs.
+        own: The number of occurrences in the line itself, which do not count.
+    """
     total = counts.sum() + _SMOOTHING * len(counts)
     return np.asarray(np.log((np.maximum(counts - own, 0) + _SMOOTHING) / total))
 

@@ -87,7 +87,12 @@ def within(rows: np.ndarray, first: int, end: int) -> list[int]:
 
 
 def pairs_at(text: Readable, rows: np.ndarray) -> dict[int, Pair]:
-    """Return the pairs of some sorted rows."""
+    """Return the pairs of some rows.
+
+    Args:
+        text: The text.
+        rows: Sorted row numbers.
+    """
     return {
         row: (source[row - first], target[row - first])
         for first, (source, target) in numbered(text)
