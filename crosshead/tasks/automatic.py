@@ -106,7 +106,7 @@ class Plan(NamedTuple):
     seconds: float | None
     """The seconds of an update; None if they are not known."""
     why_no_larger: str = ""
-    """What the next larger size lacks, if the data suffices for it; empty if it does not."""
+    """A clause with the lack of the next larger size, if the data suffices for it; else empty."""
 
 
 def settle(
