@@ -75,7 +75,7 @@ def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -
     )
     places = np.arange(len(rows))
     model = PairOdds(sides, places, places)
-    odds, share = model.judged(places, places)
+    odds, share = as_given = model.judged(places, places)
     labels = np.zeros(len(rows), np.int64)
     if share > MOST_MISALIGNED and (shift := _whole_shift(sides, rows)):
         labels[:] = shift
@@ -85,6 +85,14 @@ def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -
         probability = smoothed(odds, share)
         found = np.flatnonzero(probability > 0.5)
         before, labels = labels, _shifts(model, rows, found, odds)
+        if share > MOST_MISALIGNED and not _repair_most(model, rows, labels, found):
+            # Of unrelated lines, some neighbours fit by chance. A lexicon that is learned from them
+            # would find more of them.
+            labels = np.zeros(len(rows), np.int64)
+            odds, share = as_given
+            probability = smoothed(odds, share)
+            found = np.flatnonzero(probability > 0.5)
+            break
         if repairs == _MOST_REPAIRS or (labels == before).all():
             break
         model = _repaired(sides, rows, labels)
@@ -107,6 +115,17 @@ def _repaired(sides: SideWords, rows: np.ndarray, shifts: np.ndarray) -> PairOdd
     left = _moved(rows, np.arange(len(rows)), shifts)
     right = np.flatnonzero(left >= 0)
     return PairOdds(sides, left[right], right)
+
+
+def _repair_most(model: PairOdds, rows: np.ndarray, shifts: np.ndarray, found: np.ndarray) -> bool:
+    """Return whether the shifts repair at least half of the misaligned pairs, the found places."""
+    places = np.flatnonzero(shifts)
+    left = _moved(rows, places, shifts[places])
+    places, left = places[left >= 0], left[left >= 0]
+    if not len(places):
+        return False
+    _, still = model.judged(left, places)
+    return 2 * (1 - still) * len(places) >= len(found)
 
 
 def _moved(rows: np.ndarray, places: np.ndarray, shift: np.ndarray | int) -> np.ndarray:

@@ -1,5 +1,6 @@
 import random
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from crosshead.data.checks.alignment import (
     misaligned,
     shift_reason,
 )
+from crosshead.system.lines import read_lines
 from tests.data.checks.made_up import pairs
 
 ROWS = 900
@@ -73,6 +75,17 @@ def test_random_pairs_are_no_stretch(share: float) -> None:
     found = misaligned(source, target, np.arange(ROWS))
     assert {each.reason for each in found.suspects} == {APART}
     assert found.share == pytest.approx(share, abs=0.1)
+
+
+@pytest.mark.parametrize("language", ["cs", "de"])
+def test_a_side_that_was_sorted_alone_has_no_shifts(data: Path, language: str) -> None:
+    # Sorted captions resemble their neighbours, so that some of them fit by chance.
+    source, target = (
+        read_lines(data / f"multi30k/raw/train.{name}")[:600] for name in ("en", language)
+    )
+    found = misaligned(source, sorted(target), np.arange(600))
+    assert found.share > 0.9 and len(found.suspects) > 300
+    assert {each.reason for each in found.suspects} == {APART}
 
 
 @pytest.mark.parametrize("shift", [-3, -1, 1, 2])
