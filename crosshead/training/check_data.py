@@ -72,7 +72,8 @@ def check_data(
         return found._replace(file=_in_memory(found.file, folder))
 
     suspects = [each._replace(reason=_in_memory(each.reason, folder)) for each in report.suspects]
-    return replace(report, origin=origin, suspects=suspects)
+    verdict = _in_memory(report.verdict, folder)
+    return replace(report, origin=origin, suspects=suspects, verdict=verdict)
 
 
 def _in_memory(text: str, folder: str) -> str:

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pandas
@@ -44,6 +45,12 @@ def test_validation_pairs_in_memory_are_named() -> None:
     assert [(each.row, each.kind, each.reason) for each in found.suspects] == [
         (2, "overlap", "repeats valid_pairs:1")
     ]
+
+
+def test_the_verdict_on_data_in_memory_names_the_argument() -> None:
+    source, target = pairs(600)
+    found = crosshead.check_data(source=source[:-1], target=target[:300] + target[301:])
+    assert re.search(r"are missing or added: at pairs:\d+ the target translates", found.verdict)
 
 
 def test_messages_name_arguments(tmp_path: Path) -> None:
