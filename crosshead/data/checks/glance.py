@@ -55,8 +55,11 @@ def glance(
         repeated = [
             f"warning: of {where} {repeats:,} repeat an earlier one; to use each once: {once}"
         ]
+    held_out_lines = _among_held_out(
+        {int(rows[row]) for row in report.dropped()}, rows.tolist(), held_out
+    )
     if not counts:
-        return repeated
+        return repeated + held_out_lines
     found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     files = {
         # The check has no options for an old domain, so its files are named with the others.
@@ -69,7 +72,7 @@ def glance(
         *verdict,
         *repeated,
         f"warning: of {where} these are suspect: {found}; to see them: {how_to_check(files)}",
-        *_among_held_out({int(rows[row]) for row in report.dropped()}, rows.tolist(), held_out),
+        *held_out_lines,
     ]
 
 
@@ -88,7 +91,7 @@ def _among_held_out(
     if count < max(1, _MANY_HELD_OUT * len(seen)):
         return []
     return [
-        f"warning: {count:,} of {counted(len(seen), 'held-out validation pair')} are suspect, too, "
+        f"warning: {count:,} of {counted(len(seen), 'held-out validation pair')} are suspect, "
         "so scores may be too low; give validation files, or clean the files first"
     ]
 

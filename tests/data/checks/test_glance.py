@@ -47,11 +47,19 @@ def test_the_command_names_the_files_of_an_old_domain_with_the_others() -> None:
 def test_suspect_pairs_that_are_held_out_are_named() -> None:
     *_, last = glance(shifted(2000), FILES, None, range(0, 2000, 10))
     assert re.match(
-        r"warning: (2\d|3[01]) of 200 held-out validation pairs are suspect, too, so scores may be",
+        r"warning: (2\d|3[01]) of 200 held-out validation pairs are suspect, so scores may be",
         last,
     )
     (only,) = glance(shifted(2000), FILES, None, range(0, 1600, 10))
     assert "suspect: " in only
+
+
+def test_few_suspect_pairs_are_named_if_most_of_them_are_held_out() -> None:
+    source, target = pairs(2000)
+    target[100:104] = ["???"] * 4
+    assert glance(text(source, target), FILES, None) == []
+    (line,) = glance(text(source, target), FILES, None, range(50, 150))
+    assert line.startswith("warning: 4 of 100 held-out validation pairs are suspect, so scores")
 
 
 def test_a_shifted_and_a_shuffled_text_bring_a_verdict() -> None:
