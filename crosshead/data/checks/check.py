@@ -1,5 +1,6 @@
 """All checks of parallel text, and their report."""
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,10 @@ _CLEARER = ("empty", "identical", "placeholder", "script")
 
 _MANY_EXCHANGED = 0.05
 """The share of pairs with exchanged sides from which on the report begins with them."""
+
+_SORTED = 0.9
+"""The share of lines in alphabetical order from which a side was sorted. Spreadsheets and Unicode
+sort some letters differently."""
 
 REPEATS = ("duplicate", "near-duplicate", "overlap")
 """The kinds of pairs that repeat others."""
@@ -139,7 +144,7 @@ def check_pairs(
         found += alignment.suspects
         explained |= {each.row for each in alignment.suspects}
         if "misaligned" in wanted:
-            verdict += _verdict(alignment, origin)
+            verdict += _verdict(alignment, sides, origin)
             notes += _too_few(len(rows), LEAST_ROWS, "misaligned pairs", "word translations")
     if "length" in wanted:
         rows = _others(len(sides[0]), explained)
@@ -198,7 +203,7 @@ def _verdict_on_exchanged(found: Sequence[Suspect], pairs: int) -> list[str]:
     ]
 
 
-def _verdict(alignment: Alignment, origin: Callable[[int], Origin]) -> list[str]:
+def _verdict(alignment: Alignment, sides: Sides, origin: Callable[[int], Origin]) -> list[str]:
     """Return a clause about the text as a whole if many of its pairs are misaligned."""
     if alignment.share < MOST_MISALIGNED:
         return []
@@ -213,9 +218,26 @@ def _verdict(alignment: Alignment, origin: Callable[[int], Origin]) -> list[str]
             "pairs"
         ]
     return [
-        f"{about}, so the sides probably do not belong together line by line; repair the files, "
-        "instead of dropping the pairs"
+        f"{about}, so the sides probably do not belong together line by line{_sorted_side(sides)}; "
+        "repair the files, instead of dropping the pairs"
     ]
+
+
+def _sorted_side(sides: Sides) -> str:
+    """Return a clause that says that one side alone is in alphabetical order, or ""."""
+    in_order = [
+        name for name, lines in zip(("sources", "targets"), sides, strict=True)
+        if _share_in_order(lines) >= _SORTED
+    ]  # fmt: skip
+    if len(in_order) != 1:
+        return ""
+    return f": the {in_order[0]} are in alphabetical order, and the other side is not"
+
+
+def _share_in_order(lines: Sequence[str]) -> float:
+    """Return the share of lines that do not come before the line above in the alphabet."""
+    keys = [line.casefold() for line in lines]
+    return sum(map(operator.le, keys, keys[1:])) / max(1, len(keys) - 1)
 
 
 def _stretches(suspects: Sequence[Suspect]) -> list[tuple[Suspect, Suspect]]:

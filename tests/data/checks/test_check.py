@@ -113,7 +113,11 @@ def test_many_misaligned_pairs_bring_a_verdict() -> None:
     )
     shuffled = target[:300] + random.Random(1).sample(target[300:], 300)
     for text in (shuffled, random.Random(1).sample(target, ROWS)):
-        assert "the sides probably do not belong together line by line" in verdict(source, text)
+        assert "do not belong together line by line; repair the files" in verdict(source, text)
+    assert (
+        "do not belong together line by line: the targets are in alphabetical order, and the "
+        "other side is not; repair the files" in verdict(source, sorted(target))
+    )
 
 
 @pytest.mark.parametrize("every", [20, 3, 2])
