@@ -8,7 +8,7 @@ from sacrebleu.significance import PairedTest
 
 from crosshead.errors import ConfigError
 from crosshead.evaluation.bootstrap import RESAMPLES
-from crosshead.evaluation.sacrebleu_metrics import check_sizes, metric_of
+from crosshead.evaluation.sacrebleu_metrics import check_sizes, interval, metric_of
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,14 @@ def compare(
             system=system,
             metric=metric,
             value=result.score,
-            low=result.mean - result.ci,
-            high=result.mean + result.ci,
+            low=low,
+            high=high,
             p_value=_p_value(result, columns[metric][0]),
             signature=str(signatures[metric]),
         )
-        for metric in signatures
+        for name, metric in zip(dict.fromkeys(metrics), signatures, strict=True)
         for system, result in zip(systems, columns[metric], strict=True)
+        for low, high in [interval(name, result.mean, result.ci)]
     ]
 
 

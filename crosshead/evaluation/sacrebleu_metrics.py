@@ -1,5 +1,6 @@
 """sacreBLEU's metrics: BLEU, chrF and TER of texts against references, with intervals."""
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -38,10 +39,22 @@ def metric_scores(
     for name in metrics:
         metric = metric_of(name, tokenize, streams[0])
         result = metric.corpus_score(list(hypotheses), streams, n_bootstrap=RESAMPLES)
-        low, high = result._mean - result._ci, result._mean + result._ci
+        low, high = interval(name, result._mean, result._ci)
         signature = str(metric.get_signature())
         scores.append(CorpusScore(result.name, result.score, low, high, signature))
     return scores
+
+
+def interval(name: str, mean: float, half: float) -> tuple[float, float]:
+    """Return the ends of an interval that sacreBLEU gives, cut to the scale of the metric.
+
+    Args:
+        name: The name of the metric, from `METRICS`.
+        mean: The middle of the interval.
+        half: Half of its width.
+    """
+    most = math.inf if name == "ter" else 100.0
+    return max(0.0, mean - half), min(most, mean + half)
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:

@@ -77,7 +77,7 @@ class Folds:
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % interval of the mean score of all folds; it does not begin below 0.
+    """Return the 95 % interval of the mean score of all folds, cut to the scale of 0 to 100.
 
     The models of k folds share most of their training pairs, so their scores are not independent,
     and their deviation divided by the root of k is too small. The correction adds the ratio of test
@@ -93,7 +93,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     deviation = float(np.std(values, ddof=1)) * np.sqrt(1 / count + 1 / (count - 1))
     half = _T[min(count - 1, len(_T)) - 1] * float(deviation)
     mean = float(np.mean(values))
-    return max(0.0, mean - half), mean + half
+    return max(0.0, mean - half), min(100.0, mean + half)
 
 
 def check_enough_different(recipe: Recipe, count: int) -> None:

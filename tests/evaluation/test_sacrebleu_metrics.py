@@ -12,6 +12,7 @@ from crosshead.evaluation.sacrebleu_metrics import (
     check_sizes,
     chrf_utility,
     default_tokenisation,
+    interval,
     metric_scores,
     sentence_chrf,
 )
@@ -106,6 +107,18 @@ def test_an_interval_is_found_where_resamples_score_nothing(
     assert score.value == pytest.approx(plain(texts[0], [texts[1]]).score)
     assert type(score.value) is float
     assert 0 <= score.low < score.value < score.high
+
+
+def test_intervals_stay_within_the_scale() -> None:
+    references = [f"a man walks down street {number} with a dog" for number in range(20)]
+    nearly = [*references[1:], "nothing"]
+    bleu, chrf, ter = metric_scores(
+        [references[0], *nearly[:-2], "nothing at all"], [references[:1] + nearly[:-2] + ["a b"]],
+        ["bleu", "chrf", "ter"], None,
+    )  # fmt: skip
+    assert bleu.high == chrf.high == 100 and ter.low == 0
+    assert interval("ter", 110, 20) == (90, 130)
+    assert interval("bleu", 5, 6) == (0, 11)
 
 
 def test_the_tokenisation_is_passed_on() -> None:

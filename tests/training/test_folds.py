@@ -91,12 +91,18 @@ def share_outside(quantile: float, freedom: int) -> float:
 
 @pytest.mark.parametrize("count", [3, 4, 6, 11, 20])
 def test_the_interval_has_the_quantile_of_its_folds(count: int) -> None:
-    values = [float(each) for each in range(100, 100 + count)]
+    values = [float(each) for each in range(40, 40 + count)]
     low, high = mean_interval(values)
     assert low + high == pytest.approx(2 * sum(values) / count)
     widened = statistics.stdev(values) * (1 / count + 1 / (count - 1)) ** 0.5
     quantile = (high - low) / 2 / widened
     assert share_outside(quantile, count - 1) == pytest.approx(0.025, rel=2e-3)
+
+
+def test_the_interval_stays_within_the_scale() -> None:
+    low, high = mean_interval([99.5, 93.0, 99.9])
+    assert 80 < low < 90 and high == 100
+    assert mean_interval([0.1, 5.0, 0.2])[0] == 0
 
 
 def test_more_folds_than_the_table_has_take_its_last_quantile() -> None:

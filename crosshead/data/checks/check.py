@@ -1,6 +1,6 @@
 """All checks of parallel text, and their report."""
 
-import operator
+import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -237,7 +237,8 @@ def _sorted_side(sides: Sides) -> str:
 def _share_in_order(lines: Sequence[str]) -> float:
     """Return the share of lines that do not come before the line above in the alphabet."""
     keys = [line.casefold() for line in lines]
-    return sum(map(operator.le, keys, keys[1:])) / max(1, len(keys) - 1)
+    rising = sum(above <= below for above, below in itertools.pairwise(keys))
+    return rising / max(1, len(keys) - 1)
 
 
 def _stretches(suspects: Sequence[Suspect]) -> list[tuple[Suspect, Suspect]]:
