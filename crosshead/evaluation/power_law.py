@@ -18,12 +18,12 @@ _EXPONENTS = np.geomspace(0.02, 2.0, 60)
 """The exponents that are tried."""
 
 _MISFIT = 3.84
-"""A law misses the scores if its squared errors, in standard deviations, add up to more: the 95 %
-quantile of chi-squared with one degree of freedom. A law with free numbers would go through three
-scores exactly; the bounds of the exponent are all that keeps it from them."""
+"""The largest sum of squared errors, in standard deviations, of a law that fits the scores. It is
+the 95 % quantile of chi-squared with one degree of freedom. If any exponent were allowed, some law
+would go through three rising or falling scores. The exponents are bounded, so all laws may miss."""
 
 _LEAST = 3
-"""The law has three numbers, so that it needs three scores."""
+"""The law has three numbers, so it needs three scores."""
 
 _LEAST_DEVIATION = 0.05
 """The least standard deviation of a score. Scores are per cent; a score of 0 has no interval."""
