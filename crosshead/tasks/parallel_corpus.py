@@ -73,6 +73,10 @@ FEW_PAIRS = 100
 """The number of pairs below which a run begins with a warning."""
 
 
+MANY_REPEATED = 0.02
+"""The share of validation pairs that are also training pairs from which a warning says so."""
+
+
 @dataclass(frozen=True)
 class ParallelCorpus(TokenCorpus):
     """Tokenized pairs of texts."""
@@ -98,6 +102,13 @@ class ParallelCorpus(TokenCorpus):
     def size(self) -> int:
         """The number of training pairs."""
         return len(self.kept.examples)
+
+    @cached_property
+    def valid_in_training(self) -> int:
+        """The number of pairs of the validation files that are also training pairs."""
+        if self.held_out:  # pairs that repeat a held-out pair are left out
+            return 0
+        return Examples.of(self.valid_examples).count_in(self.kept.examples)
 
     @property
     def longest_input(self) -> int:
@@ -171,6 +182,8 @@ class ParallelCorpus(TokenCorpus):
             )
         targets = ", ".join([*data.valid_target, *data.valid_pairs])
         lines += tokenised_warning(self.valid.target, targets or "the held-out references")
+        if repeats := self.repeated_validation():
+            lines.append(f"warning: {repeats}")
         if self.size < FEW_PAIRS:
             lines.append(
                 f"warning: from {found} a model only learns to repeat them; to translate new "
@@ -185,6 +198,15 @@ class ParallelCorpus(TokenCorpus):
             return f"{found} held out of the training files ({HELD_OUT})"
         names = [*data.valid_source, *data.valid_target, *data.valid_pairs]
         return f"{found} of {', '.join(names)}"
+
+    def repeated_validation(self) -> str:
+        """Return a clause if many validation pairs are also training pairs, or ""."""
+        if self.valid_in_training < max(1, MANY_REPEATED * len(self.valid)):
+            return ""
+        return (
+            f"{self.valid_in_training:,} of {counted(len(self.valid), 'validation pair')} are also "
+            "training pairs, so scores are too high for new text; validate on other pairs"
+        )
 
     def left_out(self) -> dict[str, int]:
         """Return the number of pairs left out of training, by reason."""

@@ -122,6 +122,10 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
         if len(valid.source) < _FEW:
             pairs = counted(len(valid.source), "pair")
             findings.remarks.append(f"A validation set of {pairs} tells little.")
+        if repeats := self.corpus.repeated_validation():
+            if 2 * self.corpus.valid_in_training >= len(valid.source):
+                findings.remarks.clear()  # the scores say nothing about new text
+            findings.remarks.insert(0, f"{repeats}.")
         return findings
 
     @property

@@ -172,6 +172,24 @@ def test_validation_files_leave_the_training_text_whole(folder: Path) -> None:
     assert corpus.longest_input == 3
 
 
+def test_validation_pairs_that_are_also_training_pairs_are_warned_of(folder: Path) -> None:
+    def opening(validation: list[str]) -> list[str]:
+        (folder / "v.tsv").write_text("".join(f"{x}\t{x.upper()}\n" for x in validation))
+        settings = recipe(folder, f"valid_pairs={folder / 'v.tsv'}")
+        return read_parallel(settings, None, None).opening(settings.data)
+
+    new = [f"{line} one" for line in LINES]
+    warning = (
+        "warning: 1 of 50 validation pairs are also training pairs, so scores are too high for "
+        "new text; validate on other pairs"
+    )
+    assert warning in opening([LINES[7], *(new * 3)[:49]])
+    assert not any("also training" in line for line in opening([LINES[7], *(new * 3)[:50]]))
+    held_out = recipe(folder)
+    lines = read_parallel(held_out, None, None).opening(held_out.data)
+    assert not any("also training" in line for line in lines)
+
+
 def test_the_files_are_listed_with_their_pairs(folder: Path) -> None:
     corpus = read_parallel(recipe(folder, f"pairs={folder / 'tsv'}"), None, None)
     assert [(Path(file.path).name, file.lines) for file in corpus.files] == [

@@ -14,6 +14,7 @@ from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.parallel_corpus import read_parallel
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.translation import TranslationTask, TranslationValidator, with_languages
+from crosshead.tasks.usability import Findings
 from tests.tasks.validators import (
     weights,
 )
@@ -124,6 +125,22 @@ def test_samples_of_translations_are_those_that_are_scored(validator: Translatio
         assert sample.output == made[sample.input]
     assert any("BLEU" in fault for fault in found.faults)  # nothing was learned
     assert validator.validations_to_score == 2
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5])
+def test_findings_claim_nothing_if_most_validation_pairs_are_training_pairs(
+    validator: TranslationValidator, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "crosshead.tasks.translation.translation_findings",
+        lambda *arguments: Findings([], remarks=["Usable."]),
+    )
+    count = len(validator.corpus.valid)
+    seen = {"valid_in_training": round(share * count)}
+    validator.corpus.__dict__.update(seen)
+    first, *others = validator.findings(weights(validator, 1)).remarks
+    assert first.startswith(f"{round(share * count)} of {count} validation pairs are also training")
+    assert ("Usable." in others) == (share < 0.5)
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,26 @@ class Side:
         """The number of ids of each entry (int32)."""
         return np.diff(self.ends, prepend=0).astype(np.int32)
 
+    def hashes(self) -> np.ndarray:
+        """Return a 64-bit hash of the ids of each entry (uint64), which depends on their order."""
+        found = np.zeros(len(self), np.uint64)
+        begins = np.concatenate([[0], self.ends])
+        for first in range(0, len(self.ids), _AT_ONCE):
+            ids = self.ids[first : first + _AT_ONCE].astype(np.uint64)
+            places = np.arange(first, first + len(ids))
+            entries = np.searchsorted(self.ends, places, side="right")
+            tokens = _mixed(ids << np.uint64(32) | (places - begins[entries]).astype(np.uint64))
+            np.add.at(found, entries, tokens)
+        return found
+
+
+def _mixed(numbers: np.ndarray) -> np.ndarray:
+    """Return numbers that look random, one for each number (SplitMix64, Steele et al. 2014)."""
+    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+
 
 @dataclass(frozen=True)
 class Examples(Measured):
@@ -106,6 +126,15 @@ class Examples(Measured):
     def lengths(self) -> np.ndarray:
         """The tokens of both sides, without begin and end: an `n 2` array of int32."""
         return np.stack([self.source.lengths, self.target.lengths], axis=1)
+
+    def count_in(self, others: "Examples") -> int:
+        """Return the number of these pairs that are also among others, by 64-bit hashes.
+
+        Args:
+            others: The other pairs, tokenized alike.
+        """
+        own, other = (3 * each.source.hashes() + each.target.hashes() for each in (self, others))
+        return int(np.isin(own, other).sum())
 
     def sha256(self) -> str:
         """Return the checksum of all ids and of the ends of pairs."""

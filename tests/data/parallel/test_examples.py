@@ -1,3 +1,5 @@
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -54,6 +56,21 @@ def test_batches_of_flat_arrays_are_those_of_a_list(pairs: list[Example]) -> Non
         assert np.array_equal(ours, theirs)
         one, two = collate(examples, ours.tolist()), collate(pairs, theirs.tolist())
         assert one.source.equal(two.source) and one.target_output.equal(two.target_output)
+
+
+def test_pairs_that_others_have_too_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(1)
+
+    def ids() -> list[int]:
+        return [rng.randrange(5) for _ in range(rng.randrange(5))]
+
+    pairs: list[Example] = [(ids(), ids()) for _ in range(4000)]
+    seen = {(tuple(source), tuple(target)) for source, target in pairs[1000:]}
+    expected = sum((tuple(source), tuple(target)) in seen for source, target in pairs[:2000])
+    own, others = Examples.of(pairs[:2000]), Examples.of(pairs[1000:])
+    assert 1000 < own.count_in(others) == expected < 2000
+    monkeypatch.setattr("crosshead.data.parallel.examples._AT_ONCE", 100)
+    assert own.count_in(others) == expected
 
 
 def test_the_checksum_is_of_ids_and_ends_in_any_type() -> None:
