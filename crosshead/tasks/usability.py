@@ -9,7 +9,7 @@ import numpy as np
 
 from crosshead.bundle.config import BundleScore
 from crosshead.data.checks.words import split_words
-from crosshead.data.text.signs import is_copy, repeats_itself
+from crosshead.data.text.signs import is_copy, loses_number, repeats_itself
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.evaluation.sacrebleu_metrics import sentence_chrf
 from crosshead.system.progress import counted
@@ -198,7 +198,18 @@ def translation_remarks(
         f"{signs.looping_references:,}), {signs.copies:,} "
         f"{'copies its source' if signs.copies == 1 else 'copy their source'} (references: "
         f"{signs.copied_references:,}).",
+        *_lost_numbers(signs, count),
     ]
+
+
+def _lost_numbers(signs: "_Signs", count: int) -> list[str]:
+    """Return a sentence if more translations than references lack a number of their source."""
+    if signs.lost_numbers <= signs.lost_in_references:
+        return []
+    clause = _of_all(
+        signs.lost_numbers, count, "lacks a number of its source", "lack a number of their source"
+    )
+    return [f"{clause[0].upper()}{clause[1:]} (references: {signs.lost_in_references:,})."]
 
 
 def translation_findings(
@@ -241,6 +252,8 @@ class _Signs(NamedTuple):
     looping_references: int
     copies: int
     copied_references: int
+    lost_numbers: int
+    lost_in_references: int
 
     @classmethod
     def of(
@@ -252,6 +265,8 @@ class _Signs(NamedTuple):
             sum(map(repeats_itself, references)),
             sum(map(is_copy, sources, outputs)),
             sum(map(is_copy, sources, references)),
+            sum(map(loses_number, sources, outputs)),
+            sum(map(loses_number, sources, references)),
         )
 
 

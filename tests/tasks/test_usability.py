@@ -110,13 +110,23 @@ def test_samples_are_spread_from_the_worst_to_the_best(
     assert all(f" of {count} by chrF2 (" in each.title for each in found)
 
 
+def test_a_remark_counts_lost_numbers() -> None:
+    sources = [f"{source} {10 + row}" for row, source in enumerate(SOURCES)]
+    references = [f"{wanted} {10 + row}" for row, wanted in enumerate(REFERENCES)]
+    bleu = corpus_scores(references, references)[0]
+    outputs = [*references[:18], REFERENCES[18], f"{REFERENCES[19]} 92"]
+    last = translation_remarks(bleu, sources, outputs, references)[-1]
+    assert last == "2 of 20 translations lack a number of their source (references: 0)."
+    assert len(translation_remarks(bleu, sources, references, references)) == 2
+
+
 def test_a_remark_says_what_translations_are_good_for() -> None:
     bleu = corpus_scores(REFERENCES[::-1], REFERENCES)[0]
     texts = SOURCES, [*REFERENCES[:18], SOURCES[18], "ja ja ja ja"], REFERENCES
     for value, words in ((41.0, "a good draft"), (35.0, "mostly understandable"),
                          (25.0, "the topic is clear"), (12.0, "a rough idea"),
                          (6.0, "most sentences are wrong")):  # fmt: skip
-        use, signs = translation_remarks(dataclasses.replace(bleu, value=value), *texts)
+        use, signs, _ = translation_remarks(dataclasses.replace(bleu, value=value), *texts)
         usable = "Usable for text like the validation set" if value > 20 else "Hardly usable yet"
         assert use.startswith(f"{usable}: {words}")
         assert use.endswith(f"(BLEU {value:.1f}).")

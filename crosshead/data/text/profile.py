@@ -9,7 +9,7 @@ from pydantic import Field
 
 from crosshead.config import MOST, Config
 from crosshead.data.text.scripts import foreign_scripts, letters_by_script
-from crosshead.data.text.signs import is_copy, repeats_itself
+from crosshead.data.text.signs import is_copy, loses_number, repeats_itself
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.vocabulary import UNK
 
@@ -25,6 +25,7 @@ FLAGS = {
     "repetition": "the translation repeats itself",
     "length": "the translation is much longer or shorter than usual",
     "copy": "the translation is a copy of the source",
+    "number": "the translation lacks a number of the source",
 }
 """The meaning of each flag, in the order in which flags are listed."""
 
@@ -41,8 +42,9 @@ _FOREIGN = 0.1
 _RARE = 0.001
 """A script with a smaller share of the training letters is not known: a few symbols are no text."""
 
-_COPIED = 0.01
-"""If more training pairs than this share are copies, copies are not flagged."""
+_USUAL = 0.01
+"""If at least this share of the training pairs are copies, copies are not flagged. The same holds
+for lost numbers."""
 
 _DIGITS = 4
 
@@ -124,6 +126,9 @@ class TextProfile(Config):
     copies: float = Field(ge=0, le=1)
     """The share of pairs whose target is a copy of the source."""
 
+    lost_numbers: float | None = Field(default=None, ge=0, le=1)
+    """The share of pairs whose target lacks a number of the source; older bundles have none."""
+
     @classmethod
     def of(
         cls,
@@ -151,6 +156,7 @@ class TextProfile(Config):
         shares = {name: round(n / letters.total(), _DIGITS) for name, n in letters.most_common()}
         sizes = list(map(_size, sources))
         copied = sum(map(is_copy, sources, targets))
+        lost = sum(map(loses_number, sources, targets))
         return cls(
             pairs=count,
             scripts={name: share for name, share in shares.items() if share >= _RARE},
@@ -158,6 +164,7 @@ class TextProfile(Config):
             unknown=Usual.of([each.count(UNK) for each in ids], list(map(len, ids)), _LEAST_PIECES),
             length=Usual.of(list(map(_size, targets)), sizes, _LEAST_LENGTH),
             copies=round(copied / count, _DIGITS),
+            lost_numbers=round(lost / count, _DIGITS),
         )
 
     def source_flags(self, source: str, ids: Sequence[int]) -> list[str]:
@@ -186,8 +193,11 @@ class TextProfile(Config):
         size, length = _size(source), _size(output)
         if not length or self.length.above(length, size) or self.length.below(length, size):
             flags.append("length")
-        if self.copies < _COPIED and is_copy(source, output):
+        if self.copies < _USUAL and is_copy(source, output):
             flags.append("copy")
+        keeps_numbers = self.lost_numbers is not None and self.lost_numbers < _USUAL
+        if keeps_numbers and loses_number(source, output):
+            flags.append("number")
         return flags
 
 

@@ -1,10 +1,11 @@
-"""Signs of a bad translation in its text: repetition, and copies of the source."""
+"""Signs of a bad translation in its text: repetition, copies of the source, and lost numbers."""
 
 import re
 from collections.abc import Sequence
 
 _LETTER = re.compile(r"[^\W\d_]")
 _NO_WORD = re.compile(r"[\W\d_]+")
+_NUMBER = re.compile(r"\d{2,}")
 
 _SHORT_PHRASE = 4
 """A phrase of at most this many words is short: people repeat it more often than a long one."""
@@ -92,3 +93,22 @@ def is_copy(source: str, output: str) -> bool:
     if len(words) < _LEAST_WORDS or sum(map(len, words)) < _LEAST_LETTERS:
         return False
     return words == _NO_WORD.sub(" ", output.casefold()).split()
+
+
+def loses_number(source: str, output: str) -> bool:
+    """Return whether a source has a number whose digits an output lacks.
+
+    Numbers of one digit do not count, because they are often written as words. The digits of the
+    output are read without what stands between them, as in `1.000` for `1000`.
+
+    Args:
+        source: The source.
+        output: The output.
+    """
+    digits = _digits(output)
+    return any(_digits(number) not in digits for number in _NUMBER.findall(source))
+
+
+def _digits(text: str) -> str:
+    """Return the decimal digits of a text, of any script, as ASCII."""
+    return "".join(str(int(each)) for each in text if each.isdecimal())

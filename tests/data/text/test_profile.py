@@ -94,6 +94,20 @@ def test_copies_are_usual_where_the_training_pairs_are_copies() -> None:
     assert flags_of(profile, SOURCE, tokenizer.encode(SOURCE), SOURCE) == ()
 
 
+def test_a_lost_number_is_flagged_unless_training_pairs_lose_numbers() -> None:
+    sources, targets = pairs(400)
+    words = [("1939 " if row < 40 else "") + text for row, text in enumerate(sources)]
+    for lost, flags in ((0, ("number",)), (3, ("number",)), (4, ())):
+        written = [("1939 " if lost <= row < 40 else "") + text for row, text in enumerate(targets)]
+        profile, tokenizer, _ = made("bpe", words, written)
+        assert profile is not None and profile.lost_numbers == lost / 400
+        source = "1939 brown dogs green fields"
+        assert flags_of(profile, source, tokenizer.encode(source), "1929 braune Hunde") == flags
+        assert flags_of(profile, source, tokenizer.encode(source), "1939 braune Hunde") == ()
+    older = profile.model_copy(update={"lost_numbers": None})
+    assert flags_of(older, source, tokenizer.encode(source), "1929 braune Hunde") == ()
+
+
 def test_without_a_profile_only_repetition_is_flagged() -> None:
     assert flags_of(None, SOURCE, [], SOURCE) == ()
     assert flags_of(None, SOURCE, [], "ja ja ja ja") == ("repetition",)
@@ -123,5 +137,5 @@ def test_the_usual_range_holds_all_but_the_ends() -> None:
 
 
 def test_each_flag_has_a_clause() -> None:
-    assert list(FLAGS) == ["script", "pieces", "repetition", "length", "copy"]
+    assert list(FLAGS) == ["script", "pieces", "repetition", "length", "copy", "number"]
     assert all(clause.startswith(("the source", "the translation")) for clause in FLAGS.values())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crosshead.data.text.signs import is_copy, repeats_itself
+from crosshead.data.text.signs import is_copy, loses_number, repeats_itself
 
 
 @pytest.mark.parametrize(
@@ -95,3 +95,25 @@ def test_a_copy_has_the_words_of_its_source(output: str) -> None:
 )  # fmt: skip
 def test_other_texts_and_short_names_are_no_copies(source: str, output: str) -> None:
     assert not is_copy(source, output)
+
+
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [
+        ("after 350 minutes", "nach 108 Minuten"), ("May 1939", "Mai"), ("٣٥ دقيقة", "53 minutes"),
+        ("10 of 12", "12"),
+    ],
+)  # fmt: skip
+def test_a_number_whose_digits_are_missing_is_lost(source: str, output: str) -> None:
+    assert loses_number(source, output)
+
+
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [
+        ("1000 men", "1.000 Männer"), ("1,000 men", "1000 Männer"), ("11/26/2026", "26. 11. 2026"),
+        ("2 dogs", "zwei Hunde"), ("٣٥ دقيقة", "35 minutes"), ("no number", "42"),
+    ],
+)  # fmt: skip
+def test_numbers_may_be_written_otherwise(source: str, output: str) -> None:
+    assert not loses_number(source, output)
