@@ -100,7 +100,7 @@ def data_check(
     The command prints a table with the number of pairs of each kind and an example. A suspect pair
     is not always wrong: read some of them before you remove them. A pair may be of several kinds.
     The kinds are empty, identical, placeholder, encoding, unicode, mark-up, doubled, script,
-    exchanged, language, length, misaligned, duplicate, near-duplicate and overlap.
+    exchanged, language, length, misaligned, number, duplicate, near-duplicate and overlap.
 
     --apply drops the suspect pairs, except for pairs of the kind unicode alone, which it writes in
     the usual Unicode form (NFC). Aligned files keep their names; a file of pairs becomes TSV. The

@@ -25,6 +25,7 @@ from crosshead.data.checks.forms import (
 from crosshead.data.checks.language import foreign
 from crosshead.data.checks.lengths import LEAST_PAIRS, odd_lengths
 from crosshead.data.checks.ngrams import LEAST_LINES, LEAST_NGRAMS, LEAST_WORDS
+from crosshead.data.checks.numbers import changed_numbers
 from crosshead.data.checks.placeholders import placeholders
 from crosshead.data.checks.repeats import repeated
 from crosshead.data.checks.scripts import wrong_script
@@ -150,6 +151,8 @@ def check_pairs(
         rows = _others(len(sides[0]), explained)
         found += odd_lengths(*sides, rows)
         notes += _too_few(len(rows), LEAST_PAIRS, "odd lengths", "the usual ratio")
+    if "number" in wanted:
+        found += [each for each in changed_numbers(*sides) if each.row not in explained]
     if wanted & set(REPEATS):
 
         def place(row: int) -> str:

@@ -15,6 +15,7 @@ KINDS = {
     "language": "another language than the rest of the side",
     "length": "lengths that do not fit together",
     "misaligned": "sides that do not translate each other",
+    "number": "a number that differs between the sides",
     "duplicate": "repeats an earlier pair",
     "near-duplicate": "differs from an earlier pair in at most one word",
     "overlap": "is in the validation or the test set, too",

@@ -95,6 +95,15 @@ def is_copy(source: str, output: str) -> bool:
     return words == _NO_WORD.sub(" ", output.casefold()).split()
 
 
+def numbers(text: str) -> list[str]:
+    """Return the numbers of two or more digits in a text.
+
+    Args:
+        text: The text.
+    """
+    return _NUMBER.findall(text)
+
+
 def loses_number(source: str, output: str) -> bool:
     """Return whether a source has a number whose digits an output lacks.
 
@@ -106,7 +115,7 @@ def loses_number(source: str, output: str) -> bool:
         output: The output.
     """
     digits = _digits(output)
-    return any(_digits(number) not in digits for number in _NUMBER.findall(source))
+    return any(_digits(number) not in digits for number in numbers(source))
 
 
 def _digits(text: str) -> str:

@@ -30,6 +30,9 @@ def damaged() -> Sides:
     target[13], target[14] = target[14], target[13]
     target[15] = "#N/A"
     source[16] = f"{source[16]} {source[16]}"
+    for row in range(32, 42):
+        source[row], target[row] = f"{source[row]} {row}", f"{target[row]} {row}"
+    target[33] = f"{target[33][:-2]}99"
     return [*source, source[20], source[21]], [*target, target[20], f"{target[21]} lo"]
 
 
@@ -49,7 +52,7 @@ def test_every_kind_is_found_and_counted() -> None:
         "unicode": [3], "mark-up": [4], "doubled": [16], "script": [5],
         "exchanged": [*range(22, 28)],
         "language": [6, 7, 8, 9, 10, 11], "length": [12],
-        "misaligned": [13, 14], "duplicate": [600], "near-duplicate": [601], "overlap": [30],
+        "misaligned": [13, 14], "number": [33], "duplicate": [600], "near-duplicate": [601], "overlap": [30],
     }  # fmt: skip
     assert found.counts() == {kind: len(each) for kind, each in rows.items()}
     assert found.rows() == sorted({row for each in rows.values() for row in each})
