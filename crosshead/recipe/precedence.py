@@ -8,6 +8,7 @@ from typing import Any
 from crosshead.config import nearest, nearest_key
 from crosshead.errors import ConfigError
 from crosshead.recipe.presets import AUTO, PRESETS, TO_THE_END, Sections
+from crosshead.recipe.train import LAST_PART
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,9 @@ def completed(
         lowest["train"] = {k: v for k, v in lowest["train"].items() if k not in _BUDGETS}
         if "schedule" not in {**lowest["train"], **train}:
             lowest["train"] |= TO_THE_END
+            if train.get("patience"):
+                # Spent patience begins the last part of the run. Until then the rate stays.
+                lowest["train"]["cooldown"] = LAST_PART
     if train.get("schedule", lowest["train"].get("schedule")) == "paper":
         # The learning rate of the preset belongs to another schedule.
         lowest["train"].pop("learning_rate", None)

@@ -11,9 +11,9 @@ AUTO = "auto"
 DEFAULT = "tiny"
 """The preset that completes a recipe file, and that `auto` begins with."""
 
-TO_THE_END = {"schedule": "constant", "cooldown": 0.9}
+TO_THE_END = {"schedule": "constant", "cooldown": 0.9, "patience": 0}
 """Keys of `[train]` for presets without a schedule of their own, if a budget is stated: the rate
-falls linearly to the end of the budget."""
+falls linearly to the end of the budget, and so early stopping is off."""
 
 _SMALL_DATA = {"learning_rate": 0.004, "max_updates": 30_000, "batch_tokens": 4096}
 """Without a stated budget, early stopping ends the run and the rate falls as 1/sqrt(update)."""

@@ -121,9 +121,7 @@ def budget_line(config: TrainConfig) -> str:
         unimproved = f"{counted(config.patience, 'validation')} without improvement"
         line += f"; early stopping after {unimproved}"
         if config.cooldown:
-            line += (
-                f", once the learning rate has fallen to 0 in the last {LAST_PART:.0%} of the run"
-            )
+            line += ", once the learning rate has fallen to 0 in a quarter of the updates so far"
     return line
 
 

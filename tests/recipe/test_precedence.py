@@ -139,6 +139,21 @@ def test_the_rate_of_a_small_preset_falls_to_the_end_of_a_stated_budget(
     assert rate("schedule=constant") == ("constant", 0.0)
 
 
+@pytest.mark.parametrize("size", ["tiny", "small"])
+def test_early_stopping_never_meets_a_rate_that_has_fallen_before(size: str) -> None:
+    """Spent patience would lower a rate at once that falls from the warm-up on."""
+
+    def patience(*assignments: str) -> tuple[int, float]:
+        train = compose(size, assignments=assignments).train
+        return train.patience, train.cooldown
+
+    assert patience() == (10, 0.0)
+    assert patience("max_updates=9") == (0, 0.9)
+    assert patience("max_updates=9", "patience=3") == (3, 0.2)
+    assert patience("max_updates=9", "patience=0") == (0, 0.9)
+    assert patience("max_updates=9", "schedule=inverse-sqrt") == (10, 0.0)
+
+
 def test_presets_with_a_schedule_keep_it_with_a_stated_budget() -> None:
     for given in ({"model": "language"}, {"model": {"architecture": "vit"}}):
         train = compose("tiny", given, assignments=["max_minutes=9"]).train

@@ -164,6 +164,12 @@ def test_the_speed_is_known_at_half_of_the_minutes_or_at_the_end() -> None:
             {"max_minutes": 1.5, "patience": 0},
             "training ends after 1,000 updates or 1.5 minutes, whichever comes first",
         ),
+        (
+            {"patience": 3, "cooldown": 0.9},
+            "training ends after 1,000 updates; early stopping after 3 validations without "
+            "improvement, once the learning rate has fallen to 0 in a quarter of the updates so "
+            "far",
+        ),
     ],
 )
 def test_a_line_says_what_the_percentage_is_of(values: dict[str, object], line: str) -> None:
