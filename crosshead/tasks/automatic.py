@@ -332,11 +332,12 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
     """Return lines that say what was chosen, and why."""
     model, train = recipe.model, recipe.train
     assert isinstance(model, TransformerConfig)
-    each = f", {plan.seconds:.2g} s each" if plan.seconds else ""
+    each = f", {_seconds(plan.seconds)} s each" if plan.seconds else ""
     halved = train.batch_tokens < LARGEST_BATCH and "train.batch_tokens" in recipe.open
+    give = "gives" if corpus.size == 1 else "give"
     lines = [
-        f"auto: {counted(corpus.size, 'pair')} with {tokens:,} target tokens give about "
-        f"{counted(plan.updates, 'update')}{each}, {plan.epochs:.3g} epochs",
+        f"auto: {counted(corpus.size, 'pair')} with {tokens:,} target tokens {give} about "
+        f"{counted(plan.updates, 'update')}{each}, {_epochs(plan)}",
         f"auto: a {model.norm}-norm model of {model.encoder_layers} + {model.decoder_layers} "
         f"layers of width {model.d_model}, {_why_this_size(recipe, plan, tokens)}",
         f"auto: {corpus.facts()}, {_why_this_vocabulary(recipe)}; dropout {model.dropout:g}, "
@@ -388,10 +389,19 @@ def _why_this_dropout(recipe: TextRecipe, plan: Plan) -> str:
     """Return the reason for the dropout."""
     if "model.dropout" not in recipe.open:
         return "as stated"
-    overfit = (
-        "are too few to overfit" if plan.epochs <= DROPOUTS[0][0] else "would overfit with less"
-    )
-    return f"because {plan.epochs:.3g} epochs {overfit}"
+    if plan.epochs <= DROPOUTS[0][0]:
+        return f"because there is no time to overfit in {_epochs(plan)}"
+    return f"because {_epochs(plan)} would overfit with less"
+
+
+def _seconds(seconds: float) -> str:
+    """Return a number of seconds with two digits, or more before the decimal point."""
+    return f"{seconds:.2g}" if seconds < 10 else f"{seconds:,.0f}"
+
+
+def _epochs(plan: Plan) -> str:
+    """Return the number of epochs of the run, in words."""
+    return "less than one epoch" if plan.epochs < 1 else counted(round(plan.epochs), "epoch")
 
 
 def _rate(train: TrainConfig, updates: int) -> str:

@@ -239,6 +239,35 @@ def test_a_stated_warm_up_that_is_too_long_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("pairs", "stated", "length", "why"),
+    [
+        (200, (), "1,912 epochs", "1,912 epochs would overfit with less"),
+        (2000, ("train.max_epochs=1",), "1 epoch", "there is no time to overfit in 1 epoch"),
+        (2000, ("train.max_updates=1",), "less than one epoch", "in less than one epoch"),
+        (1, (), "epochs", "epochs would overfit with less"),
+    ],
+)
+def test_lengths_are_whole_numbers_in_words(
+    pairs: int, stated: tuple[str, ...], length: str, why: str
+) -> None:
+    recipe = compose("auto", assignments=stated or ["train.max_minutes=60"])
+    there = Speed(lambda recipe: 0.01, lambda: None if stated else 3600.0)
+    _, lines = settle(recipe, FakeCorpus(pairs), there)  # type: ignore[arg-type]
+    give = "gives" if pairs == 1 else "give"
+    assert f" {14 * pairs:,} target tokens {give} about " in lines[0]
+    assert lines[0].endswith(f", {length}" if length[0].isdigit() else length)
+    assert lines[2].endswith(why)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.0123, "0.012"), (9.87, "9.9"), (1234.0, "311")])
+def test_the_seconds_of_an_update_have_no_exponent(seconds: float, text: str) -> None:
+    there = Speed(lambda recipe: seconds, lambda: 36_000.0)
+    recipe = compose("auto", assignments=["train.max_minutes=600"])
+    _, lines = settle(recipe, FakeCorpus(8000), there)  # type: ignore[arg-type]
+    assert f", {text} s each, " in lines[0]
+
+
 def test_short_runs_have_less_dropout_and_smaller_batches() -> None:
     short, long = (settled(29_000, minutes=minutes) for minutes in (5, 120))
     assert short.model.dropout < long.model.dropout
