@@ -205,12 +205,14 @@ def warmup_outlook(
     if progress.update >= 2 * config.warmup * share:
         return ""
     updates = round(progress.update / share)
-    return (
+    line = (
         f"at this speed max_minutes {config.max_minutes:g} allows about "
         f"{counted(updates, 'update')}, and the warm-up takes {config.warmup:,}: the model may not "
-        "become usable; give more minutes, or begin again with "
-        f"{setting('train.warmup', max(1, updates // 10))}"
+        "become usable; give more minutes"
     )
+    if config.warmup > 1:
+        line += f", or begin again with {setting('train.warmup', max(1, updates // 10))}"
+    return line
 
 
 def late_line(minutes: float, took: float) -> str:

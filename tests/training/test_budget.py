@@ -141,6 +141,12 @@ def test_minutes_that_end_within_the_warm_up_are_foreseen(
     assert line == (expected if warns else "")
 
 
+def test_a_warm_up_of_one_update_is_not_advised_again() -> None:
+    shortest = config(max_minutes=1.0, warmup=1)
+    line = warmup_outlook(shortest, Progress(update=1, seconds=50), Overhead(), 0)
+    assert line.endswith("the model may not become usable; give more minutes")
+
+
 def test_the_speed_is_known_at_half_of_the_minutes_or_at_the_end() -> None:
     found, overhead = config(max_minutes=1.0, warmup=9), Overhead(before=10, validations_after=2)
     slow = warmup_outlook(found, Progress(update=1, seconds=25), overhead, 0)
