@@ -194,6 +194,8 @@ def _lacking(plan: Plan, size: Size, tokens: int) -> str:
     if plan.epochs < size.least_epochs:
         return f"{name} needs time for {size.least_epochs:g} epochs"
     if size.least_epochs and plan.seconds is None:
+        if not _is_measured(plan.recipe.train, plan.updates):
+            return f"{name} needs {LEAST_MEASURED} updates"
         return f"the speed of {name} could not be measured"
     if plan.epochs * tokens < size.least_training:
         return f"{name} needs {size.least_training:,.0f} target tokens in all epochs"
@@ -252,13 +254,17 @@ def _plan(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed) -> Plan:
     per_epoch = _updates_per_epoch(recipe, corpus)
     limits = [train.max_updates, train.max_epochs and train.max_epochs * per_epoch]
     updates = min(limit for limit in limits if limit is not None)
-    has_limit = recipe.train.max_minutes is not None
-    if has_limit or updates >= LEAST_MEASURED:
+    if _is_measured(train, updates):
         seconds = speed.seconds_per_update(recipe)
-    left = speed.seconds_left() if has_limit else None
+    left = speed.seconds_left()
     if left is not None and seconds is not None:
         updates = max(1, min(updates, int(left / seconds)))
     return Plan(recipe, updates, updates / per_epoch, seconds)
+
+
+def _is_measured(train: TrainConfig, updates: int) -> bool:
+    """Return whether the speed is measured before a run of so many updates at most."""
+    return train.max_minutes is not None or updates >= LEAST_MEASURED
 
 
 def _updates_per_epoch(recipe: TextRecipe, corpus: ParallelCorpus) -> int:

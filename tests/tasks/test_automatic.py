@@ -143,6 +143,7 @@ PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
         (29_000, 8e5, ("train.max_epochs=29",), 10, 128, SHORT),
         (29_000, None, (), 10, 128, UNKNOWN),
         (29_000, None, (), None, 128, UNKNOWN),
+        (29_000, None, ("train.max_epochs=40", "train.batch_tokens=400000"), 10, 128, UNKNOWN),
         (2000, 8e3, (), 1, 64, f"{FEW}, and {SHORT.removeprefix('because ')}"),
         (200, 8e5, (), 10, 64, FEW),
     ],
@@ -211,6 +212,9 @@ def test_a_few_updates_are_not_measured_first() -> None:
     corpus, few = FakeCorpus(300), compose("auto", assignments=["train.max_updates=99"])
     recipe, _ = settle(few, corpus, Speed(never, lambda: None))  # type: ignore[arg-type]
     assert recipe.train.max_updates == 99
+    assert reasoned(2000, "train.max_updates=99", "train.batch_tokens=30000")[1].endswith(
+        ", and width 256 with R-Drop needs 100 updates"
+    )
     more = compose("auto", assignments=["train.max_updates=100"])
     with pytest.raises(AssertionError, match="measured"):
         settle(more, corpus, Speed(never, lambda: None))  # type: ignore[arg-type]
