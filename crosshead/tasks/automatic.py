@@ -32,7 +32,7 @@ class Size(NamedTuple):
     """The smallest number of target tokens in all epochs of the run."""
     least_epochs: float = 0
     """The smallest number of epochs of the run. If it is not 0 and the user has stated no minutes,
-    the run must not take longer than `A_WHILE` either."""
+    the expected length of the run must also be at most `LONGEST_UNASKED`."""
     consistency: Literal["none", "r-drop"] = "none"
     """The loss that it is trained with."""
 
@@ -56,8 +56,9 @@ in ten minutes of a slow core (docs/results.md). The bounds of width 512, and of
 R-Drop, were chosen without a measurement.
 """
 
-A_WHILE = 3600.0
-"""The largest number of seconds of a run with `least_epochs`, if no minutes are stated."""
+LONGEST_UNASKED = 3600.0
+"""The largest expected number of seconds of a run with `least_epochs`, if no minutes are stated.
+Validation may end the run later (see `LONGEST`)."""
 
 LARGEST_BATCH, LEAST_BATCH = 4096, 1024
 """The largest and the smallest size of a batch, in tokens."""
@@ -201,7 +202,7 @@ def _lacking(plan: Plan, size: Size, tokens: int) -> str:
         return f"{name} needs {size.least_training:,.0f} target tokens in all epochs"
     if size.least_epochs and plan.seconds and plan.recipe.train.max_minutes is None:
         seconds = plan.updates * plan.seconds
-        if seconds > A_WHILE:
+        if seconds > LONGEST_UNASKED:
             enough = math.ceil(1.2 * seconds * size.least_epochs / plan.epochs / 60)
             flag = setting("train.max_minutes", enough, has_flag=True)
             return f"{name} would take more than an hour; {flag} would allow it"
