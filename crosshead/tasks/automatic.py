@@ -37,14 +37,9 @@ class Size(NamedTuple):
     """The loss that it is trained with."""
 
 
-R_DROP = Size(4, 256, 1024, 4, 0.0015, least_data=2e4, least_epochs=30, consistency="r-drop")
-"""The size that is trained with R-Drop. It was better than the smaller ones for 29,000 captions in
-67 epochs (docs/regularisation.md) and for 2,000 in 39 (docs/results.md). Its two bounds were chosen
-without a measurement."""
-
 SIZES = (
     Size(6, 512, 2048, 8, 0.0007, least_data=1e7, least_training=3e8),
-    R_DROP,
+    Size(4, 256, 1024, 4, 0.0015, least_data=2e4, least_epochs=30, consistency="r-drop"),
     Size(4, 256, 1024, 4, 0.0015, least_data=1.5e6, least_training=2.5e7),
     Size(4, 128, 256, 4, 0.004, least_data=1e5),
     Size(2, 64, 256, 4, 0.004, least_data=0),
@@ -52,8 +47,9 @@ SIZES = (
 """The sizes, the best ones first; the first one that data and time allow is chosen. Layers and
 widths of the first one are those of the base model of Vaswani et al. 2017 (Table 3), and of width
 128 those of Wu et al. 2021 for 29,000 pairs. The last one was better for 2,000 captions in five and
-in ten minutes of a slow core (docs/results.md). The bounds of width 512, and of width 256 without
-R-Drop, were chosen without a measurement.
+in ten minutes of a slow core (docs/results.md). R-Drop was better for 29,000 captions in 67 epochs
+(docs/regularisation.md) and for 2,000 in 39 (docs/results.md). The bounds of the first three sizes
+were chosen without a measurement.
 """
 
 LONGEST_UNASKED = 3600.0
@@ -61,10 +57,11 @@ LONGEST_UNASKED = 3600.0
 Validation may end the run later (see `LONGEST`)."""
 
 LARGEST_BATCH, LEAST_BATCH = 4096, 1024
-"""The largest and the smallest size of a batch, in tokens."""
+"""The largest and the smallest size of a batch, in tokens. They are not measured."""
 
 ENOUGH_UPDATES = 1500
-"""The number of updates below which batches are halved, unless `max_updates` is stated."""
+"""The number of updates below which batches are halved, unless `max_updates` is stated. It is not
+measured."""
 
 LEAST_MEASURED = 100
 """A run of fewer updates and without --max-minutes is not measured first, because the measurement
@@ -74,11 +71,12 @@ GUIDANCE = 0.3
 """The weight of guided alignment (docs/guided_alignment.md)."""
 
 DROPOUTS = ((15, 0.1), (40, 0.2), (math.inf, 0.3))
-"""Largest numbers of epochs, and the dropout of runs of up to so many. The first one that is large
-enough counts."""
+"""Pairs of a largest number of epochs and a dropout. The first pair that covers the run counts. The
+numbers are not measured."""
 
 WARMUP_SHARE, MOST_WARMUP = 0.1, 4000
-"""The warm-up as a share of the run, and its largest number of updates."""
+"""The warm-up as a share of the run, and its largest number of updates. The schedule after it is
+measured (docs/results.md), the share is not."""
 
 VALIDATIONS = 10
 """The number of validations of a run, if they are at least a minute apart."""
@@ -93,7 +91,8 @@ would only overfit."""
 
 PATIENCE, CLOSER = 8, 4
 """Without a budget, training ends after PATIENCE validations without improvement. They are CLOSER
-times closer together than with a budget."""
+times closer together than with a budget. Both numbers are not measured, only that a run which ends
+in this way is as good as one of a fixed length (docs/results.md)."""
 
 
 class Plan(NamedTuple):
@@ -106,8 +105,8 @@ class Plan(NamedTuple):
     """The number of epochs of the run."""
     seconds: float | None
     """The seconds of an update; None if they are not known."""
-    why_no_larger: str = ""
-    """A clause with the lack of the next larger size, if the data suffices for it; else empty."""
+    why_this_size: str = "as stated"
+    """The reason for the size of the model, in a clause."""
 
 
 def settle(
@@ -137,7 +136,7 @@ def usual_epochs(tokens: int) -> int:
 
 
 def _with_budget(recipe: TextRecipe, tokens: int) -> TextRecipe:
-    """Return the recipe with the expected number of epochs, or with a budget, the largest one."""
+    """Limit the epochs: the expected number without a budget, the largest with one."""
     epochs = usual_epochs(tokens) * (LONGEST if _has_budget(recipe) else 1)
     return _filled(recipe, {"train": {"max_updates": None, "max_epochs": epochs}})
 
@@ -168,30 +167,35 @@ def _largest(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed, tokens: i
     """
     if _has_stated_shape(recipe):
         return _plan(_with_size(recipe, _nearest_size(recipe, tokens)), corpus, speed)
-    lacking = ""
-    for size in _sizes(recipe, tokens):
+    data_lacks = run_lacks = ""
+    for size in _sizes(recipe):
+        if tokens < size.least_data:
+            data_lacks = f"{_name(size)} needs {size.least_data:,.0f} target tokens in an epoch"
+            continue
         plan = _plan(_with_size(recipe, size), corpus, speed)
         found = _lacking(plan, size, tokens)
         if not found:
             break
-        lacking = found
-    return plan._replace(why_no_larger=lacking)
+        data_lacks, run_lacks = "", found
+    return plan._replace(why_this_size=_why_this_size(size, data_lacks, run_lacks))
 
 
-def _sizes(recipe: TextRecipe, tokens: int) -> list[Size]:
-    """Return the sizes for so many target tokens whose loss is open or stated."""
+def _sizes(recipe: TextRecipe) -> list[Size]:
+    """Return the sizes whose loss is open or stated."""
     is_open = "consistency" in _open_keys(recipe, "train")
     return [
-        size
-        for size in SIZES
-        if tokens >= size.least_data
-        and (is_open or size.consistency in ("none", recipe.train.consistency))
+        size for size in SIZES if is_open or size.consistency in ("none", recipe.train.consistency)
     ]
+
+
+def _name(size: Size) -> str:
+    """Return the name of a size in messages."""
+    return f"width {size.d_model}" + (" with R-Drop" if size.consistency == "r-drop" else "")
 
 
 def _lacking(plan: Plan, size: Size, tokens: int) -> str:
     """Return what a run with this plan lacks for its size of model, or an empty string."""
-    name = f"width {size.d_model}" + (" with R-Drop" if size.consistency == "r-drop" else "")
+    name = _name(size)
     if plan.epochs < size.least_epochs:
         return f"{name} needs time for {size.least_epochs:g} epochs"
     if size.least_epochs and plan.seconds is None:
@@ -200,13 +204,29 @@ def _lacking(plan: Plan, size: Size, tokens: int) -> str:
         return f"the speed of {name} could not be measured"
     if plan.epochs * tokens < size.least_training:
         return f"{name} needs {size.least_training:,.0f} target tokens in all epochs"
-    if size.least_epochs and plan.seconds and plan.recipe.train.max_minutes is None:
-        seconds = plan.updates * plan.seconds
+    if size.least_epochs and plan.recipe.train.max_minutes is None:
+        seconds = plan.updates * (plan.seconds or 0.0)
         if seconds > LONGEST_UNASKED:
             enough = math.ceil(1.2 * seconds * size.least_epochs / plan.epochs / 60)
             flag = setting("train.max_minutes", enough, has_flag=True)
             return f"{name} would take more than an hour; {flag} would allow it"
     return ""
+
+
+def _why_this_size(size: Size, data_lacks: str, run_lacks: str) -> str:
+    """Return the reason for a size, in a clause.
+
+    Args:
+        size: The size.
+        data_lacks: What the data lacks for the next larger size, or an empty string.
+        run_lacks: What the run lacks for the last larger size that the data suffices for, likewise.
+    """
+    if size.consistency == "r-drop":
+        return f"trained with R-Drop, because there is time for {size.least_epochs:g} epochs"
+    lacks = [lack for lack in (data_lacks, run_lacks) if lack]
+    if not lacks:
+        return "the largest size, because data and time suffice for it"
+    return f"because {', and '.join(lacks)}"
 
 
 def _has_stated_shape(recipe: TextRecipe) -> bool:
@@ -346,7 +366,7 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
         f"auto: {counted(corpus.size, 'pair')} with {tokens:,} target tokens {give} about "
         f"{counted(plan.updates, 'update')}{each}, {_epochs(plan)}",
         f"auto: a {model.norm}-norm model of {model.encoder_layers} + {model.decoder_layers} "
-        f"layers of width {model.d_model}, {_why_this_size(recipe, plan, tokens)}",
+        f"layers of width {model.d_model}, {plan.why_this_size}",
         f"auto: {corpus.facts()}, {_why_this_vocabulary(recipe)}; dropout {model.dropout:g}, "
         f"{_why_this_dropout(recipe, plan)}",
         f"auto: batches of {train.batch_tokens:,} tokens"
@@ -366,23 +386,6 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
             f"auto: {takes}; for another length give {setting('train.max_minutes', has_flag=True)}"
         )
     return lines
-
-
-def _why_this_size(recipe: TextRecipe, plan: Plan, tokens: int) -> str:
-    """Return the reason for the size of the model."""
-    if _has_stated_shape(recipe):
-        return "as stated"
-    assert isinstance(recipe.model, TransformerConfig)
-    if "consistency" in _open_keys(recipe, "train") and recipe.train.consistency != "none":
-        return f"trained with R-Drop, because there is time for {R_DROP.least_epochs:g} epochs"
-    larger = [size for size in SIZES if size.d_model > recipe.model.d_model]
-    if not larger:
-        return "the largest size, because data and time suffice for it"
-    reasons = [plan.why_no_larger] if plan.why_no_larger else []
-    if tokens < larger[-1].least_data and (not reasons or larger[-1].d_model < R_DROP.d_model):
-        needs = f"needs {larger[-1].least_data:,.0f} target tokens in an epoch"
-        reasons.insert(0, f"width {larger[-1].d_model} {needs}")
-    return f"because {', and '.join(reasons)}"
 
 
 def _why_this_vocabulary(recipe: TextRecipe) -> str:

@@ -106,6 +106,7 @@ def test_more_data_and_more_time_give_a_larger_model() -> None:
         )
     ]  # fmt: skip
     assert widths == [64, 128, 128, 256]
+    assert settled(29_000, minutes=60).model.norm == "pre"
     assert settled(29_000, "encoder_layers=2", minutes=60).model.d_model == 128
     assert settled(2000, "encoder_layers=3", minutes=60).model.d_model == 64
     long = settled(3000, speed=8e6, minutes=600, tokens=4000)
@@ -113,38 +114,38 @@ def test_more_data_and_more_time_give_a_larger_model() -> None:
 
 
 CHOSEN = "trained with R-Drop, because there is time for 30 epochs"
-SHORT = "because width 256 with R-Drop needs time for 30 epochs"
-LONG = "because width 256 with R-Drop would take more than an hour; --max-minutes {} would allow it"
 FEW = "because width 128 needs 100,000 target tokens in an epoch"
-UNKNOWN = "because the speed of width 256 with R-Drop could not be measured"
 PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
+SHORT = "{}, and width 256 with R-Drop needs time for 30 epochs"
+LONG = "{}, and width 256 with R-Drop would take more than an hour; --max-minutes {} would allow it"
+UNKNOWN = f"{PLAIN}, and the speed of width 256 with R-Drop could not be measured"
 
 
 @pytest.mark.parametrize(
     ("pairs", "speed", "stated", "minutes", "width", "reason"),
     [
         (2000, 8e3, (), 25, 256, CHOSEN),
-        (2000, 8e3, (), None, 64, f"{FEW}, and {LONG.format(15).removeprefix('because ')}"),
+        (2000, 8e3, (), None, 64, LONG.format(FEW, 15)),
         (
             2000,
             8e3,
             ("train.max_epochs=300",),
             None,
             64,
-            f"{FEW}, and {LONG.format(15).removeprefix('because ')}",
+            LONG.format(FEW, 15),
         ),
-        (29_000, 8e3, (), 60, 128, SHORT),
+        (29_000, 8e3, (), 60, 128, SHORT.format(PLAIN)),
         (29_000, 8e5, (), 10, 256, CHOSEN),
         (29_000, 8e5, (), None, 256, CHOSEN),
-        (29_000, 8e3, (), None, 128, LONG.format(207)),
+        (29_000, 8e3, (), None, 128, LONG.format(PLAIN, 207)),
         (29_000, 8e5, ("train.consistency=none",), 10, 128, PLAIN),
         (29_000, 8e5, ("train.consistency=simcut",), 10, 128, PLAIN),
         (29_000, 8e5, ("model.d_model=128",), 10, 128, "as stated"),
-        (29_000, 8e5, ("train.max_epochs=29",), 10, 128, SHORT),
+        (29_000, 8e5, ("train.max_epochs=29",), 10, 128, SHORT.format(PLAIN)),
         (29_000, None, (), 10, 128, UNKNOWN),
         (29_000, None, (), None, 128, UNKNOWN),
         (29_000, None, ("train.max_epochs=40", "train.batch_tokens=400000"), 10, 128, UNKNOWN),
-        (2000, 8e3, (), 1, 64, f"{FEW}, and {SHORT.removeprefix('because ')}"),
+        (2000, 8e3, (), 1, 64, SHORT.format(FEW)),
         (200, 8e5, (), 10, 64, FEW),
     ],
 )
@@ -190,6 +191,12 @@ def test_validation_does_not_end_a_run_that_states_its_end_or_no_patience() -> N
     assert settled(500, "train.patience=3").train.patience == 3
     both = settled(500, "train.patience=3", minutes=20).train
     assert both.patience == 3 and both.cooldown == 0.2  # the rate stays until patience is spent
+
+
+def test_without_a_budget_validations_are_four_times_closer() -> None:
+    train = settled(500, speed=None).train
+    # Ten validations of a run with a budget are as far apart as its warm-up is long.
+    assert train.warmup and train.valid_every == pytest.approx(train.warmup / 4, abs=1)
 
 
 def test_a_budget_is_cut_where_more_epochs_only_overfit() -> None:
@@ -279,7 +286,8 @@ def test_short_runs_have_less_dropout_and_smaller_batches() -> None:
 
 
 def test_attention_is_guided_unless_memory_or_the_user_rules_it_out() -> None:
-    assert settled(3000, minutes=10).train.guided_alignment == GUIDANCE > 0
+    # The weight that docs/guided_alignment.md measures.
+    assert settled(3000, minutes=10).train.guided_alignment == GUIDANCE == 0.3
     assert settled(3000, "train.recompute=true").train.guided_alignment == 0
     assert settled(3000, "guided_alignment=0").train.guided_alignment == 0
 
