@@ -63,6 +63,11 @@ class TrainConfig(Config):
     from 200 to 4,000 updates and at most a tenth of the updates that the budgets allow, minutes
     included."""
 
+    warmup_share: float = Field(0.0, ge=0, le=1)
+    """The part of the run after which the warm-up ends at the latest, as a fraction of the budget
+    that will end the run first, minutes included. So it also ends in time if updates take longer
+    than expected. 0 sets no such limit, and `paper` has none."""
+
     adam_beta1: float = Field(0.9, ge=0, lt=1)
     """Decay of the first moment of Adam (section 5.3)."""
 

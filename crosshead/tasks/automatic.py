@@ -328,6 +328,9 @@ def _with_schedule(plan: Plan) -> TextRecipe:
         "average": 0,
         "patience": 0,
     }
+    if "train.warmup" in plan.recipe.open and not is_paper and plan.recipe.train.max_minutes:
+        # Updates may take longer than measured, on a busy machine for example.
+        train["warmup_share"] = WARMUP_SHARE
     if _stops_early(plan.recipe):
         train |= {
             "cooldown": LAST_PART,
@@ -423,6 +426,8 @@ def _rate(train: TrainConfig, updates: int) -> str:
         )
     peak = f" to {train.learning_rate:g}" if train.learning_rate else ""
     rises = f"the learning rate rises{peak} in {counted(train.warmup or 0, 'update')}"
+    if train.warmup_share:
+        rises += f" or {train.warmup_share:.0%} of the run"
     falls = f"falls to 0 in the last {train.cooldown:.0%} of the run" if train.cooldown else ""
     if train.schedule != "constant":
         return f"{rises} by the schedule {train.schedule}" + (f", and {falls}" if falls else "")

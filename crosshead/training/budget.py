@@ -184,7 +184,7 @@ def warmup_outlook(
     """Return a warning if `max_minutes` will end the run within two warm-ups, or an empty string.
 
     The speed counts as known after five updates and a tenth of the minutes, or after half of the
-    minutes. Fine-tuning gets no warning.
+    minutes. Fine-tuning gets no warning, and neither does a warm-up that ends with its share.
 
     Args:
         config: The limits and the warm-up.
@@ -195,7 +195,7 @@ def warmup_outlook(
     Returns:
         The warning, in one line.
     """
-    if config.max_minutes is None or config.warmup is None:
+    if config.max_minutes is None or config.warmup is None or config.warmup_share:
         return ""
     if not progress.update or progress.tuned:
         return ""

@@ -31,10 +31,27 @@ def scheduled_rate(config: TrainConfig, d_model: int, update: int, done: float) 
     if config.schedule == "paper":
         return paper_rate(update, d_model, config.warmup)
     assert config.learning_rate is not None  # checked by TrainConfig
+    rise = warmup_factor(update, done, config.warmup, config.warmup_share)
+    fall = 1.0
     if config.schedule == "inverse-sqrt":
-        return inverse_sqrt_rate(update, config.learning_rate, config.warmup)
-    fall = cosine_factor(done) if config.schedule == "cosine" else 1.0
-    return config.learning_rate * min(1.0, update / config.warmup) * fall
+        fall = inverse_sqrt_factor(update, config.warmup)
+    elif config.schedule == "cosine":
+        fall = cosine_factor(done)
+    return config.learning_rate * rise * fall
+
+
+def warmup_factor(update: int, done: float, warmup: int, share: float) -> float:
+    """Return the factor of the learning rate that rises linearly to 1 in the warm-up.
+
+    It counts updates, or the part of the run if that is further on.
+
+    Args:
+        update: The number of the update, from 1.
+        done: The completed fraction of the run.
+        warmup: The number of updates in the warm-up.
+        share: The fraction of the run in the warm-up; 0 counts updates alone.
+    """
+    return min(1.0, max(update / warmup, done / share if share else 0.0))
 
 
 def cooldown_factor(done: float, cooldown: float) -> float:
@@ -60,9 +77,9 @@ def paper_rate(update: int, d_model: int, warmup: int) -> float:
     return float(d_model**-0.5 * min(update**-0.5, update * warmup**-1.5))
 
 
-def inverse_sqrt_rate(update: int, peak: float, warmup: int) -> float:
-    """Return a rate that rises linearly to `peak` at `warmup`, then falls as 1/sqrt(update)."""
-    return float(peak * min((warmup / update) ** 0.5, update / warmup))
+def inverse_sqrt_factor(update: int, warmup: int) -> float:
+    """Return the factor of the learning rate that falls as 1/sqrt(update) from `warmup` on."""
+    return float(min(1.0, (warmup / update) ** 0.5))
 
 
 def cosine_factor(done: float) -> float:

@@ -41,7 +41,7 @@ def warmup_fault(config: TrainConfig, progress: Progress, findings: Findings) ->
         fault if there are no other faults, and the model was fine-tuned or its scores suffice.
     """
     warmup = config.warmup or 0
-    if progress.update >= warmup:
+    if progress.update >= warmup or config.warmup_share:
         return "", ""
     if not findings.faults and (progress.tuned or findings.scores_enough):
         return "", (

@@ -1,6 +1,6 @@
 """The preset `auto` of translation: every choice follows from data, budget and speed."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,9 @@ from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.automatic import GUIDANCE, SIZES, settle, usual_epochs
 from crosshead.tasks.base import Speed
 from crosshead.tasks.recipes import compose
+from crosshead.training.budget import Overhead, budget_spent, fraction_done
+from crosshead.training.progress import Progress
+from crosshead.training.schedule import scheduled_rate
 
 
 @dataclass
@@ -96,6 +99,43 @@ def test_a_run_of_any_budget_ends_well_past_its_warm_up(pairs: int, minutes: flo
     assert train.cooldown == pytest.approx(0.9) and train.schedule == "constant"
     assert 3 <= updates / train.valid_every <= 15
     assert train.max_minutes == minutes and train.max_updates is None
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "inverse-sqrt"])
+@pytest.mark.parametrize("slower", [1, 3, 10])
+@pytest.mark.parametrize(("pairs", "tokens", "minutes"), [(2000, 14, 5), (500, 90, 5)])
+def test_a_run_on_a_machine_that_becomes_slower_ends_well_past_its_warm_up(
+    pairs: int, tokens: int, minutes: float, slower: float, schedule: str
+) -> None:
+    rate = 8000.0
+    stated = [f"train.schedule={schedule}"] * (schedule != "constant")
+    recipe = settled(pairs, *stated, tokens=tokens, minutes=minutes, speed=rate)
+    train, size = recipe.train, len(Pairs([([5] * (tokens - 1),) * 2] * pairs).plan(
+        recipe.train.batch_tokens, 1, 0
+    ))  # fmt: skip
+    seconds = slower * pairs * tokens / size / rate * slowness(recipe)
+    progress, peaked = Progress(), 0.0
+    while not budget_spent(train, progress, Overhead(), 0.0):
+        done = fraction_done(train, progress, Overhead(), 0.0)
+        # A resumed run has its progress from a file.
+        again = fraction_done(train, Progress(**asdict(progress)), Overhead(), 0.0)
+        now = scheduled_rate(train, 64, progress.update + 1, done)
+        assert now == scheduled_rate(train, 64, progress.update + 1, again)
+        if now >= scheduled_rate(train, 64, train.warmup or 0, done) and not peaked:
+            peaked = done
+        progress.update, progress.seconds = progress.update + 1, progress.seconds + seconds
+    assert peaked <= 0.1 + 2 * seconds / (60 * minutes)
+
+
+def test_a_stated_warm_up_stays_exact() -> None:
+    for stated in (("train.warmup=50",), ("train.schedule=paper",)):
+        train = settled(2000, *stated, minutes=5).train
+        assert train.warmup_share == 0
+        exact = [scheduled_rate(train, 64, update, 0.0) for update in range(1, 60)]
+        assert exact == [scheduled_rate(train, 64, update, 0.05) for update in range(1, 60)]
+    assert settled(2000, minutes=5).train.warmup_share == 0.1
+    assert settled(2000, "train.warmup_share=0.3", minutes=5).train.warmup_share == 0.3
+    assert settled(2000, "train.max_updates=300").train.warmup_share == 0
 
 
 def test_more_data_and_more_time_give_a_larger_model() -> None:

@@ -119,6 +119,7 @@ def test_the_share_is_of_the_budget_that_ends_the_run_first() -> None:
         ({"max_minutes": 4.0}, 76, 20, False),  # less than a tenth of the minutes
         ({"max_minutes": 8.0}, 152, 76, False),  # two warm-ups and more
         ({"max_minutes": 4.0, "warmup": 200}, 76, 38, False),
+        ({"max_minutes": 4.0, "warmup_share": 0.1}, 76, 38, False),
         ({"max_minutes": 4.0}, 3, 38, False),  # too few to know the speed
         ({"max_minutes": 4.0}, 240, 120, True),
         ({}, 76, 38, False),

@@ -139,6 +139,24 @@ def test_other_threads_are_warned_of_and_what_was_left_open_stays_so(
         assert [line[: len(expected[0])] for line in warnings] == expected
 
 
+def test_a_warm_up_that_its_share_ends_goes_on_at_the_same_rates(
+    text: Path, tmp_path: Path
+) -> None:
+    given = ("schedule=constant", "warmup=8", "warmup_share=0.5", "max_updates=8", "patience=0")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(recipe_for(text, *given), whole)
+    train(recipe_for(text, *given), parts, should_stop=stop_after(parts, 3))
+    train(recipe_for(text, *given), parts, resume=True)
+    whole_rates, parts_rates = (
+        [line["learning_rate"] for line in logged(out) if line["kind"] == "train"]
+        for out in (whole, parts)
+    )
+    # Update 1 is an eighth of the warm-up by updates; later ones are further on by their share.
+    expected = [0.01 * factor for factor in (0.125, 0.25, 0.5, 0.75, 1, 1, 1, 1)]
+    assert whole_rates == parts_rates == pytest.approx(expected)
+    assert digest(parts / "model.safetensors") == digest(whole / "model.safetensors")
+
+
 @pytest.mark.slow
 def test_another_end_of_a_cosine_is_told_with_the_rates_before_and_after(
     text: Path, tmp_path: Path

@@ -7,10 +7,16 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.training.schedule import (
     cooldown_factor,
     cosine_factor,
-    inverse_sqrt_rate,
     learning_rate,
     paper_rate,
+    warmup_factor,
 )
+
+
+def inverse_sqrt_rate(update: int, peak: float, warmup: int) -> float:
+    """The rate of the schedule inverse-sqrt."""
+    config = TrainConfig(learning_rate=peak, warmup=warmup, max_updates=1)
+    return learning_rate(config, 64, update, 0.0)
 
 
 def test_the_papers_rate_is_equation_3() -> None:
@@ -59,7 +65,7 @@ def test_the_configuration_chooses_the_schedule() -> None:
     stated = TrainConfig(learning_rate=0.01, warmup=10, max_updates=1)
     annealed = TrainConfig(schedule="cosine", learning_rate=0.01, warmup=10, max_updates=30)
     assert learning_rate(papers, 64, 3, 0.7) == paper_rate(3, 64, 10)
-    assert learning_rate(stated, 64, 3, 0.7) == inverse_sqrt_rate(3, 0.01, 10)
+    assert learning_rate(stated, 64, 3, 0.7) == pytest.approx(0.003)
     assert learning_rate(annealed, 64, 20, 0.7) == 0.01 * cosine_factor(0.7)
 
 
@@ -67,6 +73,30 @@ def test_a_constant_rate_stays_at_its_peak_after_the_warm_up() -> None:
     config = TrainConfig(schedule="constant", learning_rate=0.01, warmup=10, max_updates=1)
     rates = [learning_rate(config, 64, update, 0.9) for update in range(1, 30)]
     assert rates == pytest.approx([0.001 * min(update, 10) for update in range(1, 30)])
+
+
+def test_the_warm_up_ends_by_updates_or_by_its_share_of_the_run() -> None:
+    assert warmup_factor(3, 0.0, 10, 0.2) == 0.3
+    assert warmup_factor(3, 0.1, 10, 0.2) == 0.5
+    assert warmup_factor(3, 0.3, 10, 0.2) == 1.0
+    assert warmup_factor(11, 0.0, 10, 0.2) == 1.0
+    assert warmup_factor(3, 1.0, 10, 0.0) == 0.3
+
+
+@pytest.mark.parametrize("schedule", ["inverse-sqrt", "cosine", "constant"])
+def test_every_schedule_with_a_peak_follows_the_share(schedule: str) -> None:
+    stated = TrainConfig(schedule=schedule, learning_rate=0.01, warmup=10, max_minutes=1)  # type: ignore[arg-type]
+    shared = stated.model_copy(update={"warmup_share": 0.1})
+    fall = cosine_factor(0.05) if schedule == "cosine" else 1.0
+    assert learning_rate(stated, 64, 3, 0.05) == pytest.approx(0.003 * fall)
+    assert learning_rate(shared, 64, 3, 0.05) == pytest.approx(0.005 * fall)
+    for update in (20, 200):
+        assert learning_rate(shared, 64, update, 0.9) == learning_rate(stated, 64, update, 0.9)
+
+
+def test_the_papers_schedule_has_no_share() -> None:
+    papers = TrainConfig(schedule="paper", warmup=10, max_minutes=1, warmup_share=0.1)
+    assert learning_rate(papers, 64, 3, 0.7) == paper_rate(3, 64, 10)
 
 
 def test_the_cooldown_falls_linearly_to_nothing_at_the_end() -> None:

@@ -30,6 +30,8 @@ def test_a_run_that_ends_in_its_warm_up(findings: Findings) -> None:
     fault, note = warmup_fault(IN_WARMUP, Progress(update=39), findings)
     assert "update 39" in fault and "warm-up of 40 updates" in fault and not note
     assert warmup_fault(IN_WARMUP, Progress(update=40), findings) == ("", "")
+    shared = IN_WARMUP.model_copy(update={"warmup_share": 0.1})
+    assert warmup_fault(shared, Progress(update=39), findings) == ("", "")
 
 
 @pytest.mark.parametrize(("findings", "tuned"), [(scored(5.0), False), (Findings([]), True)])
