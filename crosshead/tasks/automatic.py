@@ -320,7 +320,7 @@ def _with_schedule(plan: Plan) -> TextRecipe:
     valid_every = max(1, plan.updates // VALIDATIONS, a_minute)
     # Spent patience begins the last part of the run. Before it, the rate must not have fallen.
     is_patient = "train.patience" not in plan.recipe.open and plan.recipe.train.patience > 0
-    train = {
+    train: dict[str, Any] = {
         "cooldown": LAST_PART if is_patient else 1 - WARMUP_SHARE,
         # A shorter warm-up would raise the peak of the paper's schedule.
         "warmup": MOST_WARMUP if is_paper else max(1, min(a_tenth, MOST_WARMUP)),
@@ -331,6 +331,9 @@ def _with_schedule(plan: Plan) -> TextRecipe:
     if "train.warmup" in plan.recipe.open and not is_paper and plan.recipe.train.max_minutes:
         # Updates may take longer than measured, on a busy machine for example.
         train["warmup_share"] = WARMUP_SHARE
+    if _has_budget(plan.recipe) and plan.epochs < (plan.recipe.train.max_epochs or 0) / LONGEST:
+        # Nobody asked for a limit of epochs, and the run will not come near it.
+        train["max_epochs"] = None
     if _stops_early(plan.recipe):
         train |= {
             "cooldown": LAST_PART,

@@ -92,8 +92,8 @@ def reasoned(
 def test_a_run_of_any_budget_ends_well_past_its_warm_up(pairs: int, minutes: float) -> None:
     recipe = settled(pairs, minutes=minutes)
     train, speed = recipe.train, 8000 / slowness(recipe)
-    assert train.warmup and train.max_epochs
-    epochs = min(train.max_epochs, 60 * minutes * speed / (14 * pairs))
+    assert train.warmup
+    epochs = min(train.max_epochs or 1e9, 60 * minutes * speed / (14 * pairs))
     updates = epochs * len(Pairs([([5] * 13,) * 2] * pairs).plan(train.batch_tokens, 1, 0))
     assert train.warmup <= 0.11 * updates + 1
     assert train.cooldown == pytest.approx(0.9) and train.schedule == "constant"
@@ -242,6 +242,15 @@ def test_without_a_budget_validations_are_four_times_closer() -> None:
 def test_a_budget_is_cut_where_more_epochs_only_overfit() -> None:
     recipe = settled(500, minutes=10_000)
     assert recipe.train.max_epochs == 2 * usual_epochs(7000)
+
+
+def test_epochs_are_limited_only_where_the_run_may_come_near_the_limit() -> None:
+    assert settled(29_000, minutes=60).train.max_epochs is None
+    assert settled(29_000, "train.max_updates=800").train.max_epochs is None
+    assert settled(29_000, "train.max_epochs=900", minutes=60).train.max_epochs == 900
+    # Without a speed, nothing is known of how far the run will come.
+    unknown = settled(29_000, speed=None, minutes=60).train
+    assert unknown.max_epochs == 2 * usual_epochs(14 * 29_000)
 
 
 def test_updates_and_epochs_are_budgets_too() -> None:
