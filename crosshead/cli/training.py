@@ -94,7 +94,8 @@ def train(
 
     --resume reads the settings from DIR/recipe.toml instead of a preset. You may change how long to
     train, how to search, where to compute, the learning rate and the names of files. Other settings
-    must stay the same. --preset, --from and --mix are ignored.
+    must stay the same. A limit that you give replaces all limits of the run. --preset, --from and
+    --mix are ignored.
     """
     from crosshead.cli import reports
     from crosshead.cli.subsets import run_subsets
