@@ -14,7 +14,7 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.system.lines import file_sha256
 from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.registry import task_of
-from crosshead.training.budget import Overhead, fraction_done
+from crosshead.training.budget import Overhead, budget_spent, fraction_done
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
     average_weights,
@@ -73,9 +73,10 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
         context.say(line)
     context.say(f"resuming from update {progress.update} in {out}")
     progress.names = _names(progress.names, began, recipe, given)
-    changed_rate = _rate_changes(began.train, recipe, progress)
-    for change in [*changed_rate, *continue_from(setup, progress)]:
-        context.say(f"{change}: the weights will not be bit-identical to an uninterrupted run")
+    changes = _rate_changes(began.train, recipe, progress) + continue_from(setup, progress)
+    if budget_spent(recipe.train, progress, Overhead(), 0.0) is None:  # else no update is made
+        for change in changes:
+            context.say(f"{change}: the weights will not be bit-identical to an uninterrupted run")
     return setup
 
 

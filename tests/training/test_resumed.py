@@ -196,6 +196,15 @@ def test_another_end_of_a_cooldown_is_told_whatever_the_budget(text: Path, tmp_p
     assert rates[8] == pytest.approx(0.00125)
 
 
+def test_a_smaller_budget_that_trains_nothing_changes_no_rate(text: Path, tmp_path: Path) -> None:
+    out, display = tmp_path / "run", Remembering()
+    cosine = ("schedule=cosine", "warmup=2")
+    train(recipe_for(text, *cosine, "max_updates=8"), out, should_stop=stop_after(out, 4))
+    train(recipe_for(text, *cosine, "max_updates=4"), out, resume=True, display=display)
+    assert any("nothing to train" in line for line in display.lines)
+    assert not any("bit-identical" in line for line in display.lines)
+
+
 @pytest.mark.slow
 def test_parts_may_be_others_when_a_run_goes_on(text: Path, tmp_path: Path) -> None:
     out, said = tmp_path / "run", []
