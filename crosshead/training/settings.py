@@ -11,6 +11,8 @@ from typing import Any
 from crosshead.bundle.places import CHECKPOINTS, RECIPE
 from crosshead.caller import option
 from crosshead.config import nearest, read_toml
+from crosshead.data.parallel.directions import languages_in_names
+from crosshead.data.parallel.section import DataConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
@@ -283,7 +285,7 @@ def _as_many(left: Any, right: Any) -> bool:
 
 
 def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
-    """Check that a recipe for fine-tuning keeps the model and the tokenizer of the bundle.
+    """Check that a recipe for fine-tuning keeps model, tokenizer and direction of the bundle.
 
     Args:
         bundle: The sections of the bundle, from `sections_of`.
@@ -291,7 +293,8 @@ def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
         start: Directory of the bundle, for messages.
 
     Raises:
-        ConfigError: If a key of the model or the tokenizer differs.
+        ConfigError: If a key of the model or the tokenizer differs, or the data are stated or named
+            as the reverse direction.
     """
     for section in recipe.fixed_by_bundle:
         for key, value in bundle[section].items():
@@ -302,6 +305,38 @@ def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
                     f"{section}.{key} is {found!r}, but the bundle {start} has {value!r}; "
                     f"fine-tuning keeps {kept}: leave {section}.{key} out"
                 )
+    languages = bundle.get("data", {})
+    reads, writes = languages.get("source_language"), languages.get("target_language")
+    if reads and writes and reads != writes and isinstance(recipe.data, DataConfig):
+        what = _in_direction(recipe.data, writes, reads)
+        if what is not None:
+            raise ConfigError(
+                f"{what} from {writes} to {reads}, but the bundle {start} translates from {reads} "
+                f"to {writes}; exchange source and target, or give {option('from')} a bundle of "
+                "the other direction"
+            )
+
+
+def _in_direction(data: DataConfig, source: str, target: str) -> str | None:
+    """Return a clause that names data of a direction, or None. Several directions have no clause.
+
+    Args:
+        data: The section `[data]` of a recipe for fine-tuning.
+        source: The source language.
+        target: The target language.
+    """
+    if data.directions != "one":
+        return None
+    if (data.source_language, data.target_language) == (source, target):
+        return "the languages are stated as"
+    aligned = zip([*data.source, *data.old_source], [*data.target, *data.old_target], strict=True)
+    both = [((name,), data.fields) for name in data.pairs]
+    both += [((name,), data.fields_of_old) for name in data.old_pairs]
+    for files, fields in [*((files, ()) for files in aligned), *both]:
+        if languages_in_names(files, fields) == (source, target):
+            where = f"{files[0]}: the fields {' and '.join(fields)}" if fields else ""
+            return f"{where or ' and '.join(files)} are named as text"
+    return None
 
 
 def _composed(

@@ -3,6 +3,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -206,6 +207,48 @@ def test_fine_tuning_may_drop_and_sample_otherwise_and_repeat_what_is_so() -> No
     recipe = new_recipe(None, None, DATA, stated, BUNDLE)
     check_fine_tuned(bundle_sections(), recipe, BUNDLE)
     assert (recipe.model.dropout, recipe.tokenizer.sampling) == (0.2, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        ({"source": ["x.de"], "target": ["x.en"]}, "x.de and x.en are named as text"),
+        ({"pairs": ["x.tsv"], "fields": ["de", "en"]}, "x.tsv: the fields de and en are named as"),
+        ({"pairs": ["x.jsonl"], "fields": ["t.de", "t.en"]}, "x.jsonl: the fields t.de and t.en"),
+        (
+            DATA["data"] | {"source_language": "de", "target_language": "en"},
+            "the languages are stated as",
+        ),
+        (
+            {
+                "source": ["x.en"], "target": ["x.de"],
+                "valid_source": ["v.en"], "valid_target": ["v.de"],
+                "old_source": ["y.de"], "old_target": ["y.en"],
+                "old_valid_source": ["w"], "old_valid_target": ["w"],
+            },
+            "y.de and y.en are named as text",
+        ),
+    ],
+)  # fmt: skip
+def test_fine_tuning_refuses_the_reverse_direction(data: dict[str, Any], found: str) -> None:
+    recipe = new_recipe(None, None, {"data": data}, [], BUNDLE)
+    with pytest.raises(ConfigError, match=rf"^{found}.* from de to en, but the bundle .* from en "):
+        check_fine_tuned(bundle_sections(), recipe, BUNDLE)
+
+
+def test_fine_tuning_takes_other_names_and_bundles_of_several_or_unknown_languages() -> None:
+    reverse: dict[str, Any] = {"source": ["x.de"], "target": ["x.en"]}
+    for data in (
+        {"source": ["x.en"], "target": ["x.de"]},
+        {"source": ["x.de"], "target": ["x.txt"]},
+        {"source": ["x.nl"], "target": ["x.en"]},
+        reverse | {"directions": "tagged"},
+    ):
+        recipe = new_recipe(None, None, {"data": data}, [], BUNDLE)
+        check_fine_tuned(bundle_sections(), recipe, BUNDLE)
+    sections = bundle_sections()
+    sections["data"]["source_language"] = None
+    check_fine_tuned(sections, new_recipe(None, None, {"data": reverse}, [], BUNDLE), BUNDLE)
 
 
 TEXT: Sections = {"data": {"text": ["a"]}}
