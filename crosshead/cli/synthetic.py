@@ -166,9 +166,13 @@ def _made(
     machine: tuple[str, int | None, str],
     make: "Callable[[Translator, Synthesis, Display], SyntheticPairs]",
 ) -> "SyntheticPairs":
-    """Load the models, translate with progress, and print how many pairs there are."""
+    """Load the models, translate with progress, and print how many pairs there are.
+
+    A warning counts the translations that may be bad.
+    """
     from crosshead.cli.arguments import check_direction, into, warn_of_table
     from crosshead.cli.search_flags import search_settings
+    from crosshead.data.text.profile import FLAGS
     from crosshead.pipelines.translator import Translator
     from crosshead.system.progress import choose_display, counted
     from crosshead.tasks.loading import load_as
@@ -195,6 +199,13 @@ def _made(
         f"{counted(made.pairs, 'pair')} in {made.source} and {made.target}"
         + (f" (left out: {', '.join(left_out)})" if left_out else "")
     )
+    odd = made.odd
+    if odd.flagged:
+        kinds = [f"{name} {odd.flags[name]:,}" for name in FLAGS if odd.flags[name]]
+        note(
+            f"warning: {odd.flagged:,} of {counted(odd.translations, 'translation')} may be bad "
+            f"({', '.join(kinds)}); read some of them before you train on them"
+        )
     return made
 
 

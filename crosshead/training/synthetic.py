@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -19,6 +20,7 @@ from crosshead.bundle.places import CONFIG
 from crosshead.caller import option
 from crosshead.config import validate
 from crosshead.data.parallel.languages import suffix_language
+from crosshead.data.text.profile import flags_of
 from crosshead.data.text.tokenizers import TokenizerConfig
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import DataError, UserError
@@ -73,6 +75,17 @@ class Synthesis:
         }
 
 
+class Odd(NamedTuple):
+    """The translations of a set that may be bad: see `flags_of`."""
+
+    translations: int
+    """The number of all translations."""
+    flagged: int
+    """The number of translations with a flag."""
+    flags: Counter[str]
+    """The number of translations with each flag."""
+
+
 class SyntheticPairs(NamedTuple):
     """The files of a finished synthetic set, and the number of their pairs."""
 
@@ -81,6 +94,7 @@ class SyntheticPairs(NamedTuple):
     pairs: int
     left_out: dict[str, int]
     """The number of pairs that were left out, by reason."""
+    odd: Odd
 
 
 def distill(
@@ -263,6 +277,7 @@ def _write(
     languages = found[::-1] if reverse else found
     suffixes = zip(languages, ("source", "target"), strict=True)
     source, target = (out / f"train.{language or side}" for language, side in suffixes)
+    odd = _odd(translator, text, out / TRANSLATIONS)
     seen: set[bytes] = set()
     left_out = {"with an empty side": 0, "repeated": 0}
     with atomic_file(source) as left, atomic_file(target) as right:
@@ -277,4 +292,21 @@ def _write(
                 seen.add(digest)
                 left(f"{each}\n".encode())
                 right(f"{other}\n".encode())
-    return SyntheticPairs(source, target, len(seen), left_out)
+    return SyntheticPairs(source, target, len(seen), left_out, odd)
+
+
+def _odd(translator: Translator, text: Path, translations: Path) -> Odd:
+    """Return the translations that may be bad, without the lines that were not translated.
+
+    The stored lines are read, because a resumed command has translated only some of them.
+    """
+    profile, tokenizer = translator.bundle.config.profile, translator.bundle.source_tokenizer
+    lines = zip(iter_lines(text), iter_lines(translations), strict=True)
+    found = [
+        flags_of(profile, line, tokenizer.encode(line.strip()), written)
+        for line, written in lines
+        if written
+    ]
+    return Odd(
+        len(found), sum(map(bool, found)), Counter(each for flags in found for each in flags)
+    )

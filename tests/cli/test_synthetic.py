@@ -68,6 +68,19 @@ def test_a_table_is_read_as_lines_with_a_warning(
         assert said.count(f"warning: {table}: each line is read as one sentence") == 1
 
 
+def test_a_warning_counts_the_translations_that_may_be_bad(
+    tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path / "set"), "--beam", "1"]
+    assert run(["distill", str(BUNDLE), "--source", str(text), *out]) == 0
+    assert "warning: " not in capfd.readouterr().err
+    text.write_text("Привет\none two.\n")
+    out[1] += "-odd"
+    assert run(["backtranslate", str(BUNDLE), str(text), *out]) == 0
+    said = capfd.readouterr().err
+    assert "warning: 1 of 2 translations may be bad (repetition 1); read some of them" in said
+
+
 def test_a_stop_says_how_to_go_on(
     tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

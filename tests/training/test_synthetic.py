@@ -172,6 +172,21 @@ def test_it_goes_on_after_whole_blocks_and_says_so(
     assert calls == [3, 3, 3, 3, 1]
 
 
+def test_translations_that_may_be_bad_are_counted_from_the_stored_lines(
+    translator: Translator, text: Path, tmp_path: Path
+) -> None:
+    words = ["Привет", *WORDS, "Привет"]  # of the first one the model writes repetitions
+    text.write_text("".join(f"{word}\n" for word in words))
+    translated = [best for [best] in translator.translate(words, decode=GREEDY)]
+    flags = [best.flags for best in translated if best.text and not best.was_passed_through]
+    assert flags[0] == flags[-1] == ("repetition",) and () in flags
+    work, out = Synthesis([STORED], text, GREEDY), tmp_path / "out"
+    found = back_translate(translator, work, out, Silent(), "<BT>").odd
+    assert found == (len(flags), sum(map(bool, flags)), {"repetition": sum(map(bool, flags))})
+    # A command that finds all lines translated counts the same.
+    assert distill(translator, work, out, Silent(), text).odd == found
+
+
 def test_other_work_is_not_mixed_in(translator: Translator, text: Path, tmp_path: Path) -> None:
     work, out = Synthesis([STORED], text, GREEDY), tmp_path / "out"
     distill(translator, work, out, Silent(), None)
