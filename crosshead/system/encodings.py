@@ -14,6 +14,9 @@ _MARKS = ((b"\xff\xfe\x00\x00", "UTF-32"), (b"\x00\x00\xfe\xff", "UTF-32"),
 _ARCHIVE = b"PK\x03\x04"
 """The first bytes of a zip archive: .xlsx, .ods and .docx files are zip archives."""
 
+_COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""The first bytes of a compound file: .xls and .doc files of old versions of Office."""
+
 _GZIP = b"\x1f\x8b"
 """The first bytes of a gzip file."""
 
@@ -45,7 +48,7 @@ def wide_encoding(head: bytes) -> str | None:
 
 
 def archive_advice(head: bytes) -> str | None:
-    """Return advice for a compressed file: gzip, a spreadsheet or another zip archive.
+    """Return advice for a file that is packed or of an office program, such as a spreadsheet.
 
     Args:
         head: The first bytes of the file.
@@ -55,11 +58,14 @@ def archive_advice(head: bytes) -> str | None:
     """
     if head.startswith(_GZIP):
         return "a gzip file whose name does not end in .gz, expected text; rename it"
-    if not head.startswith(_ARCHIVE):
+    if not head.startswith((_ARCHIVE, _COMPOUND)):
         return None
+    kind = "a spreadsheet or document of an old version of Office"
+    if head.startswith(_ARCHIVE):
+        kind = "a spreadsheet, a document or another zip archive"
     return (
-        "a spreadsheet, a document or another zip archive, expected text; save a spreadsheet as "
-        "'CSV UTF-8' (in Excel: File, Save As) and give the .csv file"
+        f"{kind}, expected text; save a spreadsheet as 'CSV UTF-8' (in Excel: File, Save As) and "
+        "give the .csv file"
     )
 
 

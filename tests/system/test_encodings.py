@@ -55,6 +55,12 @@ def test_a_spreadsheet_is_known_and_its_export_named(tmp_path: Path) -> None:
         archive.writestr("xl/workbook.xml", "<workbook/>")
     with pytest.raises(DataError, match=r"pairs\.xlsx: a spreadsheet.*CSV UTF-8"):
         read_lines(path)
+    old = tmp_path / "pairs.xls"
+    old.write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + bytes(504))
+    with pytest.raises(
+        DataError, match=r"pairs\.xls: a spreadsheet or document of an old.*CSV UTF-8"
+    ):
+        read_lines(old)
 
 
 def test_a_gzip_file_under_another_name_is_recognised(tmp_path: Path) -> None:

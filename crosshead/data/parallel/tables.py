@@ -1,6 +1,7 @@
 """Read pairs from files of cells (TSV, CSV) and from JSON Lines."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -116,6 +117,11 @@ def table_pairs(
     records = layout.records(path, lines)
     first = list(islice(records, 1))
     header = first[0][1] if first else []
+    if len(header) == 1 and header[0]:
+        raise DataError(
+            f"{path}:{layout.line(0)}: expected {'' if fields else '2 '}columns between "
+            f"{layout.between}, found 1; {_advice_for_one_column(header[0])}"
+        )
     columns = None
     if is_header(header, fields):
         columns = _named_columns(f"{path}:{layout.line(0)}", header, fields)
@@ -160,13 +166,15 @@ def header_notes(
     names = [cell.strip() for cell in chosen[0]]
     return [
         f"warning: {path}:{layout.line(0)}: {' and '.join(map(repr, names))} look like column "
-        "names, but are trained on as a pair; if they are names, give "
+        "names, but are read as a pair; if they are names, give "
         f"{option('fields')} {shlex.quote(joined_names(names))}"
     ]
 
 
 def _jsonl_pair(fields: Sequence[str], where: str, line: str) -> tuple[str, str]:
     """Return the two fields of a line of JSON."""
+    if _JSON_ARRAY.match(line):
+        raise DataError(f"{where}: {_advice_for_one_column(line)}")
     try:
         row = json.loads(line, parse_int=_whole_number)
     except (ValueError, RecursionError) as error:
@@ -195,14 +203,45 @@ def _jsonl_text(where: str, row: dict[str, Any], field: str) -> str:
     return text
 
 
+def _advice_for_one_column(line: str) -> str:
+    """Return advice for a file whose first line has no two columns, by the format of the line."""
+    if _JSON_ARRAY.match(line):
+        return (
+            "this looks like a JSON array: write one object on every line into a .jsonl file (jq "
+            "-c '.[]' IN.json > OUT.jsonl)"
+        )
+    if line.lstrip().startswith("{"):
+        return (
+            "this looks like JSON: if there is one object on every line, let the name of the file "
+            "end in .jsonl"
+        )
+    if _XML.match(line):
+        return (
+            "this looks like XML: export a translation memory (TMX, XLIFF) as TSV or CSV from the "
+            "program that wrote it"
+        )
+    if "|||" in line:
+        return "this looks like source ||| target: replace each ||| by a tab"
+    return (
+        f"files for {option('pairs')} are TSV, CSV (names that end in .csv) and JSON Lines (names "
+        f"that end in .jsonl); two aligned files are for {option('source')} and {option('target')}"
+    )
+
+
+_JSON_ARRAY = re.compile(r"\s*\[\s*(\{|$)")
+"""The beginning of an array of objects."""
+_XML = re.compile(r"\s*<(\?xml|!DOCTYPE|tmx|xliff)\b")
+"""The beginning of an XML file."""
+
+
 def _two_columns(where: str, cells: Sequence[str], layout: Layout) -> Pair:
     """Return the cells of a record with two columns. An empty line is an empty pair."""
     if _is_empty(cells):
         return "", ""
     if len(cells) != 2:
         advice = (
-            f" ({_names(cells)}); name source and target by number ({option('fields')} 1,2) or "
-            "by the names in the first line"
+            f" ({_numbered(cells)}); choose source and target with {option('fields')}: by number, "
+            "or by name if the first line has names"
             if len(cells) > 2
             else ""
         )
@@ -234,7 +273,7 @@ def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> 
         if field not in header:
             raise DataError(
                 f"{where}: no column {field!r} in the first line, which has {_names(header)}; "
-                "name two of these, or give numbers (1,2) if the first line is no header"
+                "name two of these, or give two numbers of columns if the first line is no header"
             )
         if header.count(field) > 1:
             raise DataError(
@@ -256,5 +295,13 @@ def _columns_of(columns: tuple[int, int], where: str, cells: Sequence[str], layo
 
 
 def _names(names: Sequence[str]) -> str:
+    return ", ".join(_shown(names)) or "none"
+
+
+def _numbered(cells: Sequence[str]) -> str:
+    return ", ".join(f"{number}: {cell}" for number, cell in enumerate(_shown(cells), 1))
+
+
+def _shown(names: Sequence[str]) -> list[str]:
     shown = [repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:10]]
-    return ", ".join(shown + ["…"] * (len(names) > 10)) or "none"
+    return shown + ["…"] * (len(names) > 10)

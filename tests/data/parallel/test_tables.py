@@ -56,6 +56,33 @@ def test_damaged_pairs_are_named(
     assert refused.startswith(f"{tmp_path}/{message}")
 
 
+@pytest.mark.parametrize("fields", [[], ["1", "2"], ["en", "de"]])
+@pytest.mark.parametrize(
+    ("name", "content", "advice"),
+    [
+        ("x.json", '[{"en": "a", "de": "b"}]\n', "looks like a JSON array: write one object on"),
+        ("x.json", '[\n {\n  "en": "a"\n', "looks like a JSON array"),
+        ("x.jsonl", '[{"en": "a", "de": "b"}]\n', "looks like a JSON array"),
+        ("x.jsonl", '[\n {\n  "en": "a"\n', "looks like a JSON array"),
+        ("x.json", '{"en": "a"}\n', "looks like JSON: if there is one object on every line, let"),
+        ("x.tmx", '<?xml version="1.0"?>\n<tmx>\n', "looks like XML: export a translation memory"),
+        ("x.txt", "a ||| b\nc ||| d\n", "looks like source ||| target: replace each ||| by a tab"),
+        (
+            "x.tsv",
+            "a;b\n",
+            "files for --pairs are TSV, CSV (names that end in .csv) and JSON Lines",
+        ),
+    ],
+)
+def test_a_file_of_another_format_is_recognised(
+    name: str, content: str, advice: str, fields: list[str], tmp_path: Path
+) -> None:
+    fields = fields or (["en", "de"] if name.endswith(".jsonl") else [])
+    path = write(tmp_path / name, content)
+    said = refusal(read_pairs, config(pairs=str(path), fields=fields))
+    assert said.startswith(f"{path}:1: ") and advice in said
+
+
 @pytest.mark.parametrize(
     ("name", "content", "fields"),
     [
@@ -79,7 +106,8 @@ def test_an_empty_line_is_an_empty_pair(
 def test_columns_are_named_where_there_are_too_many(tmp_path: Path) -> None:
     write(tmp_path / "x.csv", "ID,English,Deutsch\n1,One two,Eins zwei\n")
     said = refusal(read_pairs, config(pairs=str(tmp_path / "x.csv")))
-    assert "found 3 ('ID', 'English', 'Deutsch')" in said and "--fields 1,2" in said
+    assert "found 3 (1: 'ID', 2: 'English', 3: 'Deutsch')" in said
+    assert "choose source and target with --fields: by number, or by name if" in said
 
 
 @pytest.mark.parametrize(
