@@ -111,6 +111,12 @@ class ParallelCorpus(TokenCorpus):
         return Examples.of(self.valid_examples).count_in(self.kept.examples)
 
     @property
+    def counts(self) -> list[int]:
+        """The number of training pairs of each corpus."""
+        found: list[int] = np.diff(self.kept.encoded.rows.searchsorted(self.starts)).tolist()
+        return found
+
+    @property
     def longest_input(self) -> int:
         """The number of tokens of the longest source in training."""
         return int(self.kept.examples.source.lengths.max())
@@ -176,9 +182,11 @@ class ParallelCorpus(TokenCorpus):
             + f"; validation: {self.validation(data)}"
         ]
         if self.old_valid is not None:
-            found = counted(len(self.old_valid), "pair")
+            counts, valid = self.counts, counted(len(self.old_valid), "pair")
+            old = sum(counts[part] for part in data.old_parts(len(counts)))
             lines.append(
-                f"old domain: validation with {found} of {', '.join(data.old_valid_files)}"
+                f"old domain: {old:,} of these {found}; validation with {valid} of "
+                f"{', '.join(data.old_valid_files)}"
             )
         targets = ", ".join([*data.valid_target, *data.valid_pairs])
         lines += tokenised_warning(self.valid.target, targets or "the held-out references")
@@ -355,7 +363,7 @@ def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int]
         corpus: The data of the run.
     """
     examples, seed = corpus.kept.examples, recipe.train.seed
-    counts = np.diff(corpus.kept.encoded.rows.searchsorted(corpus.starts)).tolist()
+    counts = corpus.counts
     weights = recipe.data.passes(counts)
 
     def chosen(epoch: int) -> Measured:

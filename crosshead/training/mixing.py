@@ -69,8 +69,13 @@ def _held_out(run: Path, data: object, seed: int) -> ParallelText:
     Raises:
         UserError: If the pairs are not found again.
     """
-    if not isinstance(data, DataConfig) or data.directions != "one":
+    if not isinstance(data, DataConfig):
         raise UserError(f"{run}: has no validation files; {_advice()}")
+    if data.directions != "one":
+        raise UserError(
+            f"{run}: its model has several directions, and the pairs that it has held out for "
+            f"validation are in both of them; {_advice()}"
+        )
     held = hold_out(survey(training_parts(data)), data, seed)
     if [origin.line for origin in held.valid.origins] != read_held_out(run / HELD_OUT):
         raise UserError(

@@ -97,5 +97,7 @@ def test_other_runs_are_refused(tmp_path: Path) -> None:
         old_domain(run, refuse)
     names = {"source": ["a.en"], "target": ["a.de"], "directions": "both"}
     run, _ = run_of(tmp_path, **names)
-    with pytest.raises(UserError, match="base: has no validation files; in place of --mix, name"):
+    with pytest.raises(
+        UserError, match=r"base: its model has several directions, .*; in place of "
+    ):
         old_domain(run, refuse)
