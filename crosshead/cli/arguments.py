@@ -1,6 +1,7 @@
 """The arguments of verbs: bundles, files and languages, and checks of them."""
 
 import os
+import shlex
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,20 @@ def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str
 
     The last one of `more` is the file, unless it is a directory or a packed bundle. Without a file,
     the lines come from `-`, standard input.
+
+    Raises:
+        UserError: If the first argument is a file but no packed bundle, or the last one is a text.
     """
+    if bundle.is_file() and bundle.suffix != ".zip" and not zipfile.is_zipfile(bundle):
+        raise UserError(
+            f"{bundle}: a file; the first argument is the bundle, its directory or a file that "
+            "`crosshead pack` wrote: give the bundle first, then the file to translate"
+        )
+    if more and len(more[-1].split()) > 1 and not os.path.exists(more[-1]):
+        raise UserError(
+            f"{more[-1]}: no such file; to translate a text, send it through a pipe: echo "
+            f"{shlex.quote(more[-1])} | crosshead translate {shlex.quote(str(bundle))}"
+        )
     bundles = [bundle, *map(bundle_place, more)]
     last = bundles[-1]
     if not more or last.is_dir() or (last.is_file() and zipfile.is_zipfile(last)):

@@ -56,7 +56,7 @@ class OddLines:
                 "punctuation"
             )
         if self._split:
-            inside = f", {self._cut:,} of them split inside a sentence" if self._cut else ""
+            inside = f"; {self._cut:,} of them were split inside a sentence" if self._cut else ""
             if len(self._split) == 1:
                 inside = ", split inside a sentence" if self._cut else ", split between sentences"
             found.append(
@@ -77,7 +77,7 @@ class OddLines:
         if len(lines) == 1:
             return f"{lines[0]} {one}"
         every = counted(self._lines, self._unit)
-        return f"{len(lines):,} of {every}, {lines[0]} the first, {several}"
+        return f"{len(lines):,} of {every} (the first is {lines[0]}) {several}"
 
 
 def _beginning(line: str, most: int = 40) -> str:

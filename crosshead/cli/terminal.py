@@ -246,6 +246,8 @@ def _usage_error(error: Exception) -> int:
     message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
     if suggested := _options_called(getattr(error, "option_name", ""), context):
         message = f"No such option: {error.option_name}; did you mean {' or '.join(suggested)}?"  # type: ignore[attr-defined]
+    elif "unexpected extra argument" in message and "--pairs" in _flags(context):
+        message += "; files have options: --pairs for one with both sides, or --source and --target"
     for theirs, ours in _EXPECTED.items():
         message = message.replace(theirs, ours)
     return _fail(f"{message}{' See' if message.endswith('?') else '; see'} `{path} --help`")
@@ -255,9 +257,7 @@ def _options_called(name: str, context: Any) -> list[str]:
     """Return the options that other toolkits call `name`: flags, or keys of `--set`."""
     from crosshead.config import usual_names  # here, because `--help` does not need pydantic
 
-    parameters = context.command.params if context else []
-    flags = {flag for parameter in parameters for flag in parameter.opts}
-    found = []
+    flags, found = _flags(context), []
     for key in usual_names(name.lstrip("-")):
         flag = f"--{key.replace('_', '-')}"
         if flag in flags:
@@ -265,6 +265,12 @@ def _options_called(name: str, context: Any) -> list[str]:
         elif "--set" in flags:
             found.append(f"--set {key}=...")
     return found
+
+
+def _flags(context: Any) -> set[str]:
+    """Return the options of the command of a context, or none without a context."""
+    parameters = context.command.params if context else []
+    return {flag for parameter in parameters for flag in parameter.opts}
 
 
 def _fail(message: str) -> int:

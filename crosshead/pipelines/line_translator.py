@@ -190,8 +190,11 @@ class LineTranslator(TextPipeline):
         longest = min(self.bundle.config.longest_source, self.max_source_length)
         return [
             *super().facts(),
-            ["longest line", f"{longest} tokens; a longer one is split into its sentences"],
-            ["longest sentence", f"{self.max_source_length} tokens; a longer one is cut"],
+            [
+                "longest line",
+                f"{longest} tokens; a longer line is split into its sentences, and a sentence of "
+                f"more than {self.max_source_length} tokens is cut",
+            ],
             ["search", search_name(self.bundle.config.decode)],
         ]
 

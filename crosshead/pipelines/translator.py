@@ -79,7 +79,11 @@ class Translator(LineTranslator):
             knows = " and ".join(languages or ([own] if own else []))
             raise ConfigError(
                 f"this model does not translate to {language!r}; "
-                + (f"it translates to {knows}" if knows else "its only direction has no code")
+                + (
+                    f"it translates to {knows}"
+                    if knows
+                    else "the languages of its one direction are not stated"
+                )
                 + (": choose one of them" if len(languages) > 1 else ": leave the language out")
             )
         return self._with(tag_of(language))

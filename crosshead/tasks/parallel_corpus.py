@@ -174,7 +174,7 @@ class ParallelCorpus(TokenCorpus):
     def opening(self, data: DataConfig) -> list[str]:
         """Return a line with the numbers of training and validation pairs, and warnings."""
         left_out = {reason: count for reason, count in self.left_out().items() if count}
-        dropped = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
+        dropped = ", ".join(f"{reason} {count:,}" for reason, count in left_out.items())
         found = counted(self.size, "pair")
         lines = [
             f"{found} to train on"

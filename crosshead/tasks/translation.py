@@ -42,6 +42,11 @@ _FEW = 100
 _ROOM = 5
 """Validation cuts translations that are this many tokens longer than the references allow."""
 
+_FOLDS = (
+    "To validate on all pairs, resume this run with --folds 5: `crosshead train --resume --out DIR "
+    "--folds 5`."
+)
+
 BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy", chance=LOW_BLEU)
 
 
@@ -195,7 +200,7 @@ class TranslationTask(TokenTask):
         for pair in chain(held, corpus.kept.examples):
             found.add(tuple(tuple(map(int, side)) for side in pair))
             if len(found) >= _FEW:
-                return ["`crosshead train --folds 5` validates on all pairs."]
+                return [_FOLDS]
         return []
 
 

@@ -194,10 +194,9 @@ def _check_own_files(out: Path) -> None:
 
 def _check_data(progress: Progress, corpus: Corpus, out: Path) -> None:
     """Raise `UserError` if the data differs from the data that the run began with."""
-    new = option("out")
     advice = (
-        "put the earlier files back, take the crosshead that began the run, or begin another run "
-        f"with a new {new}"
+        f"put the earlier files back, or begin another run with a new {option('out')}; if the "
+        "files are the same, resume with the version of crosshead that began the run"
     )
     if corpus.size != progress.size:
         raise UserError(

@@ -1,4 +1,5 @@
 import dataclasses
+import shlex
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_the_last_argument_is_a_file_unless_it_is_a_bundle(tmp_path: Path) -> No
         (["missing", str(text)], [BUNDLE, Path("missing")], str(text)),
     ]:
         assert bundles_and_file(BUNDLE, more) == (bundles, file)
+
+
+def test_a_bundle_left_out_and_a_text_for_a_file_are_recognised(tmp_path: Path) -> None:
+    text = tmp_path / "two words.txt"
+    text.write_text("one\n")
+    with pytest.raises(UserError, match=r"words\.txt: a file; the first argument is the bundle"):
+        bundles_and_file(text, [])
+    assert bundles_and_file(BUNDLE, [str(text)]) == ([BUNDLE], str(text))
+    for long in ("It's one.", "one two " * 100):
+        with pytest.raises(UserError, match=r"no such file; to translate a text, send") as caught:
+            bundles_and_file(BUNDLE, [long])
+        assert f"echo {shlex.quote(long)} | crosshead translate {BUNDLE}" in str(caught.value)
 
 
 def test_one_bundle_is_asked_for_where_no_ensemble_can_be() -> None:

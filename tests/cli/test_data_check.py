@@ -118,6 +118,8 @@ def test_too_few_pairs_for_alignment_bring_a_note(
 def test_wrong_options_are_refused(files: list[object], tmp_path: Path, refused: Refused) -> None:
     check = ("data", "check")
     assert "nothing to check: give --source and --target, or --pairs" in refused(*check)
+    said = refused(*check, "pairs.tsv")
+    assert "(pairs.tsv); files have options: --pairs for one with both sides, or --source" in said
     assert "give a directory for them with --out" in refused(*check, *files, "--apply")
     assert "unknown kind of pairs 'typo'" in refused(*check, *files, "--skip", "typo")
     assert "has no --target" in refused(*check, *files[:2])

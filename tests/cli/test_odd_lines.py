@@ -17,8 +17,8 @@ def test_odd_lines_give_one_warning_of_a_kind() -> None:
     cut = dataclasses.replace(split, sentence_was_cut=True)
     odd.add(["c", "d"], [[cut], [kept]], 3)
     assert odd.warnings()[1:] == [
-        "warning: 2 of 4 lines, line 2 the first, are too long for the model, and were translated "
-        "in parts, 1 of them split inside a sentence"
+        "warning: 2 of 4 lines (the first is line 2) are too long for the model, and were "
+        "translated in parts; 1 of them were split inside a sentence"
     ]
     assert odd.warnings()[0].startswith("warning: line 4 was kept unchanged, not translated: ")
     assert OddLines().warnings() == []

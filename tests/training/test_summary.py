@@ -57,7 +57,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recipe, Corpus
 def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
     text, sizes, machine, budget, warning = opening_lines(setup_of(recipe, corpus))
-    assert text.startswith("19 pairs to train on (left out: 1 empty side; see left-out.tsv); ")
+    assert text.startswith("19 pairs to train on (left out: empty side 1; see left-out.tsv); ")
     assert text.endswith("validation: 1 pair held out of the training files (held-out.tsv)")
     assert sizes == (
         f"transformer, 1.23 M parameters, vocabulary {corpus.source_tokenizer.vocab_size}, "
