@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -204,16 +204,32 @@ def aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
     while True:
         chunk = list(islice(left, CHUNK)), list(islice(right, CHUNK))
         if len(chunk[0]) != len(chunk[1]):
-            counts = [before + len(chunk[0]), before + len(chunk[1])]
-            counts[0] += sum(1 for _ in left)
-            counts[1] += sum(1 for _ in right)
-            raise DataError(
-                f"{source} has {counts[0]} lines but {target} has {counts[1]}; "
-                "line n of one must be the translation of line n of the other"
-            )
+            shared = min(map(len, chunk))
+            surplus = [
+                [bool(line.strip()) for line in chain(lines[shared:], rest)]
+                for lines, rest in zip(chunk, (left, right), strict=True)
+            ]
+            raise _unequal((source, target), before + shared, surplus)
         if not chunk[0]:
             break
         yield chunk
         before += len(chunk[0])
     if not before:
         raise DataError(f"{source} and {target} are empty; expected a sentence on every line")
+
+
+def _unequal(paths: tuple[Path, Path], shared: int, surplus: Sequence[Sequence[bool]]) -> DataError:
+    """Return the error for two files with different numbers of lines.
+
+    Args:
+        paths: The files.
+        shared: The number of lines that both have.
+        surplus: For each further line of each file, True if there is text on it.
+    """
+    counts = [shared + len(each) for each in surplus]
+    advice = "line n of one must be the translation of line n of the other"
+    if not any(map(any, surplus)):  # only empty lines at the end of the longer file
+        longer, more = paths[counts[1] > counts[0]], abs(counts[0] - counts[1])
+        lines = "line" if more == 1 else f"{more} lines"
+        advice = f"remove the last {lines} of {longer}, which {'is' if more == 1 else 'are'} empty"
+    return DataError(f"{paths[0]} has {counts[0]} lines but {paths[1]} has {counts[1]}; {advice}")

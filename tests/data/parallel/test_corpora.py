@@ -18,6 +18,19 @@ def test_unequal_files_are_named_with_both_counts(tmp_path: Path) -> None:
     assert "are empty" in refusal(read_aligned, empty, empty)
 
 
+def test_empty_lines_at_the_end_of_one_file_are_named(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "one", "a\nb\n\n \n"), write(tmp_path / "two", "a\nb\n")
+    three = write(tmp_path / "three", "a\nb\n\n")
+    assert refusal(read_aligned, one, two) == (
+        f"{one} has 4 lines but {two} has 2; remove the last 2 lines of {one}, which are empty"
+    )
+    assert refusal(read_aligned, two, three) == (
+        f"{two} has 2 lines but {three} has 3; remove the last line of {three}, which is empty"
+    )
+    text = write(tmp_path / "text", "a\nb\n\nc\n")
+    assert "has 2; line n of one must be the translation" in refusal(read_aligned, text, two)
+
+
 def test_several_corpora_of_every_kind_with_their_origins(tmp_path: Path) -> None:
     paths = [
         write(tmp_path / "a.en", "one\ntwo\n"),
