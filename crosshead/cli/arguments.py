@@ -9,7 +9,7 @@ from pathlib import Path
 from crosshead.bundle.files import files_in_use
 from crosshead.cli.options import bundle_place
 from crosshead.cli.terminal import note
-from crosshead.data.parallel.languages import suffix_language
+from crosshead.data.parallel.languages import language_code, suffix_language
 from crosshead.data.parallel.tables import whole_lines_warning
 from crosshead.errors import UserError
 from crosshead.pipelines.translator import Translator
@@ -93,21 +93,29 @@ def check_outputs(
             raise UserError(f"{output} is a file of the model {bundle}; give another {option}")
 
 
-def check_direction(translator: Translator, source: str | os.PathLike[str]) -> None:
+def check_direction(
+    translator: Translator, source: str | os.PathLike[str], field: str | None = None
+) -> None:
     """Check that the name of a source file is not that of text in the target language.
 
     Args:
         translator: The model.
         source: The file that the model reads.
+        field: The field of the sources in a file with both sides, whose name counts then.
 
     Raises:
-        UserError: If the file is named as text in the language that the model writes.
+        UserError: If the text is named as text in the language that the model writes.
     """
     reads, writes = translator.bundle.config.source_language, translator.target_language
-    if reads and writes and suffix_language(os.fspath(source)) == writes != reads:
+    if field is None:
+        named, what, other = suffix_language(os.fspath(source)), "", "a file with another suffix"
+    else:
+        named, what = language_code(field.rpartition(".")[2]), f" the source field {field!r}"
+        other = "exchange the fields"
+    if reads and writes and named == writes != reads:
         raise UserError(
-            f"{source}: is named as text in {writes}, but this model translates from {reads} to "
-            f"{writes}; give a model of the other direction, or a file with another suffix"
+            f"{source}:{what} is named as text in {writes}, but this model translates from {reads} "
+            f"to {writes}; give a model of the other direction, or {other}"
         )
 
 

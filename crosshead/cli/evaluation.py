@@ -6,14 +6,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from crosshead.caller import split_names
 from crosshead.cli.answers import answering
 from crosshead.cli.arguments import check_direction, into, warn_of_table
 from crosshead.cli.search_flags import search_settings
 from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import at_terminal, json_line, note, table
-from crosshead.config import nearest
+from crosshead.config import nearest, validate
 from crosshead.data.caption_sets import read_caption_set
-from crosshead.data.parallel.corpora import read_aligned
+from crosshead.data.parallel.corpora import read_aligned, read_valid_pairs
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.series.steps import shown_time
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation.bootstrap import CorpusScore
@@ -82,8 +84,10 @@ def say_if_tokenised(
 
 def translation_evaluation(
     bundles: Sequence[Path],
-    source: Path,
-    reference: Path,
+    source: Path | None,
+    reference: Path | None,
+    pairs: Sequence[str],
+    fields: str | None,
     to: str | None,
     metrics: Sequence[str],
     tokenize: str | None,
@@ -95,8 +99,10 @@ def translation_evaluation(
 
     Args:
         bundles: The bundle of the model, or several bundles of an ensemble.
-        source: The file of source sentences.
-        reference: The file of reference translations.
+        source: The file of source sentences, or None.
+        reference: The file of reference translations, or None.
+        pairs: Files of sources and references, in place of `source` and `reference`.
+        fields: The two fields of `pairs`, with a comma between them, or None.
         to: The language to translate to, or None for the model's only one.
         metrics: The names of metrics.
         tokenize: The tokenisation of BLEU, or None for sacreBLEU's.
@@ -108,12 +114,23 @@ def translation_evaluation(
         BundleError: If the model does not translate.
         DataError: If the files cannot be used.
     """
-    sources, references = read_aligned(source, reference)
     instead = "give --text, not --source and --reference"
     translator = into(load_as(Translator, bundles, device, threads, instead=instead), to)
-    check_direction(translator, source)
-    warn_of_table(source)
-    say_if_tokenised(references, str(reference), metrics, tokenize)
+    if source is not None and reference is not None:
+        sources, references = read_aligned(source, reference)
+        check_direction(translator, source)
+        warn_of_table(source)
+    else:
+        names = split_names(fields) if fields else []
+        typed = {"fields": "--fields", "data.fields": "--fields", "data.valid_pairs": "--pairs"}
+        config = validate(DataConfig, {"valid_pairs": list(pairs), "fields": names}, typed=typed)
+        if names:
+            check_direction(translator, ", ".join(pairs), names[0])
+        text = read_valid_pairs(config, note)
+        assert text is not None
+        sources, references = text.source, text.target
+    where = ", ".join(pairs) or str(reference)
+    say_if_tokenised(references, where, metrics, tokenize)
     return evaluate(
         translator, sources, references, metrics, tokenize,
         translate=lambda lines: translated(translator, lines, flags),

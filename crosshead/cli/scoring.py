@@ -22,6 +22,7 @@ from crosshead.cli.options import (
     bundle_place,
 )
 from crosshead.cli.terminal import put
+from crosshead.cli.training_options import FieldsOption
 from crosshead.errors import UserError
 
 SourcesOption = Annotated[
@@ -72,9 +73,9 @@ PairsOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="F",
-        help="File of pairs beside --images, for a model that translates beside images: JSON "
-        "Lines with the keys image, source and target, or lines `image<TAB>source<TAB>target`. "
-        "Repeat it for more files.",
+        help="File of sources and references, in place of --source and --reference: TSV, CSV or "
+        "JSON Lines, as for `crosshead train`. Beside --images: JSON Lines with the keys image, "
+        "source and target, or lines `image<TAB>source<TAB>target`. Repeat it for more files.",
     ),
 ]
 OriginalOption = Annotated[
@@ -115,10 +116,11 @@ _TRANSLATION = (
 )  # fmt: skip
 _TEXT, _SERIES = ("--stride", "--memory"), ("--start", "--original")
 _NO_SERIES = (_SERIES, "is for forecasts: leave it out, or give --series")
-_NO_WORDS = ("--text", "--source", "--reference", "--to", "--series", *_SERIES, *_TEXT)
+_NO_PAIRS = ("--text", "--source", "--reference", "--series", *_SERIES, *_TEXT)
+_NO_WORDS = (*_NO_PAIRS, "--to")
 _REFUSED: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "--pairs": [
-        (("--captions", *_NO_WORDS), "is not for pairs: leave it out, or leave out --pairs")
+        (("--captions", *_NO_PAIRS), "is not for pairs: leave it out, or leave out --pairs")
     ],
     "--captions": [(_NO_WORDS, "is not for captions: leave it out, or leave out --captions")],
     "--images": [
@@ -144,6 +146,7 @@ what the error says. The first given kind counts; without one, it is a test set 
     epilog="\b\nExamples:\n"
     "  crosshead evaluate runs/en-de --source test.en --reference test.de\n"
     "  crosshead evaluate runs/first runs/second --source test.en --reference test.de\n"
+    "  crosshead evaluate runs/en-de --pairs test.csv --fields English,German\n"
     "  crosshead evaluate runs/shakespeare --text test.txt --stride 64\n"
     "  crosshead evaluate runs/ett --series ETTh1.csv --start 2018-02-01\n"
     "  crosshead evaluate runs/photos --images photos.zip\n"
@@ -161,6 +164,7 @@ def evaluate(
     start: StartOption = None,
     captions: CaptionsOption = None,
     pairs: PairsOption = None,
+    fields: FieldsOption = None,
     original: OriginalOption = False,
     stride: StrideOption = None,
     memory: MemoryOption = None,
@@ -174,9 +178,9 @@ def evaluate(
 ) -> None:
     """Translate a test set and score the translations, or score a text, forecasts or classes.
 
-    Give --source and --reference for a model that translates. Each metric is printed with its 95 %
-    bootstrap interval and a signature: sacreBLEU's, or for perplexity one that names its
-    normalisation. The bundle holds the default search settings. Several bundles are scored
+    Give --source and --reference, or --pairs, for a model that translates. Each metric is printed
+    with its 95 % bootstrap interval and a signature: sacreBLEU's, or for perplexity one that names
+    its normalisation. The bundle holds the default search settings. Several bundles are scored
     together, as an ensemble.
 
     Give --text for a model of monolingual text. The command prints perplexity and bits per
@@ -207,20 +211,21 @@ def evaluate(
             "--tokenize": tokenize, "--beam": beam, "--length-penalty": length_penalty,
             "--text": text, "--stride": stride, "--memory": memory, "--series": series,
             "--start": start, "--original": original or None, "--images": images,
-            "--captions": captions, "--pairs": pairs,
+            "--captions": captions, "--pairs": pairs, "--fields": fields,
         }
     )  # fmt: skip
     search = {"beam": beam, "length_penalty": length_penalty}
     listed = "bleu,chrf" if metrics is None else metrics
-    given = {"--pairs": pairs, "--images": images, "--series": series, "--text": text}
+    beside = None if images is None else pairs
+    given = {"--pairs": beside, "--images": images, "--series": series, "--text": text}
     others = [option for option, value in given.items() if value is not None]
     bundle = arguments.only(bundles, others[0]) if others else bundles[0]
     if pairs is not None and images is not None:
         names = evaluation.metric_names(listed, tokenize)
-        beside = multimodal.pair_evaluation(
+        rows = multimodal.pair_evaluation(
             bundle, images, pairs, names, tokenize, search, device, threads
         )
-        put(multimodal.pairs_jsonl(beside) if jsonl else multimodal.pairs_table(beside))
+        put(multimodal.pairs_jsonl(rows) if jsonl else multimodal.pairs_table(rows))
         return
     if captions is not None and images is not None:
         names = evaluation.metric_names(listed, tokenize)
@@ -238,23 +243,23 @@ def evaluate(
     elif text is not None:
         scores = evaluation.text_evaluation(bundle, text, stride, memory, device, threads)
     else:
-        assert source is not None and reference is not None  # by `_check_kind`
         names = evaluation.metric_names(listed, tokenize, ["perplexity"])
         scores = evaluation.translation_evaluation(
-            bundles, source, reference, to, names, tokenize, search, device, threads
-        )
+            bundles, source, reference, pairs or [], fields, to, names, tokenize, search, device,
+            threads,
+        )  # fmt: skip
     put(evaluation.scores_jsonl(scores) if jsonl else evaluation.scores_table(scores))
 
 
 def _check_kind(given: Mapping[str, Any]) -> None:
     """Raise `UserError` for missing data, and for options (not None) of another kind of data."""
     kind = next((option for option in _REFUSED if given[option] is not None), "--source")
-    if kind in ("--pairs", "--captions") and given["--images"] is None:
-        text = "; to translate and score text, give --source and --reference instead"
-        raise UserError(
-            f"{kind} and --images go together: give both, or leave out both"
-            + (text if kind == "--pairs" else "")
-        )
+    if kind == "--captions" and given["--images"] is None:
+        raise UserError("--captions and --images go together: give both, or leave out both")
+    if given["--fields"] is not None and (kind != "--pairs" or given["--images"] is not None):
+        raise UserError("--fields names the fields of --pairs without --images; leave it out")
+    if kind == "--pairs" and given["--images"] is not None and given["--to"] is not None:
+        raise UserError("--to is not for models that translate beside images; leave it out")
     for options, why in _REFUSED[kind]:
         for option in options:
             if given[option] is not None:
@@ -266,9 +271,9 @@ def _check_kind(given: Mapping[str, Any]) -> None:
         raise UserError(f"{named[0]} alone: --source and --reference go together; give both")
     if kind == "--source" and not named:
         raise UserError(
-            "give --source and --reference, --text for a model of monolingual text, --series for a "
-            "forecaster, --images for a classifier, --captions and --images for a captioner, or "
-            "--pairs and --images for a model that translates beside images"
+            "give --source and --reference, or --pairs; --text for a model of monolingual text, "
+            "--series for a forecaster, --images for a classifier, --captions and --images for a "
+            "captioner, or --pairs and --images for a model that translates beside images"
         )
 
 

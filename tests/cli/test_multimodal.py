@@ -152,7 +152,9 @@ def test_mistakes_are_refused_in_one_line(folder: Path, tmp_path: Path, refused:
     assert "translates sentences beside images" in refused("translate", model, lines)
     assert "translate with: crosshead translate" in refused("translate", BUNDLE, lines, *images)
     assert "no such file or folder" in refused("translate", model, lines, "--images", "nowhere")
-    assert "--pairs and --images go together" in refused("evaluate", model, *pairs)
+    assert "translates sentences beside images" in refused("evaluate", model, *pairs)
+    said = refused("evaluate", model, *images, *pairs, "--fields", "source,target")
+    assert "--fields names the fields of --pairs without --images; leave it out" in said
     assert "translates sentences beside images" in refused("evaluate", model, *images)
     captions = ["--captions", folder / "pairs.jsonl"]
     assert "--captions is not for pairs" in refused("evaluate", model, *images, *pairs, *captions)

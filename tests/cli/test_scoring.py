@@ -32,6 +32,30 @@ def test_evaluation_and_comparison(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert both.count("chrF2  ") == 2
 
 
+def test_a_table_gives_the_scores_of_two_files(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], refused: Refused
+) -> None:
+    sides = {"source": ["one two", "three"], "reference": ["eins zwei", "vier"]}
+    for name, lines in sides.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    rows = list(zip(*sides.values(), strict=True))
+    sheet, table = tmp_path / "sheet.csv", tmp_path / "table.tsv"
+    sheet.write_text("Nr;en;de\n" + "".join(f"7;{one};{two}\n" for one, two in rows))
+    table.write_text("".join(f"{one}\t{two}\n" for one, two in rows))
+    files = [f"--{name}={tmp_path / name}" for name in sides]
+    expected = output_of(["evaluate", BUNDLE, *files], capfd)
+    assert output_of(["evaluate", BUNDLE, "--pairs", table], capfd) == expected
+    other = pack(BUNDLE, tmp_path / "other.zip")
+    command = ["evaluate", BUNDLE, other, "--pairs", sheet, "--fields", "en,de"]
+    assert output_of(command, capfd) == output_of(["evaluate", BUNDLE, other, *files], capfd)
+    said = refused("evaluate", BUNDLE, "--pairs", sheet, "--fields", "de,en")
+    assert f"{sheet}: the source field 'de' is named as text in de, but this model trans" in said
+    objects = tmp_path / "lines.jsonl"
+    objects.write_text('{"en": "one", "de": "eins"}\n')
+    said = refused("evaluate", BUNDLE, "--pairs", objects)
+    assert "--pairs: " in said and "is JSON Lines; name the fields of source and target" in said
+
+
 def test_tokenised_references_bring_a_warning_unless_they_are_scored_as_such(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,9 +155,11 @@ def test_a_pair_that_is_too_long_has_a_line_without_a_score(
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ("", "give --source and --reference, --text for a model of monolingual text"),
+        ("", "give --source and --reference, or --pairs; --text for a model of monolingual text"),
         ("--source a", "--source alone: --source and --reference go together; give both"),
         ("--captions a", "--captions and --images go together"),
+        ("--pairs a --source b", "--source is not for pairs: leave it out, or leave out --pairs"),
+        ("--source a --reference b --fields 1,2", "--fields names the fields of --pairs"),
         ("--captions a --images b --stride 2", "--stride is not for captions"),
         ("--images a --beam 2", "--beam is for other data: leave it out, or leave out --images"),
         ("--images a --images b", "give one folder or archive"),
