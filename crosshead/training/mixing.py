@@ -73,8 +73,8 @@ def _held_out(run: Path, data: object, seed: int) -> ParallelText:
         raise UserError(f"{run}: has no validation files; {_advice()}")
     if data.directions != "one":
         raise UserError(
-            f"{run}: its model has several directions, and the pairs that it has held out for "
-            f"validation are in both of them; {_advice()}"
+            f"{run}: its model has several directions, and held-out pairs of several directions "
+            f"cannot be mixed in; {_advice()}"
         )
     held = hold_out(survey(training_parts(data)), data, seed)
     if [origin.line for origin in held.valid.origins] != read_held_out(run / HELD_OUT):
