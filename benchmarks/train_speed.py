@@ -267,7 +267,7 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
         began = time.perf_counter()
         for batch in batches:
             updates += 1
-            rate = learning_rate(recipe.train, recipe.model.d_model, updates)
+            rate = learning_rate(recipe.train, recipe.model.d_model, updates, 0.0)
             losses.append(side.update(batch, rate))
         seconds = time.perf_counter() - began
         total = sum(loss * count for loss, count in zip(losses, tokens, strict=True))
