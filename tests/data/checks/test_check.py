@@ -52,7 +52,8 @@ def test_every_kind_is_found_and_counted() -> None:
         "unicode": [3], "mark-up": [4], "doubled": [16], "script": [5],
         "exchanged": [*range(22, 28)],
         "language": [6, 7, 8, 9, 10, 11], "length": [12],
-        "misaligned": [13, 14], "number": [33], "duplicate": [600], "near-duplicate": [601], "overlap": [30],
+        "misaligned": [13, 14], "number": [33], "duplicate": [600], "near-duplicate": [601],
+        "overlap": [30],
     }  # fmt: skip
     assert found.counts() == {kind: len(each) for kind, each in rows.items()}
     assert found.rows() == sorted({row for each in rows.values() for row in each})
