@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import chain, pairwise
 
+from crosshead.data.checks.scripts import UNSPACED
 from crosshead.data.checks.suspects import Suspect
 from crosshead.data.checks.words import split_words
+from crosshead.data.text.scripts import letters_by_script
 
 _UPPER_HALF = range(0x80, 0x100)
 _MATHS = "πΩµ∞"
@@ -69,6 +71,10 @@ _BROKEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd\ufffe\uffff]")
 _INVISIBLE = re.compile(r"[\u00ad\u200b\u2060\ufeff]")
 """A soft hyphen, zero-width space, word joiner or byte order mark. The zero-width joiner and
 non-joiner are left out, because Persian and Indic scripts need them."""
+
+_LINE_BREAKS = "\u200b\u2060"
+"""The invisible characters that allow or forbid a new line between words. Khmer, Thai and other
+scripts without spaces need them."""
 
 _NO_BREAK = re.compile(r"\b[^\W\d_]{2,}(?:[\u00a0\u202f][^\W\d_]{2,})+\b")
 """Letters with no-break spaces between them. Elsewhere many languages need these: beside numbers,
@@ -219,13 +225,21 @@ def _damage(line: str, letters: Counter[str]) -> tuple[str, float]:
     if not (ascii_only and line.isprintable()):
         if broken := _BROKEN.search(line):
             return f"the character U+{ord(broken[0]):04X}", 1.0
-        if hidden := _INVISIBLE.search(line):
+        if hidden := _invisible(line):
             return f"the invisible character U+{ord(hidden[0]):04X}", 1.0
     if ("\\" in line or "=" in line or "%" in line) and (found := _escaped(line, letters)):
         return found, 1.0
     if "?" in line and (found := _lost(line)):
         return found, 0.5
     return ("", 0.0) if ascii_only else (_misread(line, letters), 1.0)
+
+
+def _invisible(line: str) -> list[str]:
+    """Return the invisible characters that do not belong into a line."""
+    found = _INVISIBLE.findall(line)
+    if found and not UNSPACED.isdisjoint(letters_by_script([line])):
+        return [each for each in found if each not in _LINE_BREAKS]
+    return found
 
 
 def _lost(line: str) -> str:

@@ -17,6 +17,16 @@ def test_invisible_characters_are_damage(character: str) -> None:
     assert (found.row, found.score, found.reason) == (2, 1.0, reason)
 
 
+@pytest.mark.parametrize("character", ["\u200b", "\u2060"])
+@pytest.mark.parametrize(
+    "words", ["ខ្ញុំ ស៊ី បាយ", "ฉัน กิน ข้าว", "ຂ້ອຍ ກິນ ເຂົ້າ", "ငါ ထမင်း စား", "彼は 走る"]
+)
+def test_scripts_without_spaces_may_mark_where_words_end(character: str, words: str) -> None:
+    assert damaged([*USUAL, words.replace(" ", character)], "target") == []
+    (found,) = damaged([*USUAL, words.replace(" ", character) + "\ufeff"], "target")
+    assert found.reason == "the target has the invisible character U+FEFF"
+
+
 @pytest.mark.parametrize("space", ["\u00a0", "\u202f"])
 def test_a_no_break_space_inside_a_word_is_damage(space: str) -> None:
     lines = [*USUAL, f"Die neuen{space}Fäs{space}ser sind voll.", f"die neuen{space}"]
