@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from crosshead.data.checks.scripts import UNSPACED
 from crosshead.data.checks.suspects import Suspect
 from crosshead.data.checks.words import split_words
-from crosshead.data.text.scripts import letters_by_script
+from crosshead.data.text.scripts import letters_by_script, script
 
 _UPPER_HALF = range(0x80, 0x100)
 _MATHS = "πΩµ∞"
@@ -246,7 +246,9 @@ def _lost(line: str) -> str:
     """Return the question marks for lost letters in words, or ""."""
     for lost in _LOST.findall(_URL.sub(" ", line)):
         before, after = lost.split("?")[0][-1], lost.split("?")[-1][0]
-        if not (before.islower() and after.isupper()):  # as in "What?No"
+        # Two sentences may meet, as in "What?No" and always in scripts without spaces.
+        sentences = before.islower() and after.isupper()
+        if not (sentences or {script(before), script(after)} & UNSPACED):
             return (
                 f"{lost!r}, probably {'a lost letter' if lost.count('?') == 1 else 'lost letters'}"
             )

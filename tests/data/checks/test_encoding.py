@@ -110,6 +110,7 @@ C:\xampp\htdocs C:\users\u00e4nder D:\xe4nder\xe4 \\server\xe4\u00e4b
 «CAFÉ» et «À», PRÈS DE LA MÈRE, dès l’été
 ≈£5, ≈¥7 und ±½, ≈±5
 Was??Nein! Wirklich?? Ja. Wer?!
+不確定按鈕是作什麼的?很簡單 本当ですか?はい ไหม?ครับ
 ├── src
 └── tests ─┬┐ ╔═╗ █▓▒░ ████░░░░
 sinαcosβ xⁿyᵐ a√b A∩B a±b
