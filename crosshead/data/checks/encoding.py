@@ -90,9 +90,11 @@ _ESCAPED = re.compile(
 )
 """A word with escaped characters: M\\xe4nner, M\\u00e4nner, M=C3=A4nner or M%C3%A4nner."""
 
-_URL = re.compile(r"\w+://\S+|\bwww\.\S+")
-_ADDRESS = re.compile(rf"{_URL.pattern}|\b[A-Za-z]:\\\S*|\\\\\S+|\S*[/?&]\S*%\S*")
-"""A URL, also without its scheme, or a path of Windows."""
+URL = re.compile(r"\w+://\S+|\bwww\.\S+")
+"""A URL, also without its scheme."""
+
+_ADDRESS = re.compile(rf"{URL.pattern}|\b[A-Za-z]:\\\S*|\\\\\S+|\S*[/?&]\S*%\S*")
+"""A URL, also an escaped one without its scheme, or a path of Windows."""
 
 
 def damaged(lines: Sequence[str], side: str) -> list[Suspect]:
@@ -244,7 +246,7 @@ def _invisible(line: str) -> list[str]:
 
 def _lost(line: str) -> str:
     """Return the question marks for lost letters in words, or ""."""
-    for lost in _LOST.findall(_URL.sub(" ", line)):
+    for lost in _LOST.findall(URL.sub(" ", line)):
         before, after = lost.split("?")[0][-1], lost.split("?")[-1][0]
         # Two sentences may meet, as in "What?No" and always in scripts without spaces.
         sentences = before.islower() and after.isupper()

@@ -1,4 +1,4 @@
-"""Texts that stand in place of a translation: `TODO`, `See above.`, errors of spreadsheets.
+"""Texts in place of a translation: `TODO`, `See above.`, bare numbers, errors of spreadsheets.
 
 A placeholder is the translation of many texts that have little in common. The usual answers to one
 text, such as "Yes", resemble one another: they share more words than random lines of their side.
@@ -9,8 +9,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
+from crosshead.data.checks.encoding import URL
 from crosshead.data.checks.suspects import Suspect
 from crosshead.data.checks.words import split_words
+
+_SEVERAL = 5
+"""The smallest number of words of a text that has no number, sign or URL as its translation."""
 
 _LEAST_PARTNERS = 5
 """The smallest number of different texts that a placeholder stands opposite."""
@@ -24,6 +28,9 @@ lines of their side."""
 _MOST_COMPARED = 10_000
 """The largest number of neighbouring lines that are compared."""
 
+_WORDLESS = re.compile(rf"(?:(?>{URL.pattern})|[\W\d_])++")
+"""A line of numbers, signs and URLs. It does not backtrack, because that may take very long."""
+
 _SHEET_ERROR = re.compile(
     r"#(?:N/A|REF!|VALUE!|NAME\?|DIV/0!|NUM!|NULL!|NV|BEZUG!|WERT!|ZAHL!)|=[^\W\d_][\w.]*\(.*",
     re.DOTALL,
@@ -34,8 +41,8 @@ _SHEET_ERROR = re.compile(
 def placeholders(lines: Sequence[str], others: Sequence[str], side: str) -> list[Suspect]:
     """Return the lines that stand in place of a translation.
 
-    The score is 1 for errors of spreadsheets, and otherwise approaches 1 with the number of
-    different texts on the other side.
+    The score is 1 for errors of spreadsheets. It approaches 1 with the number of words opposite a
+    line without words, and with the number of different texts opposite any other line.
 
     Args:
         lines: All lines of the side.
@@ -46,7 +53,7 @@ def placeholders(lines: Sequence[str], others: Sequence[str], side: str) -> list
     for row, line in enumerate(lines):
         rows[line.strip()].append(row)
     usual = None
-    suspects = []
+    suspects = _wordless(lines, others, side)
     for text, found in rows.items():
         if _SHEET_ERROR.fullmatch(text):
             reason = f"the {side} is an error or a formula of a spreadsheet"
@@ -64,6 +71,22 @@ def placeholders(lines: Sequence[str], others: Sequence[str], side: str) -> list
             reason = f"the {side} stands opposite {len(partners):,} different texts"
             suspects += [Suspect(row, "placeholder", score, reason) for row in found]
     return suspects
+
+
+def _wordless(lines: Sequence[str], others: Sequence[str], side: str) -> list[Suspect]:
+    """Return the lines without words, such as `12`, `-` or a URL, opposite a text of several words.
+
+    None is suspect if most lines are so: then the text may be about dates or numbers.
+    """
+    suspects = []
+    for row, line in enumerate(lines):
+        if not _WORDLESS.fullmatch(line) or not line.strip():
+            continue
+        words = sum(any(map(str.isalpha, word)) for word in split_words(URL.sub(" ", others[row])))
+        if words >= _SEVERAL:
+            reason = f"the {side} has no words, but the other side has {words:,}"
+            suspects.append(Suspect(row, "placeholder", 1 - 1 / words, reason))
+    return suspects if 2 * len(suspects) <= len(lines) else []
 
 
 def _likeness(lines: Sequence[str]) -> float:

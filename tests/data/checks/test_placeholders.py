@@ -36,3 +36,34 @@ def test_a_single_error_of_a_spreadsheet_is_found(text: str) -> None:
 @pytest.mark.parametrize("text", ["#1", "= a (b)", "the error #N/A", "=)"])
 def test_signs_in_a_text_are_no_error_of_a_spreadsheet(text: str) -> None:
     assert placeholders([text], ["b"], "source") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["50394", "-", "... ?", "3,5 %", "http://x.de/abc", "(www.x.de) 5"]
+)
+def test_a_single_line_without_words_opposite_a_sentence_is_found(text: str) -> None:
+    source, target = pairs(300)
+    target[7] = text
+    (found,) = placeholders(target, source, "target")
+    words = len(source[7].split())
+    assert (found.row, found.kind, found.score) == (7, "placeholder", 1 - 1 / words)
+    assert found.reason == f"the target has no words, but the other side has {words}"
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("5.12.", "am fünften Dezember 2026"),
+        ("http://x.de/abc", "see http://x.de/a-b-c-d-e for more"),
+        ("", "eine leere Zeile steht hier"),
+        ("x = 5", "hier ist x gleich fünf"),
+    ],
+)
+def test_numbers_and_urls_may_stand_opposite_a_few_words(text: str, other: str) -> None:
+    source, target = pairs(300)
+    assert placeholders([*target, text], [*source, other], "target") == []
+
+
+def test_a_text_about_numbers_has_lines_without_words() -> None:
+    source, _ = pairs(300)
+    assert placeholders([str(row) for row in range(300)], source, "target") == []
