@@ -17,7 +17,7 @@ _SEVERAL = 5
 """The smallest number of words of a text that has no number, sign or URL as its translation."""
 
 _LEAST_PARTNERS = 5
-"""The smallest number of different texts that a placeholder stands opposite."""
+"""The smallest number of different texts of several words that a placeholder stands opposite."""
 _LEAST_DIFFERENT = 0.5
 """The smallest share of different texts among all texts opposite a placeholder. Most texts that are
 frequent have one translation that is more frequent than the others."""
@@ -30,6 +30,8 @@ _MOST_COMPARED = 10_000
 
 _WORDLESS = re.compile(rf"(?:(?>{URL.pattern})|[\W\d_])++")
 """A line of numbers, signs and URLs. It does not backtrack, because that may take very long."""
+
+_SIGN = re.compile(r"[^\w\s]")
 
 _SHEET_ERROR = re.compile(
     r"#(?:N/A|REF!|VALUE!|NAME\?|DIV/0!|NUM!|NULL!|NV|BEZUG!|WERT!|ZAHL!)|=[^\W\d_][\w.]*\(.*",
@@ -62,11 +64,12 @@ def placeholders(lines: Sequence[str], others: Sequence[str], side: str) -> list
         if not text or len(found) < _LEAST_PARTNERS:
             continue
         partners = list(dict.fromkeys(others[row].strip() for row in found))
-        if len(partners) < max(_LEAST_PARTNERS, _LEAST_DIFFERENT * len(found)):
+        telling = [each for each in partners if _count_words(each) >= _SEVERAL]
+        if len(telling) < _LEAST_PARTNERS or len(partners) < _LEAST_DIFFERENT * len(found):
             continue
         if usual is None:
             usual = _likeness(others[:_MOST_COMPARED])
-        if _likeness(partners) <= _MOST_ALIKE * usual:
+        if _likeness(telling) <= _MOST_ALIKE * usual:
             score = 1 - 1 / len(partners)
             reason = f"the {side} stands opposite {len(partners):,} different texts"
             suspects += [Suspect(row, "placeholder", score, reason) for row in found]
@@ -82,11 +85,17 @@ def _wordless(lines: Sequence[str], others: Sequence[str], side: str) -> list[Su
     for row, line in enumerate(lines):
         if not _WORDLESS.fullmatch(line) or not line.strip():
             continue
-        words = sum(any(map(str.isalpha, word)) for word in split_words(URL.sub(" ", others[row])))
-        if words >= _SEVERAL:
+        if (words := _count_words(others[row])) >= _SEVERAL:
             reason = f"the {side} has no words, but the other side has {words:,}"
             suspects.append(Suspect(row, "placeholder", 1 - 1 / words, reason))
     return suspects if 2 * len(suspects) <= len(lines) else []
+
+
+def _count_words(line: str) -> int:
+    """Return the number of words with letters, outside URLs."""
+    # The vowel signs of Indic scripts do not end a word.
+    words = split_words(_SIGN.sub("", URL.sub(" ", line)))
+    return sum(any(map(str.isalpha, word)) for word in words)
 
 
 def _likeness(lines: Sequence[str]) -> float:

@@ -27,6 +27,14 @@ def test_a_text_with_few_or_similar_translations_is_not_found() -> None:
     assert placeholders(target, source, "target") == []
 
 
+def test_short_terms_may_share_a_translation() -> None:
+    source, target = pairs(300)
+    terms = ["People", "Persons", "the people", "All persons", "Human beings", "Users", "Members"]
+    assert placeholders([*target, *["人物"] * 7], [*source, *terms], "target") == []
+    sentences = [f"{term} {source[row]}" for row, term in enumerate(terms)]
+    assert len(placeholders([*target, *["人物"] * 7], [*source, *sentences], "target")) == 7
+
+
 @pytest.mark.parametrize("text", ["#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "=SUM(A1:A3)"])
 def test_a_single_error_of_a_spreadsheet_is_found(text: str) -> None:
     found = placeholders(["a", f" {text}"], ["b", "c"], "source")
@@ -56,6 +64,7 @@ def test_a_single_line_without_words_opposite_a_sentence_is_found(text: str) -> 
         ("5.12.", "am fünften Dezember 2026"),
         ("http://x.de/abc", "see http://x.de/a-b-c-d-e for more"),
         ("", "eine leere Zeile steht hier"),
+        (",", "अंतर्राष्ट्रीयता"),
         ("x = 5", "hier ist x gleich fünf"),
     ],
 )
