@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from crosshead.data.checks.suspects import Suspect
 from crosshead.data.checks.words import split_words
 
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>|&(?:[A-Za-z]+|#\d+|#x[0-9A-Fa-f]+);|\{\{|\}\}|\[\[|\]\]")
+TAG = re.compile(r"</?[A-Za-z][^<>]*>|&(?:[A-Za-z]+|#\d+|#x[0-9A-Fa-f]+);|\{\{|\}\}|\[\[|\]\]")
 """A tag of HTML or XML, a character reference, or brackets of wiki text."""
 
 _LEAST_DOUBLED = 3
@@ -86,7 +86,7 @@ def mark_up(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
     """
     suspects = []
     for row, pair in enumerate(zip(source, target, strict=True)):
-        found = [_TAG.findall(side) for side in pair]
+        found = [TAG.findall(side) for side in pair]
         if not any(found):
             continue
         share = max(

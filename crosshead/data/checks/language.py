@@ -5,7 +5,8 @@ rarest lines begin a second group, and lines move between the groups until each 
 that predicts it better. A line itself does not count for the prediction. So odd lines that are like
 no other line stay in the first group. A second group that differs only by its topic is
 rejected: then many lines lie between the groups, or most lines beside the group differ from their
-side, too. A side in one language keeps one group.
+side, too. A side in one language keeps one group, and so does a side with many n-grams that occur
+only once, such as Chinese.
 """
 
 from collections.abc import Sequence
@@ -29,9 +30,13 @@ _RAREST = (0.02, 0.1, 0.3)
 _ROUNDS = 10
 MARGIN = 0.6
 """The mean log-odds of an n-gram, in nats, from which a line belongs to the second group."""
-_MOST_BETWEEN = 0.5
+_MOST_UNIQUE = 0.1
+"""The largest share of a side's n-grams that occur once. With more, as in Chinese and in texts of
+few words, the rest is too little to tell a language from chance."""
+_MOST_BETWEEN = 0.12
 """The largest number of lines with log-odds from 0 to the margin, as a share of the second group.
-In Multi30k it was at most 0.2 for another language, and more than 1 for another topic."""
+It was at most 0.1 for another language in Multi30k, and mostly more for chance groups in the
+messages of programs."""
 _MOST_DISTINCT = 0.5
 """The largest share of lines beside the second group that differ from the rest of their side as
 much as the second group does from its own."""
@@ -90,8 +95,11 @@ def _second_group(own: NGrams, judged: np.ndarray) -> tuple[np.ndarray, np.ndarr
     lines begin a group, and the group that is predicted best counts.
     """
     whole = own.histogram()
+    none = np.zeros(len(judged), bool), np.zeros(len(judged))
+    if (whole == 1).sum() > _MOST_UNIQUE * whole.sum():
+        return none
     rarity = own.means(-log_share(whole, 1))
-    best, gain = (np.zeros(len(judged), bool), np.zeros(len(judged))), 0.0
+    best, gain = none, 0.0
     for share in _RAREST:
         rarest = judged & (rarity >= np.quantile(rarity[judged], 1 - share))
         second, odds = _settled(own, judged, whole, rarest)

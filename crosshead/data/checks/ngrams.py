@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crosshead.data.checks.encoding import URL
+from crosshead.data.checks.forms import TAG
+
 LEAST_NGRAMS = 10
 """The smallest number of n-grams of a line that is judged."""
 
@@ -24,6 +27,11 @@ _FACTOR = 0x9E3779B97F4A7C15
 _SMOOTHING = 0.01
 _BLOCK = 10_000
 _NO_LETTERS = re.compile(r"[\W\d_]+")
+_NOT_LATIN = re.compile("[\u0250-\u1dff\u2c00-\U0010ffff]")
+_LATIN = re.compile("[a-z\u00aa-\u024f\u1e00-\u1eff]")
+_CODE = re.compile(rf"{URL.pattern}|{TAG.pattern}|%\(\w+\)[a-z]?|%[a-z]\b|\{{\w*\}}")
+"""URLs, tags, and marks of interfaces that a program fills in, such as %s, %(name)s or {name}."""
+_SIGN_OF_CODE = re.compile("[<&%{/]")
 
 
 @dataclass(frozen=True)
@@ -92,8 +100,20 @@ def log_share(counts: np.ndarray, own: int = 0) -> np.ndarray:
 
 
 def letters_of(line: str) -> str:
-    """Return the words of a line in lower case, without digits and punctuation."""
-    return _NO_LETTERS.sub(" ", line.lower()).strip()
+    """Return the words of a line in lower case, without digits, punctuation and code.
+
+    Latin letters are left out if most letters of the line are of another script: they are names,
+    and say nothing about the language of the line.
+    """
+    text = line.lower()
+    if _SIGN_OF_CODE.search(text):
+        text = _CODE.sub(" ", text)
+    text = _NO_LETTERS.sub(" ", text).strip()
+    if _NOT_LATIN.search(text):
+        without = _LATIN.sub(" ", text).split()
+        if 2 * sum(map(len, without)) > len(text) - text.count(" "):
+            return " ".join(without)
+    return text
 
 
 def _block(lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

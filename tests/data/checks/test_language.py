@@ -1,3 +1,4 @@
+import random
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,36 @@ def test_a_text_of_few_words_is_not_judged(size: int) -> None:
     english, german = (list(side) for side in zip(*date_pairs().train[:size], strict=True))
     assert foreign(german, english, "target") is None
     assert foreign(english, german, "source") is None
+
+
+def test_names_in_another_script_are_no_other_language() -> None:
+    """Lines with the same names or marks would make a group of their own."""
+    source, target = pairs(600)
+    russian = str.maketrans("lmnrio", "лмнрио")
+    target = [line.translate(russian) for line in target]
+    for row in range(0, 600, 20):
+        target[row] = f"{target[row]} %(gramps_name)s Gramps Relationship"
+    assert foreign(target, source, "target") == []
+
+
+def test_a_text_of_rare_ngrams_has_no_second_group() -> None:
+    """Words of two characters out of thousands, as in Chinese: most n-grams between words are rare.
+
+    Some lines have words of one topic, as the messages of programs do.
+    """
+    rng = random.Random(1)
+    source, _ = pairs(1000)
+    usual, topic = (
+        ["".join(chr(0x4E00 + rng.randrange(2000)) for _ in range(2)) for _ in range(count)]
+        for count in (80, 5)
+    )
+    target = [
+        "".join(
+            rng.choice(topic if row % 10 == 0 and rng.random() < 0.5 else usual) for _ in range(6)
+        )
+        for row in range(1000)
+    ]
+    assert foreign(target, source, "target") == []
 
 
 def test_a_single_line_in_the_language_of_the_other_side_is_found() -> None:

@@ -9,6 +9,22 @@ def test_letters_are_words_in_lower_case() -> None:
     assert letters_of(" Am 3. Mai_2019, um 12:30 Uhr! ") == "am mai um uhr"
 
 
+def test_code_has_no_letters() -> None:
+    line = "See <b>%(name)s</b> of {count} at http://x.de/a&b: %s &amp; more, 5 % and %d"
+    assert letters_of(line) == "see of at more and"
+
+
+def test_latin_letters_count_only_in_latin_lines() -> None:
+    assert letters_of("GEDCOM-ファイルの読み込みに失敗") == "ファイルの読み込みに失敗"
+    assert letters_of("Импорт из GeneWeb") == "импорт из"
+    assert letters_of("Ein schönes α") == "ein schönes α"
+    assert (
+        letters_of(letters_of("Файл {name} Äpfel"))
+        == letters_of("Файл {name} Äpfel")
+        == "файл äpfel"
+    )
+
+
 def test_enough_means_lines_and_different_words() -> None:
     lines = [f"{chr(97 + n % 26)}{chr(97 + n // 26)} und" for n in range(LEAST_WORDS)]
     everything = np.ones(len(lines), bool)
