@@ -24,7 +24,7 @@ from crosshead.data.checks.forms import (
 )
 from crosshead.data.checks.language import foreign
 from crosshead.data.checks.lengths import LEAST_PAIRS, odd_lengths
-from crosshead.data.checks.ngrams import LEAST_LINES, LEAST_NGRAMS, LEAST_WORDS
+from crosshead.data.checks.ngrams import LEAST_LINES, LEAST_NGRAMS, LEAST_WORDS, amount
 from crosshead.data.checks.numbers import changed_numbers
 from crosshead.data.checks.placeholders import placeholders
 from crosshead.data.checks.repeats import repeated
@@ -285,10 +285,12 @@ def _in_other_languages(sides: Sides) -> tuple[list[Suspect], list[str]]:
         others = foreign(*pair, name)
         found += [each for each in others or [] if each.row not in wrong]
         if others is None:
+            lines, words = amount(pair[0])
             notes.append(
-                f"{name}s in another language were not looked for: at least {LEAST_LINES} "
-                f"different {name}s of {LEAST_NGRAMS} or more character n-grams, with "
-                f"{LEAST_WORDS} different words, are needed"
+                f"{name}s in another language were not looked for: to learn the language, there "
+                f"are {counted(lines, f'different {name}')} of {LEAST_NGRAMS} or more letters, "
+                f"with {counted(words, 'different word')}; at least {LEAST_LINES} {name}s with "
+                f"{LEAST_WORDS} words are needed"
             )
     return _once(found), notes
 

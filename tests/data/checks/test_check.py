@@ -148,12 +148,15 @@ def test_stretches_have_one_shift_each() -> None:
 
 def test_too_few_pairs_bring_a_note() -> None:
     source, target = pairs(40)
+    different = [len({word for line in side for word in line.split()}) for side in (source, target)]
     notes = check_pairs((source, target), lambda row: Origin("f", row + 1)).notes
     assert notes == [
-        "sources in another language were not looked for: at least 100 different sources of 10 or "
-        "more character n-grams, with 150 different words, are needed",
-        "targets in another language were not looked for: at least 100 different targets of 10 or "
-        "more character n-grams, with 150 different words, are needed",
+        "sources in another language were not looked for: to learn the language, there are 40 "
+        f"different sources of 10 or more letters, with {different[0]} different words; at least "
+        "100 sources with 150 words are needed",
+        "targets in another language were not looked for: to learn the language, there are 40 "
+        f"different targets of 10 or more letters, with {different[1]} different words; at least "
+        "100 targets with 150 words are needed",
         "misaligned pairs were not looked for: 40 pairs to learn word translations from, at least "
         "500 are needed",
         "odd lengths were not looked for: 40 pairs to learn the usual ratio from, at least 100 are "
