@@ -32,6 +32,14 @@ def test_freer_translations_need_larger_distances() -> None:
     assert all(each.row != 3 for each in odd_lengths(source, target, np.arange(1000)))
 
 
+def test_small_differences_are_usual_even_in_a_very_regular_text() -> None:
+    source, target = text(1000, 0.01)
+    for row, factor in ((3, 1.4), (500, 1.7)):
+        target[row] = "y" * round(1.2 * factor * len(source[row]))
+    found = odd_lengths(source, target, np.arange(1000))
+    assert [each.row for each in found] == [500]
+
+
 def test_sides_of_one_ratio_have_no_suspects() -> None:
     source, _ = text(1000, 0.0)
     assert odd_lengths(source, source, np.arange(1000)) == []
