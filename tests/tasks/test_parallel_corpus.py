@@ -146,7 +146,7 @@ def test_suspect_pairs_are_warned_of_once_and_change_nothing(
     said: list[str] = []
     corpus = read_parallel(recipe(folder), None, None, said.append)
     warning, on_held_out = said
-    assert " held-out validation pairs are suspect, too" in on_held_out
+    assert " held-out validation pairs are suspect, so" in on_held_out
     assert warning.startswith(
         "warning: of 600 pairs these are suspect: 300 language; to see them: "
     )
