@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
@@ -104,6 +104,8 @@ class Corpus(ABC):
 
     files: list[CardFile]
     """The files that were read."""
+    fault: str = field(default="", kw_only=True)
+    """Clauses about training data that probably spoils the model, and what to do, or ""."""
 
     kind: ClassVar[type[Bundle]]
     """The class of the bundles of models of such data."""

@@ -335,8 +335,11 @@ def read_parallel(
                 f"copy; check {option('source')} and {option('target')}"
             )
     # The check expects one language on each side.
-    if resumed is None and data.directions == "one":
-        for line in glance(text, data, valid, held.rows.tolist()):
+    fault = ""
+    if data.directions == "one":
+        found = glance(text, data, valid, held.rows.tolist())
+        fault = found.verdict
+        for line in found.warnings if resumed is None else ():
             say(line)
     held_out = valid is None
     valid = held.valid if valid is None else valid
@@ -344,7 +347,7 @@ def read_parallel(
     return ParallelCorpus(
         files, config, source, target, kept, starts, valid, _examples(valid, source, target),
         held_out, old_valid, _examples(old_valid, source, target) if old_valid else (),
-        stop_if_asked=stop_if_asked,
+        stop_if_asked=stop_if_asked, fault=fault,
     )  # fmt: skip
 
 

@@ -247,5 +247,7 @@ def _summary(setup: Setup, out: Path, end: End, result: _Result, faults: Sequenc
         findings=result.findings,
         left_out=setup.corpus.left_out(),
         unit=setup.corpus.unit,
-        verdict=verdict(faults, setup.task, setup.recipe.train, setup.progress, end, out),
+        verdict=verdict(
+            faults, setup.task, setup.recipe.train, setup.progress, end, out, setup.corpus.fault
+        ),
     )

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from crosshead.data.batching import example_lengths
+from crosshead.data.checks.glance import Glance
 from crosshead.data.parallel.examples import Measured, Sampled
-from crosshead.data.text.tokenizers import load_tokenizer
+from crosshead.data.text.tokenizers import load_tokenizer, save_tokenizers
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.models.registry import build_model
 from crosshead.recipe.recipe import Recipe
@@ -157,7 +158,7 @@ def test_suspect_pairs_are_warned_of_once_and_change_nothing(
         warning,
         on_held_out,
     ]  # a run in several directions has several languages on a side
-    monkeypatch.setattr("crosshead.tasks.parallel_corpus.glance", lambda *arguments: [])
+    monkeypatch.setattr("crosshead.tasks.parallel_corpus.glance", lambda *arguments: Glance([], ""))
     assert read_parallel(recipe(folder), None, None).sha256() == corpus.sha256()
 
 
@@ -505,3 +506,18 @@ def test_a_domain_without_a_pair_is_refused_with_the_reasons(folder: Path) -> No
                 "old_pairs": str(folder / "tsv")}  # fmt: skip
     with pytest.raises(DataError, match=r"old domain is left to mix in \(repeats a valid"):
         read_parallel(compose(flags={"data": repeated}), None, None)
+
+
+def test_a_resumed_run_knows_the_fault_of_its_data_without_saying_it_again(tmp_path: Path) -> None:
+    source, target = pairs(600)
+    (tmp_path / "en").write_text("\n".join(source) + "\n")
+    (tmp_path / "de").write_text("\n".join(reversed(target)) + "\n")
+    said: list[str] = []
+    corpus = read_parallel(recipe(tmp_path), None, None, said.append)
+    assert "do not belong together line by line" in corpus.fault
+    assert f"warning: {corpus.fault}" in said
+    sides = corpus.source_tokenizer, corpus.target_tokenizer
+    save_tokenizers(tmp_path, *sides, joint=corpus.tokenizer.joint)
+    said.clear()
+    assert read_parallel(recipe(tmp_path), None, tmp_path, said.append).fault == corpus.fault
+    assert not any("warning" in line for line in said)

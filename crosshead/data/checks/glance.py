@@ -1,6 +1,7 @@
 """A quick check of some pairs, for the beginning of a training run."""
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,10 +28,19 @@ _MANY_HELD_OUT = 0.02
 """The share of suspect pairs among the held-out ones from which a line says so."""
 
 
+class Glance(NamedTuple):
+    """What a quick check has found."""
+
+    warnings: list[str]
+    """Warnings about suspect, misaligned and repeated pairs."""
+    verdict: str
+    """`DataReport.verdict` of the sample."""
+
+
 def glance(
     text: Text, data: DataConfig, valid: ParallelText | None, held_out: Collection[int] = ()
-) -> list[str]:
-    """Return warnings if pairs of a sample are suspect, if many are misaligned or many repeated.
+) -> Glance:
+    """Check a sample of pairs, and return what was found.
 
     Args:
         text: The training pairs.
@@ -59,7 +69,7 @@ def glance(
         {int(rows[row]) for row in report.dropped()}, rows.tolist(), held_out
     )
     if not counts:
-        return repeated + held_out_lines
+        return Glance(repeated + held_out_lines, "")
     found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     files = {
         # The check has no options for an old domain, so its files are named with the others.
@@ -68,12 +78,13 @@ def glance(
     }
     files = {key: names for key, names in files.items() if names}
     verdict = [f"warning: {report.verdict}"] if report.verdict else []
-    return [
+    warnings = [
         *verdict,
         *repeated,
         f"warning: of {where} these are suspect: {found}; to see them: {how_to_check(files)}",
         *held_out_lines,
     ]
+    return Glance(warnings, report.verdict)
 
 
 def _among_held_out(

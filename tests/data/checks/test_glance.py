@@ -26,84 +26,86 @@ def shifted(count: int) -> ParallelText:
 
 
 def test_a_warning_has_counts_and_the_command() -> None:
-    (line,) = glance(shifted(2000), FILES, None)
+    (line,) = glance(shifted(2000), FILES, None).warnings
     assert line.startswith("warning: of 2,000 pairs these are suspect: ")
     assert " misaligned; to see them: crosshead data check --source 'my train.en'" in line
     assert line.endswith("--target train.de --valid-source v.en --valid-target v.de")
     with calling_from(PYTHON):
         assert (
-            "crosshead.check_data(source='my train.en', " in glance(shifted(2000), FILES, None)[0]
+            "crosshead.check_data(source='my train.en', "
+            in glance(shifted(2000), FILES, None).warnings[0]
         )
 
 
 def test_the_command_names_the_files_of_an_old_domain_with_the_others() -> None:
     old = {"old_pairs": ["old.csv"], "old_valid_source": ["o.en"], "old_valid_target": ["o.de"]}
-    (line,) = glance(shifted(2000), FILES.model_copy(update=old), None)
+    (line,) = glance(shifted(2000), FILES.model_copy(update=old), None).warnings
     assert line.endswith(
         "--target train.de --pairs old.csv --valid-source v.en --valid-target v.de"
     )
 
 
 def test_suspect_pairs_that_are_held_out_are_named() -> None:
-    *_, last = glance(shifted(2000), FILES, None, range(0, 2000, 10))
+    *_, last = glance(shifted(2000), FILES, None, range(0, 2000, 10)).warnings
     assert re.match(
         r"warning: (2\d|3[01]) of 200 held-out validation pairs are suspect, so scores may be",
         last,
     )
-    (only,) = glance(shifted(2000), FILES, None, range(0, 1600, 10))
+    (only,) = glance(shifted(2000), FILES, None, range(0, 1600, 10)).warnings
     assert "suspect: " in only
 
 
 def test_few_suspect_pairs_are_named_if_most_of_them_are_held_out() -> None:
     source, target = pairs(2000)
     target[100:104] = ["???"] * 4
-    assert glance(text(source, target), FILES, None) == []
-    (line,) = glance(text(source, target), FILES, None, range(50, 150))
+    assert glance(text(source, target), FILES, None).warnings == []
+    (line,) = glance(text(source, target), FILES, None, range(50, 150)).warnings
     assert line.startswith("warning: 4 of 100 held-out validation pairs are suspect, so scores")
 
 
 def test_a_shifted_and_a_shuffled_text_bring_a_verdict() -> None:
     source, target = pairs(1200)
-    first, second = glance(text(source, target[1:] + target[:1]), FILES, None)
+    first, second = glance(text(source, target[1:] + target[:1]), FILES, None).warnings
     assert first.startswith("warning: an estimated ") and " 1 line below; repair the" in first
     assert second.startswith("warning: of 1,200 pairs these are suspect: ")
     random.Random(1).shuffle(target)
-    assert "do not belong together" in glance(text(source, target), FILES, None)[0]
+    assert "do not belong together" in glance(text(source, target), FILES, None).warnings[0]
 
 
 def test_a_clean_text_and_a_few_suspects_bring_no_warning() -> None:
     source, target = pairs(1200)
     source[1], target[5], target[7] = "", "", source[7]
     target[9], target[10] = target[10], target[9]
-    assert glance(text(source, target), FILES, None) == []
+    assert glance(text(source, target), FILES, None).warnings == []
 
 
 def test_many_repeats_bring_a_warning_unless_they_are_dropped() -> None:
     source, target = pairs(1200)
     few = text([*source, *source[:100]], [*target, *target[:100]])
-    assert glance(few, FILES, None) == []
+    assert glance(few, FILES, None).warnings == []
     many = text([*source, *source], [*target, *target])
-    (line,) = glance(many, FILES, None)
+    (line,) = glance(many, FILES, None).warnings
     assert line == (
         "warning: of 2,400 pairs 1,200 repeat an earlier one; to use each once: "
         "--set data.drop_duplicates=true"
     )
     with calling_from(PYTHON):
-        assert glance(many, FILES, None)[0].endswith("data={'drop_duplicates': True}")
-    assert glance(many, FILES.model_copy(update={"drop_duplicates": True}), None) == []
+        assert glance(many, FILES, None).warnings[0].endswith("data={'drop_duplicates': True}")
+    assert glance(many, FILES.model_copy(update={"drop_duplicates": True}), None).warnings == []
 
 
 def test_pairs_of_the_validation_set_bring_a_warning() -> None:
     source, target = pairs(1200)
-    (line,) = glance(text(source, target), FILES, text(source[:50], target[:50]))
+    (line,) = glance(text(source, target), FILES, text(source[:50], target[:50])).warnings
     assert "50 overlap" in line
 
 
 def test_a_large_text_is_sampled_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_ROWS", 900)
-    verdict, line = glance(shifted(20_000), FILES, None)
+    verdict, line = glance(shifted(20_000), FILES, None).warnings
     assert verdict.startswith("warning: an estimated 3") and "at f:19" in verdict
     assert line.startswith("warning: of 900 pairs of a sample these are suspect: ")
+    assert verdict == f"warning: {glance(shifted(20_000), FILES, None).verdict}"
     rows = module._sample(20_000)
     assert len(rows) == 900 and rows[0] == 0 and rows[-1] == 19_999
     assert np.flatnonzero(np.diff(rows) > 1).tolist() == [299, 599]
