@@ -10,7 +10,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from crosshead.config import nearest, shown
-from crosshead.data.text.scripts import letters_by_script
+from crosshead.data.text.scripts import UNSPACED, letters_by_script
 from crosshead.errors import ConfigError, DataError
 from crosshead.evaluation.bootstrap import RESAMPLES, CorpusScore
 
@@ -78,7 +78,7 @@ def default_tokenisation(references: Iterable[str | None]) -> str:
         references: The references.
     """
     letters = letters_by_script(text for text in references if text)
-    unspaced = sum(letters[script] for script in ("CJK", *_UNSPACED))
+    unspaced = sum(letters[script] for script in UNSPACED)
     if 2 * unspaced <= letters.total():
         return "13a"
     # Japanese has Han characters too, but hardly a sentence without kana.
@@ -106,9 +106,6 @@ def chrf_utility(candidate: str, reference: str) -> float:
     """
     return float(_CHRF.sentence_score(candidate, [reference]).score)
 
-
-_UNSPACED = ("HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
-"""Scripts without spaces between words, besides that of Chinese."""
 
 _MOST_HAN = 0.95
 """The share of Han characters from which text without spaces is Chinese."""

@@ -38,7 +38,7 @@ def test_scores_are_those_of_sacrebleu() -> None:
         ("我们今天去公园散步了。", "zh"), ("我们今天用Python写程序。", "zh"),
         ("今日は公園を散歩しました。", "char"), ("วันนี้เราไปเดินเล่น", "char"),
         ("Wir gehen heute im Park spazieren, 公园.", "13a"), ("12.5", "13a"),
-        ("오늘 공원에 갔다", "13a"),
+        ("오늘 공원에 갔다", "13a"), ("ꦲꦏ꧀ꦱꦫꦗꦮ", "char"),
     ],
 )  # fmt: skip
 def test_text_without_spaces_is_not_one_word(text: str, tokenisation: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from crosshead.data.checks.encoding import URL
 from crosshead.data.checks.forms import TAG
+from crosshead.data.text.scripts import NO_LETTERS, NOT_LATIN
 
 LEAST_NGRAMS = 10
 """The smallest number of n-grams of a line that is judged."""
@@ -26,8 +27,6 @@ _FACTOR = 0x9E3779B97F4A7C15
 """An odd factor that spreads numbers over 64 bits (Knuth's multiplicative hashing)."""
 _SMOOTHING = 0.01
 _BLOCK = 10_000
-_NO_LETTERS = re.compile(r"[\W\d_]+")
-_NOT_LATIN = re.compile("[\u0250-\u1dff\u2c00-\U0010ffff]")
 _LATIN = re.compile("[a-z\u00aa-\u024f\u1e00-\u1eff]")
 _CODE = re.compile(rf"{URL.pattern}|{TAG.pattern}|%\(\w+\)[a-z]?|%[a-z]\b|\{{\w*\}}")
 """URLs, tags, and marks of interfaces that a program fills in, such as %s, %(name)s or {name}."""
@@ -117,8 +116,8 @@ def letters_of(line: str) -> str:
     text = line.lower()
     if _SIGN_OF_CODE.search(text):
         text = _CODE.sub(" ", text)
-    text = _NO_LETTERS.sub(" ", text).strip()
-    if _NOT_LATIN.search(text):
+    text = NO_LETTERS.sub(" ", text).strip()
+    if NOT_LATIN.search(text):
         without = _LATIN.sub(" ", text).split()
         if 2 * sum(map(len, without)) > len(text) - text.count(" "):
             return " ".join(without)

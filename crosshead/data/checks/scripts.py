@@ -6,12 +6,6 @@ from collections.abc import Sequence
 from crosshead.data.checks.suspects import Suspect
 from crosshead.data.text.scripts import letters_by_script
 
-UNSPACED = {
-    "THAI", "LAO", "KHMER", "MYANMAR", "TAI", "NEW", "JAVANESE", "BALINESE", "TIBETAN",
-    "CJK", "HIRAGANA", "KATAKANA",
-}  # fmt: skip
-"""Scripts without spaces between words, by the names that `script` returns."""
-
 _USUAL = 0.05
 """The share of a side's letters from which a script belongs to the side."""
 _MOST_OTHER = 0.5

@@ -7,8 +7,16 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 _LETTER = re.compile(r"[^\W\d_]")
-_NOT_LATIN = re.compile("[\u0250-\u1dff\u2c00-\U0010ffff]")
+NOT_LATIN = re.compile("[\u0250-\u1dff\u2c00-\U0010ffff]")
 """Characters after the Latin blocks."""
+NO_LETTERS = re.compile(r"[\W\d_]+")
+"""Whatever stands between runs of letters."""
+
+UNSPACED = {
+    "THAI", "LAO", "KHMER", "MYANMAR", "TAI", "NEW", "JAVANESE", "BALINESE", "TIBETAN",
+    "CJK", "HIRAGANA", "KATAKANA",
+}  # fmt: skip
+"""Scripts without spaces between words, by the names that `script` returns."""
 
 
 @cache
@@ -34,7 +42,7 @@ def letters_by_script(texts: Iterable[str]) -> Counter[str]:
     """
     counts: Counter[str] = Counter()
     for text in texts:
-        if _NOT_LATIN.search(text):
+        if NOT_LATIN.search(text):
             counts.update(map(script, text))
         else:  # most text, and much faster
             counts["LATIN"] += len(_LETTER.findall(text))

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Sequence
 
+from crosshead.data.text.scripts import NO_LETTERS
+
 _LETTER = re.compile(r"[^\W\d_]")
-_NO_WORD = re.compile(r"[\W\d_]+")
 _NUMBER = re.compile(r"\d{2,}")
 
 _SHORT_PHRASE = 4
@@ -89,10 +90,10 @@ def is_copy(source: str, output: str) -> bool:
         source: The source.
         output: The output.
     """
-    words = _NO_WORD.sub(" ", source.casefold()).split()
+    words = NO_LETTERS.sub(" ", source.casefold()).split()
     if len(words) < _LEAST_WORDS or sum(map(len, words)) < _LEAST_LETTERS:
         return False
-    return words == _NO_WORD.sub(" ", output.casefold()).split()
+    return words == NO_LETTERS.sub(" ", output.casefold()).split()
 
 
 def numbers(text: str) -> list[str]:
