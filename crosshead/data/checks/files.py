@@ -5,17 +5,20 @@ import gzip
 import io
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from crosshead.data.checks.check import DataReport, check_kinds, check_pairs
+from crosshead.data.checks.suspects import KINDS
 from crosshead.data.parallel.corpora import read_valid_pairs, training_parts
 from crosshead.data.parallel.delimited import layout_of
-from crosshead.data.parallel.pairs import Sides
-from crosshead.data.parallel.parts import Corpora, Part, survey
+from crosshead.data.parallel.pairs import Origin, Sides
+from crosshead.data.parallel.parts import Corpora, Part, UnequalLinesError, survey
 from crosshead.data.parallel.section import DataConfig
 from crosshead.data.parallel.tables import is_jsonl
 from crosshead.errors import DataError
 from crosshead.system.files import atomic_write_all, make_directory, real_path
+from crosshead.system.lines import iter_lines
 
 SUSPECTS = "suspects.tsv"
 """The file of all suspect pairs."""
@@ -43,17 +46,39 @@ def check_files(
         DataError: If a file cannot be read, or `skip` has an unknown kind.
     """
     check_kinds(skip)
-    valid = read_valid_pairs(config, say)
-    parts = training_parts(config)
-    for part in parts:
-        for note in part.notes():
-            say(note)
-    text = survey(parts)
+    try:
+        valid = read_valid_pairs(config, say)
+        parts = training_parts(config)
+        for part in parts:
+            for note in part.notes():
+                say(note)
+        text = survey(parts)
+    except UnequalLinesError as error:
+        raise DataError(f"{error.fault}{_first_shift(error)}") from None
     sides: Sides = [], []
     for chunk in text.chunks():
         for side, lines in zip(sides, chunk, strict=True):
             side.extend(lines)
     return check_pairs(sides, text.origin, [valid] if valid else [], skip), text
+
+
+def _first_shift(error: UnequalLinesError) -> str:
+    """Return a clause with the place from which two files are shifted, or why there is none."""
+    source, target = error.files
+    sides: Sides = (
+        list(islice(iter_lines(source), error.shared)),
+        list(islice(iter_lines(target), error.shared)),
+    )
+    others = set(KINDS) - {"misaligned"}
+    report = check_pairs(sides, lambda row: Origin(str(source), row + 1), skip=others)
+    if not report.stretches():
+        return "; ".join(("", *report.notes)) or (
+            "; no shift was found, so the surplus is probably at the end"
+        )
+    first, _ = report.stretches()[0]
+    return (
+        f"; from about line {first.row + 1} on {first.reason}, so a line is missing or added there"
+    )
 
 
 def suspect_lines(report: DataReport) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from crosshead.caller import how_to_check
 from crosshead.data.parallel.delimited import Layout, layout_of
 from crosshead.data.parallel.directions import with_tag
 from crosshead.data.parallel.pairs import CHUNK, Origin, ParallelText, Sides
@@ -21,6 +22,21 @@ from crosshead.data.parallel.tables import (
 )
 from crosshead.errors import DataError
 from crosshead.system.lines import iter_lines
+
+
+class UnequalLinesError(DataError):
+    """Two aligned files have different numbers of lines.
+
+    Attributes:
+        fault: The message without the advice to check the files.
+        files: The file of the sources and the file of the targets.
+        shared: The number of lines that both have.
+    """
+
+    def __init__(self, fault: str, files: tuple[Path, Path], shared: int) -> None:
+        named = {"source": [str(files[0])], "target": [str(files[1])]}
+        super().__init__(f"{fault}; to find the place: {how_to_check(named)}")
+        self.fault, self.files, self.shared = fault, files, shared
 
 
 @dataclass(frozen=True)
@@ -197,7 +213,8 @@ def aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
         target: The file of the targets.
 
     Raises:
-        DataError: If the files have different numbers of lines, or both are empty.
+        UnequalLinesError: If the files have different numbers of lines.
+        DataError: If both are empty, or the surplus lines of one are.
     """
     left, right = iter_lines(source), iter_lines(target)
     before = 0
@@ -227,9 +244,12 @@ def _unequal(paths: tuple[Path, Path], shared: int, surplus: Sequence[Sequence[b
         surplus: For each further line of each file, True if there is text on it.
     """
     counts = [shared + len(each) for each in surplus]
-    advice = "line n of one must be the translation of line n of the other"
-    if not any(map(any, surplus)):  # only empty lines at the end of the longer file
-        longer, more = paths[counts[1] > counts[0]], abs(counts[0] - counts[1])
-        lines = "line" if more == 1 else f"{more} lines"
-        advice = f"remove the last {lines} of {longer}, which {'is' if more == 1 else 'are'} empty"
-    return DataError(f"{paths[0]} has {counts[0]} lines but {paths[1]} has {counts[1]}; {advice}")
+    fault = f"{paths[0]} has {counts[0]} lines but {paths[1]} has {counts[1]}"
+    if any(map(any, surplus)):
+        rule = "line n of one must be the translation of line n of the other"
+        return UnequalLinesError(f"{fault}; {rule}", paths, shared)
+    longer, more = paths[counts[1] > counts[0]], abs(counts[0] - counts[1])
+    last = "line" if more == 1 else f"{more} lines"
+    return DataError(
+        f"{fault}; remove the last {last} of {longer}, which {'is' if more == 1 else 'are'} empty"
+    )

@@ -8,6 +8,7 @@ import pytest
 
 from crosshead.data.checks.files import SUSPECTS, check_files, write_files
 from crosshead.data.parallel.corpora import read_pairs
+from crosshead.data.parallel.parts import UnequalLinesError
 from crosshead.data.parallel.section import DataConfig
 from crosshead.errors import DataError
 from tests.data.checks.made_up import pairs
@@ -140,3 +141,33 @@ def test_pairs_of_validation_files_are_found(tmp_path: Path) -> None:
     report, _ = check_files(valid, [], lambda line: None)
     found = [each for each in report.suspects if each.kind == "overlap"]
     assert [(each.row, each.reason) for each in found] == [(7, f"repeats {tmp_path}/valid.tsv:1")]
+
+
+@pytest.mark.parametrize(
+    ("kept", "target", "end"),
+    [
+        (900, [*range(400), *range(401, 900)], "; from about line 401 on the target translates the "
+         "source 1 line below, so a line is missing or added there"),
+        (900, list(range(890)), "; no shift was found, so the surplus is probably at the end"),
+        (90, list(range(89)), "; misaligned pairs were not looked for: 89 pairs to learn word "
+         "translations from, at least 500 are needed"),
+    ],
+)  # fmt: skip
+def test_the_place_of_a_missing_line_is_named(
+    kept: int, target: list[int], end: str, tmp_path: Path
+) -> None:
+    sides = pairs(900)
+    for name, lines in (("a", sides[0][:kept]), ("b", [sides[1][row] for row in target])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    files = [str(tmp_path / name) for name in "ab"]
+    fault = (
+        f"{files[0]} has {kept} lines but {files[1]} has {len(target)}; line n of one must be the "
+        "translation of line n of the other"
+    )
+    with pytest.raises(DataError) as error:
+        check_files(DataConfig(source=files[:1], target=files[1:]), [], lambda line: None)
+    assert str(error.value) == fault + end
+    with pytest.raises(UnequalLinesError) as unequal:
+        read_pairs(DataConfig(source=files[:1], target=files[1:]))
+    command = f"crosshead data check --source {files[0]} --target {files[1]}"
+    assert str(unequal.value) == f"{fault}; to find the place: {command}"
