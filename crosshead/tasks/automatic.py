@@ -174,7 +174,7 @@ def _largest(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed, tokens: i
             continue
         plan = _plan(_with_size(recipe, size), corpus, speed)
         found = _lacking(plan, size, tokens)
-        if not found:
+        if not found or size == SIZES[-1]:
             break
         data_lacks, run_lacks = "", found
     return plan._replace(why_this_size=_why_this_size(size, data_lacks, run_lacks))
@@ -195,13 +195,13 @@ def _name(size: Size) -> str:
 
 def _lacking(plan: Plan, size: Size, tokens: int) -> str:
     """Return what a run with this plan lacks for its size of model, or an empty string."""
-    name = _name(size)
+    name, is_measured = _name(size), _is_measured(plan.recipe.train, plan.updates)
+    if plan.seconds is None and is_measured:
+        return f"memory does not suffice for {name}"
     if plan.epochs < size.least_epochs:
         return f"{name} needs time for {size.least_epochs:g} epochs"
-    if size.least_epochs and plan.seconds is None:
-        if not _is_measured(plan.recipe.train, plan.updates):
-            return f"{name} needs {LEAST_MEASURED} updates"
-        return f"the speed of {name} could not be measured"
+    if size.least_epochs and not is_measured:
+        return f"{name} needs {LEAST_MEASURED} updates"
     if plan.epochs * tokens < size.least_training:
         return f"{name} needs {size.least_training:,.0f} target tokens in all epochs"
     if size.least_epochs and plan.recipe.train.max_minutes is None:

@@ -119,6 +119,34 @@ def weight_bytes(
     )
 
 
+def too_large(
+    recipe: Recipe, corpus: Corpus, machine: Machine, world: World, free: FreeMemory | None
+) -> str:
+    """Return a message if weights, gradients and moments do not fit into memory, or "".
+
+    Args:
+        recipe: The recipe of the run.
+        corpus: The data, which completes the model's configuration.
+        machine: Device and precision.
+        world: The processes of the run.
+        free: The available memory; None if it is not known.
+    """
+    if free is None:
+        return ""
+    config = corpus.bundle_config(recipe, corpus.longest_input)
+    built = build_without_memory(partial(corpus.kind.build, config))
+    parameters = sum(parameter.numel() for parameter in built.parameters())
+    needed = sum(weight_bytes(parameters, recipe.train, machine, world))
+    if needed <= free.left:
+        return ""
+    return (
+        f"a model of {parameters / 1e6:,.1f} M parameters needs about {_gb(needed)} to train "
+        f"(weights, gradients, optimiser), but only {_gb(free.left)} of {free.limit} are free; "
+        "choose a smaller model"
+        + (", or set train.sharded" if world.size > 1 and not recipe.train.sharded else "")
+    )
+
+
 def refuse_large_model(
     recipe: Recipe, corpus: Corpus, machine: Machine, world: World, free: FreeMemory | None
 ) -> None:
@@ -134,19 +162,8 @@ def refuse_large_model(
     Raises:
         ConfigError: If they do not fit.
     """
-    if free is None:
-        return
-    config = corpus.bundle_config(recipe, corpus.longest_input)
-    built = build_without_memory(partial(corpus.kind.build, config))
-    parameters = sum(parameter.numel() for parameter in built.parameters())
-    needed = sum(weight_bytes(parameters, recipe.train, machine, world))
-    if needed > free.left:
-        raise ConfigError(
-            f"a model of {parameters / 1e6:,.1f} M parameters needs about {_gb(needed)} to train "
-            f"(weights, gradients, optimiser), but only {_gb(free.left)} of {free.limit} are free; "
-            "choose a smaller model"
-            + (", or set train.sharded" if world.size > 1 and not recipe.train.sharded else "")
-        )
+    if fault := too_large(recipe, corpus, machine, world, free):
+        raise ConfigError(fault)
 
 
 def measured_memory(

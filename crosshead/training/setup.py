@@ -35,6 +35,7 @@ from crosshead.training.memory import (
     measured_memory,
     recompute_activations,
     refuse_large_model,
+    too_large,
 )
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
@@ -185,7 +186,8 @@ def _settled(recipe: Recipe, corpus: Corpus, machine: Machine, context: Context)
     free = free_memory(machine.device, world.local_size)
 
     def seconds_per_update(recipe: Recipe) -> float | None:
-        refuse_large_model(recipe, corpus, machine, world, free)
+        if too_large(recipe, corpus, machine, world, free):
+            return None
         seconds = measured_seconds(recipe, corpus, machine)
         return seconds and seconds / world.size
 

@@ -158,7 +158,7 @@ FEW = "because width 128 needs 100,000 target tokens in an epoch"
 PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
 SHORT = "{}, and width 256 with R-Drop needs time for 30 epochs"
 LONG = "{}, and width 256 with R-Drop would take more than an hour; --max-minutes {} would allow it"
-UNKNOWN = f"{PLAIN}, and the speed of width 256 with R-Drop could not be measured"
+LARGE = "because memory does not suffice for width 128"
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,9 @@ UNKNOWN = f"{PLAIN}, and the speed of width 256 with R-Drop could not be measure
         (29_000, 8e5, ("train.consistency=simcut",), 10, 128, PLAIN),
         (29_000, 8e5, ("model.d_model=128",), 10, 128, "as stated"),
         (29_000, 8e5, ("train.max_epochs=29",), 10, 128, SHORT.format(PLAIN)),
-        (29_000, None, (), 10, 128, UNKNOWN),
-        (29_000, None, (), None, 128, UNKNOWN),
-        (29_000, None, ("train.max_epochs=40", "train.batch_tokens=400000"), 10, 128, UNKNOWN),
+        (29_000, None, (), 10, 64, LARGE),
+        (29_000, None, (), None, 64, LARGE),
+        (29_000, None, ("train.max_epochs=40", "train.batch_tokens=400000"), 10, 64, LARGE),
         (2000, 8e3, (), 1, 64, SHORT.format(FEW)),
         (200, 8e5, (), 10, 64, FEW),
     ],

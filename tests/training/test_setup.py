@@ -8,9 +8,11 @@ from crosshead.errors import UserError
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import load_bundle
 from crosshead.training.context import Context
+from crosshead.training.memory import FreeMemory
 from crosshead.training.run import train
 from crosshead.training.settings import stored_recipe
 from crosshead.training.setup import prepare_new
+from tests.data.checks.made_up import pairs
 from tests.training.runs import SMALL, Remembering, logged, recipe_for, stop_after
 
 
@@ -54,3 +56,18 @@ def test_the_number_of_training_rows_is_checked_before_the_model_is_built(text: 
     setup = prepare_new(recipe_for(text), None, Context())
     with pytest.raises(UserError, match=f"{setup.progress.size} are too few"):
         prepare_new(recipe_for(text), None, Context(check_size=refuse))
+
+
+def test_auto_chooses_a_model_that_fits_into_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, lines in zip(("en", "de"), pairs(3000), strict=True):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    data = {"source": str(tmp_path / "en"), "target": str(tmp_path / "de")}
+    recipe = compose("auto", flags={"data": data, "train": {"max_minutes": 600}})
+    free = FreeMemory(30_000_000, "30 MB")  # not for the 4 million parameters of width 256
+    monkeypatch.setattr("crosshead.training.setup.free_memory", lambda *machine: free)
+    display = Remembering()
+    setup = prepare_new(recipe, None, Context(display=display))
+    assert setup.recipe.model.d_model == 64
+    assert any("memory does not suffice for width 256" in line for line in display.lines)
