@@ -1,5 +1,6 @@
 """Compose recipes of any task from their settings."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS
 from crosshead.recipe import precedence
 from crosshead.recipe.precedence import KnownKeys
-from crosshead.recipe.presets import AUTO, DEFAULT, Sections
+from crosshead.recipe.presets import AUTO, DEFAULT, PRESETS, Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.base import Task, WriteLines
 from crosshead.tasks.registry import TASKS
@@ -143,7 +144,7 @@ def _recipe(
 ) -> Recipe:
     """Complete the settings with defaults and validate them."""
     default = _default_architecture(sections["data"])
-    base = DEFAULT if preset == AUTO else preset
+    base = _training_preset(below) if preset == AUTO else preset
     completed = precedence.completed(base, below, sections, typed, default)
     task = TASKS[CONFIGS[completed["model"]["architecture"]].task]
     _check_data_keys(task, sections, bool(below), where, typed or {})
@@ -153,6 +154,17 @@ def _recipe(
     found = validate(task.recipe, values, where, typed)
     found = _with_metric(found, task, where, typed or {})
     return found.opened(_unstated(found, sections)) if preset == AUTO and not below else found
+
+
+def _training_preset(below: Sections) -> str:
+    """Return the preset whose training settings suit the width of a bundle's model.
+
+    The learning rate of the default preset is too high for wide models.
+    """
+    model = below.get("model", {})
+    presets = PRESETS.get(model.get("architecture", ""), {})
+    usual = presets.get(DEFAULT, {}).get("model", {}).get("d_model", math.inf)
+    return "small" if "small" in presets and model.get("d_model", 0) > usual else DEFAULT
 
 
 def _check_data_keys(

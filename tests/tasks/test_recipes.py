@@ -66,6 +66,19 @@ def test_a_bundle_below_replaces_the_sections_of_the_preset() -> None:
     assert found.train == compose("tiny", DATA).train
 
 
+@pytest.mark.parametrize(
+    ("size", "width", "preset"),
+    [("tiny", 128, "tiny"), ("tiny", 64, "tiny"), ("small", 256, "small"), ("base", 512, "small")],
+)
+def test_a_wide_bundle_is_tuned_with_a_lower_learning_rate(
+    size: str, width: int, preset: str
+) -> None:
+    model = compose(size, assignments=[f"d_model={width}"]).model.model_dump()
+    found = compose("auto", DATA, below={"model": model})
+    assert found.model.model_dump() == model
+    assert found.train == compose(preset, DATA).train
+
+
 def test_known_keys_are_those_of_all_tasks_and_architectures() -> None:
     known = known_keys()
     assert {"data", "model", "train", "tokenizer", "decode"} <= known.sections.keys()
