@@ -25,12 +25,15 @@ _SHORT = 4
 """Translations of fewer words than this have no BLEU of their own."""
 
 _SHARE = 0.1
-"""The model is at fault if at least this share of its translations is empty, or repeats itself or
-copies its source more often than the references do."""
+"""A model is not usable if at least this share of its translations is empty, repeats itself or
+copies its source, beyond the share of the references that do."""
 
 _LENGTH_RATIO = 2.0
-"""The model is at fault if its translations together are this many times longer or shorter than the
+"""A model is not usable if its translations together are this many times longer or shorter than the
 references."""
+
+_DIFFERENT = 10
+"""The number of different sources from which equal translations show that a model ignores them."""
 
 _USES = (
     (40.0, "a good draft, to be read once by a person"),
@@ -43,8 +46,9 @@ AutoML Translation (https://cloud.google.com/translate/docs/advanced/automl-eval
 rule of thumb, because BLEU depends on the languages and the text."""
 
 
-_USABLE_BLEU, _USABLE_EXACT = 20.0, 50.0
-"""The least BLEU of usable translations, and the least percentage of short ones that are right."""
+_USABLE_BLEU, _GIST_BLEU, _USABLE_EXACT = 30.0, 20.0, 50.0
+"""The least BLEU of usable translations, the least one of translations that give the gist, and the
+least percentage of short ones that are right."""
 
 
 class Sample(NamedTuple):
@@ -151,22 +155,23 @@ def translation_faults(
     if bleu < LOW_BLEU and _exact(sources, outputs, references) < LOW_EXACT:
         faults.append(f"BLEU {bleu:.1f} is below {LOW_BLEU:g}")
     signs = _Signs.of(sources, outputs, references)
-    least = max(1.0, _SHARE * len(outputs))
-    if signs.looping - signs.looping_references >= least:
-        looping = "repeats itself", "repeat themselves"
-        faults.append(_of_all(signs.looping, len(outputs), *looping, nouns))
-    if signs.copies - signs.copied_references >= least:
-        copying = "copies its source", "copy their source"
-        faults.append(_of_all(signs.copies, len(outputs), *copying, nouns))
     empty = sum(not output.strip() for output in outputs)
-    if empty >= least:
-        faults.append(_of_all(empty, len(outputs), "is empty", "are empty", nouns))
-    elif not 1 / _LENGTH_RATIO <= signs.length <= _LENGTH_RATIO:
+    bad = [
+        (signs.looping, signs.looping_references, "repeats itself", "repeat themselves"),
+        (signs.copies, signs.copied_references, "copies its source", "copy their source"),
+        (empty, 0, "is empty", "are empty"),
+    ]
+    more = [each for each in bad if each[0] > each[1]]
+    least = max(1.0, _SHARE * len(outputs))
+    if sum(count - usual for count, usual, *_ in more) >= least:
+        faults += [_of_all(count, len(outputs), *words, nouns) for count, _, *words in more]
+    if empty < least and not 1 / _LENGTH_RATIO <= signs.length <= _LENGTH_RATIO:
         faults.append(f"{nouns.output}s have {signs.length:.2f} times the length of the references")
     rows = zip(sources, outputs, references, strict=True)
     full = [(source, output.strip(), wanted) for source, output, wanted in rows if output.strip()]
     given, made, expected = (len({row[part] for row in full}) for part in range(3))
-    if min(given, expected) >= 10 and made < min(given, expected) / 2:
+    usual = expected if made > 1 else given  # one output for all inputs is never right
+    if min(given, usual) >= _DIFFERENT and made < min(given, usual) / 2:
         alike = f"one {nouns.output}" if made == 1 else f"{made:,} different {nouns.output}s"
         faults.append(f"{given:,} different {nouns.input}s have only {alike}")
     return faults
@@ -188,7 +193,11 @@ def translation_remarks(
     if bleu.value < LOW_BLEU and exact >= LOW_EXACT:
         use = f"{exact:.0f} % of translations equal their reference; they are too short for BLEU"
         is_usable = exact >= _USABLE_EXACT
-    usable = "Usable for text like the validation set" if is_usable else "Hardly usable yet"
+    usable = "Hardly usable yet"
+    if is_usable:
+        usable = "Usable for text like the validation set"
+    elif bleu.value >= _GIST_BLEU:
+        usable = "Usable only for the gist of text like the validation set"
     signs = _Signs.of(sources, outputs, references)
     count = len(outputs)
     return [
@@ -238,7 +247,7 @@ def translation_findings(
         faults,
         labels,
         translation_samples(*texts),
-        [*remarks, *([] if faults else exactness(bleu, counted(len(outputs), nouns.input)))],
+        [*remarks, *exactness(bleu, counted(len(outputs), nouns.input))],
         scores_enough=bleu.value >= LOW_BLEU or _exact(*texts) >= LOW_EXACT,
     )
 

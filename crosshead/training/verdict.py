@@ -85,10 +85,9 @@ def verdict(
         EndKind.MAX_EPOCHS: config.max_epochs,
         EndKind.MAX_MINUTES: config.max_minutes,
     }.get(end.kind)
-    if budget is None:
-        return why + "it has stopped improving: train on more data, or choose another preset"
-    if progress.update >= _MANY_UPDATES:
-        return why + f"{task.check_data}, or train on more data"
+    if budget is None or progress.update >= _MANY_UPDATES:
+        stopped = "it has stopped improving: " if budget is None else ""
+        return f"{why}{stopped}{task.check_data}, or train on more data"
     if progress.epochs >= _MANY_EPOCHS and progress.update >= (config.warmup or 0):
         return why + (
             f"it has seen its training data {progress.epochs:.0f} times, so train on more data "
@@ -99,8 +98,8 @@ def verdict(
     if config.cooldown:
         # A resumed run would begin at a high rate again, with settings for a short run.
         return (
-            f"{why}train longer: begin this run again with {option('force')} and {larger}, because "
-            "its learning rate has fallen to 0"
+            f"{why}train longer: begin this run again with {option('force')} and {larger}; to "
+            "resume it would not help, because its learning rate has fallen to 0"
         )
     return f"{why}train longer: {how_to_resume(out, larger)}"
 

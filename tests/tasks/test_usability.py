@@ -67,10 +67,30 @@ def test_copies_and_long_references_are_not_taken_for_short_texts() -> None:
     assert "BLEU 2.0 is below 5" in translation_faults(2.0, SOURCES, outputs, long)
 
 
-def test_a_score_of_a_model_with_faults_is_not_called_exact() -> None:
-    outputs = ["ja ja ja ja ja"] * 20
+def test_the_exactness_of_a_model_with_faults_is_its_only_remark() -> None:
+    outputs = [*LONG[:10], *["ja ja ja ja ja"] * 10]
     found = translation_findings(corpus_scores(outputs, LONG), SOURCES, outputs, LONG)
-    assert found.faults and not found.remarks
+    [remark] = found.remarks
+    assert found.faults and remark.startswith("BLEU is exact to about ")
+
+
+def test_faults_of_several_kinds_count_together() -> None:
+    good, long = REFERENCES[:18], [f"{text} mit Wörtern" for text in LONG]
+    mixed = [*good, "", "ja ja ja ja ja"]
+    assert translation_faults(60.0, SOURCES, mixed, REFERENCES) == [
+        "1 of 20 translations repeats itself", "1 of 20 translations is empty",
+    ]  # fmt: skip
+    assert not translation_faults(60.0, SOURCES, [*REFERENCES[:19], ""], REFERENCES)
+    assert not translation_faults(60.0, long, [*good, "", REFERENCES[19]], REFERENCES)
+
+
+@pytest.mark.parametrize("expected", [1, 9])
+def test_one_translation_of_all_sources_is_a_fault_whatever_the_score(expected: int) -> None:
+    references = [REFERENCES[0], *REFERENCES[:expected], *[REFERENCES[0]] * 19][:20]
+    outputs = [REFERENCES[0]] * 20
+    assert translation_faults(100.0, SOURCES, outputs, references) == [
+        "20 different sentences have only one translation"
+    ]
 
 
 def test_the_faults_of_captions_name_images_and_captions() -> None:
@@ -127,7 +147,9 @@ def test_a_remark_says_what_translations_are_good_for() -> None:
                          (25.0, "the topic is clear"), (12.0, "a rough idea"),
                          (6.0, "most sentences are wrong")):  # fmt: skip
         use, signs, _ = translation_remarks(dataclasses.replace(bleu, value=value), *texts)
-        usable = "Usable for text like the validation set" if value > 20 else "Hardly usable yet"
+        usable = "Usable for text like the validation set" if value > 30 else "Hardly usable yet"
+        if 20 < value < 30:
+            usable = "Usable only for the gist of text like the validation set"
         assert use.startswith(f"{usable}: {words}")
         assert use.endswith(f"(BLEU {value:.1f}).")
         assert "1 of 20 translations repeats itself (references: 0)" in signs

@@ -52,8 +52,8 @@ def test_a_model_that_is_of_use_may_have_ended_in_its_warm_up(
         ({"max_updates": 600}, 600, "--max-updates 2400"),  # four times the run
         ({"max_epochs": 2}, 35, "--max-epochs 60"),
         ({"max_minutes": 2.0}, 7, "--max-minutes 230"),  # 1.5 minutes for 7 updates
-        ({"max_minutes": 2.0, "cooldown": 0.9}, 7, "--max-minutes 7, because"),
-        ({"max_updates": 20, "cooldown": 0.9}, 20, "--max-updates 1000, because"),
+        ({"max_minutes": 2.0, "cooldown": 0.9}, 7, "--max-minutes 7; to"),
+        ({"max_updates": 20, "cooldown": 0.9}, 20, "--max-updates 1000; to"),
     ],
 )
 def test_the_advice_leads_far_beyond_a_warm_up_that_stays(
@@ -70,9 +70,9 @@ def test_the_advice_leads_far_beyond_a_warm_up_that_stays(
 @pytest.mark.parametrize(
     ("stated", "schedule", "advice"),
     [
-        (["train.warmup"], "constant", "--max-minutes 16,"),
-        ([], "paper", "--max-minutes 16,"),
-        (["tokenizer.vocab_size"], "constant", "--max-minutes 7,"),
+        (["train.warmup"], "constant", "--max-minutes 16;"),
+        ([], "paper", "--max-minutes 16;"),
+        (["tokenizer.vocab_size"], "constant", "--max-minutes 7;"),
     ],
 )
 def test_a_stated_warm_up_stays_in_a_run_that_begins_again(
@@ -113,7 +113,13 @@ def test_the_advice_has_whole_minutes_of_two_digits(
         ({"max_updates": 30_000}, EndKind.MAX_UPDATES, 400, "--max-updates 120000"),
         ({"max_minutes": 0.5}, EndKind.MAX_MINUTES, 400, "--max-minutes 5"),
         ({"max_epochs": 2}, EndKind.MAX_EPOCHS, 9000, "or train on more data"),
-        ({"max_epochs": 2}, EndKind.PATIENCE, 9000, "train on more data, or choose another preset"),
+        (
+            {"max_epochs": 2},
+            EndKind.PATIENCE,
+            9000,
+            "it has stopped improving: check that each line of the target translates the "
+            "source line, or train on more data",
+        ),
     ],
 )
 def test_the_advice_fits_the_end(
@@ -148,7 +154,7 @@ def test_a_run_whose_rate_has_fallen_to_0_is_not_resumed() -> None:
     config = TrainConfig(learning_rate=0.1, max_minutes=0.5, cooldown=0.9)
     end = End(EndKind.MAX_MINUTES, "it ended")
     said = verdict(["why"], TASKS["translation"], config, Progress(update=400), end, Path("a"))
-    assert "begin this run again with --force and --max-minutes 5, " in said
+    assert "begin this run again with --force and --max-minutes 5; " in said
     assert "--resume" not in said
 
 
