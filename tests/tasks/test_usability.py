@@ -143,12 +143,12 @@ def test_a_remark_counts_lost_numbers() -> None:
 def test_a_remark_says_what_translations_are_good_for() -> None:
     bleu = corpus_scores(REFERENCES[::-1], REFERENCES)[0]
     texts = SOURCES, [*REFERENCES[:18], SOURCES[18], "ja ja ja ja"], REFERENCES
-    for value, words in ((41.0, "a good draft"), (35.0, "mostly understandable"),
-                         (25.0, "the topic is clear"), (12.0, "a rough idea"),
+    for value, words in ((40.0, "a good draft"), (30.0, "mostly understandable"),
+                         (20.0, "the topic is clear"), (10.0, "a rough idea"),
                          (6.0, "most sentences are wrong")):  # fmt: skip
         use, signs, _ = translation_remarks(dataclasses.replace(bleu, value=value), *texts)
-        usable = "Usable for text like the validation set" if value > 30 else "Hardly usable yet"
-        if 20 < value < 30:
+        usable = "Usable for text like the validation set" if value >= 30 else "Hardly usable yet"
+        if 20 <= value < 30:
             usable = "Usable only for the gist of text like the validation set"
         assert use.startswith(f"{usable}: {words}")
         assert use.endswith(f"(BLEU {value:.1f}).")
