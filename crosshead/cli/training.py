@@ -100,7 +100,6 @@ def train(
     from crosshead.cli import reports
     from crosshead.cli.subsets import run_subsets
     from crosshead.system.progress import Display, choose_display
-    from crosshead.training.context import any_size
     from crosshead.training.data_curve import check_enough_pairs
     from crosshead.training.folds import check_enough_different
     from crosshead.training.given_data import GivenData
@@ -147,6 +146,14 @@ def train(
             check_subsets(settings, flag.split()[0].removeprefix("--"), None if resume else start)
         if folds is not None and not resume:  # a resumed run may have to find moved files first
             check_enough_different(settings, folds)
+
+        def check_size(pairs: int) -> None:
+            if curve:
+                check_enough_pairs(pairs)
+            if more and not resume:
+                count = 2 * curve + (folds or 0)
+                note(f"{' and '.join(more)}: {count} more models follow this one, with its limits")
+
         command = shlex.join(["crosshead", *sys.argv[1:]])
         try:
             with stop_on_signals() as request:
@@ -163,7 +170,7 @@ def train(
                     command=command,
                     display=display(),
                     should_stop=request,
-                    check_size=check_enough_pairs if curve else any_size,
+                    check_size=check_size,
                 )
                 if summary.rank == 0:  # only the main process prints
                     report = reports.end_of_run(summary, *more)

@@ -11,7 +11,7 @@ from crosshead.evaluation.power_law import ScoreOfPairs, fit_power_law, gain
 from crosshead.training.data_curve import DataCurve, MetricCurve
 from crosshead.training.folds import Folds
 from crosshead.training.subsets import Outcome
-from tests.cli.tools import TINY, Refused, output_of
+from tests.cli.tools import TINY, Refused
 
 FAST = ["--max-updates", "1", *TINY, "--set", "decode.beam=1", "--set", "average=0",
         "--set", "max_extra=2"]  # fmt: skip
@@ -21,14 +21,17 @@ def test_folds_are_trained_once_and_added_to_a_finished_run(
     tmp_path: Path, corpus: list[object], capfd: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
-    report = output_of(["train", *corpus, "--out", out, *FAST, "--folds", 2], capfd)
+    assert run([*map(str, ["train", *corpus, "--out", out, *FAST, "--folds", 2])]) == 0
+    report, said = capfd.readouterr()
+    assert "crosshead: --folds 2: 2 more models follow this one, with its limits\n" in said
     assert "Translate with: " in report
     assert "\nrun     pairs  BLEU  chrF2\nfold-1     15" in report
     assert "BLEU over 2 folds: " in report
     assert str(tmp_path / "run.2-folds" / "folds.tsv") in report
     assert run(["train", "--resume", "--out", str(out), "--folds", "2"]) == 0
-    said = capfd.readouterr()
-    assert said.err.count(": finished in ") == 2 and "BLEU over 2 folds: " in said.out
+    report, said = capfd.readouterr()
+    assert said.count(": finished in ") == 2 and "BLEU over 2 folds: " in report
+    assert "more models follow" not in said
 
 
 def test_a_curve_of_too_few_pairs_is_refused_before_training(
