@@ -164,7 +164,9 @@ def translation_faults(
     more = [each for each in bad if each[0] > each[1]]
     least = max(1.0, _SHARE * len(outputs))
     if sum(count - usual for count, usual, *_ in more) >= least:
-        faults += [_of_all(count, len(outputs), *words, nouns) for count, _, *words in more]
+        faults += [
+            _of_all(count, len(outputs), one, several, nouns) for count, _, one, several in more
+        ]
     if empty < least and not 1 / _LENGTH_RATIO <= signs.length <= _LENGTH_RATIO:
         faults.append(f"{nouns.output}s have {signs.length:.2f} times the length of the references")
     rows = zip(sources, outputs, references, strict=True)
