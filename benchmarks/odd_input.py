@@ -33,8 +33,8 @@ def main() -> None:
     rows = []
     for name, lines in _inputs(options.source, options.most).items():
         found = [profile.source_flags(line, encode(line)) for line in lines]
-        rows.append([name, str(len(lines)), *_shares(found, ("script", "pieces"))])
-    print(table(["input", "lines", "script, %", "pieces, %", "either, %"], rows))
+        rows.append([name, str(len(lines)), *_shares(found, ("script", "words", "pieces"))])
+    print(table(["input", "lines", "script, %", "words, %", "pieces, %", "any, %"], rows))
     header = ["translations", "lines", *FLAGS, "any, %", "chrF2 of flagged", "of others"]
     print(
         table([*header, "flagged with chrF2 above 50, %"], list(_translated(translator, options)))

@@ -106,7 +106,7 @@ def test_a_profile_is_stored_only_where_there_is_one() -> None:
     size = {"rate": 0.5, "low": -1.0, "high": 1.0}
     values = {
         "pairs": 100, "scripts": {"LATIN": 1.0}, "pieces": size, "unknown": size, "length": size,
-        "copies": 0.0, "lost_numbers": 0.0,
+        "copies": 0.0, "lost_numbers": 0.0, "words": {"known": "a b", "others": size},
     }  # fmt: skip
     profiled = config.model_copy(update={"profile": TextProfile.model_validate(values)})
     stored = profiled.model_dump(mode="json")

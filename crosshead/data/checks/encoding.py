@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from itertools import chain, pairwise
 
 from crosshead.data.checks.suspects import Suspect
-from crosshead.data.checks.words import split_words
 from crosshead.data.text.scripts import UNSPACED, letters_by_script, script
+from crosshead.data.text.words import split_words
 
 _UPPER_HALF = range(0x80, 0x100)
 _MATHS = "πΩµ∞"

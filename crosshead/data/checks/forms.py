@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from crosshead.data.checks.suspects import Suspect
-from crosshead.data.checks.words import split_words
+from crosshead.data.text.words import split_words
 
 TAG = re.compile(r"</?[A-Za-z][^<>]*>|&(?:[A-Za-z]+|#\d+|#x[0-9A-Fa-f]+);|\{\{|\}\}|\[\[|\]\]")
 """A tag of HTML or XML, a character reference, or brackets of wiki text."""

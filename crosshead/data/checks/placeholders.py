@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from crosshead.data.checks.encoding import URL
 from crosshead.data.checks.suspects import Suspect
-from crosshead.data.checks.words import split_words
+from crosshead.data.text.words import split_words
 
 _SEVERAL = 5
 """The smallest number of words of a text that has no number, sign or URL as its translation."""

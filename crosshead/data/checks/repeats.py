@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crosshead.data.checks.suspects import Suspect
-from crosshead.data.checks.words import split_words
 from crosshead.data.parallel.pairs import ParallelText, Sides, comparable, pair_hash
+from crosshead.data.text.words import split_words
 
 _LEAST_WORDS = 8
 """The smallest number of words of a near-duplicate, both sides together."""

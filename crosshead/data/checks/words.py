@@ -1,28 +1,18 @@
-"""Lines of text as words: lower-case, without punctuation, in flat arrays."""
+"""Lines of text as numbered words, in flat arrays."""
 
-import re
 from collections.abc import Iterable
 from itertools import chain
 
 import numpy as np
 
 from crosshead.data.text.word_translation import WordIds
-
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-"""Letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana and Han."""
-
-_WORD = re.compile(rf"[{_UNSPACED}][\u0300-\u036f]*|[^\W{_UNSPACED}]+")
+from crosshead.data.text.words import split_words
 
 MOST_WORDS = 80
 """The largest number of words of a line that are compared; the rest of the line is ignored."""
 
 _STEM = 6
 """The number of letters of a word that count. So most inflected forms of a word are one word."""
-
-
-def split_words(line: str) -> list[str]:
-    """Return the words of a line in lower case. A letter of an unspaced script is a word."""
-    return _WORD.findall(line.lower())
 
 
 def stemmed_words(lines: Iterable[str], least: int) -> WordIds:

@@ -1,7 +1,9 @@
 """Statistics of the training pairs, and flags for translations that do not fit them."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -11,6 +13,7 @@ from crosshead.config import MOST, Config
 from crosshead.data.text.scripts import foreign_scripts, letters_by_script
 from crosshead.data.text.signs import is_copy, loses_number, repeats_itself
 from crosshead.data.text.tokenizers import Tokenizer
+from crosshead.data.text.words import split_words
 from crosshead.vocabulary import UNK
 
 MOST_MEASURED = 5000
@@ -21,7 +24,8 @@ LEAST_MEASURED = 100
 
 FLAGS = {
     "script": "the source has letters of a script that the training data lack",
-    "pieces": "the source has words unlike those of the training data",
+    "words": "the source has many words that the training data lack",
+    "pieces": "the source falls into many more pieces than usual",
     "repetition": "the translation repeats itself",
     "length": "the translation is much longer or shorter than usual",
     "copy": "the translation is a copy of the source",
@@ -32,9 +36,16 @@ FLAGS = {
 _OUTSIDE = 0.001
 """The share of the training pairs on each side of a usual range."""
 
-_LEAST_PIECES, _LEAST_LENGTH = 1.0, 2.5
-"""The least limits of deviations, in pieces and in characters, for training pairs that are all
-alike."""
+_LEAST_PIECES, _LEAST_LENGTH, _LEAST_WORDS = 1.0, 2.5, 1.0
+"""The least limits of deviations, for training pairs that are all alike. Pieces, characters or
+words are divided by the square root of the size."""
+
+MOST_WORDS = 5000
+"""The largest number of words that a profile knows, the most frequent ones."""
+
+_MOST_READ, _ONE_IN = 25_000, 5
+"""The largest number of sources that words are taken from. One in so many of them is kept apart, to
+measure how many new words are usual."""
 
 _FOREIGN = 0.1
 """A source is flagged if more than this share of its letters has an unknown script."""
@@ -105,6 +116,44 @@ class Usual(Config):
         return self.deviation(amount, size) < self.low
 
 
+class KnownWords(Config):
+    """The frequent words of the training sources, and the usual number of other words."""
+
+    known: str
+    """The words in lower case, with spaces between them, the most frequent ones first."""
+
+    others: Usual
+    """The words of a source that are not known, by all of its words."""
+
+    @classmethod
+    def of(cls, sources: Sequence[str]) -> Self:
+        """Return the words of training sources.
+
+        Args:
+            sources: The sources.
+        """
+        texts = [_words(text) for text in sources]
+        counts = Counter(word for row, text in enumerate(texts) if row % _ONE_IN for word in text)
+        known = dict(counts.most_common(MOST_WORDS))
+        apart = texts[::_ONE_IN]
+        others = [sum(word not in known for word in text) for text in apart]
+        usual = Usual.of(others, list(map(len, apart)), _LEAST_WORDS)
+        return cls(known=" ".join(known), others=usual)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.known.split(" "))
+
+    def are_few_in(self, text: str) -> bool:
+        """Return whether a text has more other words than usual.
+
+        Args:
+            text: The text.
+        """
+        words = _words(text)
+        return self.others.above(sum(word not in self._known for word in words), len(words))
+
+
 class TextProfile(Config):
     """Statistics of the training pairs of a translation model."""
 
@@ -128,6 +177,9 @@ class TextProfile(Config):
 
     lost_numbers: float | None = Field(default=None, ge=0, le=1)
     """The share of pairs whose target lacks a number of the source; older bundles have none."""
+
+    words: KnownWords | None = None
+    """The words of the sources; older bundles have none."""
 
     @classmethod
     def of(
@@ -155,6 +207,8 @@ class TextProfile(Config):
         letters = letters_by_script(sources)
         shares = {name: round(n / letters.total(), _DIGITS) for name, n in letters.most_common()}
         sizes = list(map(_size, sources))
+        read = np.linspace(0, len(examples) - 1, min(len(examples), _MOST_READ)).astype(int)
+        words = [_text(source, _without(tags, examples[row][0])) for row in read.tolist()]
         copied = sum(map(is_copy, sources, targets))
         lost = sum(map(loses_number, sources, targets))
         return cls(
@@ -162,6 +216,7 @@ class TextProfile(Config):
             scripts={name: share for name, share in shares.items() if share >= _RARE},
             pieces=Usual.of(list(map(len, ids)), sizes, _LEAST_PIECES),
             unknown=Usual.of([each.count(UNK) for each in ids], list(map(len, ids)), _LEAST_PIECES),
+            words=KnownWords.of(words),
             length=Usual.of(list(map(_size, targets)), sizes, _LEAST_LENGTH),
             copies=round(copied / count, _DIGITS),
             lost_numbers=round(lost / count, _DIGITS),
@@ -177,6 +232,8 @@ class TextProfile(Config):
         flags = []
         if self.scripts and foreign_scripts(source, self.scripts)[1] > _FOREIGN:
             flags.append("script")
+        if self.words is not None and self.words.are_few_in(source):
+            flags.append("words")
         unknown = sum(each == UNK for each in ids)
         if self.pieces.above(len(ids), _size(source)) or self.unknown.above(unknown, len(ids)):
             flags.append("pieces")
@@ -225,6 +282,11 @@ def flags_of(
 def _size(text: str) -> int:
     """Return the number of characters without white space."""
     return sum(map(len, text.split()))
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text without those that have a digit."""
+    return [word for word in split_words(text) if not any(map(str.isdigit, word))]
 
 
 def _without(tags: Sequence[list[int]], ids: Sequence[int]) -> list[int]:

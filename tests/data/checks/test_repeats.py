@@ -2,8 +2,8 @@ import random
 import unicodedata
 
 from crosshead.data.checks.repeats import repeated
-from crosshead.data.checks.words import split_words
 from crosshead.data.parallel.pairs import Origin, ParallelText
+from crosshead.data.text.words import split_words
 from tests.data.checks.made_up import pairs
 
 

@@ -48,6 +48,7 @@ def test_new_sentences_of_the_same_kind_have_no_flags(
 @pytest.mark.parametrize(
     ("source", "flag"),
     [("εννέα σκύλοι στο ποτάμι", "script"), ("nwobr sgod neerg sdleif neves", "pieces"),
+     ("seven chiens et brown garçons", "words"), ("sieben braune Hunde", "words"),
      ("<a href='x.html'><b>dogs</b></a>", "pieces")],
 )  # fmt: skip
 def test_a_source_unlike_the_training_data_is_flagged(
@@ -55,7 +56,7 @@ def test_a_source_unlike_the_training_data_is_flagged(
 ) -> None:
     profile, tokenizer = fitted
     found = flags_of(profile, source, tokenizer.encode(source), "x" * len(source))
-    if flag == "script" or tokenizer.kind in ("bpe", "words"):
+    if flag in ("script", "words") or tokenizer.kind in ("bpe", "words"):
         assert flag in found
     else:  # such tokenizers have no longer pieces that odd words could fall apart into
         assert flag not in found or UNK in tokenizer.encode(source)
@@ -108,6 +109,28 @@ def test_a_lost_number_is_flagged_unless_training_pairs_lose_numbers() -> None:
     assert flags_of(older, source, tokenizer.encode(source), "1929 braune Hunde") == ()
 
 
+def test_words_that_are_usually_new_are_not_flagged() -> None:
+    names = [f"{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}{chr(97 + n // 676)}" for n in range(800)]
+    sources, targets = pairs(400)
+    mixed = [f"{text} {names[2 * row]} {names[2 * row + 1]}" for row, text in enumerate(sources)]
+    profile, tokenizer, _ = made("bpe", mixed, targets)
+    assert profile is not None and profile.words is not None
+    assert profile.words.others.rate > 0.1
+    assert not profile.words.are_few_in("brown dogs zoe yan") and profile.words.are_few_in(
+        "zoe yan xim wou vel uri toa sou"
+    )
+    older = profile.model_copy(update={"words": None})
+    odd = "unbekannte Dinge sind hier"
+    assert "words" in profile.source_flags(odd, tokenizer.encode(odd))
+    assert "words" not in older.source_flags(odd, tokenizer.encode(odd))
+
+
+def test_numbers_are_no_unknown_words() -> None:
+    profile, _, _ = made("bpe", *pairs(400))
+    assert profile is not None and profile.words is not None
+    assert not profile.words.are_few_in("12 345 6789 1b2 seven dogs")
+
+
 def test_without_a_profile_only_repetition_is_flagged() -> None:
     assert flags_of(None, SOURCE, [], SOURCE) == ()
     assert flags_of(None, SOURCE, [], "ja ja ja ja") == ("repetition",)
@@ -137,5 +160,5 @@ def test_the_usual_range_holds_all_but_the_ends() -> None:
 
 
 def test_each_flag_has_a_clause() -> None:
-    assert list(FLAGS) == ["script", "pieces", "repetition", "length", "copy", "number"]
+    assert list(FLAGS) == ["script", "words", "pieces", "repetition", "length", "copy", "number"]
     assert all(clause.startswith(("the source", "the translation")) for clause in FLAGS.values())
