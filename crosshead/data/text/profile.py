@@ -17,7 +17,7 @@ MOST_MEASURED = 5000
 """The largest number of training pairs that are measured, spread evenly over all pairs."""
 
 LEAST_MEASURED = 100
-"""From fewer pairs no profile is made."""
+"""The smallest number of training pairs that a profile is made from."""
 
 FLAGS = {
     "script": "the source has letters of a script that the training data lack",
@@ -33,8 +33,8 @@ _OUTSIDE = 0.001
 """The share of the training pairs on each side of a usual range."""
 
 _LEAST_PIECES, _LEAST_LENGTH = 1.0, 2.5
-"""The least limits of deviations, in pieces and in characters, for training pairs that are all
-alike."""
+"""The least limits of the deviations of pieces and of characters, divided by the square root of the
+size of a text. They apply if all training pairs are alike."""
 
 _FOREIGN = 0.1
 """A source is flagged if more than this share of its letters has an unknown script."""
@@ -68,7 +68,7 @@ class Usual(Config):
         Args:
             amounts: The amount of each text.
             sizes: The size of each text.
-            least: The least limit of the deviation.
+            least: The least limit of the deviation, divided by the square root of the size.
         """
         measured, size = np.array(amounts, float), np.maximum(1.0, np.array(sizes, float))
         rate = round(float(measured.sum() / size.sum()), _DIGITS)
