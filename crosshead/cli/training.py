@@ -81,9 +81,12 @@ def train(
     series as --series, and images as --images.
 
     The trained bundle is written to --out. Training ends when the first of --max-minutes,
-    --max-updates and --max-epochs is reached. A limit that you give replaces the preset's limits.
-    Later settings replace earlier ones in this order: preset, recipe,
-    options, --set. The resulting recipe is written to DIR/recipe.toml.
+    --max-updates and --max-epochs is reached. If you give none of them, the default for parallel
+    text is to train until validation stops improving (early stopping). A limit that you give
+    replaces the preset's limits.
+
+    Later settings replace earlier ones in this order: preset, recipe, options, --set. The resulting
+    recipe is written to DIR/recipe.toml.
 
     If you press Ctrl-C or the terminal closes, training finishes the current update, saves a
     checkpoint and exits. SIGTERM does the same. A second signal ends the program at once. Continue

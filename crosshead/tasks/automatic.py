@@ -209,7 +209,7 @@ def _lacking(plan: Plan, size: Size, tokens: int) -> str:
         if seconds > LONGEST_UNASKED:
             enough = math.ceil(1.2 * seconds * size.least_epochs / plan.epochs / 60)
             flag = setting("train.max_minutes", enough, has_flag=True)
-            return f"{name} would take more than an hour; {flag} would allow it"
+            return f"{name} may take at most an hour without a stated time; {flag} would allow it"
     return ""
 
 
@@ -386,7 +386,7 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
         if _stops_early(recipe):
             takes = (
                 "training ends when validation stops improving, after about "
-                f"{counted(minutes, 'minute')} and at most {LONGEST} times that"
+                f"{counted(minutes, 'minute')}, at the latest after about {LONGEST * minutes:,}"
             )
         lines.append(
             f"auto: {takes}; for another length give {setting('train.max_minutes', has_flag=True)}"
@@ -430,7 +430,7 @@ def _rate(train: TrainConfig, updates: int) -> str:
     peak = f" to {train.learning_rate:g}" if train.learning_rate else ""
     rises = f"the learning rate rises{peak} in {counted(train.warmup or 0, 'update')}"
     if train.warmup_share:
-        rises += f" or {train.warmup_share:.0%} of the run"
+        rises += f" or {train.warmup_share:.0%} of the run, whichever comes first"
     falls = f"falls to 0 in the last {train.cooldown:.0%} of the run" if train.cooldown else ""
     if train.schedule != "constant":
         return f"{rises} by the schedule {train.schedule}" + (f", and {falls}" if falls else "")

@@ -119,9 +119,11 @@ def budget_line(config: TrainConfig) -> str:
         line += ", whichever comes first"
     if config.patience:
         unimproved = f"{counted(config.patience, 'validation')} without improvement"
-        line += f"; early stopping after {unimproved}"
         if config.cooldown:
-            line += ", once the learning rate has fallen to 0 in a quarter of the updates so far"
+            falls = "the learning rate falls to 0 within a quarter more updates"
+            line += f"; after {unimproved}, {falls}, and training ends"
+        else:
+            line += f"; early stopping after {unimproved}"
     return line
 
 

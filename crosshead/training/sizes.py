@@ -9,7 +9,7 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.corpus import Epoch
 
 PAPER_WARMUP = 4000
-"""The warm-up of Vaswani et al. 2017, section 5.3."""
+"""The warm-up of Vaswani et al. 2017, section 5.3. It is also the longest that is chosen."""
 
 
 def with_sizes(recipe: Recipe, epoch: Epoch, budget: float | None = None) -> Recipe:
@@ -34,8 +34,8 @@ def with_sizes(recipe: Recipe, epoch: Epoch, budget: float | None = None) -> Rec
 def warmup_updates(config: TrainConfig, updates: int, budget: float | None = None) -> int:
     """Return the number of warm-up updates.
 
-    It is the usual warm-up, and at most a tenth of each budget. The paper's schedule always has its
-    4,000 updates, because a shorter warm-up would raise its peak.
+    It is the usual warm-up, and at most a tenth of each budget. The paper's schedule always has the
+    paper's warm-up, because a shorter one would raise its peak.
 
     Args:
         config: The settings of training, with the budgets.
@@ -62,5 +62,5 @@ def seconds_for_updates(minutes: float, before: float) -> float:
 
 
 def default_warmup(updates: int) -> int:
-    """Return the warm-up for `updates` per epoch: ten epochs, at least 200 and at most 4,000."""
-    return min(max(10 * updates, 200), 4000)
+    """Return the warm-up for `updates` per epoch: ten epochs, at least 200, at most the paper's."""
+    return min(max(10 * updates, 200), PAPER_WARMUP)

@@ -1,6 +1,7 @@
 """The preset `auto` of translation: every choice follows from data, budget and speed."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from crosshead.training.budget import Overhead, budget_spent, fraction_done
 from crosshead.training.progress import Progress
 from crosshead.training.schedule import scheduled_rate
 
+TUTORIAL = Path(__file__).parent.parent.parent / "docs" / "tutorial.md"
+
 
 @dataclass
 class FakeCorpus:
@@ -25,13 +28,14 @@ class FakeCorpus:
 
     size: int
     tokens: int = 14
+    vocabulary: str = "vocabulary 1,234"
 
     @property
     def lengths(self) -> np.ndarray:
         return np.full((self.size, 2), self.tokens)
 
     def facts(self) -> str:
-        return "vocabulary 1,234"
+        return self.vocabulary
 
     def epochs(self, recipe: TextRecipe) -> Any:
         examples = [([5] * (self.tokens - 1),) * 2] * self.size
@@ -157,7 +161,10 @@ CHOSEN = "trained with R-Drop, because there is time for 30 epochs"
 FEW = "because width 128 needs 100,000 target tokens in an epoch"
 PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
 SHORT = "{}, and width 256 with R-Drop needs time for 30 epochs"
-LONG = "{}, and width 256 with R-Drop would take more than an hour; --max-minutes {} would allow it"
+LONG = (
+    "{}, and width 256 with R-Drop may take at most an hour without a stated time; "
+    "--max-minutes {} would allow it"
+)
 LARGE = "because memory does not suffice for width 128"
 
 
@@ -203,7 +210,7 @@ def test_a_wide_model_with_r_drop_needs_time_for_many_epochs(
     if stated and stated[0].startswith("train.consistency="):
         chosen = stated[0].partition("=")[2]
     assert recipe.train.consistency == ("r-drop" if width == 256 else chosen)
-    if "would take more than an hour" in reason:
+    if "at most an hour" in reason:
         enough = float(reason.partition("--max-minutes ")[2].split()[0])
         assert reasoned(pairs, *stated, speed=speed, minutes=enough)[1] == CHOSEN
 
@@ -318,6 +325,34 @@ def test_lengths_are_whole_numbers_in_words(
     assert f" {14 * pairs:,} target tokens {give} about " in lines[0]
     assert lines[0].endswith(f", {length}" if length[0].isdigit() else length)
     assert lines[2].endswith(why)
+
+
+@pytest.mark.parametrize(
+    ("stated", "takes"),
+    [
+        (
+            [],
+            "training ends when validation stops improving, after about 20 minutes, at the latest "
+            "after about 40",
+        ),
+        (["patience=0"], "this takes about 20 minutes"),
+    ],
+)
+def test_a_line_says_how_long_a_run_without_a_budget_takes(stated: list[str], takes: str) -> None:
+    there = Speed(lambda recipe: 0.5, lambda: None)
+    _, lines = settle(compose("auto", assignments=stated), FakeCorpus(2000), there)  # type: ignore[arg-type]
+    assert lines[4] == f"auto: {takes}; for another length give --max-minutes"
+
+
+def test_the_tutorial_quotes_the_choice_in_the_words_of_today() -> None:
+    recipe = compose("auto", assignments=["train.max_minutes=1"])
+    sized = recipe.tokenizer.model_copy(update={"vocab_size": 1200})
+    there = Speed(lambda recipe: 0.2, lambda: 50.0)
+    corpus = FakeCorpus(2270, 6, "vocabulary 1,200")
+    _, lines = settle(recipe.model_copy(update={"tokenizer": sized}), corpus, there)  # type: ignore[arg-type]
+    assert "in 75 updates or 10% of the run, whichever comes first, and falls to 0" in lines[3]
+    page = TUTORIAL.read_text("utf-8").splitlines()
+    assert not set(lines[1:]) - set(page)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.0123, "0.012"), (9.87, "9.9"), (1234.0, "311")])

@@ -173,9 +173,8 @@ def test_the_speed_is_known_at_half_of_the_minutes_or_at_the_end() -> None:
         ),
         (
             {"patience": 3, "cooldown": 0.9},
-            "training ends after 1,000 updates; early stopping after 3 validations without "
-            "improvement, once the learning rate has fallen to 0 in a quarter of the updates so "
-            "far",
+            "training ends after 1,000 updates; after 3 validations without improvement, the "
+            "learning rate falls to 0 within a quarter more updates, and training ends",
         ),
     ],
 )

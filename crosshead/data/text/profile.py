@@ -20,7 +20,7 @@ MOST_MEASURED = 5000
 """The largest number of training pairs that are measured, spread evenly over all pairs."""
 
 LEAST_MEASURED = 100
-"""From fewer pairs no profile is made."""
+"""The smallest number of training pairs that a profile is made from."""
 
 FLAGS = {
     "script": "the source has letters of a script that the training data lack",
@@ -37,8 +37,8 @@ _OUTSIDE = 0.001
 """The share of the training pairs on each side of a usual range."""
 
 _LEAST_PIECES, _LEAST_LENGTH, _LEAST_WORDS = 1.0, 2.5, 1.0
-"""The least limits of deviations, for training pairs that are all alike. Pieces, characters or
-words are divided by the square root of the size."""
+"""The least limits of the deviations of pieces, characters and words, divided by the square root of
+the size of a text. They apply if all training pairs are alike."""
 
 MOST_WORDS = 5000
 """The largest number of words that a profile knows, the most frequent ones."""
@@ -79,7 +79,7 @@ class Usual(Config):
         Args:
             amounts: The amount of each text.
             sizes: The size of each text.
-            least: The least limit of the deviation.
+            least: The least limit of the deviation, divided by the square root of the size.
         """
         measured, size = np.array(amounts, float), np.maximum(1.0, np.array(sizes, float))
         rate = round(float(measured.sum() / size.sum()), _DIGITS)
