@@ -147,7 +147,7 @@ def why_vocabulary_size(config: TokenizerConfig) -> str:
         return "the largest size, because the text is long"
     if size > MOST_PIECES:
         return "because the text has so many characters"
-    return "which grows with the square root of the number of words"
+    return "because the size follows the square root of the number of words"
 
 
 def _pieces(words: float) -> int:

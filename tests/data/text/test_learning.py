@@ -42,7 +42,7 @@ def test_a_vocabulary_grows_with_the_words(words: int, joint: bool, expected: in
 @pytest.mark.parametrize(
     ("kind", "size", "why"),
     [
-        ("bpe", 300, "gives no more"), ("bpe", 500, "smallest"), ("unigram", 1300, "grows with"),
+        ("bpe", 300, "gives no more"), ("bpe", 500, "smallest"), ("unigram", 1300, "square root"),
         ("bpe", 8000, "largest"), ("bpe", 9000, "so many characters"), ("words", 8000, "holds"),
     ],
 )  # fmt: skip
