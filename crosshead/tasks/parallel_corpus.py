@@ -192,11 +192,8 @@ class ParallelCorpus(TokenCorpus):
         lines += tokenised_warning(self.valid.target, targets or "the held-out references")
         if repeats := self.repeated_validation():
             lines.append(f"warning: {repeats}")
-        if self.size < FEW_PAIRS:
-            lines.append(
-                f"warning: from {found} a model only learns to repeat them; to translate new "
-                "sentences it needs thousands of pairs"
-            )
+        if few := _too_few(self.size):
+            lines.append(f"warning: {few}")
         return lines
 
     def validation(self, data: DataConfig) -> str:
@@ -347,8 +344,18 @@ def read_parallel(
     return ParallelCorpus(
         files, config, source, target, kept, starts, valid, _examples(valid, source, target),
         held_out, old_valid, _examples(old_valid, source, target) if old_valid else (),
-        stop_if_asked=stop_if_asked, fault=fault,
+        stop_if_asked=stop_if_asked, fault=fault or _too_few(len(kept.examples)),
     )  # fmt: skip
+
+
+def _too_few(pairs: int) -> str:
+    """Return clauses about a number of training pairs from which nothing can be learned, or ""."""
+    if pairs >= FEW_PAIRS:
+        return ""
+    return (
+        f"from {counted(pairs, 'pair')} a model only learns to repeat them; to translate new "
+        "sentences it needs thousands of pairs"
+    )
 
 
 def _examples(text: ParallelText, source: Tokenizer, target: Tokenizer) -> list[Example]:
