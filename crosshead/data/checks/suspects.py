@@ -11,7 +11,7 @@ KINDS = {
     "mark-up": "tags on one side only, or much mark-up",
     "doubled": "only one side repeats itself",
     "script": "letters of another script",
-    "exchanged": "each side is in the language of the other side",
+    "exchanged": "each side is in the language of the opposite side",
     "language": "another language than the rest of the side",
     "length": "lengths that do not fit together",
     "misaligned": "sides that do not translate each other",
