@@ -128,7 +128,7 @@ def data_check(
     if out is not None:
         valid = [*config.valid_source, *config.valid_target, *config.valid_pairs]
         check_outputs(training_parts(config), out, apply=apply, others=valid)
-    kinds = [kind.strip() for kind in skip.split(",")] if skip else []
+    kinds = [kind.strip() for kind in (skip or "").split(",") if kind.strip()]
     report, text = check_files(config, kinds, note)
     for line in report.notes:
         note(line)
@@ -138,7 +138,8 @@ def data_check(
     put(_summary(report))
     if out is None:
         if report.suspects:
-            put("\nTo list all of them: --out DIR; to write the files without them: --apply, too\n")
+            advice = "add --apply to write the files without them."
+            put(f"\nGive --out DIR to list all suspect pairs; {advice}\n")
         return
     put(f"\n{out / SUSPECTS}: all suspect pairs, with the reason for each\n")
     if apply:
@@ -166,8 +167,10 @@ def _summary(report: "DataReport") -> str:
         sides = (_cut(side[best.row]) for side in report.sides)
         examples.append(f"{kind}: {file}:{line}: {best.reason}\n    {' | '.join(sides)}\n")
     stretches = _stretches(report)
-    shifted = f"\nShifted stretches:\n{stretches}" if stretches else ""
-    share = f"{rows:,} of {total:,} pairs are suspect ({rows / total:.1%})"
+    advice = "lines are missing or added where a stretch begins; repair the files there"
+    shifted = f"\nShifted stretches ({advice}):\n{stretches}" if stretches else ""
+    verb = "is" if rows == 1 else "are"
+    share = f"{rows:,} of {counted(total, 'pair')} {verb} suspect ({rows / total:.1%})"
     return f"{share}\n\n{table(lines)}\nAn example of each kind:\n{''.join(examples)}{shifted}"
 
 

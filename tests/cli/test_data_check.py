@@ -32,7 +32,11 @@ def test_a_table_has_counts_and_an_example_of_each_kind(
     counts = {line.split()[0]: line.split()[1] for line in lines[:2]}
     assert counts.keys() == {"misaligned", "duplicate"} and counts["duplicate"] == "1"
     assert f"duplicate: {files[1]}:601: repeats {files[1]}:1" in lines
-    assert lines[-1].startswith("To list all of them: --out DIR") and lines[-2] == ""
+    assert lines[-1].startswith("Give --out DIR to list all suspect pairs;") and lines[-2] == ""
+    assert (
+        "Shifted stretches (lines are missing or added where a stretch begins; repair the files "
+        "there):" in lines
+    )
     assert lines[-3].endswith("the target translates the source 1 line below")
     begin, end = lines[-3].removeprefix(f"{files[1]}:").split(": ")[0].split(" to ")
     assert int(begin) in range(298, 305) and int(end) in range(357, 363)
@@ -81,7 +85,7 @@ def test_the_help_and_the_page_name_every_kind(capfd: pytest.CaptureFixture[str]
 def test_spaces_around_skipped_kinds_are_ignored(
     files: list[object], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    text = output_of(["data", "check", *files, "--skip", "misaligned, duplicate "], capfd)
+    text = output_of(["data", "check", *files, "--skip", " ,misaligned,, duplicate ,"], capfd)
     assert text == "601 pairs checked, none is suspect\n"
 
 
@@ -113,6 +117,10 @@ def test_too_few_pairs_for_alignment_bring_a_note(
     captured = capfd.readouterr()
     assert captured.out == "1 pair checked, none is suspect\n"
     assert "misaligned pairs were not looked for" in captured.err
+    (tmp_path / "x.tsv").write_text("a b\ta b\n")
+    text = output_of(["data", "check", "--pairs", tmp_path / "x.tsv"], capfd)
+    assert text.startswith("Both sides hold the same text in 100% of the pairs; ")
+    assert "1 of 1 pair is suspect (100.0%)" in text
 
 
 def test_wrong_options_are_refused(files: list[object], tmp_path: Path, refused: Refused) -> None:

@@ -14,7 +14,7 @@ from crosshead.data.checks.alignment import (
     Alignment,
     misaligned,
 )
-from crosshead.data.checks.encoding import damaged
+from crosshead.data.checks.encoding import damaged, without_spaces
 from crosshead.data.checks.exchanged import exchanged
 from crosshead.data.checks.forms import (
     decomposed,
@@ -24,7 +24,7 @@ from crosshead.data.checks.forms import (
 )
 from crosshead.data.checks.language import foreign
 from crosshead.data.checks.lengths import LEAST_PAIRS, odd_lengths
-from crosshead.data.checks.ngrams import LEAST_LINES, LEAST_NGRAMS, LEAST_WORDS, amount
+from crosshead.data.checks.ngrams import LEAST_LINES, LEAST_NGRAMS, LEAST_WORDS
 from crosshead.data.checks.numbers import changed_numbers
 from crosshead.data.checks.placeholders import placeholders
 from crosshead.data.checks.repeats import repeated
@@ -44,6 +44,9 @@ _CLEARER = ("empty", "identical", "placeholder", "script")
 
 _MANY_EXCHANGED = 0.05
 """The share of pairs with exchanged sides from which on the report begins with them."""
+
+_MANY_IDENTICAL = 0.5
+"""The share of pairs with identical sides from which on the report begins with them."""
 
 _SORTED = 0.9
 """The share of lines in alphabetical order from which a side was sorted. Spreadsheets and Unicode
@@ -66,7 +69,7 @@ class DataReport:
     notes: Sequence[str] = ()
     """Messages about checks that were not possible."""
     verdict: str = ""
-    """Clauses about the text as a whole if many of its pairs are misaligned or exchanged, or ""."""
+    """Clauses about the text as a whole if many of its pairs have one fault, or ""."""
 
     def __len__(self) -> int:
         """Return the number of pairs that were checked."""
@@ -138,7 +141,8 @@ def check_pairs(
     wanted = set(KINDS) - set(skip)
     found, notes = _explained(sides, wanted)
     explained = {each.row for each in found if each.kind in _EXPLAINED}
-    verdict = _verdict_on_exchanged(found, len(sides[0])) if "exchanged" in wanted else []
+    same = _verdict_on_identical(found, len(sides[0])) if "identical" in wanted else []
+    verdict = same + (_verdict_on_exchanged(found, len(sides[0])) if "exchanged" in wanted else [])
     if wanted & {"misaligned", "length"}:
         rows = _others(len(sides[0]), explained)
         alignment = misaligned(*sides, rows)
@@ -146,11 +150,13 @@ def check_pairs(
         explained |= {each.row for each in alignment.suspects}
         if "misaligned" in wanted:
             verdict += _verdict(alignment, sides, origin)
-            notes += _too_few(len(rows), LEAST_ROWS, "misaligned pairs", "word translations")
+            if not same:
+                notes += _too_few(len(rows), LEAST_ROWS, "misaligned pairs", "word translations")
     if "length" in wanted:
         rows = _others(len(sides[0]), explained)
         found += odd_lengths(*sides, rows)
-        notes += _too_few(len(rows), LEAST_PAIRS, "odd lengths", "the usual ratio")
+        if not same:
+            notes += _too_few(len(rows), LEAST_PAIRS, "odd lengths", "the usual ratio")
     if "number" in wanted:
         found += [each for each in changed_numbers(*sides) if each.row not in explained]
     if wanted & set(REPEATS):
@@ -180,9 +186,9 @@ def _explained(sides: Sides, wanted: Collection[str]) -> tuple[list[Suspect], li
     if not {"exchanged", "language", "misaligned", "length"} & set(wanted):
         return found, []
     clear = {each.row for each in found if each.kind in _CLEARER}
-    languages, notes = _in_other_languages(sides)
+    languages, missing = _in_other_languages(sides)
     found += [each for each in languages if each.row not in clear]
-    return found, notes if "language" in wanted else []
+    return found, _too_few_lines([name for name, kind in missing.items() if kind in wanted])
 
 
 def _too_few(found: int, least: int, kind: str, learned: str) -> list[str]:
@@ -192,6 +198,29 @@ def _too_few(found: int, least: int, kind: str, learned: str) -> list[str]:
     return [
         f"{kind} were not looked for: {counted(found, 'pair')} to learn {learned} from, at least "
         f"{least} are needed"
+    ]
+
+
+def _too_few_lines(missing: Sequence[str]) -> list[str]:
+    """Return a note that lines were not looked for, if there are too few to learn languages."""
+    if not missing:
+        return []
+    *names, last = missing
+    listed = f"{', '.join(names)} and {last}" if names else last
+    return [
+        f"{listed} were not looked for: each side needs at least {LEAST_LINES} different lines of "
+        f"{LEAST_NGRAMS} or more letters, and {LEAST_WORDS} different words"
+    ]
+
+
+def _verdict_on_identical(found: Sequence[Suspect], pairs: int) -> list[str]:
+    """Return a clause about the text as a whole if the sides of many pairs are identical."""
+    share = sum(each.kind == "identical" for each in found) / max(1, pairs)
+    if share < _MANY_IDENTICAL:
+        return []
+    return [
+        f"both sides hold the same text in {share:.0%} of the pairs; one side should be a "
+        "translation"
     ]
 
 
@@ -234,7 +263,7 @@ def _sorted_side(sides: Sides) -> str:
     ]  # fmt: skip
     if len(in_order) != 1:
         return ""
-    return f": the {in_order[0]} are in alphabetical order, and the other side is not"
+    return f": the {in_order[0]} are in alphabetical order, and the opposite side is not"
 
 
 def _share_in_order(lines: Sequence[str]) -> float:
@@ -265,34 +294,33 @@ def _of_lines(sides: Sides) -> list[Suspect]:
     """Return the suspect lines of each side by their characters, script and placeholders."""
     source, target = sides
     found = placeholders(source, target, "source") + placeholders(target, source, "target")
-    for lines, name in ((source, "source"), (target, "target")):
-        found += damaged(lines, name) + decomposed(lines, name) + wrong_script(lines, name)
+    for lines, others, name in ((source, target, "source"), (target, source, "target")):
+        found += damaged(lines, name) + without_spaces(lines, others, name)
+        found += decomposed(lines, name) + wrong_script(lines, name)
     return _once(found)
 
 
-def _in_other_languages(sides: Sides) -> tuple[list[Suspect], list[str]]:
-    """Return the pairs with a side in a wrong language, and notes about sides not judged.
+def _in_other_languages(sides: Sides) -> tuple[list[Suspect], dict[str, str]]:
+    """Return the pairs with a side in a wrong language, and what could not be looked for.
 
     Exchanged pairs are put right first, so that each side has one language to compare with.
+
+    Returns:
+        The suspect pairs, and the kinds of what needs more lines, by its name for people.
     """
-    found = exchanged(*sides)
+    swapped = exchanged(*sides)
+    missing = {"exchanged sides": "exchanged"} if swapped is None else {}
+    found = swapped or []
     wrong = {each.row for each in found}
     repaired: Sides = [*sides[0]], [*sides[1]]
     for row in wrong:
         repaired[0][row], repaired[1][row] = sides[1][row], sides[0][row]
-    notes = []
     for pair, name in ((repaired, "source"), (repaired[::-1], "target")):
         others = foreign(*pair, name)
         found += [each for each in others or [] if each.row not in wrong]
         if others is None:
-            lines, words = amount(pair[0])
-            notes.append(
-                f"{name}s in another language were not looked for: to learn the language, there "
-                f"are {counted(lines, f'different {name}')} of {LEAST_NGRAMS} or more letters, "
-                f"with {counted(words, 'different word')}; at least {LEAST_LINES} {name}s with "
-                f"{LEAST_WORDS} words are needed"
-            )
-    return _once(found), notes
+            missing[f"{name}s in another language"] = "language"
+    return _once(found), missing
 
 
 def _once(found: Sequence[Suspect]) -> list[Suspect]:

@@ -1,4 +1,4 @@
-"""Characters that a wrong encoding has damaged."""
+"""Characters that a wrong encoding or a faulty conversion has damaged, added or lost."""
 
 import re
 import unicodedata
@@ -67,13 +67,21 @@ _LEAST_SURE = 2
 _BROKEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd\ufffe\uffff]")
 """Control characters, and the character that replaces undecodable bytes."""
 
-_INVISIBLE = re.compile(r"[\u00ad\u200b\u2060\ufeff]")
-"""A soft hyphen, zero-width space, word joiner or byte order mark. The zero-width joiner and
-non-joiner are left out, because Persian and Indic scripts need them."""
+_INVISIBLE = re.compile(r"[\u00ad\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+"""A soft hyphen, zero-width space, word joiner, byte order mark, or a mark that sets the direction
+of text. The zero-width joiner and non-joiner are left out, because Persian and Indic scripts need
+them."""
 
 _LINE_BREAKS = "\u200b\u2060"
 """The invisible characters that allow or forbid a new line between words. Khmer, Thai and other
 scripts without spaces need them."""
+
+_DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""The invisible characters that set the direction of text. Arabic and Hebrew text needs them."""
+
+_LEAST_UNSPACED, _SEVERAL = 30, 5
+"""The smallest number of letters of a line without spaces, and of words of the opposite line, from
+which spaces are lost. German compounds have fewer letters."""
 
 _NO_BREAK = re.compile(r"\b[^\W\d_]{2,}(?:[\u00a0\u202f][^\W\d_]{2,})+\b")
 """Letters with no-break spaces between them. Elsewhere many languages need these: beside numbers,
@@ -119,8 +127,29 @@ def damaged(lines: Sequence[str], side: str) -> list[Suspect]:
     return suspects
 
 
+def without_spaces(lines: Sequence[str], others: Sequence[str], side: str) -> list[Suspect]:
+    """Return the lines that have lost all spaces between their words. The score is 1.
+
+    Args:
+        lines: All lines of the side.
+        others: All lines of the opposite side.
+        side: The name of the side, for the reason.
+    """
+    suspects = []
+    for row, line in enumerate(lines):
+        if len(line) < _LEAST_UNSPACED or len(line.split(maxsplit=1)) != 1:
+            continue
+        letters = letters_by_script([URL.sub("", line)])
+        if letters.total() < _LEAST_UNSPACED or not UNSPACED.isdisjoint(letters):
+            continue
+        if (words := len(others[row].split())) >= _SEVERAL:
+            reason = f"the {side} has no spaces, but there are {words:,} words opposite"
+            suspects.append(Suspect(row, "encoding", 1.0, reason))
+    return suspects
+
+
 def _divided_words(lines: Sequence[str]) -> dict[int, str]:
-    """Return the damage in words, by row, for lines with a no-break space inside a word.
+    """Return descriptions by row, for lines with a no-break space inside a word.
 
     The space is inside a word, and not between two words, if the word stands in other lines without
     it, and the two parts do not both stand there as words.
@@ -146,7 +175,7 @@ def _divided_words(lines: Sequence[str]) -> dict[int, str]:
 
 
 def _mistaken_words(lines: Sequence[str], letters: Counter[str]) -> dict[int, str]:
-    """Return the damage in words, by row, for lines with wrong letters, such as M‰nner.
+    """Return descriptions by row, for lines with wrong letters, such as M‰nner.
 
     A word is damaged if other lines have the word with the right letters, or if the same wrong
     letters were found so in most lines that may have them. Only a letter that stands in fewer lines
@@ -221,7 +250,7 @@ def _is_plausible(word: str, right: str) -> bool:
 
 
 def _damage(line: str, letters: Counter[str]) -> tuple[str, float]:
-    """Return the damage in a line in words, or "", and the score."""
+    """Return a description of the damage in a line, or "", and the score."""
     ascii_only = line.isascii()
     if not (ascii_only and line.isprintable()):
         if broken := _BROKEN.search(line):
@@ -239,12 +268,14 @@ def _invisible(line: str) -> list[str]:
     """Return the invisible characters that do not belong into a line."""
     found = _INVISIBLE.findall(line)
     if found and not UNSPACED.isdisjoint(letters_by_script([line])):
-        return [each for each in found if each not in _LINE_BREAKS]
+        found = [each for each in found if each not in _LINE_BREAKS]
+    if found and any(unicodedata.bidirectional(each) in {"R", "AL"} for each in line):
+        found = [each for each in found if each not in _DIRECTIONS]
     return found
 
 
 def _lost(line: str) -> str:
-    """Return the question marks for lost letters in words, or ""."""
+    """Return a description of the first question marks that stand for lost letters, or ""."""
     for lost in _LOST.findall(URL.sub(" ", line)):
         before, after = lost.split("?")[0][-1], lost.split("?")[-1][0]
         # Two sentences may meet, as in "What?No" and always in scripts without spaces.
@@ -257,10 +288,10 @@ def _lost(line: str) -> str:
 
 
 def _escaped(line: str, letters: Counter[str]) -> str:
-    """Return the escaped letter of a word in words, or "".
+    """Return a description of the first escaped letter of a line, or "".
 
-    It is damage if the line has it inside a word, and other lines of the side contain the letter or
-    the line has more of them.
+    An escape inside a word is damage if other lines of the side contain its letter, or if the line
+    has several escapes.
     """
     found = []
     for spot in _ESCAPED.finditer(_ADDRESS.sub(" ", line)):
@@ -291,7 +322,7 @@ def _unescaped(codes: str) -> str:
 
 
 def _misread(line: str, letters: Counter[str]) -> str:
-    """Return the UTF-8 read in a wrong encoding of a line in words, or ""."""
+    """Return a description of the first letter of UTF-8 read in a wrong encoding, or ""."""
     for spot in _MISREAD.finditer(line):
         start = spot.start()
         meanings = [

@@ -27,7 +27,7 @@ _LEAST_CLEAR = 0.5
 is near 0 if both sides have the same language."""
 
 
-def exchanged(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
+def exchanged(source: Sequence[str], target: Sequence[str]) -> list[Suspect] | None:
     """Return the pairs with exchanged sides, at most half of the text.
 
     The score approaches 1 with the mean log-odds of the n-grams of the less clear side.
@@ -37,7 +37,7 @@ def exchanged(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
         target: All targets.
 
     Returns:
-        The suspect pairs; none if there are too few lines or words to learn the two languages.
+        The suspect pairs, or None if there are too few lines or words to learn the two languages.
     """
     letters = [
         (letters_of(left), letters_of(right)) for left, right in zip(source, target, strict=True)
@@ -47,7 +47,7 @@ def exchanged(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
     left, right = ngrams(lefts), ngrams(rights)
     judged = (left.lengths >= LEAST_NGRAMS) & (right.lengths >= LEAST_NGRAMS)
     if not has_enough(lefts, judged) or not has_enough(rights, judged):
-        return []
+        return None
     swap = np.zeros(len(unique), bool)
     for _ in range(_ROUNDS):
         odds = _odds(left, right, swap)
@@ -63,7 +63,7 @@ def exchanged(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
     return [
         Suspect(
             row, "exchanged", float(1 - np.exp(-clear[unique[pair]])),
-            "each side is in the language of the other side",
+            "each side is in the language of the opposite side",
         )
         for row, pair in enumerate(letters)
         if found[unique[pair]]

@@ -4,9 +4,10 @@ import csv
 import gzip
 import io
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 from crosshead.data.checks.check import DataReport, check_kinds, check_pairs
 from crosshead.data.checks.suspects import KINDS
@@ -81,14 +82,15 @@ def _first_shift(error: UnequalLinesError) -> str:
     )
 
 
-def suspect_lines(report: DataReport) -> Iterator[str]:
-    """Yield the lines of a TSV file with a header: one line for each reason of a suspect pair."""
-    yield "\t".join(_COLUMNS)
+def suspect_lines(report: DataReport) -> list[str]:
+    """Return the lines of a TSV file with a header: one line for each reason of a suspect pair."""
+    rows: list[Sequence[str]] = [_COLUMNS]
     for suspect in report.suspects:
         file, line = report.origin(suspect.row)
         texts = [side[suspect.row] for side in report.sides]
         cells = (file, line, suspect.kind, f"{suspect.score:.3f}", suspect.reason, *texts)
-        yield "\t".join(_BREAK.sub(" ", str(cell)) for cell in cells)
+        rows.append([_BREAK.sub(" ", str(cell)) for cell in cells])
+    return _quoted(rows, csv.QUOTE_MINIMAL)
 
 
 def check_outputs(
@@ -138,7 +140,7 @@ def write_files(report: DataReport, text: Corpora, out: Path, *, apply: bool) ->
         UserError: If a file cannot be written.
     """
     check_outputs(text.parts, out, apply=apply)
-    outputs = {SUSPECTS: list(suspect_lines(report))}
+    outputs = {SUSPECTS: suspect_lines(report)}
     starts = text.starts.tolist()
     for number, part in enumerate(text.parts if apply else ()):
         sides = report.cleaned(starts[number], starts[number + 1])
@@ -173,8 +175,18 @@ def _table(part: Part, sides: Sides) -> list[str]:
     lines = ["\t".join(row) for row in rows]
     if not layout_of(Path(SUSPECTS), lambda: iter(lines)).quoted:
         return lines
+    return _quoted(rows, csv.QUOTE_ALL)
+
+
+def _quoted(rows: Iterable[Sequence[str]], quoting: Literal[0, 1]) -> list[str]:
+    """Return rows as lines with tabs. The cells have no line breaks.
+
+    Args:
+        rows: The cells of each row.
+        quoting: `csv.QUOTE_MINIMAL` or `csv.QUOTE_ALL`.
+    """
     written = io.StringIO(newline="")
-    csv.writer(written, delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+    csv.writer(written, delimiter="\t", quoting=quoting, lineterminator="\n").writerows(rows)
     return written.getvalue().split("\n")[:-1]
 
 

@@ -1,10 +1,15 @@
-"""Pairs that are no text to learn from: empty, identical, doubled, of another form, mark-up."""
+"""Pairs that a model should not learn from, by the form of one side or of both.
+
+A side may be empty, the same as the opposite side, a repetition, mark-up, or in an unusual Unicode
+form.
+"""
 
 import re
 import unicodedata
 from collections.abc import Sequence
 
 from crosshead.data.checks.suspects import Suspect
+from crosshead.data.text.signs import repeats_itself
 from crosshead.data.text.words import split_words
 
 TAG = re.compile(r"</?[A-Za-z][^<>]*>|&(?:[A-Za-z]+|#\d+|#x[0-9A-Fa-f]+);|\{\{|\}\}|\[\[|\]\]")
@@ -39,7 +44,10 @@ def empty_or_identical(source: Sequence[str], target: Sequence[str]) -> list[Sus
 
 
 def doubled(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
-    """Return the pairs of which only one side is a text of 3 or more words twice. The score is 1.
+    """Return the pairs of which only one side repeats itself.
+
+    Such a side is a text of 3 or more words twice, or a repetition loop as `repeats_itself` defines
+    it. The score is 1.
 
     Args:
         source: All sources.
@@ -51,6 +59,9 @@ def doubled(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
         if twice[0] != twice[1]:
             side = "source" if twice[0] else "target"
             suspects.append(Suspect(row, "doubled", 1.0, f"the {side} is one text twice"))
+        elif (loops := repeats_itself(left)) != repeats_itself(right):
+            side = "source" if loops else "target"
+            suspects.append(Suspect(row, "doubled", 1.0, f"the {side} repeats a phrase many times"))
     return suspects
 
 

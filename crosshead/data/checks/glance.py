@@ -57,13 +57,13 @@ def glance(
     counts = report.counts()
     repeats = counts.pop("duplicate", 0)
     counts = {kind: count for kind, count in counts.items() if count >= least}
-    where = counted(len(rows), "pair")
-    where = where if len(rows) == len(text) else f"{where} of a sample"
+    checked = counted(len(rows), "pair")
+    checked = checked if len(rows) == len(text) else f"a sample of {checked}"
     repeated = []
     if repeats >= max(_LEAST, _MANY_REPEATS * len(rows)) and not data.drop_duplicates:
         once = setting("data.drop_duplicates", value=True)
         repeated = [
-            f"warning: of {where} {repeats:,} repeat an earlier one; to use each once: {once}"
+            f"warning: {repeats:,} of {checked} repeat an earlier one; to use each once: {once}"
         ]
     held_out_lines = _among_held_out(
         {int(rows[row]) for row in report.dropped()}, rows.tolist(), held_out
@@ -81,7 +81,7 @@ def glance(
     warnings = [
         *verdict,
         *repeated,
-        f"warning: of {where} these are suspect: {found}; to see them: {how_to_check(files)}",
+        f"warning: suspect pairs in {checked}: {found}; to see them: {how_to_check(files)}",
         *held_out_lines,
     ]
     return Glance(warnings, report.verdict)
@@ -102,8 +102,9 @@ def _among_held_out(
     if count < max(1, _MANY_HELD_OUT * len(seen)):
         return []
     return [
-        f"warning: {count:,} of {counted(len(seen), 'held-out validation pair')} are suspect, "
-        "so scores may be too low; give validation files, or clean the files first"
+        f"warning: {count:,} of {counted(len(seen), 'held-out validation pair')} "
+        f"{'is' if count == 1 else 'are'} suspect, so scores may mislead; give validation files, "
+        "or clean the files first"
     ]
 
 

@@ -1,12 +1,13 @@
 """Lines in another language than the rest of their side, by character n-grams.
 
-The n-grams of a side are those of its language. A line in another language has rare n-grams. The
-rarest lines begin a second group, and lines move between the groups until each line is in the group
-that predicts it better. A line itself does not count for the prediction. So odd lines that are like
-no other line stay in the first group. A second group that differs only by its topic is
-rejected: then many lines lie between the groups, or most lines beside the group differ from their
-side, too. A side in one language keeps one group, and so does a side with many n-grams that occur
-only once, such as Chinese.
+The lines of a side are divided into two groups: its language, and another one. The lines with the
+rarest n-grams begin the second group. Then each line moves to the group whose n-grams predict it
+better, until no line moves. The n-grams of the line itself do not count, so a line that is like no
+other line stays in the first group.
+
+The second group may have the same language and another topic. It is rejected if many lines lie
+between the groups, or if most lines opposite it are unusual for their side, too. A side with many
+n-grams that occur only once, such as Chinese, has no second group.
 """
 
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ _MOST_BETWEEN = 0.12
 It was at most 0.1 for another language in Multi30k, and mostly more for chance groups in the
 messages of programs."""
 _MOST_DISTINCT = 0.5
-"""The largest share of lines beside the second group that differ from the rest of their side as
+"""The largest share of lines opposite the second group that differ from the rest of their side as
 much as the second group does from its own."""
 
 
@@ -49,7 +50,7 @@ def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Susp
 
     Args:
         lines: All lines of the side.
-        others: All lines of the other side.
+        others: All lines of the opposite side.
         side: The name of the side, for the reason.
 
     Returns:
@@ -66,17 +67,17 @@ def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Susp
         return None
     second, odds = _second_group(own, judged)
     members = {unique[row] for row in np.flatnonzero(second)}
-    beside: dict[str, bool] = {}
+    opposite: dict[str, bool] = {}
     for line, other in zip(letters, map(letters_of, others), strict=True):
-        beside[other] = beside.get(other, False) or line in members
-    other_side = ngrams(list(beside))
-    theirs = other_side.histogram()
-    if _is_topic(other_side, theirs, np.array(list(beside.values()), bool)):
+        opposite[other] = opposite.get(other, False) or line in members
+    opposite_side = ngrams(list(opposite))
+    theirs = opposite_side.histogram()
+    if _is_topic(opposite_side, theirs, np.array(list(opposite.values()), bool)):
         second = np.zeros_like(second)
     across = own.means(log_share(theirs) - log_share(own.histogram(~second), 1))
     swapped = judged & (across > np.where(second, np.maximum(odds, MARGIN), MARGIN))
     reasons = {
-        True: f"the {side} is in the language of the other side",
+        True: f"the {side} is in the language of the opposite side",
         False: f"the {side} is in another language than the other {side}s",
     }
     found = {
@@ -131,22 +132,22 @@ def _is_language(second: np.ndarray, odds: np.ndarray, judged: np.ndarray) -> bo
     return bool(LEAST_GROUP <= size <= judged.sum() / 2 and between <= _MOST_BETWEEN * size)
 
 
-def _is_topic(other_side: NGrams, whole: np.ndarray, beside: np.ndarray) -> bool:
-    """Return whether the lines beside the second group differ from the rest of their side, too.
+def _is_topic(opposite_side: NGrams, whole: np.ndarray, opposite: np.ndarray) -> bool:
+    """Return whether the lines opposite the second group differ from the rest of their side, too.
 
-    A line in a wrong language stands beside any line. If both sides of a group differ from the
+    A line in a wrong language stands opposite any line. If both sides of a group differ from the
     rest, they are another kind of text, such as dates among sentences.
 
     Args:
-        other_side: The lines of the other side.
+        opposite_side: The lines of the opposite side.
         whole: Their histogram.
-        beside: For each of these lines, whether it stands beside a line of the second group.
+        opposite: For each of these lines, whether it stands opposite a line of the second group.
     """
-    beside = beside & (other_side.lengths >= LEAST_NGRAMS)
-    if beside.sum() < LEAST_GROUP:
+    opposite = opposite & (opposite_side.lengths >= LEAST_NGRAMS)
+    if opposite.sum() < LEAST_GROUP:
         return False
-    odds = _group_odds(other_side, whole, beside)
-    return bool((odds[beside] > MARGIN).mean() > _MOST_DISTINCT)
+    odds = _group_odds(opposite_side, whole, opposite)
+    return bool((odds[opposite] > MARGIN).mean() > _MOST_DISTINCT)
 
 
 def _group_odds(own: NGrams, whole: np.ndarray, second: np.ndarray) -> np.ndarray:

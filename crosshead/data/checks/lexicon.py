@@ -1,7 +1,7 @@
 """A lexicon of word translations learned from pairs, and scores of pairs by it.
 
 It is IBM model 1 in both directions (`crosshead.data.text.word_translation`): each word of one side
-is the translation of a word of the other side, or of none, all with the same probability.
+translates a word of the opposite side, or none, all with the same probability.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ class Lexicon:
         """Return two scores for each pair: one for each direction.
 
         A score is the mean, over the words of a side, of the logarithm of the probability of the
-        word given the other side, divided by its frequency.
+        word given the opposite side, divided by its frequency.
 
         Args:
             source: The words of the sources.

@@ -83,17 +83,9 @@ def has_enough(lines: Sequence[str], judged: np.ndarray) -> bool:
         lines: Different lines, as words in lower case.
         judged: For each of them, whether it has `LEAST_NGRAMS`.
     """
-    return bool(judged.sum() >= LEAST_LINES) and _count_words(lines) >= LEAST_WORDS
-
-
-def amount(lines: Sequence[str]) -> tuple[int, int]:
-    """Return how many different lines with `LEAST_NGRAMS` and different words a side has."""
-    unique = list(dict.fromkeys(map(letters_of, lines)))
-    return int((ngrams(unique).lengths >= LEAST_NGRAMS).sum()), _count_words(unique)
-
-
-def _count_words(lines: Sequence[str]) -> int:
-    return len({word for line in lines for word in line.split()})
+    if judged.sum() < LEAST_LINES:
+        return False
+    return len({word for line in lines for word in line.split()}) >= LEAST_WORDS
 
 
 def log_share(counts: np.ndarray, own: int = 0) -> np.ndarray:

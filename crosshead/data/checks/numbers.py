@@ -11,10 +11,10 @@ numbers differently, as in dates of other calendars."""
 
 
 def changed_numbers(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
-    """Return the pairs with as many numbers on both sides, of which one differs.
+    """Return the pairs with equally many numbers on both sides, but not the same numbers.
 
     Numbers of one digit do not count. Pairs with more numbers on one side do not count either: the
-    other side may have words for them, such as the name of a month.
+    opposite side may have words for them, such as the name of a month.
 
     Args:
         source: All sources.

@@ -1,10 +1,11 @@
 """The odds of pairs of texts to be misaligned, by the words that translate each other.
 
-A lexicon scores every pair, and the same sources with the targets of other rows. The scores of such
-random pairs are those of misaligned pairs. So the distribution of all scores is a mixture of a
-known part, the misaligned pairs, and of the aligned pairs. A logistic regression gives each pair
-one value. The share of misaligned pairs is twice the fraction of pairs above the median of the
-random pairs. The odds come from the ratio of both distributions, made monotone.
+A lexicon scores every pair, and random pairs: the same sources with the targets of other rows.
+Misaligned pairs have the same distribution of scores as random pairs. A logistic regression that
+tells random pairs from real ones turns the scores of a pair into one value. The share of misaligned
+pairs is twice the fraction of real pairs whose value is above the median of the random pairs. The
+odds of a pair come from the ratio of both distributions at its value. They are made to rise with
+the value.
 """
 
 from typing import NamedTuple
@@ -65,7 +66,7 @@ class _Mixture(NamedTuple):
     def share(self, values: np.ndarray) -> float:
         """Return the share of misaligned pairs.
 
-        Half of the misaligned pairs are above their median, and no aligned pairs.
+        Half of the misaligned pairs lie above the median of random pairs, and no aligned pair does.
         """
         found = 2 * float((values > self.median).mean())
         return min(max(found, _LEAST_SHARE), _LARGEST_SHARE)

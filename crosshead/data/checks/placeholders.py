@@ -1,7 +1,7 @@
 """Texts in place of a translation: `TODO`, `See above.`, bare numbers, errors of spreadsheets.
 
-A placeholder is the translation of many texts that have little in common. The usual answers to one
-text, such as "Yes", resemble one another: they share more words than random lines of their side.
+A placeholder stands opposite many texts that have little in common. A text such as "Yes" also
+stands opposite many texts, but those resemble one another: they share more words than random lines.
 """
 
 import re
@@ -14,7 +14,7 @@ from crosshead.data.checks.suspects import Suspect
 from crosshead.data.text.words import split_words
 
 _SEVERAL = 5
-"""The smallest number of words of a text that has no number, sign or URL as its translation."""
+"""The smallest number of words of a text that no number, sign or URL can translate."""
 
 _LEAST_PARTNERS = 5
 """The smallest number of different texts of several words that a placeholder stands opposite."""
@@ -48,7 +48,7 @@ def placeholders(lines: Sequence[str], others: Sequence[str], side: str) -> list
 
     Args:
         lines: All lines of the side.
-        others: All lines of the other side.
+        others: All lines of the opposite side.
         side: The name of the side, for the reason.
     """
     rows = defaultdict(list)
@@ -86,7 +86,7 @@ def _wordless(lines: Sequence[str], others: Sequence[str], side: str) -> list[Su
         if not _WORDLESS.fullmatch(line) or not line.strip():
             continue
         if (words := _count_words(others[row])) >= _SEVERAL:
-            reason = f"the {side} has no words, but the other side has {words:,}"
+            reason = f"the {side} has no words, but the opposite side has {words:,}"
             suspects.append(Suspect(row, "placeholder", 1 - 1 / words, reason))
     return suspects if 2 * len(suspects) <= len(lines) else []
 

@@ -20,8 +20,9 @@ def smoothed(odds: np.ndarray, share: float) -> np.ndarray:
 
     Args:
         odds: The log-odds of each row, misaligned to aligned.
-        share: The share of misaligned rows. It is taken for those outside of stretches, although
-            it includes the others; this raises the probability of single rows a little.
+        share: The share of misaligned rows in the text. It serves as the probability of a
+            misaligned row outside of stretches. That probability is a little too high, because the
+            share includes the rows in stretches.
 
     Reference:
         Rabiner 1989, "A Tutorial on Hidden Markov Models", section III.

@@ -120,7 +120,7 @@ def test_many_misaligned_pairs_bring_a_verdict() -> None:
         assert "do not belong together line by line; repair the files" in verdict(source, text)
     assert (
         "do not belong together line by line: the targets are in alphabetical order, and the "
-        "other side is not; repair the files" in verdict(source, sorted(target))
+        "opposite side is not; repair the files" in verdict(source, sorted(target))
     )
 
 
@@ -133,6 +133,15 @@ def test_exchanged_sides_are_found_and_named(every: int) -> None:
     assert report.counts() == {"exchanged": ROWS / every}
     share = f"{1 / every:.0%} of the pairs have exchanged sides; exchange them back"
     assert report.verdict.startswith(share)
+
+
+def test_the_same_text_on_both_sides_is_named() -> None:
+    source, _ = pairs(ROWS)
+    found = check_pairs((source, source), lambda row: Origin("f", row + 1))
+    assert found.verdict == (
+        "both sides hold the same text in 100% of the pairs; one side should be a translation"
+    )
+    assert found.notes == [] and found.counts() == {"identical": ROWS}
 
 
 def test_stretches_have_one_shift_each() -> None:
@@ -148,21 +157,22 @@ def test_stretches_have_one_shift_each() -> None:
 
 def test_too_few_pairs_bring_a_note() -> None:
     source, target = pairs(40)
-    different = [len({word for line in side for word in line.split()}) for side in (source, target)]
     notes = check_pairs((source, target), lambda row: Origin("f", row + 1)).notes
+    needed = (
+        " were not looked for: each side needs at least 100 different lines of 10 or more "
+        "letters, and 150 different words"
+    )
     assert notes == [
-        "sources in another language were not looked for: to learn the language, there are 40 "
-        f"different sources of 10 or more letters, with {different[0]} different words; at least "
-        "100 sources with 150 words are needed",
-        "targets in another language were not looked for: to learn the language, there are 40 "
-        f"different targets of 10 or more letters, with {different[1]} different words; at least "
-        "100 targets with 150 words are needed",
+        f"exchanged sides, sources in another language and targets in another language{needed}",
         "misaligned pairs were not looked for: 40 pairs to learn word translations from, at least "
         "500 are needed",
         "odd lengths were not looked for: 40 pairs to learn the usual ratio from, at least 100 are "
         "needed",
     ]
     skipped = ("language", "misaligned", "length")
+    found = check_pairs((source, target), lambda row: Origin("f", row + 1), skip=skipped)
+    assert found.notes == [f"exchanged sides{needed}"]
+    skipped = ("exchanged", *skipped)
     found = check_pairs((source, target), lambda row: Origin("f", row + 1), skip=skipped)
     assert found.notes == []
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from crosshead.data.checks.encoding import damaged
+from crosshead.data.checks.encoding import damaged, without_spaces
 
 USUAL = ["Für Öl müssen wir größere Fässer kaufen.", "„Das“ – so heißt es."]
 
@@ -25,6 +25,25 @@ def test_scripts_without_spaces_may_mark_where_words_end(character: str, words: 
     assert damaged([*USUAL, words.replace(" ", character)], "target") == []
     (found,) = damaged([*USUAL, words.replace(" ", character) + "\ufeff"], "target")
     assert found.reason == "the target has the invisible character U+FEFF"
+
+
+@pytest.mark.parametrize("marks", ["\u202e{}\u202c", "\u202a{}", "\u2067{}\u2069"])
+def test_marks_of_direction_are_damage_except_in_right_to_left_text(marks: str) -> None:
+    lines = [*USUAL, marks.format("Häuser"), marks.format("שלום Häuser"), marks.format("بيت")]
+    (found,) = damaged(lines, "target")
+    assert found.row == 2 and found.reason.startswith("the target has the invisible character U+2")
+
+
+def test_a_line_that_has_lost_its_spaces_is_damage() -> None:
+    lost = "EinManninBlaustehtaufeinerLeiterundputzteinFenster."
+    long = "Aufbewahrungsortfiltereditor"
+    url = "https://example.org/EinManninBlaustehtaufeinerLeiter"
+    thai = "ผู้ชายในเสื้อสีน้ำเงินกำลังยืนอยู่บนบันไดและเช็ดหน้าต่าง"
+    lines = [f" {lost} ", lost, lost.replace("M", " M"), long, url, thai, "Ein Mann"]
+    others = ["a man in blue", "a man in blue stands", *["a man in blue is standing"] * 5]
+    (found,) = without_spaces(lines, others, "target")
+    assert (found.row, found.kind, found.score) == (1, "encoding", 1.0)
+    assert found.reason == "the target has no spaces, but there are 5 words opposite"
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u202f"])

@@ -76,13 +76,25 @@ def test_every_suspect_is_a_line_with_its_place(tmp_path: Path) -> None:
     report, text = check_files(config, [], lambda line: None)
     assert write_files(report, text, tmp_path / "out", apply=False) == []
     with (tmp_path / "out" / SUSPECTS).open() as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        rows = list(csv.DictReader(file, delimiter="\t"))
     name = str(tmp_path / "x.csv")
     assert [(row["file"], row["line"], row["kind"], row["reason"]) for row in rows] == [
         (name, "32", "duplicate", f"repeats {name}:6"),
         (name, "33", "empty", "the target is empty"),
     ]  # fmt: skip
     assert rows[0]["source"] == SOURCE[4] and rows[1]["target"] == ""
+
+
+def test_suspect_texts_with_quotes_are_read_by_csv_readers(tmp_path: Path) -> None:
+    texts = [('"Yes', ""), ('say "no" ', ""), ("tab\there", ""), ('"a"\nb', "")]
+    lines = [json.dumps({"a": a, "b": b}) + "\n" for a, b in [*CLEAN, *texts]]
+    (tmp_path / "x.jsonl").write_text("".join(lines))
+    config = DataConfig(pairs=[str(tmp_path / "x.jsonl")], fields=["a", "b"])
+    write_files(*check_files(config, [], lambda line: None), tmp_path / "out", apply=False)
+    with (tmp_path / "out" / SUSPECTS).open(newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert [row["source"] for row in rows] == ['"Yes', 'say "no" ', "tab here", '"a" b']
+    assert {row["kind"] for row in rows} == {"empty"}
 
 
 @pytest.mark.parametrize("text", ['"{}"', '"{}" and "more"', '{} "', '""{}""'])

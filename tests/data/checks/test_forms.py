@@ -28,6 +28,17 @@ def test_one_side_that_is_a_text_twice_is_doubled() -> None:
     ]
 
 
+def test_one_side_that_is_a_loop_is_doubled() -> None:
+    loop, phrase = f"a man{' with' * 15}", " ".join(["a man in a red shirt"] * 3)
+    source = [loop, "a man", phrase, loop, "1 1 1 1 1", USUAL]
+    target = ["ein Mann", f"ein Mann{' mit' * 15}", "ein Mann", f"ein{' mit' * 9}", "eins", USUAL]
+    assert [(each.row, each.reason) for each in doubled(source, target)] == [
+        (0, "the source repeats a phrase many times"),
+        (1, "the target repeats a phrase many times"),
+        (2, "the source repeats a phrase many times"),
+    ]
+
+
 def test_decomposed_characters_are_found_and_composed() -> None:
     apart = unicodedata.normalize("NFD", USUAL)
     found = decomposed([USUAL, apart, "ascii"], "source")

@@ -27,7 +27,7 @@ def shifted(count: int) -> ParallelText:
 
 def test_a_warning_has_counts_and_the_command() -> None:
     (line,) = glance(shifted(2000), FILES, None).warnings
-    assert line.startswith("warning: of 2,000 pairs these are suspect: ")
+    assert line.startswith("warning: suspect pairs in 2,000 pairs: ")
     assert " misaligned; to see them: crosshead data check --source 'my train.en'" in line
     assert line.endswith("--target train.de --valid-source v.en --valid-target v.de")
     with calling_from(PYTHON):
@@ -48,11 +48,11 @@ def test_the_command_names_the_files_of_an_old_domain_with_the_others() -> None:
 def test_suspect_pairs_that_are_held_out_are_named() -> None:
     *_, last = glance(shifted(2000), FILES, None, range(0, 2000, 10)).warnings
     assert re.match(
-        r"warning: (2\d|3[01]) of 200 held-out validation pairs are suspect, so scores may be",
+        r"warning: (2\d|3[01]) of 200 held-out validation pairs are suspect, so scores may",
         last,
     )
     (only,) = glance(shifted(2000), FILES, None, range(0, 1600, 10)).warnings
-    assert "suspect: " in only
+    assert only.startswith("warning: suspect pairs in 2,000 pairs: ")
 
 
 def test_few_suspect_pairs_are_named_if_most_of_them_are_held_out() -> None:
@@ -61,13 +61,15 @@ def test_few_suspect_pairs_are_named_if_most_of_them_are_held_out() -> None:
     assert glance(text(source, target), FILES, None).warnings == []
     (line,) = glance(text(source, target), FILES, None, range(50, 150)).warnings
     assert line.startswith("warning: 4 of 100 held-out validation pairs are suspect, so scores")
+    (line,) = glance(text(source, target), FILES, None, [100]).warnings
+    assert line.startswith("warning: 1 of 1 held-out validation pair is suspect, so scores")
 
 
 def test_a_shifted_and_a_shuffled_text_bring_a_verdict() -> None:
     source, target = pairs(1200)
     first, second = glance(text(source, target[1:] + target[:1]), FILES, None).warnings
     assert first.startswith("warning: an estimated ") and " 1 line below; repair the" in first
-    assert second.startswith("warning: of 1,200 pairs these are suspect: ")
+    assert second.startswith("warning: suspect pairs in 1,200 pairs: ")
     random.Random(1).shuffle(target)
     assert "do not belong together" in glance(text(source, target), FILES, None).warnings[0]
 
@@ -86,7 +88,7 @@ def test_many_repeats_bring_a_warning_unless_they_are_dropped() -> None:
     many = text([*source, *source], [*target, *target])
     (line,) = glance(many, FILES, None).warnings
     assert line == (
-        "warning: of 2,400 pairs 1,200 repeat an earlier one; to use each once: "
+        "warning: 1,200 of 2,400 pairs repeat an earlier one; to use each once: "
         "--set data.drop_duplicates=true"
     )
     with calling_from(PYTHON):
@@ -104,7 +106,7 @@ def test_a_large_text_is_sampled_to_its_end(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(module, "MOST_ROWS", 900)
     verdict, line = glance(shifted(20_000), FILES, None).warnings
     assert verdict.startswith("warning: an estimated 3") and "at f:19" in verdict
-    assert line.startswith("warning: of 900 pairs of a sample these are suspect: ")
+    assert line.startswith("warning: suspect pairs in a sample of 900 pairs: ")
     assert verdict == f"warning: {glance(shifted(20_000), FILES, None).verdict}"
     rows = module._sample(20_000)
     assert len(rows) == 900 and rows[0] == 0 and rows[-1] == 19_999

@@ -105,7 +105,7 @@ def test_a_single_line_in_the_language_of_the_other_side_is_found() -> None:
     target[17] = source[17]
     found = foreign(target, source, "target") or []
     assert [(each.row, each.reason) for each in found] == [
-        (17, "the target is in the language of the other side")
+        (17, "the target is in the language of the opposite side")
     ]
 
 

@@ -1,6 +1,7 @@
 import random
 
 import numpy as np
+import pytest
 
 from crosshead.data.checks.lengths import odd_lengths
 
@@ -24,6 +25,18 @@ def test_a_cut_side_is_found() -> None:
     usual = round(1.2 * len(source[3]))
     assert found[0].reason.startswith(f"{len(source[3])} and 5 characters, usual are ")
     assert abs(int(found[0].reason.split()[-1]) - usual) <= 2
+
+
+@pytest.mark.parametrize("every", [100, 50, 20])
+@pytest.mark.parametrize("factor", [1 / 3, 1 / 6, 3])
+def test_many_damaged_sides_are_found(every: int, factor: float) -> None:
+    source, target = text(2000, 0.15)
+    damaged = set(range(7, 2000, every))
+    for row in damaged:
+        target[row] = "y" * round(factor * len(target[row]))
+    found = {each.row for each in odd_lengths(source, target, np.arange(2000))}
+    assert len(found & damaged) >= 0.9 * len(damaged)
+    assert len(found - damaged) <= 2
 
 
 def test_freer_translations_need_larger_distances() -> None:

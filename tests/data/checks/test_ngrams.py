@@ -5,7 +5,6 @@ import numpy as np
 from crosshead.data.checks.ngrams import (
     LEAST_LINES,
     LEAST_WORDS,
-    amount,
     has_enough,
     letters_of,
     ngrams,
@@ -38,7 +37,6 @@ def test_enough_means_lines_and_different_words() -> None:
     assert has_enough(lines, everything)
     assert not has_enough(lines, np.arange(len(lines)) < LEAST_LINES - 1)
     assert not has_enough(["wie er sagt"] * len(lines), everything)
-    assert amount(["Wie er sagt.", "wie er sagt", "und so weiter", "so so", ""]) == (2, 6)
 
 
 def test_means_and_histograms_agree_with_counting() -> None:

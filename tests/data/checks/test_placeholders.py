@@ -55,7 +55,7 @@ def test_a_single_line_without_words_opposite_a_sentence_is_found(text: str) -> 
     (found,) = placeholders(target, source, "target")
     words = len(source[7].split())
     assert (found.row, found.kind, found.score) == (7, "placeholder", 1 - 1 / words)
-    assert found.reason == f"the target has no words, but the other side has {words}"
+    assert found.reason == f"the target has no words, but the opposite side has {words}"
 
 
 @pytest.mark.parametrize(
