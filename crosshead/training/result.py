@@ -165,7 +165,7 @@ def _no_gain(setup: Setup, findings: Findings) -> list[str]:
         advice += f" ({lower})"
     # The verdict on a model with faults advises longer training.
     advice += "" if findings.faults else ", or fewer updates"
-    return [f"Fine-tuning brought nothing: the weights are those of {bundle}; {advice}."]
+    return [f"Fine-tuning improved nothing: the weights are those of {bundle}; {advice}."]
 
 
 def _write_bundle(

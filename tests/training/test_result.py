@@ -102,7 +102,7 @@ def test_fine_tuning_without_gain_is_said_with_advice(
     summary = train(spoilt, tmp_path / "tuned", start=finished)
     assert summary.findings is not None
     assert summary.findings.remarks[0] == (
-        f"Fine-tuning brought nothing: the weights are those of {finished}; try a lower learning "
+        f"Fine-tuning improved nothing: the weights are those of {finished}; try a lower learning "
         "rate (--set train.learning_rate=1)."
     )
 
