@@ -54,14 +54,61 @@ def found(data: dict[str, object], *assignments: str) -> tuple[tuple[str | None,
 def test_names_tell_languages(
     data: dict[str, object], languages: tuple[str | None, str | None]
 ) -> None:
-    assert found(data) == (languages, int(languages[0] is not None))
+    assert found(data) == (languages, 1)
 
 
 def test_what_is_stated_stays() -> None:
-    data = {"source": "a.en", "target": "a.de"}
-    both = found(data, "source_language=fr", "target_language=cs")
-    assert both == (("fr", "cs"), 0)
+    data = {"source": "a.txt", "target": "a.de"}
+    both = found(data, "source_language=fr", "target_language=de")
+    assert both == (("fr", "de"), 0)
     assert found(data, "source_language=fr") == (("fr", "de"), 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        ({"pairs": "x.csv", "fields": ["Englisch", "Deutsch"]}, "unknown"),
+        ({"source": "src.en", "target": "tgt.en"}, "unknown"),
+        ({"source": "a.en", "target": "b.txt"}, "en to unknown"),
+        ({"source": "a", "target": "b", "target_language": "de"}, "unknown to de"),
+    ],
+)
+def test_a_line_says_that_a_language_is_unknown(data: dict[str, object], shown: str) -> None:
+    _, lines = with_languages(compose(flags={"data": data}))
+    flags = "--source-language and --target-language"
+    assert lines == [f"languages: {shown}; name them with {flags} for exports"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        (("en", "de"), "the names of files or fields say de to en, but the languages are set"),
+        (("fr", "en"), "say de to en, but the languages are set to fr to en; check the order of"),
+        (("fr", None), "say de to en, but the languages are set to fr to en; check the order of"),
+        (("de", "en-GB"), None),
+        (("deu", "eng"), None),  # codes of two and of three letters are not compared
+        (("de", None), None),
+    ],
+)  # fmt: skip
+def test_names_that_contradict_the_stated_languages_bring_a_warning(
+    stated: tuple[str, str | None], said: str | None
+) -> None:
+    data = {"source": "t.de", "target": "t.en", "source_language": stated[0]}
+    data |= {"target_language": stated[1]} if stated[1] else {}
+    filled, lines = with_languages(compose(flags={"data": data}))
+    assert filled.data.source_language == stated[0]
+    warnings = [line for line in lines if line.startswith("warning: ")]
+    assert len(warnings) == (said is not None)
+    assert said is None or said in warnings[0]
+
+
+def test_auto_says_that_it_chooses_nothing_for_another_architecture() -> None:
+    data = {"source": "a.en", "target": "a.de"}
+    recipe = compose("auto", flags={"data": data, "model": {"architecture": "recurrent"}})
+    settled, [line] = TranslationTask().settle(recipe, None, None)  # type: ignore[arg-type]
+    assert settled is recipe
+    assert line.startswith("auto: settings are chosen only for the architecture transformer; ")
+    assert line.endswith("recurrent has those of the preset tiny")
 
 
 @pytest.mark.parametrize("code", ["english", "e", "", "en de", "de_", "EN"])
