@@ -243,7 +243,8 @@ def _surveyed(path: Path, layout: Layout, records: Iterator[_Quoted], note: str)
     if broken:
         notes.append(
             f"{path}:{layout.above + broken[0] + 1}: a line break in this cell is read as a space "
-            f"(such cells in the file: {cells_broken:,})"
+            f"(such cells in the file: {cells_broken:,}); below it, line numbers are larger than "
+            "the rows of a spreadsheet"
         )
     sums = np.cumsum(extra, dtype=np.int64)
     return replace(

@@ -91,6 +91,7 @@ def test_a_line_break_in_a_cell_is_a_space_and_lines_are_counted_on(tmp_path: Pa
     assert [text.origin(row).line for row in range(4)] == [2, 5, 6, 9]
     [_, note] = notes_of(data)
     assert note.startswith(f"{path}:2: ") and "space" in note and "3)" in note
+    assert note.endswith("line numbers are larger than the rows of a spreadsheet")
     tsv = write(tmp_path / "x.tsv", content.replace(",", "\t"))
     assert read_pairs(config(pairs=str(tsv), fields=["en", "de"])).source == text.source
     short = write(tmp_path / "y.csv", content + "five\n")
