@@ -17,6 +17,7 @@ from crosshead.data.parallel.corpora import named_languages, training_parts
 from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
 from crosshead.data.parallel.languages import contradict
 from crosshead.data.parallel.pairs import ParallelText
+from crosshead.data.parallel.section import DataConfig
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.evaluation.sacrebleu_metrics import bleu
@@ -191,9 +192,15 @@ class TranslationTask(TokenTask):
         say: Callable[[str], None] = lambda line: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> ParallelCorpus:
-        """Read, split, tokenize and filter pairs: see `read_parallel`."""
+        """Read, split, tokenize and filter pairs: see `read_parallel`.
+
+        A message says if the languages of a new run are unknown.
+        """
         assert base is None or isinstance(base, TextBundle)
-        return read_parallel(recipe, base, resumed, say, should_stop)
+        corpus = read_parallel(recipe, base, resumed, say, should_stop)
+        for line in unknown_languages(recipe.data) if resumed is None else ():
+            say(line)
+        return corpus
 
     def advice_for_few(self, corpus: Corpus) -> list[str]:
         """Advise cross-validation for few validation pairs, if there are enough different pairs."""
@@ -235,34 +242,56 @@ def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
     language for both.
 
     Returns:
-        The recipe, and messages: which languages it has, unless both are stated, and a warning if
-        the names contradict the stated languages.
+        The recipe, and messages: what was filled in, and a warning if the names contradict the
+        stated languages.
     """
     data = recipe.data
     named, stated = named_languages(data), (data.source_language, data.target_language)
-    source, target = (given or name for given, name in zip(stated, named, strict=True))
-    flags = " and ".join(
-        setting(f"data.{side}_language", has_flag=True) for side in ("source", "target")
-    )
+    source, target = _known_languages(data)
     lines = []
     if any(map(contradict, named, stated)):
         lines.append(
             f"warning: the names of files or fields say {_sides(*named)}, but the languages are "
-            f"set to {_sides(source, target)}; check the order of the files, and {flags}"
+            f"set to {_sides(source, target)}; check the order of the files, and "
+            f"{_flags()}"
         )
     if all(stated):
         return recipe, lines
     if source is None or target is None or source == target:
-        found = "unknown" if source == target else _sides(source, target)
-        return recipe, [*lines, f"languages: {found}; name them with {flags} for exports"]
+        return recipe, lines
     filled = data.model_copy(update={"source_language": source, "target_language": target})
     sides = " to ".join(
         code if given is None else f"{code} (as given)"
         for code, given in zip((source, target), stated, strict=True)
     )
-    line = f"languages: {sides}, from the names of files or fields (change them with {flags})"
+    line = f"languages: {sides}, from the names of files or fields (change them with {_flags()})"
     return recipe.model_copy(update={"data": filled}), [*lines, line]
+
+
+def unknown_languages(data: DataConfig) -> list[str]:
+    """Return a message, in a list, if a run in one direction lacks the language of a side.
+
+    Args:
+        data: The section `[data]`, after `with_languages`.
+    """
+    if data.directions != "one" or (data.source_language and data.target_language):
+        return []
+    source, target = _known_languages(data)
+    found = "unknown" if source == target else _sides(source, target)
+    return [f"languages: {found}; name them with {_flags()}, which some exports need"]
+
+
+def _known_languages(data: DataConfig) -> tuple[str | None, str | None]:
+    """Return the stated language of each side, or else the one in names."""
+    source, target = named_languages(data)
+    return data.source_language or source, data.target_language or target
 
 
 def _sides(source: str | None, target: str | None) -> str:
     return f"{source or 'unknown'} to {target or 'unknown'}"
+
+
+def _flags() -> str:
+    return " and ".join(
+        setting(f"data.{side}_language", has_flag=True) for side in ("source", "target")
+    )

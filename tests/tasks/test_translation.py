@@ -13,7 +13,12 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.parallel_corpus import read_parallel
 from crosshead.tasks.recipes import compose
-from crosshead.tasks.translation import TranslationTask, TranslationValidator, with_languages
+from crosshead.tasks.translation import (
+    TranslationTask,
+    TranslationValidator,
+    unknown_languages,
+    with_languages,
+)
 from crosshead.tasks.usability import Findings
 from tests.tasks.validators import (
     weights,
@@ -54,7 +59,7 @@ def found(data: dict[str, object], *assignments: str) -> tuple[tuple[str | None,
 def test_names_tell_languages(
     data: dict[str, object], languages: tuple[str | None, str | None]
 ) -> None:
-    assert found(data) == (languages, 1)
+    assert found(data) == (languages, int(languages[0] is not None))
 
 
 def test_what_is_stated_stays() -> None:
@@ -74,9 +79,29 @@ def test_what_is_stated_stays() -> None:
     ],
 )
 def test_a_line_says_that_a_language_is_unknown(data: dict[str, object], shown: str) -> None:
-    _, lines = with_languages(compose(flags={"data": data}))
+    filled, lines = with_languages(compose(flags={"data": data}))
     flags = "--source-language and --target-language"
-    assert lines == [f"languages: {shown}; name them with {flags} for exports"]
+    assert lines == []
+    assert unknown_languages(filled.data) == [
+        f"languages: {shown}; name them with {flags}, which some exports need"
+    ]
+
+
+def test_no_line_says_so_if_both_languages_are_known() -> None:
+    filled, _ = with_languages(compose(flags={"data": {"source": "a.en", "target": "a.de"}}))
+    assert unknown_languages(filled.data) == []
+    both = {"source": "a", "target": "b", "directions": "both"}  # each corpus has its own
+    assert unknown_languages(compose(flags={"data": both}).data) == []
+
+
+def test_unknown_languages_are_said_once_the_text_of_a_new_run_is_read(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("".join(f"line {n}\n" for n in range(20)))
+    data = {"source": str(tmp_path / "a"), "target": str(tmp_path / "b")}
+    recipe = compose(flags={"data": data}, assignments=["tokenizer.kind=characters"])
+    said: list[str] = []
+    TranslationTask().read(recipe, None, None, said.append)
+    assert said[-1].startswith("languages: unknown; name them with --source-language")
 
 
 @pytest.mark.parametrize(
