@@ -27,7 +27,7 @@ from crosshead.system.lines import iter_lines
 class UnequalLinesError(DataError):
     """Two aligned files have different numbers of lines.
 
-    Attributes:
+    Args:
         fault: The message without the advice to check the files.
         files: The file of the sources and the file of the targets.
         shared: The number of lines that both have.
