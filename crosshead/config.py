@@ -6,18 +6,15 @@ known key.
 """
 
 import difflib
-import stat
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, ValidationInfo
 from pydantic_core import PydanticKnownError
 from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function
 
-from crosshead.errors import ConfigError, why_unreadable
+from crosshead.errors import ConfigError
 
 # The largest numbers that configurations accept, far above any real model. Without them a wrong or
 # hostile number would cause an overflow or take hours.
@@ -56,9 +53,6 @@ MOST = 2**31 - 1
 
 LARGEST = 2**63 - 1
 """The largest integer that PyTorch and NumPy compute with."""
-
-LARGEST_FILE = 1 << 20
-"""The largest size of a recipe file in bytes."""
 
 _SHOWN = 100
 """The largest number of characters of a value in a message."""
@@ -144,29 +138,6 @@ def validate(
 def called(key: str, info: ValidationInfo) -> str:
     """Return the name of a key for a validator's message: the flag that was typed, or `key`."""
     return str((info.context or {}).get(key, key))
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file.
-
-    Raises:
-        ConfigError: If it cannot be read, is no regular file, is larger than `LARGEST_FILE`, or is
-            not TOML; the message names file and line.
-    """
-    try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-            raise ConfigError(f"{path}: a pipe or a device; expected a TOML file")
-        if found.st_size > LARGEST_FILE:
-            raise ConfigError(
-                f"{path}: has {found.st_size:,} bytes; expected a recipe, of {LARGEST_FILE:,} at "
-                "most; name another file"
-            )
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {why_unreadable(error)}") from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, deep lists
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
 
 
 _ALSO_CALLED = {

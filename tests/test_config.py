@@ -1,12 +1,10 @@
 import math
-import os
-from pathlib import Path
 from typing import Literal, Self
 
 import pytest
 from pydantic import Field, ValidationError, model_validator
 
-from crosshead.config import Config, nearest, read_toml, validate
+from crosshead.config import Config, nearest, validate
 from crosshead.errors import ConfigError
 
 
@@ -126,36 +124,6 @@ def test_nearest() -> None:
     assert nearest("qqq", ["heads", "dropout"]) == "known: dropout, heads"
 
 
-def test_toml_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "recipe.toml"
-    path.write_text('[model]\nheads = 4 # "ä"\n', encoding="utf-8")
-    assert read_toml(path) == {"model": {"heads": 4}}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"[model]\nheads = \n", r"not valid TOML.*line 2"),
-        (b"a = 1\na = 2\n", r"not valid TOML"),
-        (b"name = '\xff'\n", r"not valid TOML"),
-    ],
-)
-def test_what_is_not_toml_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "recipe.toml"
-    path.write_bytes(content)
-    with pytest.raises(ConfigError, match=message) as caught:
-        read_toml(path)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert "\n" not in str(caught.value)
-
-
-def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"absent\.toml: no such file"):
-        read_toml(tmp_path / "absent.toml")
-    with pytest.raises(ConfigError, match="is a directory; expected a file"):
-        read_toml(tmp_path)
-
-
 def test_a_long_value_is_cut_in_the_message() -> None:
     with pytest.raises(
         ConfigError, match=r"heads: expected a whole number, found 'xxx.*"
@@ -175,17 +143,3 @@ def test_bounds_are_written_as_people_write_them() -> None:
         validate(Large, {"count": 2**63})
     with pytest.raises(ConfigError, match=r"expected 1 or more, found 0\.5"):
         validate(Large, {"share": 0.5})
-
-
-def test_what_cannot_be_a_recipe_is_not_read(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.toml")
-    (tmp_path / "sparse.toml").touch()
-    os.truncate(tmp_path / "sparse.toml", 200 * 10**9)
-    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
-    (tmp_path / "long.toml").write_text("a = " + "9" * 5000)
-    for name, words in (
-        ("pipe", "a pipe or a device; expected"), ("sparse", "has 200,000,000,000 bytes; expected"),
-        ("deep", "not valid TOML"), ("long", "not valid TOML"),
-    ):  # fmt: skip
-        with pytest.raises(ConfigError, match=rf"{name}\.toml: {words}"):
-            read_toml(tmp_path / f"{name}.toml")

@@ -1,8 +1,60 @@
-"""Write recipes as TOML."""
+"""Read and write recipes as TOML."""
 
+import stat
+import tomllib
+from pathlib import Path
 from typing import Any
 
+from crosshead.caller import option
+from crosshead.errors import ConfigError, DataError, why_unreadable
 from crosshead.recipe.recipe import Recipe
+from crosshead.system.lines import read_lines
+
+LARGEST_FILE = 1 << 20
+"""The largest size of a recipe file in bytes."""
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the tables of a TOML file.
+
+    Raises:
+        ConfigError: If it cannot be read, is no regular file, is larger than `LARGEST_FILE`, or is
+            not TOML; the message names file and line.
+    """
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            raise ConfigError(f"{path}: a pipe or a device; expected a TOML file")
+        if found.st_size > LARGEST_FILE:
+            raise ConfigError(
+                f"{path}: has {found.st_size:,} bytes; expected a recipe, of {LARGEST_FILE:,} at "
+                "most; name another file"
+            )
+        text = "".join(f"{line}\n" for line in read_lines(path))
+    except OSError as error:
+        raise ConfigError(f"{path}: {why_unreadable(error)}") from None
+    except DataError as error:  # it names the place and the command that converts the file
+        raise ConfigError(str(error)) from None
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, deep lists
+        raise ConfigError(f"{path}: not valid TOML: {error}{_advice(str(error))}") from None
+
+
+def _advice(fault: str) -> str:
+    """Return what to do about a message of `tomllib`, as the end of a message."""
+    if any(words in fault for words in (r"character '\n'", "Unterminated", 'Expected "\'"')):
+        return "; perhaps a quotation mark is missing"
+    if "Invalid value" in fault:
+        return "; text needs quotation marks, as in device = 'cpu'"
+    if "hex value" in fault or "Unescaped" in fault:
+        return r"; put text with backslashes between single quotation marks, such as 'C:\Users'"
+    if "Expected '='" in fault or "Invalid statement" in fault:
+        return (
+            "; expected lines such as [train] and max_minutes = 30; if it is a file of data, give "
+            f"it with {option('source')} or {option('pairs')}"
+        )
+    return ""
 
 
 def to_toml(recipe: Recipe) -> str:

@@ -1,6 +1,6 @@
 """Translation: models of parallel text."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,9 +13,9 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option, setting
 from crosshead.config import called
 from crosshead.data.batching import Example, collate, example_lengths, plan_in_order
-from crosshead.data.parallel.corpora import training_parts
+from crosshead.data.parallel.corpora import named_languages, training_parts
 from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
-from crosshead.data.parallel.languages import language_code, suffix_language
+from crosshead.data.parallel.languages import contradict
 from crosshead.data.parallel.pairs import ParallelText
 from crosshead.data.parallel.section import DataConfig
 from crosshead.data.text.imported import ImportedTokenizer
@@ -25,6 +25,7 @@ from crosshead.evaluation.translations import corpus_scores
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.translator import Translator
+from crosshead.recipe.presets import DEFAULT
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.progress import counted
@@ -172,9 +173,15 @@ class TranslationTask(TokenTask):
     def settle(
         self, recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed
     ) -> tuple[TextRecipe, list[str]]:
-        """Return the recipe with settings that fit the data and the budget: see `automatic`."""
+        """Return the recipe with settings that fit the data and the budget: see `automatic`.
+
+        Recipes of other architectures than the Transformer stay, and a message says so.
+        """
         if not isinstance(recipe.model, TransformerConfig):
-            return recipe, []
+            return recipe, [
+                f"auto: settings are chosen only for the architecture transformer; "
+                f"{recipe.model.architecture} has those of the preset {DEFAULT}"
+            ]
         return automatic.settle(recipe, corpus, speed)
 
     def read(
@@ -185,9 +192,15 @@ class TranslationTask(TokenTask):
         say: Callable[[str], None] = lambda line: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> ParallelCorpus:
-        """Read, split, tokenize and filter pairs: see `read_parallel`."""
+        """Read, split, tokenize and filter pairs: see `read_parallel`.
+
+        A message says if the languages of a new run are unknown.
+        """
         assert base is None or isinstance(base, TextBundle)
-        return read_parallel(recipe, base, resumed, say, should_stop)
+        corpus = read_parallel(recipe, base, resumed, say, should_stop)
+        for line in unknown_languages(recipe.data) if resumed is None else ():
+            say(line)
+        return corpus
 
     def advice_for_few(self, corpus: Corpus) -> list[str]:
         """Advise cross-validation for few validation pairs, if there are enough different pairs."""
@@ -223,45 +236,62 @@ def with_tags(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
 
 
 def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
-    """Fill in languages that a recipe does not state, if names give both.
+    """Fill in languages that a recipe does not state, if names give both (`named_languages`).
 
-    File suffixes (`train.en`) give the languages of aligned files. Field names give the languages
-    of files of pairs. Stated languages stay. Nothing is filled in if the names give only one side,
-    or the same language for both.
+    Stated languages stay. Nothing is filled in if the names give only one side, or the same
+    language for both.
 
     Returns:
-        The recipe, and a list with a message about what was filled in, or an empty list.
+        The recipe, and messages: what was filled in, and a warning if the names contradict the
+        stated languages.
     """
     data = recipe.data
-    stated = data.source_language, data.target_language
+    named, stated = named_languages(data), (data.source_language, data.target_language)
+    source, target = _known_languages(data)
+    lines = []
+    if any(map(contradict, named, stated)):
+        lines.append(
+            f"warning: the names of files or fields say {_sides(*named)}, but the languages are "
+            f"set to {_sides(source, target)}; check the order of the files, and "
+            f"{_flags()}"
+        )
     if all(stated):
-        return recipe, []
-    found = [given or _only(codes) for given, codes in zip(stated, _codes(data), strict=True)]
-    source, target = found
+        return recipe, lines
     if source is None or target is None or source == target:
-        return recipe, []
+        return recipe, lines
     filled = data.model_copy(update={"source_language": source, "target_language": target})
     sides = " to ".join(
         code if given is None else f"{code} (as given)"
         for code, given in zip((source, target), stated, strict=True)
     )
-    line = (
-        f"languages: {sides}, from the names of files or fields (change them with "
-        f"{setting('data.source_language', has_flag=True)} and "
-        f"{setting('data.target_language', has_flag=True)})"
+    line = f"languages: {sides}, from the names of files or fields (change them with {_flags()})"
+    return recipe.model_copy(update={"data": filled}), [*lines, line]
+
+
+def unknown_languages(data: DataConfig) -> list[str]:
+    """Return a message, in a list, if a run in one direction lacks the language of a side.
+
+    Args:
+        data: The section `[data]`, after `with_languages`.
+    """
+    if data.directions != "one" or (data.source_language and data.target_language):
+        return []
+    source, target = _known_languages(data)
+    found = "unknown" if source == target else _sides(source, target)
+    return [f"languages: {found}; name them with {_flags()}, which some exports need"]
+
+
+def _known_languages(data: DataConfig) -> tuple[str | None, str | None]:
+    """Return the stated language of each side, or else the one in names."""
+    source, target = named_languages(data)
+    return data.source_language or source, data.target_language or target
+
+
+def _sides(source: str | None, target: str | None) -> str:
+    return f"{source or 'unknown'} to {target or 'unknown'}"
+
+
+def _flags() -> str:
+    return " and ".join(
+        setting(f"data.{side}_language", has_flag=True) for side in ("source", "target")
     )
-    return recipe.model_copy(update={"data": filled}), [line]
-
-
-def _codes(data: DataConfig) -> Iterator[list[str | None]]:
-    """Yield the languages in the names of each side. A name without a language gives None."""
-    fields: Sequence[str] = data.fields if data.pairs else []
-    for side, files in enumerate((data.source, data.target)):
-        names = [name.rpartition(".")[2] for name in fields[side : side + 1]]
-        yield [*map(suffix_language, files), *map(language_code, names)]
-
-
-def _only(codes: Sequence[str | None]) -> str | None:
-    """Return the language if all names with a language agree, else None."""
-    languages = set(codes) - {None}
-    return languages.pop() if len(languages) == 1 else None

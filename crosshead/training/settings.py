@@ -10,13 +10,13 @@ from typing import Any
 
 from crosshead.bundle.places import CHECKPOINTS, RECIPE
 from crosshead.caller import option
-from crosshead.config import nearest, read_toml
+from crosshead.config import nearest
 from crosshead.data.parallel.directions import languages_in_names
 from crosshead.data.parallel.section import DataConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
-from crosshead.recipe.toml import to_toml
+from crosshead.recipe.toml import read_toml, to_toml
 from crosshead.system.files import StrPath
 from crosshead.tasks.recipes import compose, file_keys, stated
 from crosshead.tasks.registry import sections_of

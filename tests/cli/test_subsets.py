@@ -38,7 +38,8 @@ def test_a_curve_of_too_few_pairs_is_refused_before_training(
     tmp_path: Path, corpus: list[object], refused: Refused
 ) -> None:
     out = tmp_path / "run"
-    said = refused("train", *corpus, "--out", out, *FAST, "--curve")
+    languages = ["--source-language", "en", "--target-language", "de"]  # else a line says "unknown"
+    said = refused("train", *corpus, *languages, "--out", out, *FAST, "--curve")
     assert "--curve: 27 training pairs are too few; a curve needs at least 400" in said
     assert not out.exists()
 

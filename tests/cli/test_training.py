@@ -170,7 +170,7 @@ def test_a_reader_that_leaves_stops_training_with_a_checkpoint(tmp_path: Path) -
     out = tmp_path / "run"
     files = ["--source", source, "--target", target, "--out", out, "--preset", "tiny"]
     # With `auto`, the reader would leave before there is a run to save.
-    script = '"$@" 2>&1 | head -n 4; echo ${PIPESTATUS[0]}'
+    script = '"$@" 2>&1 | head -n 5; echo ${PIPESTATUS[0]}'
     budget = ["--max-minutes", "5", "--set", "max_epochs=100000", "--set", "patience=0"]
     done = subprocess.run(
         ["bash", "-c", script, "-", *preloaded_command(), "train", *files, *budget, *TINY],

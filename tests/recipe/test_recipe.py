@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.config import read_toml
 from crosshead.recipe.presets import PRESETS
-from crosshead.recipe.toml import to_toml
+from crosshead.recipe.toml import read_toml, to_toml
 from crosshead.tasks.recipes import compose
 from tests.recipe.refusing import DATA, IMAGES, TEXT, refusal
 

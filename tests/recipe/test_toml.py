@@ -1,12 +1,16 @@
+import os
 import tomllib
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crosshead.errors import ConfigError
 from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.recipe import Recipe
-from crosshead.recipe.toml import to_toml
+from crosshead.recipe.toml import read_toml, to_toml
 from crosshead.tasks.recipes import compose
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
@@ -51,3 +55,62 @@ def recipes(draw: st.DrawFn) -> Recipe:
 def test_a_recipe_written_as_toml_is_read_back_equal(recipe: Recipe) -> None:
     written = to_toml(recipe).encode()
     assert compose(recipe=tomllib.loads(written.decode())) == recipe
+
+
+def test_toml_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text('[model]\nheads = 4 # "ä"\n', encoding="utf-8")
+    assert read_toml(path) == {"model": {"heads": 4}}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[model]\nheads = \n", r"not valid TOML.*line 2"),
+        (b"a = 1\na = 2\n", r"not valid TOML"),
+        (b'source = "a\nb = 1\n', r"not valid TOML: .* line 1, .*; perhaps a quotation mark is"),
+        (b'a = 1\nb = "x', r"not valid TOML: .*; perhaps a quotation mark is missing$"),
+        (b"a = 'x", r"not valid TOML: .*; perhaps a quotation mark is missing$"),
+        (b"a = 1\nb = train.en\n", r"not valid TOML: .* line 2, .*; text needs quotation marks"),
+        (b'a = "C:\\Users"\n', r"not valid TOML: .*; put text with backslashes between single"),
+        (b"Two young men.\n", r"if it is a file of data, give it with --source or --pairs$"),
+        (b'{"en": "Two young men."}\n', r"if it is a file of data, give it with --source or"),
+    ],
+)
+def test_what_is_not_toml_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message) as caught:
+        read_toml(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_recipe_that_is_not_utf8_is_refused_with_the_place_and_a_command(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_bytes("[data]\nsource = 'Übung.de'\n".encode("latin-1"))
+    with pytest.raises(ConfigError) as caught:
+        read_toml(path)
+    assert str(caught.value).startswith(f"{path}:2:11: not UTF-8 (byte 0xDC); ")
+    assert f"iconv -f WINDOWS-1252 -t UTF-8 {path} > " in str(caught.value)
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.toml: no such file"):
+        read_toml(tmp_path / "absent.toml")
+    with pytest.raises(ConfigError, match="is a directory; expected a file"):
+        read_toml(tmp_path)
+
+
+def test_what_cannot_be_a_recipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "sparse.toml").touch()
+    os.truncate(tmp_path / "sparse.toml", 200 * 10**9)
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
+    (tmp_path / "long.toml").write_text("a = " + "9" * 5000)
+    for name, words in (
+        ("pipe", "a pipe or a device; expected"), ("sparse", "has 200,000,000,000 bytes; expected"),
+        ("deep", "not valid TOML"), ("long", "not valid TOML"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=rf"{name}\.toml: {words}"):
+            read_toml(tmp_path / f"{name}.toml")

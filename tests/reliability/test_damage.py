@@ -18,10 +18,11 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.files import verify_bundle
 from crosshead.bundle.packing import pack
 from crosshead.bundle.weights import build_without_memory, weights_of
-from crosshead.config import MOST_LAYERS, read_toml
+from crosshead.config import MOST_LAYERS
 from crosshead.errors import UserError
 from crosshead.models.convolutional import ConvolutionalConfig
 from crosshead.models.registry import CONFIGS, build_model
+from crosshead.recipe.toml import read_toml
 from crosshead.tasks.registry import load_bundle
 from crosshead.training.checkpoint import (
     BEST,

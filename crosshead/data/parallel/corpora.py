@@ -4,13 +4,14 @@ A file of n lines gives n pairs, except for table cells with line breaks. `cross
 defines where a line ends.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from crosshead.caller import option
 from crosshead.data.parallel.directions import languages_in_names, tag_of
+from crosshead.data.parallel.languages import contradict, language_code, suffix_language
 from crosshead.data.parallel.pairs import ParallelText, Sides
 from crosshead.data.parallel.parts import Part, aligned_chunks, survey
 from crosshead.data.parallel.section import DataConfig
@@ -53,6 +54,10 @@ def read_valid_pairs(
         config: The files.
         say: A callback that gets messages about how the files are read.
         old: True reads the validation pairs of the old domain.
+
+    Raises:
+        DataError: If a file cannot be read, or is named as text in another language than the
+            training files of its side.
     """
     files = config.valid_source, config.valid_target, config.valid_pairs, config.fields
     if old:
@@ -63,10 +68,25 @@ def read_valid_pairs(
     if not any(files[:3]):
         return None
     parts = _directed(_parts(*files), config)
+    for part in parts if config.directions == "one" else ():
+        _check_names(part, config)
     for part in parts:
         for note in () if part.exchanged else part.notes():
             say(note)
     return survey(parts).read()
+
+
+def named_languages(config: DataConfig) -> tuple[str | None, str | None]:
+    """Return the source and the target language in the names of the training files.
+
+    File suffixes (`train.en`) give the languages of aligned files, and field names those of files
+    of pairs. A side has no language if no name tells it, or if two names disagree.
+
+    Args:
+        config: The configuration.
+    """
+    source, target = (_only(codes) for codes in _codes(config))
+    return source, target
 
 
 def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
@@ -142,3 +162,38 @@ def languages_of(part: Part, config: DataConfig) -> tuple[str, str]:
             f"{option('source-language')} and {option('target-language')}"
         )
     return source, target
+
+
+def _codes(config: DataConfig) -> Iterator[list[str | None]]:
+    """Yield the languages in the names of each side. A name without a language gives None."""
+    fields: Sequence[str] = config.fields if config.pairs else []
+    for side, files in enumerate((config.source, config.target)):
+        names = [name.rpartition(".")[2] for name in fields[side : side + 1]]
+        yield [*map(suffix_language, files), *map(language_code, names)]
+
+
+def _only(codes: Sequence[str | None]) -> str | None:
+    """Return the language if all names with a language agree, else None."""
+    languages = set(codes) - {None}
+    return languages.pop() if len(languages) == 1 else None
+
+
+def _check_names(part: Part, config: DataConfig) -> None:
+    """Raise `DataError` if validation files are named as text in other languages than training."""
+    stated = config.source_language, config.target_language
+    trained = [name or given for name, given in zip(named_languages(config), stated, strict=True)]
+    named = languages_in_names(part.files, part.fields)
+    wrong = [side for side in (0, 1) if contradict(named[side], trained[side])]
+    if not wrong:
+        return
+    side = wrong[0]
+    if len(part.files) == 2:
+        name, other = part.files[side], "exchange the two files"
+    else:
+        name, other = f"{part.files[0]}: the field {part.fields[side]!r}", "exchange the fields"
+    exchanged = len(wrong) == 2 and not any(map(contradict, named, trained[::-1]))
+    advice = other if exchanged else f"give validation pairs in {trained[side]}"
+    raise DataError(
+        f"{name} is named as text in {named[side]}, but the {('source', 'target')[side]} language "
+        f"of training is {trained[side]}; {advice}, or rename them if the name is wrong"
+    )

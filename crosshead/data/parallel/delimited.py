@@ -94,6 +94,17 @@ class Layout:
         return _DELIMITERS[self.delimiter]
 
 
+def place(path: Path, line: int, row: int) -> str:
+    """Return the place of a record for a message: its file, its line, and its row if it differs.
+
+    Args:
+        path: The name of the file.
+        line: The line of the file on which the record begins, counted from 1.
+        row: The row of the record in a spreadsheet, counted from 1.
+    """
+    return f"{path}:{line}" if row == line else f"{path}:{line} (row {row})"
+
+
 def layout_of(path: Path, lines: Lines) -> Layout:
     """Determine the layout of a file by reading all of it.
 
@@ -197,11 +208,11 @@ def quoted_records(
         DataError: If a quote is misplaced or not closed.
     """
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
-    read = 0
+    read, row = 0, 1
     try:
         for cells in reader:
             yield above + read + 1, cells or [""], reader.line_num - read - 1
-            read = reader.line_num
+            read, row = reader.line_num, row + 1
     except csv.Error as error:
         # `csv` has four messages: a character is expected after a quote, the text ends, a cell is
         # too long, or a carriage return stands outside quotes.
@@ -216,8 +227,8 @@ def quoted_records(
         else:
             wrong = "the quote that begins a cell here is not closed"
         raise DataError(
-            f"{path}:{above + read + 1}: {wrong}; put quotes around the whole cell, and double "
-            'each quote inside it ("")'
+            f"{place(path, above + read + 1, row)}: {wrong}; put quotes around the whole cell, and "
+            'double each quote inside it ("")'
         ) from None
 
 
@@ -232,7 +243,8 @@ def _surveyed(path: Path, layout: Layout, records: Iterator[_Quoted], note: str)
     if broken:
         notes.append(
             f"{path}:{layout.above + broken[0] + 1}: a line break in this cell is read as a space "
-            f"(such cells in the file: {cells_broken:,})"
+            f"(such cells in the file: {cells_broken:,}); below it, line numbers are larger than "
+            "the rows of a spreadsheet"
         )
     sums = np.cumsum(extra, dtype=np.int64)
     return replace(

@@ -70,5 +70,21 @@ def suffix_language(name: str) -> str | None:
     return language_code(parts[-1]) if parts else None
 
 
+def contradict(one: str | None, other: str | None) -> bool:
+    """Return whether two language codes certainly name different languages.
+
+    `pt` and `pt-BR` do not. Nor do `de` and `deu`: a code of two letters is not compared with one
+    of three.
+
+    Args:
+        one: A code, or None for an unknown language.
+        other: The other code.
+    """
+    if one is None or other is None:
+        return False
+    left, right = one.partition("-")[0], other.partition("-")[0]
+    return left != right and len(left) == len(right)
+
+
 _NO_LANGUAGES = frozenset({"gz", "txt", "tok", "bpe", "lc", "clean"})
 """Suffixes that may follow a language code."""

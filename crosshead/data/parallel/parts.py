@@ -27,7 +27,7 @@ from crosshead.system.lines import iter_lines
 class UnequalLinesError(DataError):
     """Two aligned files have different numbers of lines.
 
-    Attributes:
+    Args:
         fault: The message without the advice to check the files.
         files: The file of the sources and the file of the targets.
         shared: The number of lines that both have.
@@ -244,7 +244,8 @@ def _unequal(paths: tuple[Path, Path], shared: int, surplus: Sequence[Sequence[b
         surplus: For each further line of each file, True if there is text on it.
     """
     counts = [shared + len(each) for each in surplus]
-    fault = f"{paths[0]} has {counts[0]} lines but {paths[1]} has {counts[1]}"
+    lines = f"{counts[0]} line{'' if counts[0] == 1 else 's'}"
+    fault = f"{paths[0]} has {lines} but {paths[1]} has {counts[1]}"
     if any(map(any, surplus)):
         rule = "line n of one must be the translation of line n of the other"
         return UnequalLinesError(f"{fault}; {rule}", paths, shared)

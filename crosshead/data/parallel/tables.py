@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.caller import joined_names, option
-from crosshead.data.parallel.delimited import SAMPLE, Layout, is_csv, looks_like_header
+from crosshead.data.parallel.delimited import SAMPLE, Layout, is_csv, looks_like_header, place
 from crosshead.data.parallel.pairs import Pair
 from crosshead.errors import DataError
 
@@ -122,18 +122,37 @@ def table_pairs(
             f"{path}:{layout.line(0)}: expected {'' if fields else '2 '}columns between "
             f"{layout.between}, found 1; {_advice_for_one_column(header[0])}"
         )
-    columns = None
-    if is_header(header, fields):
+    has_header = is_header(header, fields)
+    if has_header:
         columns = _named_columns(f"{path}:{layout.line(0)}", header, fields)
         first = []
-    elif fields:
-        columns = int(fields[0]) - 1, int(fields[1]) - 1
-    for number, cells in chain(first, records):
-        where = f"{path}:{number}"
-        if columns is None:
-            yield _two_columns(where, cells, layout)
-        else:
-            yield _columns_of(columns, where, cells, layout)
+    else:
+        columns = (int(fields[0]) - 1, int(fields[1]) - 1) if fields else (0, 1)
+    width = len(header) if has_header else 0
+    # Tabs hardly occur in text. So numbered columns of a TSV may have further ones after them.
+    may_be_longer = bool(fields) and not has_header and not is_csv(path)
+    for row, (line, cells) in enumerate(chain(first, records), 2 - len(first)):
+        if _is_empty(cells):
+            yield "", ""
+            continue
+        if not width:
+            width = len(cells)
+            if not fields and width > 2:
+                raise DataError(
+                    f"{place(path, line, row)}: {_too_many_columns(path, cells, layout)}"
+                )
+        if len(cells) <= max(columns):
+            raise DataError(
+                f"{place(path, line, row)}: expected at least {max(columns) + 1} columns between "
+                f"{layout.between}, found {len(cells)}; {_advice_for_a_short_row(path)}"
+            )
+        if not may_be_longer and any(map(str.strip, cells[width:])):
+            widest = "header" if has_header else "first row"
+            raise DataError(
+                f"{place(path, line, row)}: {len(cells)} cells where the {widest} has {width}; "
+                f"{_advice_for_a_long_row(path, fields, layout)}"
+            )
+        yield cells[columns[0]], cells[columns[1]]
 
 
 def header_notes(
@@ -234,21 +253,30 @@ _XML = re.compile(r"\s*<(\?xml|!DOCTYPE|tmx|xliff)\b")
 """The beginning of an XML file."""
 
 
-def _two_columns(where: str, cells: Sequence[str], layout: Layout) -> Pair:
-    """Return the cells of a record with two columns. An empty line is an empty pair."""
-    if _is_empty(cells):
-        return "", ""
-    if len(cells) != 2:
-        advice = (
-            f" ({_numbered(cells)}); choose source and target with {option('fields')}: by number, "
-            "or by name if the first line has names"
-            if len(cells) > 2
-            else ""
-        )
-        raise DataError(
-            f"{where}: expected 2 columns between {layout.between}, found {len(cells):,}{advice}"
-        )
-    return cells[0], cells[1]
+def _too_many_columns(path: Path, cells: Sequence[str], layout: Layout) -> str:
+    """Return the fault of a first row with more than two cells, and what to do."""
+    fault = (
+        f"expected 2 columns between {layout.between}, found {len(cells):,} ({_numbered(cells)}); "
+        f"choose source and target with {option('fields')}: by number, or by name if the first "
+        "line has names"
+    )
+    if not is_csv(path):
+        return fault
+    return f"{fault}; or put quotation marks around cells that contain {layout.between}"
+
+
+def _advice_for_a_short_row(path: Path) -> str:
+    advice = "complete the line, or remove it"
+    if not is_csv(path):
+        return advice
+    return f"{advice}; put quotation marks around cells that contain line breaks"
+
+
+def _advice_for_a_long_row(path: Path, fields: Sequence[str], layout: Layout) -> str:
+    if is_csv(path):
+        return f"put quotation marks around cells that contain {layout.between}"
+    advice = "replace the tabs inside cells by spaces"
+    return advice if fields else f"{advice}, or read two of the columns with {option('fields')} 1,2"
 
 
 def _is_empty(cells: Sequence[str]) -> bool:
@@ -281,17 +309,6 @@ def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> 
                 "rename all but one of them in the file"
             )
     return header.index(fields[0]), header.index(fields[1])
-
-
-def _columns_of(columns: tuple[int, int], where: str, cells: Sequence[str], layout: Layout) -> Pair:
-    if _is_empty(cells):
-        return "", ""
-    if len(cells) <= max(columns):
-        raise DataError(
-            f"{where}: expected at least {max(columns) + 1} columns between {layout.between}, "
-            f"found {len(cells)}"
-        )
-    return cells[columns[0]], cells[columns[1]]
 
 
 def _names(names: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ def test_unequal_files_are_named_with_both_counts(tmp_path: Path) -> None:
     one, two = write(tmp_path / "one", "a\nb\n"), write(tmp_path / "two", "a\n")
     message = refusal(read_aligned, one, two)
     assert f"{one} has 2 lines but {two} has 1" in message
+    assert f"{two} has 1 line but {one} has 2" in refusal(read_aligned, two, one)
     empty = write(tmp_path / "empty", "")
     assert "are empty" in refusal(read_aligned, empty, empty)
 
@@ -37,7 +38,7 @@ def test_several_corpora_of_every_kind_with_their_origins(tmp_path: Path) -> Non
         write(tmp_path / "b.en.gz", "three\n"),
         write(tmp_path / "a.de", "eins\nzwei"),
         write(tmp_path / "b.de", "drei\r\n"),
-        write(tmp_path / "c.tsv.gz", "id\tde\ten\n7\tvier\tfour\n8\tf\u2028nf\tfive\textra\n"),
+        write(tmp_path / "c.tsv.gz", "id\tde\ten\n7\tvier\tfour\n8\tf\u2028nf\tfive\n"),
         write(tmp_path / "d.jsonl", '{"en": "six", "de": "sechs"}\n{"de": "", "en": "\\n"}\n'),
     ]
     text = read_pairs(
@@ -76,6 +77,64 @@ def test_validation_files(tmp_path: Path) -> None:
     both = write(tmp_path / "both.tsv", "c\td\n")
     valid = read_valid_pairs(config(valid_pairs=[both]))
     assert valid is not None and (valid.source, valid.target) == (["c"], ["d"])
+
+
+@pytest.mark.parametrize(
+    ("valid", "trained", "fault"),
+    [
+        (
+            {"valid_source": "v.de", "valid_target": "v.en"},
+            {"source": "t.en", "target": "t.de"},
+            "v.de is named as text in de, but the source language of training is en; exchange the "
+            "two files, or rename them",
+        ),
+        (
+            {"valid_source": "v.en", "valid_target": "v.fr"},
+            {"source": "t.en", "target": "t.de"},
+            "v.fr is named as text in fr, but the target language of training is de; give "
+            "validation pairs in de, or rename them",
+        ),
+        (
+            {"valid_source": "v.de", "valid_target": "v.en"},
+            {"pairs": "t.csv", "fields": ["en", "de"]},
+            "v.de is named as text in de, but the source language of training is en; exchange the",
+        ),
+        (
+            {"valid_pairs": "v.csv", "fields": ["de", "en"]},
+            {"source": "t.en", "target": "t.de"},
+            "v.csv: the field 'de' is named as text in de, but the source language of training is "
+            "en; exchange the fields, or rename them",
+        ),
+        (
+            {"valid_source": "v.de", "valid_target": "v.txt"},
+            {"source": "a", "target": "b", "source_language": "en"},
+            "v.de is named as text in de, but the source language of training is en; give",
+        ),
+    ],
+)
+def test_validation_files_are_named_as_text_in_the_languages_of_training(
+    valid: dict[str, object], trained: dict[str, object], fault: str
+) -> None:
+    assert refusal(read_valid_pairs, config(**valid, **trained)).startswith(fault)
+
+
+@pytest.mark.parametrize(
+    "trained",
+    [
+        {"source": "t.en-GB", "target": "t.de_AT"},
+        {"source": "t.eng", "target": "t.deu"},
+        {"source": "t.src", "target": "t.tgt"},
+        {"source": ["t.de", "t.en"], "target": ["u.en", "u.de"]},
+        # The names count, rather than the languages that they contradict.
+        {"source": "t.en", "target": "t.de", "source_language": "de", "target_language": "en"},
+        {"source": "t.de", "target": "t.en", "directions": "both"},
+    ],
+)
+def test_validation_files_whose_languages_may_be_right_are_read(
+    trained: dict[str, object], tmp_path: Path
+) -> None:
+    names = [write(tmp_path / "v.en", "a\n")], [write(tmp_path / "v.de", "b\n")]
+    assert read_valid_pairs(config(valid_source=names[0], valid_target=names[1], **trained))
 
 
 def test_real_files(data: Path) -> None:

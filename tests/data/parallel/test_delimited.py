@@ -91,11 +91,19 @@ def test_a_line_break_in_a_cell_is_a_space_and_lines_are_counted_on(tmp_path: Pa
     assert [text.origin(row).line for row in range(4)] == [2, 5, 6, 9]
     [_, note] = notes_of(data)
     assert note.startswith(f"{path}:2: ") and "space" in note and "3)" in note
+    assert note.endswith("line numbers are larger than the rows of a spreadsheet")
     tsv = write(tmp_path / "x.tsv", content.replace(",", "\t"))
     assert read_pairs(config(pairs=str(tsv), fields=["en", "de"])).source == text.source
     short = write(tmp_path / "y.csv", content + "five\n")
     message = refusal(read_pairs, config(pairs=str(short), fields=["en", "de"]))
-    assert message.startswith(f"{short}:10: expected at least 2 columns between commas, found 1")
+    # Lines are those of the file, and rows those of a spreadsheet.
+    assert message == (
+        f"{short}:10 (row 6): expected at least 2 columns between commas, found 1; complete the "
+        "line, or remove it; put quotation marks around cells that contain line breaks"
+    )
+    torn = write(tmp_path / "z.csv", content + '"five" 5,fünf\n')
+    message = refusal(read_pairs, config(pairs=str(torn), fields=["en", "de"]))
+    assert message.startswith(f"{torn}:10 (row 6): text follows the quote that ends a cell")
 
 
 @pytest.mark.parametrize("quote", ["", '"'])
@@ -120,7 +128,7 @@ def test_excels_first_line_names_the_delimiter(quote: str, tmp_path: Path) -> No
             "x.csv:2: the quote that begins a cell here is not closed within 16,777,216 characters",
         ),
         ('a,b\n"x",y\rz\n', "x.csv:2: a carriage return stands outside quotes"),
-        ('sep=;\n"a";b\nc\n', "x.csv:3: expected 2 columns between semicolons, found 1"),
+        ('sep=;\n"a";b\nc\n', "x.csv:3 (row 2): expected at least 2 columns"),
         ("a,b,c\n", "x.csv:1: expected 2 columns between commas, found 3 ("),
         ("", "x.csv: empty"),
     ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crosshead.data.parallel.languages import language_code, suffix_language
+from crosshead.data.parallel.languages import contradict, language_code, suffix_language
 
 
 @pytest.mark.parametrize("name", ["en", "deu", "pt-BR", "zh-Hans", "haw", "es-419"])
@@ -33,3 +33,20 @@ def test_other_names(name: str) -> None:
 )
 def test_suffixes(name: str, code: str | None) -> None:
     assert suffix_language(name) == code
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        ("en", "de", True),
+        ("pt-BR", "es", True),
+        ("pt", "pt-BR", False),
+        ("zh-Hans", "zh-Hant", False),
+        ("de", "deu", False),
+        ("deu", "eng", True),
+        ("de", None, False),
+        (None, None, False),
+    ],
+)
+def test_codes_that_contradict_each_other(one: str | None, other: str | None, differ: bool) -> None:
+    assert contradict(one, other) == contradict(other, one) == differ

@@ -10,8 +10,9 @@ from tests.data.written import config, refusal, write
 @pytest.mark.parametrize(
     ("name", "content", "fields", "message"),
     [
-        ("x.tsv", "a\tb\nc\n", [], "x.tsv:2: expected 2 columns between tabs, found 1"),
+        ("x.tsv", "a\tb\nc\n", [], "x.tsv:2: expected at least 2 columns between tabs, found 1; "),
         ("x.tsv", "a\tb\tc\n", [], "x.tsv:1: expected 2 columns between tabs, found 3 ("),
+        ("x.tsv", "\na\tb\tc\n", [], "x.tsv:2: expected 2 columns between tabs, found 3 ("),
         ("x.tsv", "a\tb\nc\n", ["1", "2"], "x.tsv:2: expected at least 2 columns"),
         ("x.tsv", "en\tfr\nc\td\n", ["en", "de"], "x.tsv:1: no column 'de'"),
         ("x.tsv", "en\tfr\nc\td\n", ["1", "9" * 5000], "x.tsv:1: no column '1'"),
@@ -103,11 +104,57 @@ def test_an_empty_line_is_an_empty_pair(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "fields", "fault"),
+    [
+        ("x.csv", "en,de\nno,nein\nyes, yes,ja\n", ["en", "de"], "3: 3 cells where the header"),
+        ("x.csv", "id,en,de\n1,Yes, I do,Ja\n", ["en", "de"], "2: 4 cells where the header has 3"),
+        ("x.csv", "no,nein\nyes, yes,ja\n", [], "2: 3 cells where the first row has 2"),
+        ("x.csv", "no,nein\nyes, yes,ja\n", ["1", "2"], "2: 3 cells where the first row has 2"),
+        ("x.csv", "en;de\nno;nein\nyes; yes;ja\n", ["en", "de"], "3: 3 cells where the header"),
+        ("x.tsv", "en\tde\nno\tnein\na\tb\tc\n", ["en", "de"], "3: 3 cells where the header"),
+        ("x.tsv", "no\tnein\na\tb\tc\n", [], "2: 3 cells where the first row has 2"),
+    ],
+)  # fmt: skip
+def test_a_row_with_more_cells_than_the_first_is_refused(
+    name: str, content: str, fields: list[str], fault: str, tmp_path: Path
+) -> None:
+    """Its text was cut at a delimiter, so its pair would be wrong."""
+    path = write(tmp_path / name, content)
+    said = refusal(read_pairs, config(pairs=str(path), fields=fields))
+    assert said.startswith(f"{path}:{fault}")
+    if name == "x.csv":
+        between = "semicolons" if ";" in content else "commas"
+        assert said.endswith(f"; put quotation marks around cells that contain {between}")
+    else:
+        assert "; replace the tabs inside cells by spaces" in said
+        assert said.endswith(" or read two of the columns with --fields 1,2") == (not fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fields"),
+    [
+        ("x.csv", "en,de\na,b,,\nc,d, \n", ["en", "de"]),
+        ("x.csv", "a,b\nc,d,\n", []),
+        ("x.csv", "a,b,\nc,d,a note\n", ["1", "2"]),
+        ("x.csv", 'en,de,notes\na,b\nc,d,"one, two"\n', ["en", "de"]),
+        ("x.tsv", "a\tb\nc\td\ta note\n", ["1", "2"]),
+    ],
+)
+def test_further_cells_are_ignored_where_they_are_empty_or_expected(
+    name: str, content: str, fields: list[str], tmp_path: Path
+) -> None:
+    path = write(tmp_path / name, content)
+    text = read_pairs(config(pairs=str(path), fields=fields))
+    assert (text.source, text.target) == (["a", "c"], ["b", "d"])
+
+
 def test_columns_are_named_where_there_are_too_many(tmp_path: Path) -> None:
     write(tmp_path / "x.csv", "ID,English,Deutsch\n1,One two,Eins zwei\n")
     said = refusal(read_pairs, config(pairs=str(tmp_path / "x.csv")))
     assert "found 3 (1: 'ID', 2: 'English', 3: 'Deutsch')" in said
     assert "choose source and target with --fields: by number, or by name if" in said
+    assert said.endswith("; or put quotation marks around cells that contain commas")
 
 
 @pytest.mark.parametrize(
