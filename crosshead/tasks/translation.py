@@ -1,5 +1,6 @@
 """Translation: models of parallel text."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -42,11 +43,6 @@ _FEW = 100
 
 _ROOM = 5
 """Validation cuts translations that are this many tokens longer than the references allow."""
-
-_FOLDS = (
-    "To validate on all pairs, resume this run with --folds 5: `crosshead train --resume --out DIR "
-    "--folds 5`."
-)
 
 BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy", chance=LOW_BLEU)
 
@@ -202,7 +198,7 @@ class TranslationTask(TokenTask):
             say(line)
         return corpus
 
-    def advice_for_few(self, corpus: Corpus) -> list[str]:
+    def advice_for_few(self, corpus: Corpus, out: Path) -> list[str]:
         """Advise cross-validation for few validation pairs, if there are enough different pairs."""
         assert isinstance(corpus, ParallelCorpus)
         if len(corpus.valid) >= _FEW:
@@ -213,7 +209,8 @@ class TranslationTask(TokenTask):
         for pair in chain(held, corpus.kept.examples):
             found.add(tuple(tuple(map(int, side)) for side in pair))
             if len(found) >= _FEW:
-                return [_FOLDS]
+                command = f"crosshead train --resume --out {shlex.quote(str(out))} --folds 5"
+                return [f"To validate on all pairs, resume this run with --folds 5: `{command}`."]
         return []
 
 

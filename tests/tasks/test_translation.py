@@ -230,6 +230,6 @@ def test_folds_are_advised_if_few_of_many_different_pairs_are_validated(
         assignments=["tokenizer.kind=words", f"data.valid_size={valid_size}"],
     )
     corpus = read_parallel(recipe, None, None)
-    advice = TranslationTask().advice_for_few(corpus)
-    assert [line for line in advice if "train --resume --out DIR --folds 5`" in line] == advice
+    advice = TranslationTask().advice_for_few(corpus, Path("my run"))
+    assert [line for line in advice if "train --resume --out 'my run' --folds 5`" in line] == advice
     assert len(advice) == helps

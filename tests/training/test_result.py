@@ -83,7 +83,7 @@ def test_folds_are_advised_after_training_a_new_model(
     recipe = tuning_recipe(text, finished, "max_updates=1")
     tuned = train(recipe, tmp_path / "tuned", start=finished).findings
     assert new and new.remarks[-2].endswith("pairs tells little.")
-    assert "`crosshead train --resume --out DIR --folds 5`" in new.remarks[-1]
+    assert f"`crosshead train --resume --out {tmp_path / 'new'} --folds 5`" in new.remarks[-1]
     assert tuned and not any("--folds" in each for each in tuned.remarks)
 
 

@@ -47,6 +47,9 @@ def glance(
         data: The files, for the advice.
         valid: The validation pairs of other files, or None.
         held_out: The rows of the text that are held out for validation.
+
+    Returns:
+        Warnings if pairs of a sample are suspect, misaligned or repeated, and the verdict.
     """
     rows = _sample(len(text))
     pairs = pairs_at(text, rows).values()
