@@ -244,12 +244,15 @@ def translation_findings(
     bleu, texts = scores[0], (sources, outputs, references)
     faults = translation_faults(bleu.value, *texts, nouns)
     remarks = [] if faults else translation_remarks(bleu, *texts)
+    # The interval of a BLEU near 0 is narrow, and says nothing.
+    says_little = bool(faults) and bleu.value < LOW_BLEU
+    exact = [] if says_little else exactness(bleu, counted(len(outputs), nouns.input))
     return Findings(
         [BundleScore.of(score, "validation") for score in scores],
         faults,
         labels,
         translation_samples(*texts),
-        [*remarks, *exactness(bleu, counted(len(outputs), nouns.input))],
+        [*remarks, *exact],
         scores_enough=bleu.value >= LOW_BLEU or _exact(*texts) >= LOW_EXACT,
     )
 

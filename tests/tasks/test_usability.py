@@ -72,6 +72,8 @@ def test_the_exactness_of_a_model_with_faults_is_its_only_remark() -> None:
     found = translation_findings(corpus_scores(outputs, LONG), SOURCES, outputs, LONG)
     [remark] = found.remarks
     assert found.faults and remark.startswith("BLEU is exact to about ")
+    outputs = ["ja ja ja ja ja"] * 20
+    assert not translation_findings(corpus_scores(outputs, LONG), SOURCES, outputs, LONG).remarks
 
 
 def test_faults_of_several_kinds_count_together() -> None:
