@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from crosshead.attention.dropout import drawing_twice
 from crosshead.bundle.weights import build_without_memory
-from crosshead.errors import ConfigError, DataError, is_out_of_memory
+from crosshead.errors import DataError, is_out_of_memory
 from crosshead.models.base import Model
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
@@ -145,25 +145,6 @@ def too_large(
         "choose a smaller model"
         + (", or set train.sharded" if world.size > 1 and not recipe.train.sharded else "")
     )
-
-
-def refuse_large_model(
-    recipe: Recipe, corpus: Corpus, machine: Machine, world: World, free: FreeMemory | None
-) -> None:
-    """Check that weights, gradients and moments fit into memory.
-
-    Args:
-        recipe: The recipe of the run.
-        corpus: The data, which completes the model's configuration.
-        machine: Device and precision.
-        world: The processes of the run.
-        free: The available memory; None if it is not known.
-
-    Raises:
-        ConfigError: If they do not fit.
-    """
-    if fault := too_large(recipe, corpus, machine, world, free):
-        raise ConfigError(fault)
 
 
 def measured_memory(

@@ -13,7 +13,7 @@ from crosshead.bundle.hub_names import hub_place
 from crosshead.bundle.origin import BUNDLE, ImportOrigin
 from crosshead.bundle.places import CHECKPOINTS, WEIGHTS
 from crosshead.bundle.weights import check_storable, weights_of
-from crosshead.errors import UserError
+from crosshead.errors import ConfigError, UserError
 from crosshead.models.base import Model
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.progress import Silent, counted
@@ -34,7 +34,6 @@ from crosshead.training.memory import (
     free_memory,
     measured_memory,
     recompute_activations,
-    refuse_large_model,
     too_large,
 )
 from crosshead.training.optimizer import Optimizer
@@ -257,7 +256,8 @@ def set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) -
     """
     train, task, world = recipe.train, task_of(recipe), context.world
     free = free_memory(machine.device, world.local_size)
-    refuse_large_model(recipe, corpus, machine, world, free)
+    if fault := too_large(recipe, corpus, machine, world, free):
+        raise ConfigError(fault)
     torch.manual_seed(train.seed)
     config = corpus.bundle_config(recipe, corpus.longest_input)
     model = corpus.kind.build(config).to(machine.device, machine.dtype)

@@ -25,7 +25,7 @@ from crosshead.training.memory import (
     free_memory,
     measured_memory,
     peak_memory,
-    refuse_large_model,
+    too_large,
     weight_bytes,
 )
 from tests.tasks.reading import read_corpus
@@ -191,7 +191,8 @@ def test_what_is_refused_is_what_does_not_fit(run: tuple[Recipe, Corpus]) -> Non
 
     def check(left: int, recipe: Recipe = recipe, world: World = ALONE) -> None:
         free = FreeMemory(left, "what is there")
-        refuse_large_model(recipe, corpus, MACHINE, world, free)
+        if fault := too_large(recipe, corpus, MACHINE, world, free):
+            raise ConfigError(fault)
         again = dataclasses.replace(measurement, train=recipe.train)
         measured_memory(again, corpus, MACHINE, world, free)
 
@@ -298,10 +299,10 @@ def test_what_fits_in_shares_is_not_refused(run: tuple[Recipe, Corpus]) -> None:
     parameters = sum(each.numel() for each in measurement_of(recipe, corpus).model.parameters())
     free = FreeMemory(15 * parameters, "what is there")
     world = World(0, 4, 0, 4)
-    with pytest.raises(ConfigError, match=r"choose a smaller model, or set train\.sharded$"):
-        refuse_large_model(recipe, corpus, MACHINE, world, free)
+    fault = too_large(recipe, corpus, MACHINE, world, free)
+    assert fault.endswith("choose a smaller model, or set train.sharded")
     shares = recipe.model_copy(update={"train": recipe.train.model_copy(update={"sharded": True})})
-    refuse_large_model(shares, corpus, MACHINE, world, free)
+    assert not too_large(shares, corpus, MACHINE, world, free)
 
 
 STATUS = """Name:	python

@@ -42,11 +42,19 @@ _EXPLAINED = (
 _CLEARER = ("empty", "identical", "placeholder", "script")
 """The kinds that say more clearly than `language` why a line is unlike the rest of its side."""
 
-_MANY_EXCHANGED = 0.05
-"""The share of pairs with exchanged sides from which on the report begins with them."""
-
-_MANY_IDENTICAL = 0.5
-"""The share of pairs with identical sides from which on the report begins with them."""
+_MANY = {
+    "identical": (
+        0.5,
+        "both sides hold the same text in {share:.0%} of the pairs; one side should be a "
+        "translation",
+    ),
+    "exchanged": (
+        0.05,
+        "{share:.0%} of the pairs have exchanged sides; exchange them back, instead of dropping "
+        "the pairs",
+    ),
+}
+"""The share of pairs of a kind from which on the report begins with them, and its words."""
 
 _SORTED = 0.9
 """The share of lines in alphabetical order from which a side was sorted. Spreadsheets and Unicode
@@ -141,8 +149,10 @@ def check_pairs(
     wanted = set(KINDS) - set(skip)
     found, notes = _explained(sides, wanted)
     explained = {each.row for each in found if each.kind in _EXPLAINED}
-    same = _verdict_on_identical(found, len(sides[0])) if "identical" in wanted else []
-    verdict = same + (_verdict_on_exchanged(found, len(sides[0])) if "exchanged" in wanted else [])
+    same, swapped = (
+        _verdict_on(kind, found, len(sides[0])) if kind in wanted else [] for kind in _MANY
+    )
+    verdict = same + swapped
     if wanted & {"misaligned", "length"}:
         rows = _others(len(sides[0]), explained)
         alignment = misaligned(*sides, rows)
@@ -213,26 +223,11 @@ def _too_few_lines(missing: Sequence[str]) -> list[str]:
     ]
 
 
-def _verdict_on_identical(found: Sequence[Suspect], pairs: int) -> list[str]:
-    """Return a clause about the text as a whole if the sides of many pairs are identical."""
-    share = sum(each.kind == "identical" for each in found) / max(1, pairs)
-    if share < _MANY_IDENTICAL:
-        return []
-    return [
-        f"both sides hold the same text in {share:.0%} of the pairs; one side should be a "
-        "translation"
-    ]
-
-
-def _verdict_on_exchanged(found: Sequence[Suspect], pairs: int) -> list[str]:
-    """Return a clause about the text as a whole if many of its pairs have exchanged sides."""
-    share = sum(each.kind == "exchanged" for each in found) / max(1, pairs)
-    if share < _MANY_EXCHANGED:
-        return []
-    return [
-        f"{share:.0%} of the pairs have exchanged sides; exchange them back, instead of dropping "
-        "the pairs"
-    ]
+def _verdict_on(kind: str, found: Sequence[Suspect], pairs: int) -> list[str]:
+    """Return a clause about the text as a whole if many of its pairs are of a kind of `_MANY`."""
+    least, clause = _MANY[kind]
+    share = sum(each.kind == kind for each in found) / max(1, pairs)
+    return [clause.format(share=share)] if share >= least else []
 
 
 def _verdict(alignment: Alignment, sides: Sides, origin: Callable[[int], Origin]) -> list[str]:

@@ -29,7 +29,7 @@ _MANY_HELD_OUT = 0.02
 
 
 class Glance(NamedTuple):
-    """What a quick check has found."""
+    """The findings of a quick check."""
 
     warnings: list[str]
     """Warnings about suspect, misaligned and repeated pairs."""
