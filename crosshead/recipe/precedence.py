@@ -96,8 +96,12 @@ def completed(
     if any(key in train for key in _BUDGETS):
         # Stated budgets replace the preset's budgets.
         lowest["train"] = {k: v for k, v in lowest["train"].items() if k not in _BUDGETS}
-        if "schedule" not in {**lowest["train"], **train}:
+        has_own = "schedule" in {**below.get("train", {}), **train}
+        if not has_own and lowest["train"].get("schedule") != "cosine":
             lowest["train"] |= TO_THE_END
+            if "warmup" in train:
+                # A stated warm-up has no limit.
+                del lowest["train"]["warmup_share"]
             if train.get("patience"):
                 # Spent patience begins the last part of the run. Until then the rate stays.
                 lowest["train"]["cooldown"] = LAST_PART

@@ -11,9 +11,9 @@ AUTO = "auto"
 DEFAULT = "tiny"
 """The preset that completes a recipe file, and that `auto` begins with."""
 
-TO_THE_END = {"schedule": "constant", "cooldown": 0.9, "patience": 0}
-"""Keys of `[train]` for presets without a schedule of their own, if a budget is stated: the rate
-falls linearly to the end of the budget, and so early stopping is off."""
+TO_THE_END = {"schedule": "constant", "cooldown": 0.9, "warmup_share": 0.1, "patience": 0}
+"""Keys of `[train]` for presets whose schedule does not follow a budget, if one is stated: the rate
+falls linearly from a tenth of the run to its end, and so early stopping is off."""
 
 _SMALL_DATA = {"learning_rate": 0.004, "max_updates": 30_000, "batch_tokens": 4096}
 """Without a stated budget, early stopping ends the run and the rate falls as 1/sqrt(update)."""
@@ -26,6 +26,8 @@ _PAPER = {
     "valid_every": 1000,
     "patience": 0,
 }
+"""The schedule has no `learning_rate`. That of a preset, which is the peak of this schedule, is for
+another schedule."""
 
 _TRANSFORMER: dict[str, Sections] = {
     "tiny": {
@@ -47,12 +49,15 @@ _TRANSFORMER: dict[str, Sections] = {
     "base": {
         "tokenizer": {"vocab_size": 37_000},
         "model": {},
-        "train": {**_PAPER, "max_updates": 100_000},
+        "train": {**_PAPER, "learning_rate": 0.0007, "max_updates": 100_000},
     },
     "big": {
         "tokenizer": {"vocab_size": 37_000},
         "model": {"d_model": 1024, "d_ff": 4096, "heads": 16, "dropout": 0.3},
-        "train": {**_PAPER, "max_updates": 300_000, "keep_last": 20, "average": 20},
+        "train": {
+            **_PAPER, "learning_rate": 0.0005, "max_updates": 300_000, "keep_last": 20,
+            "average": 20,
+        },
     },
 }  # fmt: skip
 

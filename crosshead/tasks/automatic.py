@@ -328,7 +328,7 @@ def _with_schedule(plan: Plan) -> TextRecipe:
         "average": 0,
         "patience": 0,
     }
-    if "train.warmup" in plan.recipe.open and not is_paper and plan.recipe.train.max_minutes:
+    if "train.warmup" in plan.recipe.open and not is_paper and _has_budget(plan.recipe):
         # Updates may take longer than measured, on a busy machine for example.
         train["warmup_share"] = WARMUP_SHARE
     if _has_budget(plan.recipe) and plan.epochs < (plan.recipe.train.max_epochs or 0) / LONGEST:

@@ -27,8 +27,9 @@ def opening_lines(setup: Setup) -> list[str]:
         f"{recipe.model.architecture}, {setup.optimizer.size() / 1e6:.2f} M parameters, "
         + (f"{corpus.facts()}, " if corpus.facts() else "")
         + f"batches of {train.batch_tokens:,} {setup.task.batch_units}, warm-up of "
-        f"{counted(train.warmup or 0, 'update')}, validation every "
-        f"{counted(train.valid_every, 'update')}",
+        + counted(train.warmup or 0, "update")
+        + (f" and at most {train.warmup_share:.0%} of the run" if train.warmup_share else "")
+        + f", validation every {counted(train.valid_every, 'update')}",
         f"on {machine.name}, "
         + (f"{world.size} processes of " if world.size > 1 else "")
         + f"{counted(machine.threads, 'thread')}, {machine.precision} "

@@ -7,6 +7,7 @@ from crosshead.errors import ConfigError
 from crosshead.recipe.precedence import KnownKeys, completed, stated
 from crosshead.recipe.presets import PRESETS
 from crosshead.tasks.recipes import compose
+from crosshead.training.schedule import paper_rate
 from tests.recipe.refusing import DATA, TEXT, refusal
 
 EVERY = [(model, preset) for model, presets in PRESETS.items() for preset in presets]
@@ -103,7 +104,7 @@ def test_an_unknown_preset_is_refused_with_the_nearest() -> None:
 def test_a_stated_budget_replaces_those_of_the_preset(model: str, preset: str, budget: str) -> None:
     beginning = compose(preset, {"model": model}).train
     train = compose(preset, {"model": model}, assignments=[f"train.{budget}"]).train
-    to_the_end = beginning.schedule == "inverse-sqrt"
+    to_the_end = beginning.schedule != "cosine"
     assert train.schedule == ("constant" if to_the_end else beginning.schedule)
     found = {"max_updates": train.max_updates, "max_epochs": train.max_epochs}
     found["max_minutes"] = train.max_minutes
@@ -158,7 +159,27 @@ def test_presets_with_a_schedule_keep_it_with_a_stated_budget() -> None:
     for given in ({"model": "language"}, {"model": {"architecture": "vit"}}):
         train = compose("tiny", given, assignments=["max_minutes=9"]).train
         assert (train.schedule, train.cooldown) == ("cosine", 0.0)
-    assert compose("base", assignments=["max_minutes=9"]).train.schedule == "paper"
+
+
+@pytest.mark.parametrize("size", ["base", "big"])
+def test_the_papers_models_have_the_papers_schedule_until_a_budget_is_stated(size: str) -> None:
+    papers = compose(size).train
+    assert (papers.schedule, papers.learning_rate, papers.warmup) == ("paper", None, 4000)
+    train = compose(size, assignments=["max_minutes=9"]).train
+    assert (train.schedule, train.cooldown, train.warmup_share) == ("constant", 0.9, 0.1)
+    peak = paper_rate(4000, compose(size).model.d_model, 4000)
+    assert train.learning_rate == pytest.approx(peak, rel=0.02)
+    stated = compose(size, assignments=["max_minutes=9", "schedule=paper"]).train
+    assert (stated.schedule, stated.learning_rate, stated.warmup_share) == ("paper", None, 0.0)
+
+
+@pytest.mark.parametrize("size", ["tiny", "small", "base", "big"])
+def test_a_stated_warm_up_is_not_cut_short(size: str) -> None:
+    def share(*assignments: str) -> float:
+        return compose(size, assignments=assignments).train.warmup_share
+
+    assert share() == share("warmup=50") == share("max_updates=99", "warmup=50") == 0
+    assert share("max_updates=99") == 0.1
 
 
 KNOWN = KnownKeys(

@@ -43,12 +43,9 @@ def test_presets_are_whole_recipes_but_for_the_data(architecture: str, size: str
 
 
 @pytest.mark.parametrize(("architecture", "size"), NAMED)
-def test_the_rate_falls_to_the_end_of_a_stated_budget_but_for_the_papers_models(
-    architecture: str, size: str
-) -> None:
+def test_the_rate_falls_to_the_end_of_a_stated_budget(architecture: str, size: str) -> None:
     train = compose(size, {"model": architecture}, assignments=["max_epochs=2"]).train
-    is_paper = size in ("base", "big")
-    assert (train.cooldown > 0 or train.schedule == "cosine") != is_paper
+    assert train.cooldown > 0 or train.schedule == "cosine"
 
 
 @pytest.mark.parametrize("architecture", PRESETS)

@@ -139,7 +139,7 @@ def test_a_stated_warm_up_stays_exact() -> None:
         assert exact == [scheduled_rate(train, 64, update, 0.05) for update in range(1, 60)]
     assert settled(2000, minutes=5).train.warmup_share == 0.1
     assert settled(2000, "train.warmup_share=0.3", minutes=5).train.warmup_share == 0.3
-    assert settled(2000, "train.max_updates=300").train.warmup_share == 0
+    assert settled(2000).train.warmup_share == 0
 
 
 def test_more_data_and_more_time_give_a_larger_model() -> None:
