@@ -36,7 +36,7 @@ from crosshead.training.memory import peak_memory
 from crosshead.training.meter import MAX_SKIPPED, Meter
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
-from crosshead.training.schedule import learning_rate
+from crosshead.training.schedule import is_past_warmup, learning_rate
 from crosshead.training.updater import RowTooLarge, Updater
 
 
@@ -323,7 +323,7 @@ def _validate(training: Training, meter: Meter) -> None:
     progress, config, main = training.progress, training.config, training.main
     if main is None:
         return
-    began = time.perf_counter()
+    began, done = time.perf_counter(), _done(training, meter)
     try:
         found: Validation | None = main.validate(weights)
     except Stopped:
@@ -348,7 +348,8 @@ def _validate(training: Training, meter: Meter) -> None:
     metrics, chosen = training.task.metrics, config.metric or training.task.chooses
     is_better = partial(found.is_better, metrics=metrics, chosen=chosen)
     score = found.score(metrics, chosen)
-    is_best = _count_score(progress, score, is_better, config.warmup or 0)
+    counts = is_past_warmup(config, progress.update, done)
+    is_best = _count_score(progress, score, is_better, counts)
     if has_stalled(config, progress) and progress.patience_spent < config.patience:
         progress.stalled, progress.patience_spent = progress.update, config.patience
     if is_best:
@@ -365,9 +366,12 @@ def _count_score(
     progress: Progress,
     score: list[float],
     is_better: Callable[[list[float], list[float]], bool],
-    warmup: int,
+    counts: bool,
 ) -> bool:
-    """Update the best score and the count for patience; return whether this score is the best."""
+    """Update the best score and the count for patience; return whether this score is the best.
+
+    The count does not grow during the warm-up (`counts` is false), when scores are mostly chance.
+    """
     if progress.best_score is None or is_better(score, progress.best_score):
         progress.best_score, progress.best_update, progress.since_best = score, progress.update, 0
         progress.best_alone, progress.best_average = None, []
@@ -375,7 +379,7 @@ def _count_score(
     if progress.best_alone is not None and is_better(score, progress.best_alone):
         # Patience compares single weights: an earlier average must not end training too soon.
         progress.best_alone, progress.since_best = score, 0
-    elif progress.update > warmup:  # during warm-up, scores are mostly chance
+    elif counts:
         progress.since_best += 1
     return False
 

@@ -54,6 +54,18 @@ def warmup_factor(update: int, done: float, warmup: int, share: float) -> float:
     return min(1.0, max(update / warmup, done / share if share else 0.0))
 
 
+def is_past_warmup(config: TrainConfig, update: int, done: float) -> bool:
+    """Return whether the warm-up ended before an update.
+
+    Args:
+        config: The settings of training.
+        update: The number of the update, from 1.
+        done: The completed fraction of the run.
+    """
+    share = 0.0 if config.schedule == "paper" else config.warmup_share
+    return update > (config.warmup or 0) or 0 < share < done
+
+
 def cooldown_factor(done: float, cooldown: float) -> float:
     """Return the factor of the learning rate that falls linearly to 0 at the end of a run.
 

@@ -119,6 +119,8 @@ def _longer(kind: EndKind, budget: float, config: TrainConfig, progress: Progres
 def _fixed_warmup(config: TrainConfig, progress: Progress) -> int:
     """Return the warm-up that a longer run has too, or 0 if its length will follow the budget."""
     begins_again = bool(config.cooldown)
+    if begins_again and config.warmup_share:
+        return 0
     is_fixed = "train.warmup" in progress.stated or config.schedule == "paper"
     return (config.warmup or 0) if is_fixed or not begins_again else 0
 

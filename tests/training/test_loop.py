@@ -512,6 +512,12 @@ def test_patience_is_counted_from_the_end_of_the_warm_up(tmp_path: Path) -> None
     assert training.progress.update == 10  # updates 8 and 10: those at 4 and 6 do not count
 
 
+def test_patience_is_counted_from_the_end_of_the_share_of_a_warm_up(tmp_path: Path) -> None:
+    config = settings(max_updates=50, patience=2, warmup=49, warmup_share=0.1)
+    training, _ = run(tmp_path, config, validate=scripted(3, 0, 0, 0, 0, 0))
+    assert training.progress.update == 8  # updates 6 and 8: that at 4 does not count
+
+
 def test_the_loss_decides_where_two_validations_have_the_same_bleu(tmp_path: Path) -> None:
     losses = iter([3.0, 1.0, 2.0])
 
