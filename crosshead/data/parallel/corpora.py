@@ -56,8 +56,8 @@ def read_valid_pairs(
         old: True reads the validation pairs of the old domain.
 
     Raises:
-        DataError: If a file cannot be read, or is named as text in another language than the
-            training files of its side.
+        DataError: If a file cannot be read, or both files are named as text in the language of the
+            other side.
     """
     files = config.valid_source, config.valid_target, config.valid_pairs, config.fields
     if old:
@@ -69,7 +69,7 @@ def read_valid_pairs(
         return None
     parts = _directed(_parts(*files), config)
     for part in parts if config.directions == "one" else ():
-        _check_names(part, config)
+        _check_names(part, config, say)
     for part in parts:
         for note in () if part.exchanged else part.notes():
             say(note)
@@ -178,12 +178,20 @@ def _only(codes: Sequence[str | None]) -> str | None:
     return languages.pop() if len(languages) == 1 else None
 
 
-def _check_names(part: Part, config: DataConfig) -> None:
-    """Raise `DataError` if validation files are named as text in other languages than training."""
+def _check_names(part: Part, config: DataConfig, say: Callable[[str], None]) -> None:
+    """Refuse validation files that are named as exchanged, and warn of names in other languages."""
     stated = config.source_language, config.target_language
-    trained = [name or given for name, given in zip(named_languages(config), stated, strict=True)]
+    # Either the stated languages or the names of the training files may be right.
+    known = [
+        [code for code in codes if code is not None]
+        for codes in zip(stated, named_languages(config), strict=True)
+    ]
+
+    def differ(name: str | None, codes: list[str]) -> bool:
+        return bool(codes) and all(contradict(name, code) for code in codes)
+
     named = languages_in_names(part.files, part.fields)
-    wrong = [side for side in (0, 1) if contradict(named[side], trained[side])]
+    wrong = [side for side in (0, 1) if differ(named[side], known[side])]
     if not wrong:
         return
     side = wrong[0]
@@ -191,9 +199,11 @@ def _check_names(part: Part, config: DataConfig) -> None:
         name, other = part.files[side], "exchange the two files"
     else:
         name, other = f"{part.files[0]}: the field {part.fields[side]!r}", "exchange the fields"
-    exchanged = len(wrong) == 2 and not any(map(contradict, named, trained[::-1]))
-    advice = other if exchanged else f"give validation pairs in {trained[side]}"
-    raise DataError(
+    exchanged = len(wrong) == 2 and not any(map(differ, named, known[::-1]))
+    fault = (
         f"{name} is named as text in {named[side]}, but the {('source', 'target')[side]} language "
-        f"of training is {trained[side]}; {advice}, or rename them if the name is wrong"
+        f"of training is {known[side][0]}"
     )
+    if exchanged:
+        raise DataError(f"{fault}; {other}, or rename them if the name is wrong")
+    say(f"warning: {fault}; validation needs pairs in {known[side][0]}")

@@ -71,10 +71,10 @@ def suffix_language(name: str) -> str | None:
 
 
 def contradict(one: str | None, other: str | None) -> bool:
-    """Return whether two language codes certainly name different languages.
+    """Return whether two language codes differ in their language.
 
-    `pt` and `pt-BR` do not. Nor do `de` and `deu`: a code of two letters is not compared with one
-    of three.
+    `pt` and `pt-BR` do not. `de` and `deu` do not either: a code of two letters is not compared
+    with one of three. Two codes of one language, such as `no` and `nb`, do differ.
 
     Args:
         one: A code, or None for an unknown language.
