@@ -209,7 +209,11 @@ def _lacking(plan: Plan, size: Size, tokens: int) -> str:
         if seconds > LONGEST_UNASKED:
             enough = math.ceil(1.2 * seconds * size.least_epochs / plan.epochs / 60)
             flag = setting("train.max_minutes", enough, has_flag=True)
-            return f"{name} may take at most an hour without a stated time; {flag} would allow it"
+            long = round(seconds / 60)
+            return (
+                f"{name} would take about {long:,} minutes, more than the 60 that are chosen "
+                f"unasked ({flag} or more chooses it)"
+            )
     return ""
 
 
