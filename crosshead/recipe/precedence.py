@@ -7,7 +7,7 @@ from typing import Any
 
 from crosshead.config import nearest, nearest_key
 from crosshead.errors import ConfigError
-from crosshead.recipe.presets import AUTO, PRESETS, TO_THE_END, Sections
+from crosshead.recipe.presets import AUTO, ENDLESS, PRESETS, TO_THE_END, Sections
 from crosshead.recipe.train import LAST_PART
 
 
@@ -97,7 +97,7 @@ def completed(
         # Stated budgets replace the preset's budgets.
         lowest["train"] = {k: v for k, v in lowest["train"].items() if k not in _BUDGETS}
         has_own = "schedule" in {**below.get("train", {}), **train}
-        if not has_own and lowest["train"].get("schedule") != "cosine":
+        if not has_own and lowest["train"].get("schedule") in ENDLESS:
             lowest["train"] |= TO_THE_END
             if "warmup" in train:
                 # A stated warm-up has no limit.

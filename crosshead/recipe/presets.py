@@ -12,8 +12,12 @@ DEFAULT = "tiny"
 """The preset that completes a recipe file, and that `auto` begins with."""
 
 TO_THE_END = {"schedule": "constant", "cooldown": 0.9, "warmup_share": 0.1, "patience": 0}
-"""Keys of `[train]` for presets whose schedule does not follow a budget, if one is stated: the rate
-falls linearly from a tenth of the run to its end, and so early stopping is off."""
+"""Keys of `[train]` if a budget is stated and the schedule of the preset is in `ENDLESS`. The rate
+rises in the first tenth of the run at most and then falls linearly to 0, so early stopping is
+off."""
+
+ENDLESS = (None, "inverse-sqrt", "paper")
+"""Schedules of presets that do not depend on the length of the run; None is the default."""
 
 _SMALL_DATA = {"learning_rate": 0.004, "max_updates": 30_000, "batch_tokens": 4096}
 """Without a stated budget, early stopping ends the run and the rate falls as 1/sqrt(update)."""
@@ -26,8 +30,8 @@ _PAPER = {
     "valid_every": 1000,
     "patience": 0,
 }
-"""The schedule has no `learning_rate`. That of a preset, which is the peak of this schedule, is for
-another schedule."""
+"""This schedule has no `learning_rate`. `base` and `big` add one, its peak, for runs with a stated
+budget and for fine-tuning."""
 
 _TRANSFORMER: dict[str, Sections] = {
     "tiny": {
@@ -48,7 +52,7 @@ _TRANSFORMER: dict[str, Sections] = {
     },
     "base": {
         "tokenizer": {"vocab_size": 37_000},
-        "model": {},
+        "model": {"d_model": 512},
         "train": {**_PAPER, "learning_rate": 0.0007, "max_updates": 100_000},
     },
     "big": {

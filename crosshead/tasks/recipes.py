@@ -32,6 +32,7 @@ def compose(
     Args:
         preset: The name of a preset. Without one, the defaults come from `tiny`. The preset `auto`
             has the values of `tiny`, and leaves every key open that is not stated (`Recipe.open`).
+            For a bundle in `below` it leaves no key open, and the learning rate suits the width.
         recipe: The tables of a recipe file.
         flags: Values of command-line flags, by section and key.
         assignments: Texts `section.key=value`, or `key=value` if only one section of the task has
@@ -144,7 +145,9 @@ def _recipe(
 ) -> Recipe:
     """Complete the settings with defaults and validate them."""
     default = _default_architecture(sections["data"])
-    base = _training_preset(below) if preset == AUTO else preset
+    is_auto, base = preset == AUTO, DEFAULT if preset == AUTO else preset
+    if is_auto and below:
+        below = _with_learning_rate(below)
     completed = precedence.completed(base, below, sections, typed, default)
     task = TASKS[CONFIGS[completed["model"]["architecture"]].task]
     _check_data_keys(task, sections, bool(below), where, typed or {})
@@ -153,18 +156,22 @@ def _recipe(
     values = {name: table for name, table in completed.items() if table or name in fields}
     found = validate(task.recipe, values, where, typed)
     found = _with_metric(found, task, where, typed or {})
-    return found.opened(_unstated(found, sections)) if preset == AUTO and not below else found
+    return found.opened(_unstated(found, sections)) if is_auto and not below else found
 
 
-def _training_preset(below: Sections) -> str:
-    """Return the preset whose training settings suit the width of a bundle's model.
+def _with_learning_rate(below: Sections) -> Sections:
+    """Return a bundle's sections with the default training settings, at the rate of its width.
 
-    The learning rate of the default preset is too high for wide models.
+    The learning rate is that of the preset with the nearest width. That of the default preset would
+    be too high for wide models.
     """
-    model = below.get("model", {})
-    presets = PRESETS.get(model.get("architecture", ""), {})
-    usual = presets.get(DEFAULT, {}).get("model", {}).get("d_model", math.inf)
-    return "small" if "small" in presets and model.get("d_model", 0) > usual else DEFAULT
+    presets = PRESETS[below["model"]["architecture"]]
+    train, width = presets[DEFAULT]["train"], below["model"].get("d_model")
+    widths = {size: preset["model"].get("d_model") for size, preset in presets.items()}
+    if width and all(widths.values()):
+        nearest = min(widths, key=lambda size: abs(math.log(widths[size] / width)))
+        train = {**train, "learning_rate": presets[nearest]["train"]["learning_rate"]}
+    return {"train": train, **below}
 
 
 def _check_data_keys(

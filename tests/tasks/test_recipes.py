@@ -67,16 +67,29 @@ def test_a_bundle_below_replaces_the_sections_of_the_preset() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "width", "preset"),
-    [("tiny", 128, "tiny"), ("tiny", 64, "tiny"), ("small", 256, "small"), ("base", 512, "small")],
-)
-def test_a_wide_bundle_is_tuned_with_a_lower_learning_rate(
-    size: str, width: int, preset: str
+    ("architecture", "width", "rate"),
+    [
+        ("transformer", 64, 0.004), ("transformer", 128, 0.004), ("transformer", 256, 0.001),
+        ("transformer", 512, 0.0007), ("transformer", 1024, 0.0005), ("recurrent", 512, 0.001),
+        ("transformer-xl", 512, 0.002), ("dlinear", None, 0.001),
+    ],
+)  # fmt: skip
+def test_a_bundle_is_tuned_with_the_learning_rate_of_its_width(
+    architecture: str, width: int | None, rate: float
 ) -> None:
-    model = compose(size, assignments=[f"d_model={width}"]).model.model_dump()
-    found = compose("auto", DATA, below={"model": model})
-    assert found.model.model_dump() == model
-    assert found.train == compose(preset, DATA).train
+    data = {"data": {"series": ["a.csv"]}} if architecture == "dlinear" else DATA
+    if architecture == "transformer-xl":
+        data = {"data": {"text": ["a.txt"]}}
+    given = [] if width is None else [f"d_model={width}"]
+    tiny = compose("tiny", {**data, "model": architecture}, assignments=given)
+    below = {"model": tiny.model.model_dump()}
+    for budget in ([], ["max_updates=9"]):
+        usual = compose("tiny", {**data, "model": architecture}, assignments=[*given, *budget])
+        found = compose("auto", data, assignments=budget, below=below)
+        assert found.model == tiny.model
+        assert found.train == usual.train.model_copy(update={"learning_rate": rate})
+    stated = compose("auto", data, assignments=["learning_rate=0.5"], below=below)
+    assert stated.train.learning_rate == 0.5
 
 
 def test_known_keys_are_those_of_all_tasks_and_architectures() -> None:
