@@ -7,8 +7,8 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.training.schedule import (
     cooldown_factor,
     cosine_factor,
-    learning_rate,
     is_past_warmup,
+    learning_rate,
     paper_rate,
     warmup_factor,
 )
