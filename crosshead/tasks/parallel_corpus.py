@@ -91,6 +91,8 @@ class ParallelCorpus(TokenCorpus):
     old_valid: ParallelText | None = None
     """The validation pairs of an old domain, in fine-tuning."""
     old_examples: Sequence[Example] = ()
+    few: str = field(default="", kw_only=True)
+    """Clauses about training pairs that are too few to learn from, or ""."""
     stop_if_asked: Callable[[], None] = field(default=lambda: None, kw_only=True, compare=False)
     """A function that raises `Stopped` if the run should stop."""
     learned: dict[str, WordAligner] = field(default_factory=dict, kw_only=True, compare=False)
@@ -192,8 +194,8 @@ class ParallelCorpus(TokenCorpus):
         lines += tokenised_warning(self.valid.target, targets or "the held-out references")
         if repeats := self.repeated_validation():
             lines.append(f"warning: {repeats}")
-        if few := _too_few(self.size):
-            lines.append(f"warning: {few}")
+        if self.few:
+            lines.append(f"warning: {self.few}")
         return lines
 
     def validation(self, data: DataConfig) -> str:
@@ -321,22 +323,24 @@ def read_parallel(
     text, kept, held = _tokenized(reading, (source, target), checksums, say, stop_if_asked)
     starts = text.starts.tolist()
     require_both_domains(kept, starts, data.old_parts(len(parts)))
-    for part in parts:
-        if (
-            len(part.files) == 2
-            and not part.exchanged
-            and checksums[part.files[0]] == checksums[part.files[1]]
-        ):
-            say(
-                f"warning: {' and '.join(part.files)} hold the same text, so the model learns to "
-                f"copy; check {option('source')} and {option('target')}"
-            )
-    # The check expects one language on each side.
-    fault = ""
-    if data.directions == "one":
+    copies = [
+        f"{' and '.join(part.files)} hold the same text, so the model learns to copy; check "
+        f"{option('source')} and {option('target')}"
+        for part in parts
+        if len(part.files) == 2
+        and not part.exchanged
+        and checksums[part.files[0]] == checksums[part.files[1]]
+    ]
+    for line in copies:
+        say(f"warning: {line}")
+    fault, few = "", "" if base is not None else _too_few(len(kept.examples))
+    if len(copies) == len(parts):
+        fault = "; ".join(copies)
+    # The check expects one language on each side. The progress of a resumed run holds its cause.
+    elif data.directions == "one" and resumed is None:
         found = glance(text, data, valid, held.rows.tolist())
-        fault = found.verdict
-        for line in found.warnings if resumed is None else ():
+        fault = found.cause
+        for line in found.warnings:
             say(line)
     held_out = valid is None
     valid = held.valid if valid is None else valid
@@ -344,7 +348,7 @@ def read_parallel(
     return ParallelCorpus(
         files, config, source, target, kept, starts, valid, _examples(valid, source, target),
         held_out, old_valid, _examples(old_valid, source, target) if old_valid else (),
-        stop_if_asked=stop_if_asked, fault=fault or _too_few(len(kept.examples)),
+        stop_if_asked=stop_if_asked, fault=fault or few, few=few,
     )  # fmt: skip
 
 

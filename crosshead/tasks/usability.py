@@ -163,7 +163,7 @@ def translation_faults(
     ]
     more = [each for each in bad if each[0] > each[1]]
     least = max(1.0, _SHARE * len(outputs))
-    if sum(count - usual for count, usual, *_ in more) >= least:
+    if sum(map(_is_bad, sources, outputs, references)) >= least:
         faults += [
             _of_all(count, len(outputs), one, several, nouns) for count, _, one, several in more
         ]
@@ -172,7 +172,8 @@ def translation_faults(
     rows = zip(sources, outputs, references, strict=True)
     full = [(source, output.strip(), wanted) for source, output, wanted in rows if output.strip()]
     given, made, expected = (len({row[part] for row in full}) for part in range(3))
-    usual = expected if made > 1 else given  # one output for all inputs is never right
+    # One output for all inputs is no translation, even if the references are all the same.
+    usual = expected if made > 1 else given
     if min(given, usual) >= _DIFFERENT and made < min(given, usual) / 2:
         alike = f"one {nouns.output}" if made == 1 else f"{made:,} different {nouns.output}s"
         faults.append(f"{given:,} different {nouns.input}s have only {alike}")
@@ -254,6 +255,15 @@ def translation_findings(
         translation_samples(*texts),
         [*remarks, *exact],
         scores_enough=bleu.value >= LOW_BLEU or _exact(*texts) >= LOW_EXACT,
+    )
+
+
+def _is_bad(source: str, output: str, reference: str) -> bool:
+    """Return whether an output is empty, or loops or copies its source unlike its reference."""
+    return (
+        not output.strip()
+        or (repeats_itself(output) and not repeats_itself(reference))
+        or (is_copy(source, output) and not is_copy(source, reference))
     )
 
 

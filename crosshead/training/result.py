@@ -247,7 +247,5 @@ def _summary(setup: Setup, out: Path, end: End, result: _Result, faults: Sequenc
         findings=result.findings,
         left_out=setup.corpus.left_out(),
         unit=setup.corpus.unit,
-        verdict=verdict(
-            faults, setup.task, setup.recipe.train, setup.progress, end, out, setup.corpus.fault
-        ),
+        verdict=verdict(faults, setup.task, setup.recipe.train, setup.progress, end, out),
     )

@@ -61,7 +61,6 @@ def verdict(
     progress: Progress,
     end: End,
     out: Path,
-    data_fault: str = "",
 ) -> str:
     """Return a line that says why a model is not usable yet and what to do, or an empty string.
 
@@ -72,14 +71,13 @@ def verdict(
         progress: The progress of the run.
         end: The end of training.
         out: The run directory.
-        data_fault: Clauses about training data that probably spoils the model (`Corpus.fault`).
     """
     if not faults:
         return ""
     *first, last = faults
     why = f"this model is not usable yet: {', '.join(first)}{' and ' if first else ''}{last}; "
-    if data_fault:
-        return f"{why}the likely cause is its training data: {data_fault}"
+    if progress.data_fault:
+        return f"{why}the likely cause is its training data: {progress.data_fault}"
     budget = {
         EndKind.MAX_UPDATES: config.max_updates,
         EndKind.MAX_EPOCHS: config.max_epochs,

@@ -506,7 +506,7 @@ def test_a_domain_without_a_pair_is_refused_with_the_reasons(folder: Path) -> No
         read_parallel(compose(flags={"data": repeated}), None, None)
 
 
-def test_a_resumed_run_knows_the_fault_of_its_data_without_saying_it_again(tmp_path: Path) -> None:
+def test_the_fault_of_the_data_is_said_once_and_not_by_a_resumed_run(tmp_path: Path) -> None:
     source, target = pairs(600)
     (tmp_path / "en").write_text("\n".join(source) + "\n")
     (tmp_path / "de").write_text("\n".join(reversed(target)) + "\n")
@@ -517,5 +517,5 @@ def test_a_resumed_run_knows_the_fault_of_its_data_without_saying_it_again(tmp_p
     sides = corpus.source_tokenizer, corpus.target_tokenizer
     save_tokenizers(tmp_path, *sides, joint=corpus.tokenizer.joint)
     said.clear()
-    assert read_parallel(recipe(tmp_path), None, tmp_path, said.append).fault == corpus.fault
+    assert not read_parallel(recipe(tmp_path), None, tmp_path, said.append).fault
     assert not any("warning" in line for line in said)

@@ -83,6 +83,9 @@ def test_faults_of_several_kinds_count_together() -> None:
         "1 of 20 translations repeats itself", "1 of 20 translations is empty",
     ]  # fmt: skip
     assert not translation_faults(60.0, SOURCES, [*REFERENCES[:19], ""], REFERENCES)
+    # A copy of a source that repeats itself is one bad translation.
+    loops = [*SOURCES[:19], "ja ja ja ja ja"]
+    assert not translation_faults(60.0, loops, [*REFERENCES[:19], loops[19]], REFERENCES)
     assert not translation_faults(60.0, long, [*good, "", REFERENCES[19]], REFERENCES)
 
 

@@ -13,7 +13,14 @@ from crosshead.training.run import train
 from crosshead.training.settings import stored_recipe
 from crosshead.training.setup import prepare_new
 from tests.data.checks.made_up import pairs
-from tests.training.runs import SMALL, Remembering, logged, recipe_for, stop_after
+from tests.training.runs import (
+    SMALL,
+    Remembering,
+    logged,
+    recipe_for,
+    stop_after,
+    tuning_recipe,
+)
 
 
 def test_the_sizes_of_a_run_follow_its_text_and_are_kept(text: Path, tmp_path: Path) -> None:
@@ -47,6 +54,21 @@ def test_the_keys_that_the_recipe_stated_are_recorded(text: Path) -> None:
     chosen = prepare_new(recipe, None, Context()).progress.stated
     assert not {"tokenizer.vocab_size", "train.warmup"} & set(chosen)
     assert "train.valid_every" in chosen
+
+
+def test_the_fault_of_the_data_is_recorded_but_for_few_pairs_to_tune_on(
+    text: Path, finished: Path, tmp_path: Path
+) -> None:
+    for name in ("en", "de"):
+        lines = (text / name).read_text().splitlines()[:40]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    begun = prepare_new(recipe_for(tmp_path), None, Context())
+    few = "from 37 pairs a model only learns to repeat them"
+    assert begun.progress.data_fault.startswith(few)
+    assert any(few in line for line in begun.corpus.opening(begun.recipe.data))
+    tuned = prepare_new(tuning_recipe(tmp_path, finished), finished, Context())
+    assert not tuned.progress.data_fault
+    assert not any(few in line for line in tuned.corpus.opening(tuned.recipe.data))
 
 
 def test_the_number_of_training_rows_is_checked_before_the_model_is_built(text: Path) -> None:

@@ -78,6 +78,8 @@ class DataReport:
     """Messages about checks that were not possible."""
     verdict: str = ""
     """Clauses about the text as a whole if many of its pairs have one fault, or ""."""
+    spoilt: float = 0.0
+    """The share of the pairs that have the most frequent of these faults."""
 
     def __len__(self) -> int:
         """Return the number of pairs that were checked."""
@@ -149,10 +151,12 @@ def check_pairs(
     wanted = set(KINDS) - set(skip)
     found, notes = _explained(sides, wanted)
     explained = {each.row for each in found if each.kind in _EXPLAINED}
-    same, swapped = (
-        _verdict_on(kind, found, len(sides[0])) if kind in wanted else [] for kind in _MANY
-    )
-    verdict = same + swapped
+    shares = {kind: _share(kind, found, len(sides[0])) for kind in _MANY if kind in wanted}
+    many = [kind for kind, share in shares.items() if share >= _MANY[kind][0]]
+    verdict = [_MANY[kind][1].format(share=shares[kind]) for kind in many]
+    spoilt = max(shares.values(), default=0.0)
+    # If the sides are the same, it says nothing that few pairs are left for other checks.
+    are_same = "identical" in many
     if wanted & {"misaligned", "length"}:
         rows = _others(len(sides[0]), explained)
         alignment = misaligned(*sides, rows)
@@ -160,12 +164,13 @@ def check_pairs(
         explained |= {each.row for each in alignment.suspects}
         if "misaligned" in wanted:
             verdict += _verdict(alignment, sides, origin)
-            if not same:
+            spoilt = max(spoilt, alignment.share)
+            if not are_same:
                 notes += _too_few(len(rows), LEAST_ROWS, "misaligned pairs", "word translations")
     if "length" in wanted:
         rows = _others(len(sides[0]), explained)
         found += odd_lengths(*sides, rows)
-        if not same:
+        if not are_same:
             notes += _too_few(len(rows), LEAST_PAIRS, "odd lengths", "the usual ratio")
     if "number" in wanted:
         found += [each for each in changed_numbers(*sides) if each.row not in explained]
@@ -181,7 +186,7 @@ def check_pairs(
     order = {kind: number for number, kind in enumerate(KINDS)}
     kept = [suspect for suspect in found if suspect.kind in wanted]
     kept.sort(key=lambda suspect: (suspect.row, order[suspect.kind]))
-    return DataReport(sides, kept, origin, notes, "; ".join(verdict))
+    return DataReport(sides, kept, origin, notes, "; ".join(verdict), spoilt)
 
 
 def _explained(sides: Sides, wanted: Collection[str]) -> tuple[list[Suspect], list[str]]:
@@ -212,7 +217,7 @@ def _too_few(found: int, least: int, kind: str, learned: str) -> list[str]:
 
 
 def _too_few_lines(missing: Sequence[str]) -> list[str]:
-    """Return a note that lines were not looked for, if there are too few to learn languages."""
+    """Return a note that kinds of pairs were not looked for, if lines are too few to learn from."""
     if not missing:
         return []
     *names, last = missing
@@ -223,11 +228,9 @@ def _too_few_lines(missing: Sequence[str]) -> list[str]:
     ]
 
 
-def _verdict_on(kind: str, found: Sequence[Suspect], pairs: int) -> list[str]:
-    """Return a clause about the text as a whole if many of its pairs are of a kind of `_MANY`."""
-    least, clause = _MANY[kind]
-    share = sum(each.kind == kind for each in found) / max(1, pairs)
-    return [clause.format(share=share)] if share >= least else []
+def _share(kind: str, found: Sequence[Suspect], pairs: int) -> float:
+    """Return the share of pairs that are suspect for a reason of a kind."""
+    return sum(each.kind == kind for each in found) / max(1, pairs)
 
 
 def _verdict(alignment: Alignment, sides: Sides, origin: Callable[[int], Origin]) -> list[str]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from crosshead.caller import how_to_check, setting
 from crosshead.data.checks.check import check_pairs
+from crosshead.data.checks.suspects import REPAIRED
 from crosshead.data.parallel.pairs import ParallelText, Text, pairs_at
 from crosshead.data.parallel.section import TRAIN, VALID, DataConfig
 from crosshead.system.progress import counted
@@ -18,12 +19,12 @@ _BLOCKS = 3
 """The number of blocks of neighbouring pairs in the sample. Only neighbours show a shift."""
 _LEAST, _LEAST_SHARE = 5, 0.005
 """The smallest number and share of pairs of a kind that are worth a warning."""
-_SAID_ELSEWHERE = ("empty", "identical", "near-duplicate")
+_SAID_ELSEWHERE = ("empty", "near-duplicate")
 """Kinds that training reports itself, or that may be intended."""
 _MANY_REPEATS = 0.1
 """The share of pairs that repeat an earlier one from which a line says so; fewer may be meant."""
-
-
+_MOST_SPOILT = 0.5
+"""The share of pairs with one fault from which on the data is a likely cause of a poor model."""
 _MANY_HELD_OUT = 0.02
 """The share of suspect pairs among the held-out ones from which a line says so."""
 
@@ -33,8 +34,9 @@ class Glance(NamedTuple):
 
     warnings: list[str]
     """Warnings about suspect, misaligned and repeated pairs."""
-    verdict: str
-    """`DataReport.verdict` of the sample."""
+    cause: str
+    """`DataReport.verdict` of the sample if half of the pairs have one fault, or "". From fewer, a
+    model still learns the rest."""
 
 
 def glance(
@@ -49,7 +51,7 @@ def glance(
         held_out: The rows of the text that are held out for validation.
 
     Returns:
-        Warnings if pairs of a sample are suspect, misaligned or repeated, and the verdict.
+        Warnings if pairs of a sample are suspect, misaligned or repeated, and the cause.
     """
     rows = _sample(len(text))
     pairs = pairs_at(text, rows).values()
@@ -59,6 +61,8 @@ def glance(
     least = max(_LEAST, _LEAST_SHARE * len(rows))
     counts = report.counts()
     repeats = counts.pop("duplicate", 0)
+    # Some identical pairs are right, such as names. The verdict tells if they are many.
+    counts.pop("identical", 0)
     counts = {kind: count for kind, count in counts.items() if count >= least}
     checked = counted(len(rows), "pair")
     checked = checked if len(rows) == len(text) else f"a sample of {checked}"
@@ -68,11 +72,12 @@ def glance(
         repeated = [
             f"warning: {repeats:,} of {checked} repeat an earlier one; to use each once: {once}"
         ]
-    held_out_lines = _among_held_out(
-        {int(rows[row]) for row in report.dropped()}, rows.tolist(), held_out
-    )
+    bad = {each.row for each in report.suspects if each.kind not in (*REPAIRED, "identical")}
+    held_out_lines = _among_held_out({int(rows[row]) for row in bad}, rows.tolist(), held_out)
+    verdict = [f"warning: {report.verdict}"] if report.verdict else []
+    cause = report.verdict if report.spoilt >= _MOST_SPOILT else ""
     if not counts:
-        return Glance(repeated + held_out_lines, "")
+        return Glance([*verdict, *repeated, *held_out_lines], cause)
     found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     files = {
         # The check has no options for an old domain, so its files are named with the others.
@@ -80,14 +85,13 @@ def glance(
         **{key: getattr(data, key) for key in ("fields", *VALID)},
     }
     files = {key: names for key, names in files.items() if names}
-    verdict = [f"warning: {report.verdict}"] if report.verdict else []
     warnings = [
         *verdict,
         *repeated,
         f"warning: suspect pairs in {checked}: {found}; to see them: {how_to_check(files)}",
         *held_out_lines,
     ]
-    return Glance(warnings, report.verdict)
+    return Glance(warnings, cause)
 
 
 def _among_held_out(
