@@ -205,7 +205,9 @@ def test_limits_are_those_of_the_figure_that_is_shown(value: float, words: str) 
 
 def test_how_exact_a_score_is_is_not_said_of_a_small_set() -> None:
     for count, says in ((99, False), (100, True)):
-        texts = [[f"{word} {n}" for n in range(count)] for word in ("a b c d", "e f g h", "e f g h")]
+        texts = [
+            [f"{word} {n}" for n in range(count)] for word in ("a b c d", "e f g h", "e f g h")
+        ]
         texts[1][::3] = [f"{line} i j" for line in texts[1][::3]]
         found = translation_findings(corpus_scores(*texts[1:]), *texts)
         assert any("is exact to" in each for each in found.remarks) == says
