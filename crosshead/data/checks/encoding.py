@@ -49,6 +49,12 @@ def _characters(low: int, high: int) -> str:
 _MISREAD = re.compile(f"[{_characters(0xC2, 0xF5)}](?=[{_characters(0x80, 0xC0)}])")
 """The first character of UTF-8 read in a wrong encoding, such as Ã¼ or ├╝ for ü."""
 
+_LETTERED = ("cp1250", "cp1251", "iso8859_2")
+"""Encodings that UTF-8 is read in, too, and in which most bytes are letters."""
+
+_MANY_MEANT = 3
+"""The number of characters from which they need not be known from other lines."""
+
 _MISTAKEN = [
     ("latin-1", "cp1251"),
     ("latin-1", "mac_roman"),
@@ -261,7 +267,9 @@ def _damage(line: str, letters: Counter[str]) -> tuple[str, float]:
         return found, 1.0
     if "?" in line and (found := _lost(line)):
         return found, 0.5
-    return ("", 0.0) if ascii_only else (_misread(line, letters), 1.0)
+    return (
+        ("", 0.0) if ascii_only else (_misread(line, letters) or _all_misread(line, letters), 1.0)
+    )
 
 
 def _invisible(line: str) -> list[str]:
@@ -337,6 +345,24 @@ def _misread(line: str, letters: Counter[str]) -> str:
             again = found[0] != "ƒ" and line.count(found[0]) > 1  # Ewe has ƒ in many words.
             if (letters[meant] or again) and not _is_symbols(line, start, found):
                 return f"{found!r}, probably {meant!r} in a wrong encoding"
+    return ""
+
+
+def _all_misread(line: str, letters: Counter[str]) -> str:
+    """Return a description of a line that is UTF-8 read in an encoding of letters, or "".
+
+    In these encodings, two letters may stand beside each other in clean text and look like one of
+    UTF-8. So the whole line has to be valid UTF-8. In three million lines of programs' texts in 264
+    languages, only damaged ones were.
+    """
+    for name in _LETTERED:
+        try:
+            right = line.encode(name).decode("utf-8")
+        except UnicodeError:
+            continue
+        meant = [each for each in right if not each.isascii()]
+        if meant and (len(meant) >= _MANY_MEANT or all(letters[each] for each in meant)):
+            return f"{line[:20]!r}, probably {right[:20]!r} in a wrong encoding"
     return ""
 
 

@@ -199,3 +199,19 @@ def test_a_long_line_without_breaks_is_searched_in_one_pass() -> None:
     """With a pass for each of its characters, this would take minutes."""
     assert URL.findall("a1b2" * 100_000) == []
     assert URL.findall("see https://a.b/c or www.d.e") == ["https://a.b/c", "www.d.e"]
+
+
+@pytest.mark.parametrize("encoding", ["cp1250", "cp1251"])
+def test_utf8_read_in_an_encoding_with_many_letters_is_damage(encoding: str) -> None:
+    clean = [
+        "Die Straßenbahn fährt über die Brücke.", "Привет, как дела сегодня вечером?",
+        "Příliš žluťoučký kůň úpěl ďábelské ódy.", "Її єдина їжа була ґречною.",
+        "Zażółć gęślą jaźń.", "Gă sit ă la fenĂªtre",
+    ]  # fmt: skip
+    assert damaged(clean, "target") == []
+    for row in range(3):
+        wrong = clean[row].encode().decode(encoding, "replace")
+        if "\ufffd" in wrong:
+            continue
+        lines = [*clean, wrong]
+        assert [each.row for each in damaged(lines, "target")] == [len(clean)], wrong
