@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.bundle.config import BundleScore
+from crosshead.caller import PYTHON, calling_from
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.usability import (
@@ -166,6 +167,10 @@ def test_what_would_make_a_better_model_is_said_of_one_without_faults_too() -> N
     assert said.startswith("train longer: begin this run again with --force and --max-minutes ")
     full = verdict(["why"], TASKS["translation"], config, progress, end, Path("a"))
     assert full == f"this model is not usable yet: why; {said}"
+    with calling_from(PYTHON):
+        resumable = TrainConfig(learning_rate=0.1, max_minutes=0.5)
+        said = improvement(TASKS["translation"], resumable, progress, end, Path("a"))
+    assert said.startswith("train longer: crosshead.train(out='a', resume=True, train={'max_minute")
 
 
 def test_data_that_spoil_the_model_are_named_before_a_longer_run() -> None:
