@@ -85,6 +85,8 @@ class Findings:
     samples: list[Sample] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     """Sentences for people: what the model is good for, its signs, and how exact its scores are."""
+    advice: list[str] = field(default_factory=list)
+    """Sentences on how to validate better."""
     scores_enough: bool = False
     """True if the scores alone show that the model is usable."""
 

@@ -139,7 +139,7 @@ def finish(
     except Stopped:
         return Summary(out, STOPPED, progress, setup.optimizer.size())
     if not progress.tuned:
-        findings.remarks.extend(setup.task.advice_for_few(setup.corpus, out))
+        findings.advice.extend(setup.task.advice_for_few(setup.corpus, out))
     result = _Result(choice, findings, validator.search_description())
     _write_bundle(setup, validator, lock, result)
     _log_end(setup, end, result)
