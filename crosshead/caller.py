@@ -55,6 +55,8 @@ class PythonProgram:
 
     def option(self, name: str, value: str = "") -> str:
         """Return an argument: `force=True`, `start='runs/a'`, `valid_source`."""
+        if name == "mix":  # its argument would be a run; in Python, the old files are named
+            return "data={'old_source': ..., 'old_target': ..., 'old_valid_source': ..., ...}"
         known = {"force": "force=True", "resume": "resume=True", "from": "start"}
         argument = known.get(name, name.replace("-", "_"))
         return f"{argument}={value!r}" if value else argument

@@ -110,6 +110,7 @@ def data_check(
     from crosshead.data.checks.files import SUSPECTS, check_files, check_outputs, write_files
     from crosshead.data.parallel.corpora import training_parts
     from crosshead.data.parallel.section import DataConfig
+    from crosshead.system.progress import counted
 
     if not (source or target or pairs):
         raise UserError("nothing to check: give --source and --target, or --pairs")
@@ -130,6 +131,9 @@ def data_check(
         check_outputs(training_parts(config), out, apply=apply, others=valid)
     kinds = [kind.strip() for kind in (skip or "").split(",") if kind.strip()]
     report, text = check_files(config, kinds, note)
+    dropped = len(report.dropped())
+    if apply and dropped == len(report):
+        raise UserError(f"--apply would drop all {counted(dropped, 'pair')}; see why without it")
     for line in report.notes:
         note(line)
     written = [] if out is None else write_files(report, text, out, apply=apply)
@@ -143,8 +147,8 @@ def data_check(
         return
     put(f"\n{out / SUSPECTS}: all suspect pairs, with the reason for each\n")
     if apply:
-        left = len(report) - len(report.dropped())
-        put(f"{', '.join(map(str, written))}: {left:,} pairs kept\n")
+        left = len(report) - dropped
+        put(f"{', '.join(map(str, written))}: {counted(left, 'pair')} kept\n")
 
 
 def _summary(report: "DataReport") -> str:

@@ -70,6 +70,10 @@ would take as long."""
 GUIDANCE = 0.3
 """The weight of guided alignment (docs/guided_alignment.md)."""
 
+LENGTH_PENALTY = 1.0
+"""The length penalty of the beam search. That of the paper, 0.6, makes some translations of small
+models too short or empty (docs/results.md)."""
+
 DROPOUTS = ((15, 0.1), (40, 0.2), (math.inf, 0.3))
 """Pairs of a largest number of epochs and a dropout. The first pair that covers the run counts. The
 numbers are not measured."""
@@ -120,6 +124,7 @@ def settle(
         speed: The speed of the machine and the time of the run.
     """
     tokens = int(corpus.lengths[:, 1].sum())
+    recipe = _filled(recipe, {"decode": {"length_penalty": LENGTH_PENALTY}})
     recipe = _with_guidance(_with_budget(recipe, tokens))
     plan = _with_batches(_largest(recipe, corpus, speed, tokens), corpus)
     settled = _with_schedule(plan)
@@ -199,7 +204,8 @@ def _lacking(plan: Plan, size: Size, tokens: int) -> str:
     if plan.seconds is None and is_measured:
         return f"memory does not suffice for {name}"
     if plan.epochs < size.least_epochs:
-        return f"{name} needs time for {size.least_epochs:g} epochs"
+        times = counted(math.floor(plan.epochs), "time")
+        return f"{name} would see the data {times}, and needs {size.least_epochs:g}"
     if size.least_epochs and not is_measured:
         return f"{name} needs {LEAST_MEASURED} updates"
     if plan.epochs * tokens < size.least_training:
@@ -254,9 +260,9 @@ def _nearest_size(recipe: TextRecipe, tokens: int) -> Size:
 
 def _with_size(recipe: TextRecipe, size: Size) -> TextRecipe:
     """Return the recipe with a size of model, as far as its keys are open."""
-    train: dict[str, Any] = {"batch_tokens": LARGEST_BATCH}
-    if "schedule" in _open_keys(recipe, "train"):
-        train |= {"schedule": "constant", "learning_rate": size.learning_rate}
+    train: dict[str, Any] = {"batch_tokens": LARGEST_BATCH, "schedule": "constant"}
+    if "schedule" in _open_keys(recipe, "train") or recipe.train.schedule != "paper":
+        train["learning_rate"] = size.learning_rate
     if not _has_stated_shape(recipe):
         train["consistency"] = size.consistency
     return _filled(recipe, {"model": _shape(size), "train": train})
@@ -382,7 +388,7 @@ def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) 
         f"auto: batches of {train.batch_tokens:,} tokens"
         + (f", less than {LARGEST_BATCH:,}, for more updates" if halved else "")
         + ("; attention is guided by word alignments" if train.guided_alignment else "")
-        + f"; {_rate(train, plan.updates)}",
+        + f"; {_rate(train, plan.updates)}; length penalty {recipe.decode.length_penalty:g}",
     ]
     if "train.max_minutes" in recipe.open and plan.seconds:
         minutes = max(1, round(plan.updates * plan.seconds / 60))
@@ -434,7 +440,7 @@ def _rate(train: TrainConfig, updates: int) -> str:
     peak = f" to {train.learning_rate:g}" if train.learning_rate else ""
     rises = f"the learning rate rises{peak} in {counted(train.warmup or 0, 'update')}"
     if train.warmup_share:
-        rises += f" or {train.warmup_share:.0%} of the run, whichever comes first"
+        rises += f" and at most {train.warmup_share:.0%} of the run"
     falls = f"falls to 0 in the last {train.cooldown:.0%} of the run" if train.cooldown else ""
     if train.schedule != "constant":
         return f"{rises} by the schedule {train.schedule}" + (f", and {falls}" if falls else "")

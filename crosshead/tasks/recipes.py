@@ -149,6 +149,9 @@ def _recipe(
     if is_auto and below:
         below = _with_learning_rate(below)
     completed = precedence.completed(base, below, sections, typed, default)
+    if is_auto and not below and "keep_last" in sections["train"]:
+        # The run will choose not to average, so a small number of checkpoints is no mistake.
+        completed["train"].setdefault("average", 0)
     task = TASKS[CONFIGS[completed["model"]["architecture"]].task]
     _check_data_keys(task, sections, bool(below), where, typed or {})
     # An empty section of another task is no mistake.

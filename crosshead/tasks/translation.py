@@ -35,11 +35,8 @@ from crosshead.tasks.base import Speed
 from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.parallel_corpus import ParallelCorpus, read_parallel
 from crosshead.tasks.token_task import TokenTask, licence_lines
-from crosshead.tasks.usability import LOW_BLEU, Findings, translation_findings
+from crosshead.tasks.usability import FEW, LOW_BLEU, Findings, translation_findings
 from crosshead.tasks.validation import LOSS, OLD, Metric, Validation, Validator
-
-_FEW = 100
-"""Fewer validation pairs than this tell little about a model."""
 
 _ROOM = 5
 """Validation cuts translations that are this many tokens longer than the references allow."""
@@ -121,7 +118,7 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
         translations = self._translate(valid.source, self.recipe.decode)
         found = corpus_scores(translations, valid.target)
         findings = translation_findings(found, valid.source, translations, valid.target)
-        if len(valid.source) < _FEW:
+        if len(valid.source) < FEW:
             pairs = counted(len(valid.source), "pair")
             findings.remarks.append(f"A validation set of {pairs} tells little.")
         if repeats := self.corpus.repeated_validation():
@@ -201,14 +198,14 @@ class TranslationTask(TokenTask):
     def advice_for_few(self, corpus: Corpus, out: Path) -> list[str]:
         """Advise cross-validation for few validation pairs, if there are enough different pairs."""
         assert isinstance(corpus, ParallelCorpus)
-        if len(corpus.valid) >= _FEW:
+        if len(corpus.valid) >= FEW:
             return []
         # The ids are compared, because the text may have changed since it was read.
         held = corpus.valid_examples if corpus.held_out else ()
         found: set[tuple[tuple[int, ...], ...]] = set()
         for pair in chain(held, corpus.kept.examples):
             found.add(tuple(tuple(map(int, side)) for side in pair))
-            if len(found) >= _FEW:
+            if len(found) >= FEW:
                 command = f"crosshead train --resume --out {shlex.quote(str(out))} --folds 5"
                 return [f"To validate on all pairs, resume this run with --folds 5: `{command}`."]
         return []

@@ -26,11 +26,15 @@ _SHORT = 4
 
 _SHARE = 0.1
 """A model is not usable if at least this share of its translations is empty, repeats itself or
-copies its source, beyond the share of the references that do."""
+copies its source, unlike their references. It gives the gist at most if this share lacks a number
+of the source, beyond the references that do."""
 
 _LENGTH_RATIO = 2.0
 """A model is not usable if its translations together are this many times longer or shorter than the
 references."""
+
+FEW = 100
+"""A validation set of fewer sentences tells little, so no line says how exact its scores are."""
 
 _DIFFERENT = 10
 """The number of different sources from which equal translations show that a model ignores them."""
@@ -87,6 +91,8 @@ class Findings:
     """Sentences for people: what the model is good for, its signs, and how exact its scores are."""
     advice: list[str] = field(default_factory=list)
     """Sentences on how to validate better."""
+    is_usable: bool = True
+    """False if the outputs are good for their gist at most."""
     scores_enough: bool = False
     """True if the scores alone show that the model is usable."""
 
@@ -154,7 +160,7 @@ def translation_faults(
         nouns: The nouns for inputs and outputs.
     """
     faults = []
-    if bleu < LOW_BLEU and _exact(sources, outputs, references) < LOW_EXACT:
+    if round(bleu, 1) < LOW_BLEU and _exact(sources, outputs, references) < LOW_EXACT:
         faults.append(f"BLEU {bleu:.1f} is below {LOW_BLEU:g}")
     signs = _Signs.of(sources, outputs, references)
     empty = sum(not output.strip() for output in outputs)
@@ -182,10 +188,19 @@ def translation_faults(
     return faults
 
 
+class Remarks(NamedTuple):
+    """Remarks on translations without faults."""
+
+    sentences: list[str]
+    """What the translations are good for, and their signs."""
+    is_usable: bool
+    """True if the translations are good for more than their gist."""
+
+
 def translation_remarks(
     bleu: CorpusScore, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
-) -> list[str]:
-    """Return sentences on what translations without faults are good for, and on their signs.
+) -> Remarks:
+    """Return remarks on what translations without faults are good for, and on their signs.
 
     Args:
         bleu: The BLEU of the outputs.
@@ -193,20 +208,22 @@ def translation_remarks(
         outputs: The translations.
         references: The reference translations.
     """
-    use = next((words for least, words in _USES if bleu.value >= least), "most sentences are wrong")
-    is_usable, exact = bleu.value >= _USABLE_BLEU, _exact(sources, outputs, references)
-    if bleu.value < LOW_BLEU and exact >= LOW_EXACT:
+    signs, count = _Signs.of(sources, outputs, references), len(outputs)
+    shown = round(bleu.value, 1)  # the limits are those of the figure that people see
+    use = next((words for least, words in _USES if shown >= least), "most sentences are wrong")
+    is_usable, exact = shown >= _USABLE_BLEU, _exact(sources, outputs, references)
+    if shown < LOW_BLEU and exact >= LOW_EXACT:
         use = f"{exact:.0f} % of translations equal their reference; they are too short for BLEU"
         is_usable = exact >= _USABLE_EXACT
+    elif is_usable and signs.lost_numbers - signs.lost_in_references >= max(1.0, _SHARE * count):
+        use, is_usable = "many translations lack a number of their source", False
     usable = "Hardly usable yet"
     if is_usable:
         usable = "Usable for text like the validation set"
-    elif bleu.value >= _GIST_BLEU:
+    elif shown >= _GIST_BLEU:
         usable = "Usable only for the gist of text like the validation set"
-    signs = _Signs.of(sources, outputs, references)
-    count = len(outputs)
-    return [
-        f"{usable}: {use} (BLEU {bleu.value:.1f}).",
+    sentences = [
+        f"{usable}: {use} (BLEU {shown:.1f}).",
         f"Translations have {signs.length:.2f} times the length of the references; "
         f"{_of_all(signs.looping, count, 'repeats itself', 'repeat themselves')} (references: "
         f"{signs.looping_references:,}), {signs.copies:,} "
@@ -214,6 +231,7 @@ def translation_remarks(
         f"{signs.copied_references:,}).",
         *_lost_numbers(signs, count),
     ]
+    return Remarks(sentences, is_usable)
 
 
 def _lost_numbers(signs: "_Signs", count: int) -> list[str]:
@@ -246,17 +264,18 @@ def translation_findings(
     """
     bleu, texts = scores[0], (sources, outputs, references)
     faults = translation_faults(bleu.value, *texts, nouns)
-    remarks = [] if faults else translation_remarks(bleu, *texts)
-    # The interval of a BLEU near 0 is narrow, and says nothing.
-    says_little = bool(faults) and bleu.value < LOW_BLEU
+    remarks = Remarks([], False) if faults else translation_remarks(bleu, *texts)
+    # The interval of a few sentences, or of a BLEU near 0, is narrow and says nothing.
+    says_little = len(outputs) < FEW or (bool(faults) and bleu.value < LOW_BLEU)
     exact = [] if says_little else exactness(bleu, counted(len(outputs), nouns.input))
     return Findings(
         [BundleScore.of(score, "validation") for score in scores],
         faults,
         labels,
         translation_samples(*texts),
-        [*remarks, *exact],
-        scores_enough=bleu.value >= LOW_BLEU or _exact(*texts) >= LOW_EXACT,
+        [*remarks.sentences, *exact],
+        is_usable=remarks.is_usable,
+        scores_enough=round(bleu.value, 1) >= LOW_BLEU or _exact(*texts) >= LOW_EXACT,
     )
 
 

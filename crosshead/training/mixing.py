@@ -12,6 +12,7 @@ from crosshead.data.parallel.pairs import ParallelText
 from crosshead.data.parallel.parts import survey
 from crosshead.data.parallel.section import TRAIN, VALID, DataConfig
 from crosshead.errors import UserError
+from crosshead.recipe.recipe import Recipe
 from crosshead.training.settings import stored_recipe
 
 _KEYS = (*TRAIN, *VALID)
@@ -56,6 +57,23 @@ def old_domain(run: Path, write: Write) -> dict[str, list[str]]:
     for key, side in (("old_valid_source", pairs.source), ("old_valid_target", pairs.target)):
         found[key] = [write("valid.txt", (side[row] for row in rows))]
     return found
+
+
+def forgetting_note(recipe: Recipe, start: Path) -> list[str]:
+    """Return a message, in a list, if fine-tuning may forget the old domain without a report.
+
+    Args:
+        recipe: The recipe of a run that begins with a bundle.
+        start: The directory of the bundle.
+    """
+    data = recipe.data
+    if not isinstance(data, DataConfig) or data.has_old_validation:
+        return []
+    run = start if (start / RECIPE).is_file() else Path("DIR")
+    return [
+        "fine-tuning on new text alone may forget the old text; to mix old pairs in, and to see "
+        f"the scores on both: {option('mix', str(run))}"
+    ]
 
 
 def _held_out(run: Path, data: object, seed: int) -> ParallelText:

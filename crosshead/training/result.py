@@ -31,7 +31,7 @@ from crosshead.training.progress import Progress
 from crosshead.training.setup import Setup
 from crosshead.training.summary import card_facts
 from crosshead.training.training_curve import draw_training_curve
-from crosshead.training.verdict import verdict, warmup_fault
+from crosshead.training.verdict import improvement, verdict, warmup_fault
 
 _LOWER_RATE = 8
 """Fine-tuning without gain is to be tried with a learning rate that is this many times lower. Most
@@ -140,6 +140,9 @@ def finish(
         return Summary(out, STOPPED, progress, setup.optimizer.size())
     if not progress.tuned:
         findings.advice.extend(setup.task.advice_for_few(setup.corpus, out))
+        if not findings.is_usable and not findings.faults:
+            better = improvement(setup.task, setup.recipe.train, progress, end, out)
+            findings.remarks.append(f"For a better model, {better}.")
     result = _Result(choice, findings, validator.search_description())
     _write_bundle(setup, validator, lock, result)
     _log_end(setup, end, result)

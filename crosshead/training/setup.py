@@ -36,6 +36,7 @@ from crosshead.training.memory import (
     recompute_activations,
     too_large,
 )
+from crosshead.training.mixing import forgetting_note
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
 from crosshead.training.settings import (
@@ -101,6 +102,8 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     base = load_bundle(start) if start else None
     if base is not None and start is not None:
         check_fine_tuned(task_of(base.config).sections(base), recipe, start)
+        for line in forgetting_note(recipe, start):
+            context.say(line)
     machine = machine_of(recipe, context)
     task = task_of(recipe)
     recipe, lines = task.prepare(recipe)

@@ -76,8 +76,21 @@ def verdict(
         return ""
     *first, last = faults
     why = f"this model is not usable yet: {', '.join(first)}{' and ' if first else ''}{last}; "
+    return why + improvement(task, config, progress, end, out)
+
+
+def improvement(task: Task, config: TrainConfig, progress: Progress, end: End, out: Path) -> str:
+    """Return clauses that say what would make a better model: other data, more data, more time.
+
+    Args:
+        task: The task of the model.
+        config: The settings of training.
+        progress: The progress of the run.
+        end: The end of training.
+        out: The run directory.
+    """
     if progress.data_fault:
-        return f"{why}the likely cause is its training data: {progress.data_fault}"
+        return f"the likely cause is its training data: {progress.data_fault}"
     budget = {
         EndKind.MAX_UPDATES: config.max_updates,
         EndKind.MAX_EPOCHS: config.max_epochs,
@@ -85,9 +98,9 @@ def verdict(
     }.get(end.kind)
     if budget is None or progress.update >= _MANY_UPDATES:
         stopped = "it has stopped improving: " if budget is None else ""
-        return f"{why}{stopped}{task.check_data}, or train on more data"
+        return f"{stopped}{task.check_data}, or train on more data"
     if progress.epochs >= _MANY_EPOCHS and progress.update >= (config.warmup or 0):
-        return why + (
+        return (
             f"it has seen its training data {progress.epochs:.0f} times, so train on more data "
             "instead of longer"
         )
@@ -96,10 +109,10 @@ def verdict(
     if config.cooldown:
         # A resumed run would begin at a high rate again, with settings for a short run.
         return (
-            f"{why}train longer: begin this run again with {option('force')} and {larger}; to "
+            f"train longer: begin this run again with {option('force')} and {larger}; to "
             "resume it would not help, because its learning rate has fallen to 0"
         )
-    return f"{why}train longer: {how_to_resume(out, larger)}"
+    return f"train longer: {how_to_resume(out, larger)}"
 
 
 def _longer(kind: EndKind, budget: float, config: TrainConfig, progress: Progress) -> int:

@@ -140,6 +140,10 @@ def test_wrong_options_are_refused(files: list[object], tmp_path: Path, refused:
     valid = ("--valid-source", exam / "train.en", "--valid-target", exam / "train.de")
     said = refused(*check, *files, *valid, "--out", exam, "--apply")
     assert "a file that is read" in said and (exam / "train.en").read_text() == "x\n"
+    (alike := tmp_path / "alike.tsv").write_text("one\tone\ntwo\ttwo\n")
+    said = refused(*check, "--pairs", alike, "--out", tmp_path / "none", "--apply")
+    assert "--apply would drop all 2 pairs; see why without it" in said
+    assert not (tmp_path / "none").exists()
     jsonl = tmp_path / "x.jsonl"
     jsonl.write_text('{"a": "b", "c": "d"}\n')
     assert "name the fields of source and target (--fields" in refused(*check, "--pairs", jsonl)

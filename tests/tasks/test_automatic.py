@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from crosshead.data.batching import Pairs
+from crosshead.errors import ConfigError
 from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.automatic import GUIDANCE, SIZES, settle, usual_epochs
@@ -131,6 +132,26 @@ def test_a_run_on_a_machine_that_becomes_slower_ends_well_past_its_warm_up(
     assert peaked <= 0.1 + 2 * seconds / (60 * minutes)
 
 
+@pytest.mark.parametrize("schedule", ["constant", "inverse-sqrt", "cosine"])
+def test_a_stated_schedule_has_the_rate_of_the_width(schedule: str) -> None:
+    """The rate of `tiny` is too high for wide models."""
+    for width, rate in ((128, 0.004), (512, 0.0007)):
+        stated = f"train.schedule={schedule}", f"model.d_model={width}"
+        assert settled(2000, *stated, minutes=5).train.learning_rate == rate
+
+
+def test_few_checkpoints_are_no_mistake_because_nothing_is_averaged() -> None:
+    train = settled(300, "train.keep_last=2").train
+    assert (train.keep_last, train.average) == (2, 0)
+    with pytest.raises(ConfigError, match="average 3 is more than keep_last 2"):
+        settled(300, "train.keep_last=2", "train.average=3")
+
+
+def test_the_length_penalty_is_one_unless_it_is_stated() -> None:
+    assert settled(300).decode.length_penalty == 1.0
+    assert settled(300, "decode.length_penalty=0.6").decode.length_penalty == 0.6
+
+
 def test_a_stated_warm_up_stays_exact() -> None:
     for stated in (("train.warmup=50",), ("train.schedule=paper",)):
         train = settled(2000, *stated, minutes=5).train
@@ -160,7 +181,7 @@ def test_more_data_and_more_time_give_a_larger_model() -> None:
 CHOSEN = "trained with R-Drop, because there is time for 30 epochs"
 FEW = "because width 128 needs 100,000 target tokens in an epoch"
 PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
-SHORT = "{}, and width 256 with R-Drop needs time for 30 epochs"
+SHORT = "{}, and width 256 with R-Drop would see the data {} times, and needs 30"
 LONG = (
     "{}, and width 256 with R-Drop would take about {} minutes, more than the 60 that are chosen "
     "unasked (--max-minutes {} or more chooses it)"
@@ -181,18 +202,18 @@ LARGE = "because memory does not suffice for width 128"
             64,
             LONG.format(FEW, 119, 15),
         ),
-        (29_000, 8e3, (), 60, 128, SHORT.format(PLAIN)),
+        (29_000, 8e3, (), 60, 128, SHORT.format(PLAIN, 10)),
         (29_000, 8e5, (), 10, 256, CHOSEN),
         (29_000, 8e5, (), None, 256, CHOSEN),
         (29_000, 8e3, (), None, 128, LONG.format(PLAIN, 454, 207)),
         (29_000, 8e5, ("train.consistency=none",), 10, 128, PLAIN),
         (29_000, 8e5, ("train.consistency=simcut",), 10, 128, PLAIN),
         (29_000, 8e5, ("model.d_model=128",), 10, 128, "as stated"),
-        (29_000, 8e5, ("train.max_epochs=29",), 10, 128, SHORT.format(PLAIN)),
+        (29_000, 8e5, ("train.max_epochs=29",), 10, 128, SHORT.format(PLAIN, 29)),
         (29_000, None, (), 10, 64, LARGE),
         (29_000, None, (), None, 64, LARGE),
         (29_000, None, ("train.max_epochs=40", "train.batch_tokens=400000"), 10, 64, LARGE),
-        (2000, 8e3, (), 1, 64, SHORT.format(FEW)),
+        (2000, 8e3, (), 1, 64, SHORT.format(FEW, 2)),
         (200, 8e5, (), 10, 64, FEW),
     ],
 )
@@ -302,7 +323,7 @@ def test_a_stated_warm_up_that_is_too_long_is_named() -> None:
     _, lines = settle(recipe, FakeCorpus(600), Speed(lambda recipe: 0.5, lambda: None))  # type: ignore[arg-type]
     assert lines[3].endswith(
         "the learning rate stays below its peak, because the warm-up of 100 updates is longer than "
-        "the run"
+        "the run; length penalty 1"
     )
 
 
@@ -350,7 +371,7 @@ def test_the_tutorial_quotes_the_choice_in_the_words_of_today() -> None:
     there = Speed(lambda recipe: 0.2, lambda: 50.0)
     corpus = FakeCorpus(2270, 6, "vocabulary 1,200")
     _, lines = settle(recipe.model_copy(update={"tokenizer": sized}), corpus, there)  # type: ignore[arg-type]
-    assert "in 75 updates or 10% of the run, whichever comes first, and falls to 0" in lines[3]
+    assert "in 75 updates and at most 10% of the run, and falls to 0" in lines[3]
     page = TUTORIAL.read_text("utf-8").splitlines()
     assert not set(lines[1:]) - set(page)
 

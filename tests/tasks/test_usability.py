@@ -68,8 +68,10 @@ def test_copies_and_long_references_are_not_taken_for_short_texts() -> None:
 
 
 def test_the_exactness_of_a_model_with_faults_is_its_only_remark() -> None:
-    outputs = [*LONG[:10], *["ja ja ja ja ja"] * 10]
-    found = translation_findings(corpus_scores(outputs, LONG), SOURCES, outputs, LONG)
+    wanted = [f"sentence number {n} of a hundred" for n in range(100)]
+    outputs = [*wanted[:50], *["ja ja ja ja ja"] * 50]
+    sources = [f"sentence {n}" for n in range(100)]
+    found = translation_findings(corpus_scores(outputs, wanted), sources, outputs, wanted)
     [remark] = found.remarks
     assert found.faults and remark.startswith("BLEU is exact to about ")
     outputs = ["ja ja ja ja ja"] * 20
@@ -140,9 +142,21 @@ def test_a_remark_counts_lost_numbers() -> None:
     references = [f"{wanted} {10 + row}" for row, wanted in enumerate(REFERENCES)]
     bleu = corpus_scores(references, references)[0]
     outputs = [*references[:18], REFERENCES[18], f"{REFERENCES[19]} 92"]
-    last = translation_remarks(bleu, sources, outputs, references)[-1]
+    last = translation_remarks(bleu, sources, outputs, references).sentences[-1]
     assert last == "2 of 20 translations lack a number of their source (references: 0)."
-    assert len(translation_remarks(bleu, sources, references, references)) == 2
+    assert len(translation_remarks(bleu, sources, references, references).sentences) == 2
+
+
+def test_translations_that_lack_many_numbers_are_good_for_the_gist_alone() -> None:
+    sources = [f"{source} {10 + row}" for row, source in enumerate(SOURCES)]
+    references = [f"{wanted} {10 + row}" for row, wanted in enumerate(REFERENCES)]
+    bleu = corpus_scores(references, references)[0]
+    for lost, is_usable in ((1, True), (2, False)):
+        outputs = [*REFERENCES[:lost], *references[lost:]]
+        found = translation_findings([bleu], sources, outputs, references)
+        assert found.is_usable == is_usable and not found.faults
+        lacks = "gist of text like the validation set: many translations lack a number of their sou"
+        assert (lacks in found.remarks[0]) != is_usable
 
 
 def test_a_remark_says_what_translations_are_good_for() -> None:
@@ -151,7 +165,9 @@ def test_a_remark_says_what_translations_are_good_for() -> None:
     for value, words in ((40.0, "a good draft"), (30.0, "mostly understandable"),
                          (20.0, "the topic is clear"), (10.0, "a rough idea"),
                          (6.0, "most sentences are wrong")):  # fmt: skip
-        use, signs, _ = translation_remarks(dataclasses.replace(bleu, value=value), *texts)
+        said = translation_remarks(dataclasses.replace(bleu, value=value), *texts)
+        use, signs, *_ = said.sentences
+        assert said.is_usable == (value >= 30)
         usable = "Usable for text like the validation set" if value >= 30 else "Hardly usable yet"
         if 20 <= value < 30:
             usable = "Usable only for the gist of text like the validation set"
@@ -160,9 +176,9 @@ def test_a_remark_says_what_translations_are_good_for() -> None:
         assert "1 of 20 translations repeats itself (references: 0)" in signs
         assert signs.endswith("0 copy their source (references: 0).")
     long = ["one two three four five", *SOURCES[1:]]
-    signs = translation_remarks(bleu, long, [long[0], *REFERENCES[1:]], REFERENCES)[1]
+    signs = translation_remarks(bleu, long, [long[0], *REFERENCES[1:]], REFERENCES).sentences[1]
     assert signs.endswith("1 copies its source (references: 0).")
-    signs = translation_remarks(bleu, SOURCES[:1], REFERENCES[:1], REFERENCES[:1])[1]
+    signs = translation_remarks(bleu, SOURCES[:1], REFERENCES[:1], REFERENCES[:1]).sentences[1]
     assert "0 of 1 translations repeat themselves (references: 0), 0 copy" in signs
 
 
@@ -170,9 +186,31 @@ def test_a_remark_says_what_translations_are_good_for() -> None:
 def test_short_texts_are_usable_if_most_are_right(right: int, usable: bool) -> None:
     outputs = [*REFERENCES[:right], *["falsch"] * (20 - right)]
     bleu = corpus_scores(["falsch"] * 20, REFERENCES)[0]
-    use = translation_remarks(bleu, SOURCES, outputs, REFERENCES)[0]
+    use = translation_remarks(bleu, SOURCES, outputs, REFERENCES).sentences[0]
     says = "Usable for text like the validation set" if usable else "Hardly usable yet"
     assert use.startswith(f"{says}: {5 * right} % of translations equal their reference")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(29.94, "Usable only for the gist"), (29.96, "Usable for"), (4.96, "Hardly usable")],
+)
+def test_limits_are_those_of_the_figure_that_is_shown(value: float, words: str) -> None:
+    bleu = dataclasses.replace(corpus_scores(REFERENCES[::-1], REFERENCES)[0], value=value)
+    texts = SOURCES, [*REFERENCES[:18], SOURCES[18], REFERENCES[0]], REFERENCES
+    found = translation_findings([bleu], *texts)
+    assert found.remarks[0].startswith(words) and found.is_usable == words.startswith("Usable for")
+    assert not found.faults and found.scores_enough
+
+
+def test_how_exact_a_score_is_is_not_said_of_a_small_set() -> None:
+    for count, says in ((99, False), (100, True)):
+        texts = [
+            [f"{word} {n}" for n in range(count)] for word in ("a b c d", "e f g h", "e f g h")
+        ]
+        texts[1][::3] = [f"{line} i j" for line in texts[1][::3]]
+        found = translation_findings(corpus_scores(*texts[1:]), *texts)
+        assert any("is exact to" in each for each in found.remarks) == says
 
 
 def test_chinese_sentences_are_not_short_texts() -> None:

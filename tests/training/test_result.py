@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from crosshead.errors import UserError
+from crosshead.tasks import usability
 from crosshead.tasks.registry import load_bundle
 from crosshead.tasks.usability import Findings
 from crosshead.training import result as result_module
@@ -85,6 +86,15 @@ def test_folds_are_advised_after_training_a_new_model(
     assert new and new.remarks[-1].endswith("pairs tells little.")
     assert f"`crosshead train --resume --out {tmp_path / 'new'} --folds 5`" in new.advice[0]
     assert tuned and not tuned.advice
+
+
+def test_a_model_that_is_hardly_usable_comes_with_advice(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usability, "translation_faults", lambda *arguments: [])
+    found = train(recipe_for(text, "max_updates=1"), tmp_path / "new").findings
+    assert found and found.remarks[0].startswith("Hardly usable yet: ")
+    assert found.remarks[-1].startswith("For a better model, train longer: ")
 
 
 def test_a_command_that_is_late_says_how_long_it_took(text: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from crosshead.tasks.usability import (
 )
 from crosshead.training.budget import End, EndKind
 from crosshead.training.progress import Progress
-from crosshead.training.verdict import verdict, warmup_fault
+from crosshead.training.verdict import improvement, verdict, warmup_fault
 
 IN_WARMUP = TrainConfig(max_updates=40, learning_rate=0.1, warmup=40)
 
@@ -157,6 +157,15 @@ def test_a_run_whose_rate_has_fallen_to_0_is_not_resumed() -> None:
     said = verdict(["why"], TASKS["translation"], config, Progress(update=400), end, Path("a"))
     assert "begin this run again with --force and --max-minutes 5; " in said
     assert "--resume" not in said
+
+
+def test_what_would_make_a_better_model_is_said_of_one_without_faults_too() -> None:
+    end, progress = End(EndKind.MAX_MINUTES, "it is reached"), Progress(update=400, epoch=6)
+    config = TrainConfig(learning_rate=0.1, max_minutes=0.5, cooldown=0.9)
+    said = improvement(TASKS["translation"], config, progress, end, Path("a"))
+    assert said.startswith("train longer: begin this run again with --force and --max-minutes ")
+    full = verdict(["why"], TASKS["translation"], config, progress, end, Path("a"))
+    assert full == f"this model is not usable yet: why; {said}"
 
 
 def test_data_that_spoil_the_model_are_named_before_a_longer_run() -> None:

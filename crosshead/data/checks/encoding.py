@@ -102,7 +102,7 @@ _ESCAPED = re.compile(
 )
 """A word with escaped characters: M\\xe4nner, M\\u00e4nner, M=C3=A4nner or M%C3%A4nner."""
 
-URL = re.compile(r"\w+://\S+|\bwww\.\S+")
+URL = re.compile(r"\b\w+://\S+|\bwww\.\S+")
 """A URL, also without its scheme."""
 
 _ADDRESS = re.compile(rf"{URL.pattern}|\b[A-Za-z]:\\\S*|\\\\\S+|\S*[/?&]\S*%\S*")

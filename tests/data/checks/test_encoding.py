@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from crosshead.data.checks.encoding import damaged, without_spaces
+from crosshead.data.checks.encoding import URL, damaged, without_spaces
 
 USUAL = ["Für Öl müssen wir größere Fässer kaufen.", "„Das“ – so heißt es."]
 
@@ -222,3 +222,9 @@ def test_lost_letters_are_shown_in_their_word() -> None:
 def test_legitimate_symbols_and_mixed_words_are_no_damage() -> None:
     other = ["déjà où il était", "něco příště", "perché è"]
     assert damaged([*USUAL, *REAL, *other * 9, *LEGITIMATE], "target") == []
+
+
+def test_a_long_line_without_breaks_is_searched_in_one_pass() -> None:
+    """With a pass for each of its characters, this would take minutes."""
+    assert URL.findall("a1b2" * 100_000) == []
+    assert URL.findall("see https://a.b/c or www.d.e") == ["https://a.b/c", "www.d.e"]
