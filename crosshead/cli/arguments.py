@@ -127,3 +127,27 @@ def warn_of_table(source: str | os.PathLike[str]) -> None:
     """
     for line in whole_lines_warning(Path(source)):
         note(line)
+
+
+def refuse_table(source: str | os.PathLike[str]) -> None:
+    """Raise `UserError` if a text to translate is named as a table, whose lines are no sentences.
+
+    Args:
+        source: The file that a model reads, line by line.
+    """
+    name = os.fspath(source)
+    stem, ending = os.path.splitext(name.removesuffix(".gz"))
+    table, text = shlex.quote(name), shlex.quote(f"{stem}.txt")
+    unpacked = "cat" if stem + ending == name else "gzip -dc"
+    match ending.lower():
+        case ".tsv":
+            how = f"copy column 1, for example, with: {unpacked} {table} | cut -f 1 > {text}"
+        case ".jsonl":
+            how = f"copy the field en, for example, with: {unpacked} {table} | jq -r .en > {text}"
+        case ".csv" | ".xls" | ".xlsx" | ".ods":
+            how = "copy one column from a spreadsheet program into such a file"
+        case _:
+            return
+    raise UserError(
+        f"{name}: a table, by its name; expected a text file with one sentence per line: {how}"
+    )

@@ -118,7 +118,9 @@ def end_of_run(summary: Summary, *flags: str) -> str:
     """
     if summary.bundle_kept:  # nothing is new
         return table([["bundle", f"{summary.out}"], ["ended", summary.reason]])
-    return interruption_report(summary, *flags) if summary.interrupted else run_report(summary)
+    if summary.interrupted:
+        return interruption_report(summary, *flags)
+    return run_report(summary, has_folds=any(flag.startswith("--folds") for flag in flags))
 
 
 def how_to_continue(out: Path, *flags: str) -> str:
@@ -132,8 +134,13 @@ def how_to_continue(out: Path, *flags: str) -> str:
     return f"stopped; finished runs are kept; continue with: {command}"
 
 
-def run_report(summary: Summary) -> str:
-    """Return the report of a finished run, and the commands to use its bundle."""
+def run_report(summary: Summary, has_folds: bool = False) -> str:
+    """Return the report of a finished run, and the commands to use its bundle.
+
+    Args:
+        summary: The end of the run.
+        has_folds: True if a cross-validation follows, so that no advice on validation is needed.
+    """
     progress = summary.progress
     skipped = f" ({progress.skipped:,} skipped: gradients not finite)" if progress.skipped else ""
     rows = [
@@ -158,8 +165,9 @@ def run_report(summary: Summary) -> str:
     out = shlex.quote(str(summary.out))
     if summary.findings:
         parts += _samples(summary.findings)
-        if summary.findings.remarks:
-            parts.append(_paragraph(summary.findings.remarks))
+        advice = [] if has_folds else summary.findings.advice
+        if sentences := [*summary.findings.remarks, *advice]:
+            parts.append(_paragraph(sentences))
     if summary.verdict:
         parts.append(f"warning: {summary.verdict}\n")
     if summary.task:

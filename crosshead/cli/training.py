@@ -103,7 +103,7 @@ def train(
     from crosshead.cli import reports
     from crosshead.cli.subsets import run_subsets
     from crosshead.system.progress import Display, choose_display
-    from crosshead.training.data_curve import check_enough_pairs
+    from crosshead.training.data_curve import SHARES, check_enough_pairs
     from crosshead.training.folds import check_enough_different
     from crosshead.training.given_data import GivenData
     from crosshead.training.mixing import old_domain
@@ -144,18 +144,21 @@ def train(
                 f"--resume continues the run in {out}, --force replaces it; leave out one of them"
             )
         settings = _recipe(out, recipe, given, assignments or [], typed, preset, start, resume)
-        more = [*(["--curve"] if curve else []), *([f"--folds {folds}"] if folds else [])]
+        # The options that train more models, each with their number.
+        more = {"--curve": len(SHARES)} if curve else {}
+        more |= {f"--folds {folds}": folds} if folds else {}
         for flag in more:
             check_subsets(settings, flag.split()[0].removeprefix("--"), None if resume else start)
         if folds is not None and not resume:  # a resumed run may have to find moved files first
             check_enough_different(settings, folds)
 
-        def check_size(pairs: int) -> None:
+        def check_and_announce(pairs: int) -> None:
             if curve:
                 check_enough_pairs(pairs)
-            if more and not resume:
-                count = 2 * curve + (folds or 0)
-                note(f"{' and '.join(more)}: {count} more models follow this one, with its limits")
+            if resume:
+                return
+            for flag, count in more.items():
+                note(f"{flag} trains {count} more models after this one, each with the same limits")
 
         command = shlex.join(["crosshead", *sys.argv[1:]])
         try:
@@ -173,7 +176,7 @@ def train(
                     command=command,
                     display=display(),
                     should_stop=request,
-                    check_size=check_size,
+                    check_size=check_and_announce,
                 )
                 if summary.rank == 0:  # only the main process prints
                     report = reports.end_of_run(summary, *more)

@@ -119,8 +119,8 @@ SeedOption = Annotated[
     int | None,
     typer.Option(
         metavar="S",
-        help="Random seed of the samples (default: the bundle's, usually 1; needs --sample or "
-        "--mbr). The same seed gives the same translations.",
+        help="Random seed of the samples (default: the bundle's, usually 1; for sampling). "
+        "The same seed gives the same translations.",
     ),
 ]
 ScoresOption = Annotated[
@@ -211,6 +211,8 @@ def translate(
     for each in bundles:
         arguments.check_outputs({"--output": output}, [file], each)
     document = None if images is not None else _document(kind, file)
+    if document is None and images is None:
+        arguments.refuse_table(file)
     translator: Translator | BesideImages = (
         arguments.into(load_as(Translator, bundles, device, threads, precision), to)
         if images is None
@@ -233,8 +235,6 @@ def translate(
     total = None
     if watched(output):
         total = count_lines(file) if document is None else len(document.sentences)
-    if document is None and images is None:
-        arguments.warn_of_table(file)
     before, odd = 0, odd_lines.OddLines(unit)
     with open_output(output) as write, answers.answering(total, f"{unit}s") as advance:
         for lines in groups:

@@ -38,23 +38,15 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, deep lists
-        raise ConfigError(f"{path}: not valid TOML: {error}{_advice(str(error))}") from None
+        raise ConfigError(f"{path}: not valid TOML: {error}; {_advice()}") from None
 
 
-def _advice(fault: str) -> str:
-    """Return what to do about a message of `tomllib`, as the end of a message."""
-    if any(words in fault for words in (r"character '\n'", "Unterminated", 'Expected "\'"')):
-        return "; perhaps a quotation mark is missing"
-    if "Invalid value" in fault:
-        return "; text needs quotation marks, as in device = 'cpu'"
-    if "hex value" in fault or "Unescaped" in fault:
-        return r"; put text with backslashes between single quotation marks, such as 'C:\Users'"
-    if "Expected '='" in fault or "Invalid statement" in fault:
-        return (
-            "; expected lines such as [train] and max_minutes = 30; if it is a file of data, give "
-            f"it with {option('source')} or {option('pairs')}"
-        )
-    return ""
+def _advice() -> str:
+    """Return the advice for a file that is not TOML."""
+    return (
+        "expected lines such as [train] and device = 'cpu', with single quotation marks around "
+        f"text; if it is a file of data, give it with {option('source')} or {option('pairs')}"
+    )
 
 
 def to_toml(recipe: Recipe) -> str:

@@ -89,6 +89,8 @@ class Findings:
     samples: list[Sample] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     """Sentences for people: what the model is good for, its signs, and how exact its scores are."""
+    advice: list[str] = field(default_factory=list)
+    """Sentences on how to validate better."""
     is_usable: bool = True
     """False if the outputs are good for their gist at most."""
     scores_enough: bool = False

@@ -139,7 +139,7 @@ def finish(
     except Stopped:
         return Summary(out, STOPPED, progress, setup.optimizer.size())
     if not progress.tuned:
-        findings.remarks.extend(setup.task.advice_for_few(setup.corpus, out))
+        findings.advice.extend(setup.task.advice_for_few(setup.corpus, out))
         if not findings.is_usable and not findings.faults:
             better = improvement(setup.task, setup.recipe.train, progress, end, out)
             findings.remarks.append(f"For a better model, {better}.")

@@ -2,7 +2,7 @@ import dataclasses
 from pathlib import Path
 
 from crosshead.bundle.config import BundleScore
-from crosshead.cli.reports import bundle_facts, interruption_report, run_report
+from crosshead.cli.reports import bundle_facts, end_of_run, interruption_report, run_report
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.tasks.usability import Findings, Sample
 from crosshead.training.budget import STOPPED, End, EndKind
@@ -82,6 +82,14 @@ def test_a_run_is_reported_with_samples_and_both_searches(tmp_path: Path) -> Non
     greedy = dataclasses.replace(summary, search="greedy", verdict="")
     assert "as in training" not in run_report(greedy)
     assert "warning" not in run_report(greedy)
+
+
+def test_a_cross_validation_is_not_advised_before_one(tmp_path: Path) -> None:
+    findings = Findings([], remarks=["A remark."], advice=["An advice."])
+    summary = Summary(tmp_path, ENDED, Progress(update=9), 5, "the best", findings=findings)
+    assert "A remark.\nAn advice.\n" in end_of_run(summary, "--curve")
+    report = end_of_run(summary, "--folds 3")
+    assert "A remark.\n" in report and "An advice." not in report
 
 
 def test_what_is_left_of_a_run_that_was_stopped(tmp_path: Path) -> None:

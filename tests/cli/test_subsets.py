@@ -23,7 +23,8 @@ def test_folds_are_trained_once_and_added_to_a_finished_run(
     out = tmp_path / "run"
     assert run([*map(str, ["train", *corpus, "--out", out, *FAST, "--folds", 2])]) == 0
     report, said = capfd.readouterr()
-    assert "crosshead: --folds 2: 2 more models follow this one, with its limits\n" in said
+    follow = "more models after this one, each with the same limits"
+    assert f"crosshead: --folds 2 trains 2 {follow}\n" in said
     assert "Translate with: " in report
     assert "\nrun     pairs  BLEU  chrF2\nfold-1     15" in report
     assert "BLEU over 2 folds: " in report
@@ -31,7 +32,7 @@ def test_folds_are_trained_once_and_added_to_a_finished_run(
     assert run(["train", "--resume", "--out", str(out), "--folds", "2"]) == 0
     report, said = capfd.readouterr()
     assert said.count(": finished in ") == 2 and "BLEU over 2 folds: " in report
-    assert "more models follow" not in said
+    assert follow not in said
 
 
 def test_a_curve_of_too_few_pairs_is_refused_before_training(

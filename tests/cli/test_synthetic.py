@@ -56,16 +56,21 @@ def test_the_printed_command_trains_on_tagged_back_translations(
     assert '"<B\'T>"' in tokenizer
 
 
-def test_a_table_is_read_as_lines_with_a_warning(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    table = tmp_path / "table.csv"
+def test_a_table_is_refused(tmp_path: Path, text: Path, refused: Refused) -> None:
+    table, out = tmp_path / "table.csv", ["--out", tmp_path / "set"]
     table.write_text("one two,x\n")
-    for number, command in enumerate([["distill", BUNDLE, "--source"], ["backtranslate", BUNDLE]]):
-        out = tmp_path / str(number)
-        assert run([*map(str, command), str(table), "--out", str(out), "--beam", "1"]) == 0
-        said = capfd.readouterr().err
-        assert said.count(f"warning: {table}: each line is read as one sentence") == 1
+    for command in (
+        ["distill", BUNDLE, "--source", table],
+        ["distill", BUNDLE, "--source", text, "--target", table],
+        ["backtranslate", BUNDLE, table],
+    ):
+        assert f"{table}: a table, by its name; " in refused(*command, *out)
+
+
+def test_the_seed_is_explained_without_an_option_that_back_translation_lacks(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert "--mbr" not in output_of(["backtranslate", "--help"], capfd)
 
 
 def test_a_warning_counts_the_translations_that_may_be_bad(

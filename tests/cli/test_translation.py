@@ -75,14 +75,25 @@ def test_n_best_and_scores_and_json_agree(
         assert several["translations"][0]["translation"] == best[0]
 
 
-def test_a_table_is_read_as_lines_with_a_warning(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("a.csv", "copy one column from a spreadsheet program into such a file"),
+        ("a.CSV.gz", "copy one column from a spreadsheet program into such a file"),
+        ("a.xls", "copy one column from a spreadsheet program into such a file"),
+        ("a.xlsx", "copy one column from a spreadsheet program into such a file"),
+        ("a b.tsv", "copy column 1, for example, with: cat 'a b.tsv' | cut -f 1 > 'a b.txt'"),
+        ("a.tsv.gz", "copy column 1, for example, with: gzip -dc a.tsv.gz | cut -f 1 > a.txt"),
+        ("a.jsonl", "copy the field en, for example, with: cat a.jsonl | jq -r .en > a.txt"),
+    ],
+)
+def test_a_table_is_refused_with_a_way_to_its_sentences(
+    name: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
 ) -> None:
-    table = tmp_path / "table.csv"
-    table.write_text("one two,x\n")
-    assert run(["translate", str(BUNDLE), str(table)]) == 0
-    said = capfd.readouterr().err
-    assert said.count(f"warning: {table}: each line is read as one sentence, with all of its") == 1
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text("one two\tx\n")
+    expected = "a table, by its name; expected a text file with one sentence per line: "
+    assert refused("translate", BUNDLE, name).endswith(f"{name}: {expected}{advice}")
 
 
 def test_samples_depend_on_the_seed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -64,23 +64,25 @@ def test_toml_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "fault"),
     [
-        (b"[model]\nheads = \n", r"not valid TOML.*line 2"),
-        (b"a = 1\na = 2\n", r"not valid TOML"),
-        (b'source = "a\nb = 1\n', r"not valid TOML: .* line 1, .*; perhaps a quotation mark is"),
-        (b'a = 1\nb = "x', r"not valid TOML: .*; perhaps a quotation mark is missing$"),
-        (b"a = 'x", r"not valid TOML: .*; perhaps a quotation mark is missing$"),
-        (b"a = 1\nb = train.en\n", r"not valid TOML: .* line 2, .*; text needs quotation marks"),
-        (b'a = "C:\\Users"\n', r"not valid TOML: .*; put text with backslashes between single"),
-        (b"Two young men.\n", r"if it is a file of data, give it with --source or --pairs$"),
-        (b'{"en": "Two young men."}\n', r"if it is a file of data, give it with --source or"),
+        (b"[model]\nheads = \n", r".* line 2"),
+        (b"a = 1\na = 2\n", ".*"),
+        (b'source = "a\nb = 1\n', ".* line 1"),
+        (b"a = 1\nb = train.en\n", ".* line 2"),
+        (b'a = "C:\\Users"\n', ".*"),
+        (b"Two young men.\n", ".*"),
+        (b'{"en": "Two young men."}\n', ".*"),
     ],
 )
-def test_what_is_not_toml_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_what_is_not_toml_is_refused(tmp_path: Path, content: bytes, fault: str) -> None:
     path = tmp_path / "recipe.toml"
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match=message) as caught:
+    advice = (
+        r"expected lines such as \[train\] and device = 'cpu', with single quotation marks around "
+        "text; if it is a file of data, give it with --source or --pairs"
+    )
+    with pytest.raises(ConfigError, match=rf"not valid TOML: {fault}.*; {advice}$") as caught:
         read_toml(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)

@@ -304,7 +304,8 @@ def _in_other_languages(sides: Sides) -> tuple[list[Suspect], dict[str, str]]:
     Exchanged pairs are put right first, so that each side has one language to compare with.
 
     Returns:
-        The suspect pairs, and the kinds of what needs more lines, by its name for people.
+        The suspect pairs, and the kinds that could not be looked for because the lines are too few.
+        The keys are names for messages, and the values are the kinds.
     """
     swapped = exchanged(*sides)
     missing = {"exchanged sides": "exchanged"} if swapped is None else {}

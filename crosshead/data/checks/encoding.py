@@ -86,8 +86,13 @@ _DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """The invisible characters that set the direction of text. Arabic and Hebrew text needs them."""
 
 _LEAST_UNSPACED, _SEVERAL = 30, 5
-"""The smallest number of letters of a line without spaces, and of words of the opposite line, from
-which spaces are lost. German compounds have fewer letters."""
+"""The smallest number of letters of a line without spaces, and of words of the opposite line, if
+spaces are lost. A compound of many words may have as many."""
+
+_SENTENCE_END = re.compile(r"[.!?…।؟۔]\W*$")
+_LEAST_CAPITALS = 2
+"""The smallest number of capitals between small letters in a line of several words. One may be
+meant, as in ArbeitnehmerInnenschutzgesetz."""
 
 _NO_BREAK = re.compile(r"\b[^\W\d_]{2,}(?:[\u00a0\u202f][^\W\d_]{2,})+\b")
 """Letters with no-break spaces between them. Elsewhere many languages need these: beside numbers,
@@ -136,6 +141,14 @@ def damaged(lines: Sequence[str], side: str) -> list[Suspect]:
 def without_spaces(lines: Sequence[str], others: Sequence[str], side: str) -> list[Suspect]:
     """Return the lines that have lost all spaces between their words. The score is 1.
 
+    Such a line ends like a sentence, or has two capitals between small letters. Without these signs
+    a long line may be one word, such as Kraftfahrzeughaftpflichtversicherung, or a chain of words.
+
+    Measured with 2,000 captions of Multi30k: where 40 had lost their spaces, 30 to 40 of these were
+    found, and no other line (English, German, French and Czech, five samples each). Most of the
+    missed lines have fewer than 30 letters. Lines without a full stop are missed in languages that
+    write nouns with small letters.
+
     Args:
         lines: All lines of the side.
         others: All lines of the opposite side.
@@ -148,10 +161,20 @@ def without_spaces(lines: Sequence[str], others: Sequence[str], side: str) -> li
         letters = letters_by_script([URL.sub("", line)])
         if letters.total() < _LEAST_UNSPACED or not UNSPACED.isdisjoint(letters):
             continue
-        if (words := len(others[row].split())) >= _SEVERAL:
+        words = len(others[row].split())
+        if words >= _SEVERAL and _has_several_words(line):
             reason = f"the {side} has no spaces, but there are {words:,} words opposite"
             suspects.append(Suspect(row, "encoding", 1.0, reason))
     return suspects
+
+
+def _has_several_words(line: str) -> bool:
+    """Return whether a line without spaces is a sentence, or has capitals between small letters."""
+    capitals = sum(
+        before.islower() and letter.isupper() and after.islower()
+        for before, letter, after in zip(line, line[1:], line[2:], strict=False)
+    )
+    return capitals >= _LEAST_CAPITALS or bool(_SENTENCE_END.search(line))
 
 
 def _divided_words(lines: Sequence[str]) -> dict[int, str]:

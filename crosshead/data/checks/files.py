@@ -72,14 +72,16 @@ def _first_shift(error: UnequalLinesError) -> str:
     )
     others = set(KINDS) - {"misaligned"}
     report = check_pairs(sides, lambda row: Origin(str(source), row + 1), skip=others)
-    if not report.stretches():
-        return "; ".join(("", *report.notes)) or (
-            "; no shift was found, so the surplus is probably at the end"
+    if report.stretches():
+        first, _ = report.stretches()[0]
+        lines = "a line is" if abs(first.shift) == 1 else "lines are"
+        return (
+            f"; from about line {first.row + 1} on {first.reason}, so {lines} missing or added "
+            "there"
         )
-    first, _ = report.stretches()[0]
-    return (
-        f"; from about line {first.row + 1} on {first.reason}, so a line is missing or added there"
-    )
+    if report.notes:  # the text has too few lines to look for shifts
+        return f"; {'; '.join(report.notes)}"
+    return "; no shift was found, so the surplus is probably at the end"
 
 
 def suspect_lines(report: DataReport) -> list[str]:

@@ -12,6 +12,7 @@ from crosshead.caller import joined_names, option
 from crosshead.data.parallel.delimited import SAMPLE, Layout, is_csv, looks_like_header, place
 from crosshead.data.parallel.pairs import Pair
 from crosshead.errors import DataError
+from crosshead.system.progress import counted
 
 _MOST_DIGITS = 6
 """The largest number of digits in a column number. A longer number is a name."""
@@ -114,9 +115,9 @@ def table_pairs(
     Raises:
         DataError: If a record holds no pair; the message names file and line.
     """
-    records = layout.records(path, lines)
+    records = enumerate(layout.records(path, lines), 1)
     first = list(islice(records, 1))
-    header = first[0][1] if first else []
+    header = first[0][1][1] if first else []
     if len(header) == 1 and header[0]:
         raise DataError(
             f"{path}:{layout.line(0)}: expected {'' if fields else '2 '}columns between "
@@ -125,33 +126,27 @@ def table_pairs(
     has_header = is_header(header, fields)
     if has_header:
         columns = _named_columns(f"{path}:{layout.line(0)}", header, fields)
-        first = []
     else:
         columns = (int(fields[0]) - 1, int(fields[1]) - 1) if fields else (0, 1)
-    width = len(header) if has_header else 0
-    # Tabs hardly occur in text. So numbered columns of a TSV may have further ones after them.
-    may_be_longer = bool(fields) and not has_header and not is_csv(path)
-    for row, (line, cells) in enumerate(chain(first, records), 2 - len(first)):
+    # Without a header, the first row that is not empty decides the number of columns.
+    width = len(header) if has_header else None
+    for row, (line, cells) in records if has_header else chain(first, records):
         if _is_empty(cells):
             yield "", ""
             continue
-        if not width:
+        fault = ""
+        if width is None:
             width = len(cells)
-            if not fields and width > 2:
-                raise DataError(
-                    f"{place(path, line, row)}: {_too_many_columns(path, cells, layout)}"
-                )
-        if len(cells) <= max(columns):
-            raise DataError(
-                f"{place(path, line, row)}: expected at least {max(columns) + 1} columns between "
-                f"{layout.between}, found {len(cells)}; {_advice_for_a_short_row(path)}"
+            fault = _fault_of_first_row(path, cells, columns, fields, layout)
+        elif len(cells) <= max(columns):
+            fault = _fault_of_a_short_row(path, cells, columns, layout)
+        elif any(map(str.strip, cells[width:])) and not _may_be_longer(path, has_header, fields):
+            fault = (
+                f"{len(cells)} cells where the {'header' if has_header else 'first row'} has "
+                f"{width}; {_advice_for_a_long_row(path, fields, layout)}"
             )
-        if not may_be_longer and any(map(str.strip, cells[width:])):
-            widest = "header" if has_header else "first row"
-            raise DataError(
-                f"{place(path, line, row)}: {len(cells)} cells where the {widest} has {width}; "
-                f"{_advice_for_a_long_row(path, fields, layout)}"
-            )
+        if fault:
+            raise DataError(f"{place(path, line, row)}: {fault}")
         yield cells[columns[0]], cells[columns[1]]
 
 
@@ -253,8 +248,24 @@ _XML = re.compile(r"\s*<(\?xml|!DOCTYPE|tmx|xliff)\b")
 """The beginning of an XML file."""
 
 
-def _too_many_columns(path: Path, cells: Sequence[str], layout: Layout) -> str:
-    """Return the fault of a first row with more than two cells, and what to do."""
+def _fault_of_first_row(
+    path: Path,
+    cells: Sequence[str],
+    columns: tuple[int, int],
+    fields: Sequence[str],
+    layout: Layout,
+) -> str:
+    """Return the fault of the first row of a file without a header, and what to do, or ""."""
+    if len(cells) <= max(columns):
+        if not fields:
+            return _fault_of_a_short_row(path, cells, columns, layout)
+        return (
+            f"no column {max(columns) + 1} in the first row, which has "
+            f"{counted(len(cells), 'column')} ({_numbered(cells)}); choose two of these with "
+            f"{option('fields')}"
+        )
+    if fields or len(cells) == 2:
+        return ""
     fault = (
         f"expected 2 columns between {layout.between}, found {len(cells):,} ({_numbered(cells)}); "
         f"choose source and target with {option('fields')}: by number, or by name if the first "
@@ -265,11 +276,24 @@ def _too_many_columns(path: Path, cells: Sequence[str], layout: Layout) -> str:
     return f"{fault}; or put quotation marks around cells that contain {layout.between}"
 
 
-def _advice_for_a_short_row(path: Path) -> str:
-    advice = "complete the line, or remove it"
+def _may_be_longer(path: Path, has_header: bool, fields: Sequence[str]) -> bool:
+    """Return whether a row may have more cells than the first row.
+
+    Tabs hardly occur in text. So numbered columns of a TSV may have further ones after them.
+    """
+    return bool(fields) and not has_header and not is_csv(path)
+
+
+def _fault_of_a_short_row(
+    path: Path, cells: Sequence[str], columns: tuple[int, int], layout: Layout
+) -> str:
+    fault = (
+        f"expected at least {max(columns) + 1} columns between {layout.between}, found "
+        f"{len(cells)}; complete the line, or remove it"
+    )
     if not is_csv(path):
-        return advice
-    return f"{advice}; put quotation marks around cells that contain line breaks"
+        return fault
+    return f"{fault}; put quotation marks around cells that contain line breaks"
 
 
 def _advice_for_a_long_row(path: Path, fields: Sequence[str], layout: Layout) -> str:

@@ -12,11 +12,24 @@ NOT_LATIN = re.compile("[\u0250-\u1dff\u2c00-\U0010ffff]")
 NO_LETTERS = re.compile(r"[\W\d_]+")
 """Whatever stands between runs of letters."""
 
-UNSPACED = {
-    "THAI", "LAO", "KHMER", "MYANMAR", "TAI", "NEW", "JAVANESE", "BALINESE", "TIBETAN",
-    "CJK", "HIRAGANA", "KATAKANA",
-}  # fmt: skip
-"""Scripts without spaces between words, by the names that `script` returns."""
+UNSPACED_RANGES = {
+    "THAI": "\u0e00-\u0e7f",
+    "LAO": "\u0e80-\u0eff",
+    "TIBETAN": "\u0f00\u0f40-\u0fbc",
+    "MYANMAR": "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f",
+    "KHMER": "\u1780-\u17ff",
+    "TAI": "\u1950-\u197f\u1a20-\u1aaf\uaa80-\uaadf",
+    "NEW": "\u1980-\u19df",
+    "BALINESE": "\u1b00-\u1b7f",
+    "JAVANESE": "\ua980-\ua9df",
+    "CJK": "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff",
+    "HIRAGANA": "\u3040-\u309f\U0001b000-\U0001b16f",
+    "HENTAIGANA": "\U0001b002-\U0001b11e",
+    "KATAKANA": "\u30a0-\u30ff\u31f0-\u31ff\U0001aff0-\U0001afff",
+}
+"""Scripts without spaces between words, by the names that `script` returns, with their characters
+as ranges of a regular expression. NEW stands for New Tai Lue."""
+UNSPACED = frozenset(UNSPACED_RANGES)
 
 
 @cache

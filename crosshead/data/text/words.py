@@ -2,9 +2,9 @@
 
 import re
 
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-"""Letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana and Han."""
+from crosshead.data.text.scripts import UNSPACED_RANGES
 
+_UNSPACED = "".join(UNSPACED_RANGES.values())
 _WORD = re.compile(rf"[{_UNSPACED}][\u0300-\u036f]*|[^\W{_UNSPACED}]+")
 
 

@@ -46,6 +46,35 @@ def test_a_line_that_has_lost_its_spaces_is_damage() -> None:
     assert found.reason == "the target has no spaces, but there are 5 words opposite"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "twoyoungmenareoutsidenearmanybushes.",
+        "«Deuxjeuneshommessontdehorsprèsdebuissons»!",
+        "ZweijungeMännersindimFreieninderNähevonBüschen",
+    ],
+)
+def test_a_sentence_and_capitals_between_small_letters_show_lost_spaces(line: str) -> None:
+    (found,) = without_spaces([line], ["two young men are outside"], "target")
+    assert found.row == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Kraftfahrzeughaftpflichtversicherung",
+        "Rechtsschutzversicherungsgesellschaften",
+        "ArbeitnehmerInnenschutzverordnung",
+        "BAföG-Höchstförderungsdauerverordnung",
+        "Kraftfahrzeughandelsgesellschaft-mbH",
+        "Schüler/Schülerinnen/Lehrer/Lehrerinnen",
+        "Vor-und-Nachmittags-Betreuungseinrichtung",
+    ],
+)
+def test_a_compound_and_a_chain_of_words_need_no_spaces(line: str) -> None:
+    assert without_spaces([line], ["a term of at least five words"], "target") == []
+
+
 @pytest.mark.parametrize("space", ["\u00a0", "\u202f"])
 def test_a_no_break_space_inside_a_word_is_damage(space: str) -> None:
     lines = [*USUAL, f"Die neuen{space}Fäs{space}ser sind voll.", f"die neuen{space}"]

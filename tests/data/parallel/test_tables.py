@@ -14,6 +14,20 @@ from tests.data.written import config, refusal, write
         ("x.tsv", "a\tb\tc\n", [], "x.tsv:1: expected 2 columns between tabs, found 3 ("),
         ("x.tsv", "\na\tb\tc\n", [], "x.tsv:2: expected 2 columns between tabs, found 3 ("),
         ("x.tsv", "a\tb\nc\n", ["1", "2"], "x.tsv:2: expected at least 2 columns"),
+        ("x.tsv", "\na\nb\n", [], "x.tsv:2: expected at least 2 columns between tabs, found 1; "),
+        (
+            "x.tsv",
+            "7\ta\tb\tyes\n8\tc\td\tno\n",
+            ["2", "9"],
+            "x.tsv:1: no column 9 in the first row, which has 4 columns (1: '7', 2: 'a', 3: 'b', "
+            "4: 'yes'); choose two of these with --fields",
+        ),
+        (
+            "x.csv",
+            "\n7,a,b\n8,c,d\n",
+            ["1", "4"],
+            "x.csv:2: no column 4 in the first row, which has 3 columns (",
+        ),
         ("x.tsv", "en\tfr\nc\td\n", ["en", "de"], "x.tsv:1: no column 'de'"),
         ("x.tsv", "en\tfr\nc\td\n", ["1", "9" * 5000], "x.tsv:1: no column '1'"),
         ("x.tsv", "en\tde\na\tb\nc\n", ["en", "de"], "x.tsv:3: expected at least 2 columns"),

@@ -1,3 +1,6 @@
+import sys
+
+from crosshead.data.text.scripts import UNSPACED, script
 from crosshead.data.text.words import split_words
 
 
@@ -7,3 +10,10 @@ def test_words_are_lower_case_and_without_punctuation() -> None:
 
 def test_letters_of_scripts_without_spaces_are_words() -> None:
     assert split_words("我爱 GPU。") == ["我", "爱", "gpu"]
+
+
+def test_exactly_the_letters_of_unspaced_scripts_are_words_each() -> None:
+    characters = map(chr, range(sys.maxunicode + 1))
+    letters = [each for each in characters if each.isalpha() and each == each.lower()]
+    apart = [each for each in letters if split_words(each * 2) == [each, each]]
+    assert apart == [each for each in letters if script(each) in UNSPACED]
