@@ -8,6 +8,7 @@ text, and prints BLEU.
 
     python benchmarks/data_check.py
     python benchmarks/data_check.py --sizes 600,2000,7000 --foreign 0.01,0.02,0.05,0.1,0.2
+    python benchmarks/data_check.py --sizes 2000,7000 --cut 0.02,0.05,0.1,0.15,0.2,0.25
     python benchmarks/data_check.py --train-minutes 10 [--train-pairs 7000] [--processor-time]
 
 The trainings use one thread. Runs that are in the folder are not repeated, so the command may be
@@ -16,6 +17,7 @@ stopped and given again.
 
 import argparse
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +27,7 @@ from trained import cells, compared, multi30k, trained, translated
 
 from crosshead.data.checks.check import DataReport, check_pairs
 from crosshead.data.checks.language import foreign
+from crosshead.data.checks.lengths import odd_lengths
 from crosshead.data.parallel.pairs import Origin
 from crosshead.system.lines import read_lines
 
@@ -38,7 +41,7 @@ INTRUDERS = {"de": "fr", "fr": "de", "cs": "de"}
 
 
 DRAWS = 5
-"""The number of texts for each cell of the table of foreign targets."""
+"""The number of texts for each cell of the tables of foreign and of cut targets."""
 
 
 class Damaged(NamedTuple):
@@ -76,7 +79,7 @@ def damaged(source: list[str], target: list[str], intruder: list[str], seed: int
         target[row] = intruder[row]
     mark(rows, "language")
     for row in (rows := drawn(SHARES["length"])):
-        target[row] = target[row][: max(1, len(target[row]) // 3)]
+        target[row] = third(target[row])
     mark(rows, "length")
     pairs = list(zip(source, target, kinds, strict=True))
     copied = drawn(SHARES["duplicate"] + SHARES["near-duplicate"])
@@ -89,6 +92,11 @@ def damaged(source: list[str], target: list[str], intruder: list[str], seed: int
     for place, copy in sorted(zip(places, copies, strict=True), reverse=True):
         pairs.insert(place, copy)
     return Damaged(*map(list, zip(*pairs, strict=True)))
+
+
+def third(line: str) -> str:
+    """Return the first third of a line."""
+    return line[: max(1, len(line) // 3)]
 
 
 def rotate(target: list[str], rows: list[int]) -> None:
@@ -150,39 +158,59 @@ def precision_and_recall(languages: list[str], sizes: list[int], seed: int) -> N
             print(f"\nOther kinds found: {others or 'none'}", flush=True)
 
 
-def foreign_lines(languages: list[str], sizes: list[int], shares: list[float], seed: int) -> None:
-    """Print precision and recall of foreign targets, by the number of pairs and their share.
+Find = Callable[[list[list[str]], set[int]], set[int]]
+"""A function that damages some targets and returns the suspect rows.
 
-    Each cell counts the foreign lines of `DRAWS` stretches of the text.
+It takes sources, targets and the targets in another language, and the rows to damage.
+"""
+
+
+def by_share(
+    languages: list[str], sizes: list[int], shares: list[float], seed: int, find: Find
+) -> None:
+    """Print precision and recall by the number of pairs and the share of damaged targets.
+
+    Each cell counts the damaged targets of `DRAWS` stretches of the text.
     """
     print("\n| targets | pairs | " + " | ".join(f"{share:.0%}" for share in shares) + " |")
     print("|---|---|" + "---|" * len(shares))
     for language in languages:
-        texts = [
-            read_lines(multi30k(f"train.{name}")) for name in ("en", language, INTRUDERS[language])
-        ]
+        other = INTRUDERS[language]
+        texts = [read_lines(multi30k(f"train.{name}")) for name in ("en", language, other)]
+        name = f"{language}, {other}" if find is foreign_targets else language
         for size in sizes:
-            row = []
+            columns = []
             for share in shares:
                 rng = np.random.default_rng(seed)
-                drawn = [_foreign_found(texts, size, share, rng) for _ in range(DRAWS)]
+                drawn = [_counts(texts, size, share, rng, find) for _ in range(DRAWS)]
                 truth, found, right = map(sum, zip(*drawn, strict=True))
-                row.append(f"{right / max(found, 1):.1%} / {right / max(truth, 1):.1%}")
-            print(
-                f"| {language}, {INTRUDERS[language]} | {size:,} | {' | '.join(row)} |", flush=True
-            )
+                columns.append(f"{right / max(found, 1):.1%} / {right / max(truth, 1):.1%}")
+            print(f"| {name} | {size:,} | {' | '.join(columns)} |", flush=True)
 
 
-def _foreign_found(
-    texts: list[list[str]], size: int, share: float, rng: np.random.Generator
+def _counts(
+    texts: list[list[str]], size: int, share: float, rng: np.random.Generator, find: Find
 ) -> tuple[int, int, int]:
-    """Return the numbers of foreign targets, of suspect targets, and of suspect foreign targets."""
+    """Return the numbers of damaged targets, of suspect targets, and of suspect damaged targets."""
     first = int(rng.integers(len(texts[0]) - size + 1))
-    source, target, intruder = (text[first : first + size] for text in texts)
+    stretch = [text[first : first + size] for text in texts]
     rows = set(rng.permutation(size)[: round(share * size)].tolist())
-    mixed = [intruder[row] if row in rows else target[row] for row in range(size)]
-    found = {suspect.row for suspect in foreign(mixed, source, "target") or []}
+    found = find(stretch, rows)
     return len(rows), len(found), len(found & rows)
+
+
+def foreign_targets(texts: list[list[str]], rows: set[int]) -> set[int]:
+    """Return the suspect rows of a text with some targets in another language."""
+    source, target, intruder = texts
+    mixed = [intruder[row] if row in rows else line for row, line in enumerate(target)]
+    return {suspect.row for suspect in foreign(mixed, source, "target") or []}
+
+
+def cut_targets(texts: list[list[str]], rows: set[int]) -> set[int]:
+    """Return the suspect rows of a text with some targets cut to their first third."""
+    source, target, _ = texts
+    cut = [third(line) if row in rows else line for row, line in enumerate(target)]
+    return {suspect.row for suspect in odd_lengths(source, cut, np.arange(len(cut)))}
 
 
 def large(count: int, seed: int) -> None:
@@ -242,6 +270,7 @@ def main() -> None:
     parser.add_argument(
         "--foreign", help="only look for foreign targets, of these shares: 0.01,0.05"
     )
+    parser.add_argument("--cut", help="only look for cut targets, of these shares: 0.02,0.05")
     parser.add_argument("--large", type=int, help="also check a corpus of this many pairs")
     parser.add_argument("--train-minutes", type=float, help="train three times for this long")
     parser.add_argument("--train-pairs", type=int, default=29_000, help="the size of its text")
@@ -251,11 +280,14 @@ def main() -> None:
     given = parser.parse_args()
     print(machine(), flush=True)
     sizes = [int(size) for size in given.sizes.split(",") if size]
-    if given.foreign:
-        shares = [float(share) for share in given.foreign.split(",")]
-        foreign_lines(given.languages.split(","), sizes, shares, given.seed)
+    languages = given.languages.split(",")
+    for given_shares, find in ((given.foreign, foreign_targets), (given.cut, cut_targets)):
+        if given_shares:
+            shares = [float(share) for share in given_shares.split(",")]
+            by_share(languages, sizes, shares, given.seed, find)
+    if given.foreign or given.cut:
         return
-    precision_and_recall(given.languages.split(","), sizes, given.seed)
+    precision_and_recall(languages, sizes, given.seed)
     if given.large:
         large(given.large, given.seed)
     if given.train_minutes:
