@@ -160,6 +160,28 @@ def test_suspect_pairs_are_warned_of_once_and_change_nothing(
     assert read_parallel(recipe(folder), None, None).sha256() == corpus.sha256()
 
 
+def test_the_profile_leaves_out_suspect_pairs_in_a_resumed_run_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = pairs(600)
+    foreign = range(7, 607, 30)
+    source = [target[row] if row in foreign else line for row, line in enumerate(source)]
+    (folder / "en").write_text("".join(f"{line}\n" for line in source))
+    (folder / "de").write_text("".join(f"{line}\n" for line in target))
+    corpus = read_parallel(recipe(folder), None, None)
+    assert list(corpus.suspects) == list(foreign)
+    run = folder / "run"
+    run.mkdir()
+    save_tokenizers(run, corpus.source_tokenizer, corpus.target_tokenizer, joint=True)
+    said: list[str] = []
+    resumed = read_parallel(recipe(folder), None, run, said.append)
+    assert said == [] and resumed.profile == corpus.profile is not None
+    odd = target[0]
+    assert "words" in resumed.profile.source_flags(odd, resumed.source_tokenizer.encode(odd))
+    whole = dataclasses.replace(corpus, suspects=())
+    assert whole.profile is not None and whole.profile != corpus.profile
+
+
 def test_validation_files_leave_the_training_text_whole(folder: Path) -> None:
     settings = recipe(folder, f"valid_pairs={folder / 'tsv'}")
     corpus = read_parallel(settings, None, None)

@@ -43,6 +43,8 @@ class Glance(NamedTuple):
     cause: str
     """`DataReport.verdict` of the sample if half of the pairs have one fault, or "". From fewer, a
     model still learns the rest."""
+    suspects: Collection[int] = ()
+    """The rows of the text that are suspect, apart from pairs that repeat others."""
 
 
 def glance(
@@ -87,14 +89,15 @@ def glance(
         counted(len(seen), "held-out validation pair"),
         "give validation files, or clean the files first",
     )
+    bad = {each.row for each in spoilt}
+    suspects = rows[sorted(bad)].tolist()
     if valid is not None:
-        bad = {each.row for each in spoilt}
         sound = [pair for row, pair in enumerate(pairs) if row not in bad]
         validation += _in_files(valid, sound, data)
     verdict = [f"warning: {report.verdict}"] if report.verdict else []
     cause = report.verdict if report.spoilt >= _MOST_SPOILT else ""
     if not counts:
-        return Glance([*verdict, *repeated, *validation], cause)
+        return Glance([*verdict, *repeated, *validation], cause, suspects)
     found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     warnings = [
         *verdict,
@@ -102,7 +105,7 @@ def glance(
         f"warning: suspect pairs in {checked}: {found}; to see them: {how_to_check(_files(data))}",
         *validation,
     ]
-    return Glance(warnings, cause)
+    return Glance(warnings, cause, suspects)
 
 
 def _files(data: DataConfig) -> dict[str, list[str]]:
