@@ -238,7 +238,8 @@ class TextProfile(Config):
             scripts={name: share for name, share in shares.items() if share >= _RARE},
             pieces=Usual.of(list(map(len, ids)), sizes, _LEAST_PIECES),
             unknown=Usual.of([each.count(UNK) for each in ids], list(map(len, ids)), _LEAST_PIECES),
-            words=KnownWords.of([text for row, text in read if is_sound(row, text)]),
+            # An empty text has no words. So the same sources are kept apart as without suspects.
+            words=KnownWords.of([text if is_sound(row, text) else "" for row, text in read]),
             length=Usual.of(list(map(_size, targets)), sizes, _LEAST_LENGTH),
             copies=round(copied / count, _DIGITS),
             lost_numbers=round(lost / count, _DIGITS),
