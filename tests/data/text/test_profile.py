@@ -197,3 +197,4 @@ def test_the_usual_range_holds_all_but_the_ends() -> None:
 def test_each_flag_has_a_clause() -> None:
     assert list(FLAGS) == ["script", "words", "pieces", "repetition", "length", "copy", "number"]
     assert all(clause.startswith(("the source", "the translation")) for clause in FLAGS.values())
+    assert "more unknown pieces" in FLAGS["pieces"]
