@@ -3,7 +3,7 @@
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.caller import option
 from crosshead.data.batching import Pairs, example_lengths
-from crosshead.data.checks.glance import glance
+from crosshead.data.checks.glance import Glance, glance
 from crosshead.data.parallel.cache import cache_directory
 from crosshead.data.parallel.corpora import read_valid_pairs, training_parts
 from crosshead.data.parallel.directions import tag_of, tagged_languages
@@ -93,6 +93,8 @@ class ParallelCorpus(TokenCorpus):
     old_examples: Sequence[Example] = ()
     few: str = field(default="", kw_only=True)
     """Clauses about training pairs that are too few to learn from, or ""."""
+    suspects: Collection[int] = field(default=(), kw_only=True)
+    """The rows of the text that the quick check has found suspect (`Glance.suspects`)."""
     stop_if_asked: Callable[[], None] = field(default=lambda: None, kw_only=True, compare=False)
     """A function that raises `Stopped` if the run should stop."""
     learned: dict[str, WordAligner] = field(default_factory=dict, kw_only=True, compare=False)
@@ -144,7 +146,9 @@ class ParallelCorpus(TokenCorpus):
         """Statistics of the training pairs, or None if there are too few."""
         source = self.source_tokenizer
         tags = [source.encode(tag_of(each)) for each in tagged_languages(source.special)]
-        return TextProfile.of(self.kept.examples, source, self.target_tokenizer, tags)
+        suspects = np.flatnonzero(np.isin(self.kept.encoded.rows, list(self.suspects))).tolist()
+        target = self.target_tokenizer
+        return TextProfile.of(self.kept.examples, source, target, tags, frozenset(suspects))
 
     def epochs(self, recipe: TextRecipe) -> Callable[[int], Pairs]:
         """Return a function that gives the pairs of an epoch.
@@ -336,10 +340,13 @@ def read_parallel(
     fault, few = "", "" if base is not None else _too_few(len(kept.examples))
     if len(copies) == len(parts):
         fault = "; ".join(copies)
-    # The check expects one language on each side. The progress of a resumed run holds its cause.
-    elif data.directions == "one" and resumed is None:
+    # The check expects one language on each side.
+    found = Glance([], "")
+    if data.directions == "one" and not fault:
         found = glance(text, data, valid, held.rows.tolist())
-        fault = found.cause
+    # A resumed run only needs the suspect pairs, for its profile: its progress holds the cause.
+    if resumed is None:
+        fault = fault or found.cause
         for line in found.warnings:
             say(line)
     held_out = valid is None
@@ -348,7 +355,7 @@ def read_parallel(
     return ParallelCorpus(
         files, config, source, target, kept, starts, valid, _examples(valid, source, target),
         held_out, old_valid, _examples(old_valid, source, target) if old_valid else (),
-        stop_if_asked=stop_if_asked, fault=fault or few, few=few,
+        stop_if_asked=stop_if_asked, fault=fault or few, few=few, suspects=found.suspects,
     )  # fmt: skip
 
 

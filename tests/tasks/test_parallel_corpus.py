@@ -147,7 +147,7 @@ def test_suspect_pairs_are_warned_of_once_and_change_nothing(
     said: list[str] = []
     corpus = read_parallel(recipe(folder), None, None, said.append)
     warning, on_held_out = said
-    assert " held-out validation pairs are suspect, so" in on_held_out
+    assert " held-out validation pairs are suspect, most often language (" in on_held_out
     assert warning.startswith("warning: suspect pairs in 600 pairs: 300 language; to see them: ")
     sides = "source_language=en", "target_language=de"
     tagged = with_tags(recipe(folder, "data.directions=tagged", *sides))[0]
@@ -158,6 +158,28 @@ def test_suspect_pairs_are_warned_of_once_and_change_nothing(
     ]  # a run in several directions has several languages on a side
     monkeypatch.setattr("crosshead.tasks.parallel_corpus.glance", lambda *arguments: Glance([], ""))
     assert read_parallel(recipe(folder), None, None).sha256() == corpus.sha256()
+
+
+def test_the_profile_leaves_out_suspect_pairs_in_a_resumed_run_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = pairs(600)
+    foreign = range(7, 607, 30)
+    source = [target[row] if row in foreign else line for row, line in enumerate(source)]
+    (folder / "en").write_text("".join(f"{line}\n" for line in source))
+    (folder / "de").write_text("".join(f"{line}\n" for line in target))
+    corpus = read_parallel(recipe(folder), None, None)
+    assert list(corpus.suspects) == list(foreign)
+    run = folder / "run"
+    run.mkdir()
+    save_tokenizers(run, corpus.source_tokenizer, corpus.target_tokenizer, joint=True)
+    said: list[str] = []
+    resumed = read_parallel(recipe(folder), None, run, said.append)
+    assert said == [] and resumed.profile == corpus.profile is not None
+    odd = target[0]
+    assert "words" in resumed.profile.source_flags(odd, resumed.source_tokenizer.encode(odd))
+    whole = dataclasses.replace(corpus, suspects=())
+    assert whole.profile is not None and whole.profile != corpus.profile
 
 
 def test_validation_files_leave_the_training_text_whole(folder: Path) -> None:

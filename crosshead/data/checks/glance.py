@@ -1,15 +1,16 @@
 """A quick check of some pairs, for the beginning of a training run."""
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from crosshead.caller import how_to_check, setting
-from crosshead.data.checks.check import check_pairs
-from crosshead.data.checks.suspects import REPAIRED
-from crosshead.data.parallel.pairs import ParallelText, Text, pairs_at
-from crosshead.data.parallel.section import TRAIN, VALID, DataConfig
+from crosshead.data.checks.check import REPEATS, check_pairs
+from crosshead.data.checks.suspects import REPAIRED, Suspect
+from crosshead.data.parallel.pairs import Origin, Pair, ParallelText, Text, pairs_at
+from crosshead.data.parallel.section import VALID, DataConfig
 from crosshead.system.progress import counted
 
 MOST_ROWS = 10_000
@@ -27,6 +28,11 @@ _MOST_SPOILT = 0.5
 """The share of pairs with one fault from which on the data is a likely cause of a poor model."""
 _MANY_HELD_OUT = 0.02
 """The share of suspect pairs among the held-out ones from which a line says so."""
+_MANY_IN_FILES = 0.1
+"""The same for the pairs of validation files. They may be of another domain, of which the check
+knows less: of messages of programs beside image captions, at most 0.07 were suspect."""
+_MOST_VALID, _MOST_BESIDE = 300, 1000
+"""The largest numbers of validation pairs that are checked, and of training pairs beside them."""
 
 
 class Glance(NamedTuple):
@@ -37,6 +43,8 @@ class Glance(NamedTuple):
     cause: str
     """`DataReport.verdict` of the sample if half of the pairs have one fault, or "". From fewer, a
     model still learns the rest."""
+    suspects: Collection[int] = ()
+    """The rows of the text that are suspect, apart from pairs that repeat others."""
 
 
 def glance(
@@ -51,10 +59,11 @@ def glance(
         held_out: The rows of the text that are held out for validation.
 
     Returns:
-        Warnings if pairs of a sample are suspect, misaligned or repeated, and the cause.
+        Warnings if pairs of a sample are suspect, misaligned or repeated, and the cause. The
+        validation pairs only bring warnings of their own, or overlap with the training pairs.
     """
-    rows = _sample(len(text))
-    pairs = pairs_at(text, rows).values()
+    rows = _sample(len(text), MOST_ROWS)
+    pairs = list(pairs_at(text, rows).values())
     sides = [source for source, _ in pairs], [target for _, target in pairs]
     held = [valid] if valid is not None else []
     report = check_pairs(sides, lambda row: text.origin(int(rows[row])), held, _SAID_ELSEWHERE)
@@ -72,53 +81,101 @@ def glance(
         repeated = [
             f"warning: {repeats:,} of {checked} repeat an earlier one; to use each once: {once}"
         ]
-    bad = {each.row for each in report.suspects if each.kind not in (*REPAIRED, "identical")}
-    held_out_lines = _among_held_out({int(rows[row]) for row in bad}, rows.tolist(), held_out)
+    spoilt = [each for each in report.suspects if each.kind not in (*REPAIRED, *REPEATS)]
+    seen = set(rows.tolist()).intersection(held_out)
+    validation = _suspect_validation(
+        [each for each in spoilt if each.kind != "identical" and int(rows[each.row]) in seen],
+        max(1, _MANY_HELD_OUT * len(seen)),
+        counted(len(seen), "held-out validation pair"),
+        "give validation files, or clean the files first",
+    )
+    bad = {each.row for each in spoilt}
+    suspects = rows[sorted(bad)].tolist()
+    if valid is not None:
+        sound = [pair for row, pair in enumerate(pairs) if row not in bad]
+        validation += _in_files(valid, sound, data)
     verdict = [f"warning: {report.verdict}"] if report.verdict else []
     cause = report.verdict if report.spoilt >= _MOST_SPOILT else ""
     if not counts:
-        return Glance([*verdict, *repeated, *held_out_lines], cause)
+        return Glance([*verdict, *repeated, *validation], cause, suspects)
     found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-    files = {
-        # The check has no options for an old domain, so its files are named with the others.
-        **{key: [*getattr(data, key), *getattr(data, f"old_{key}")] for key in TRAIN},
-        **{key: getattr(data, key) for key in ("fields", *VALID)},
-    }
-    files = {key: names for key, names in files.items() if names}
     warnings = [
         *verdict,
         *repeated,
-        f"warning: suspect pairs in {checked}: {found}; to see them: {how_to_check(files)}",
-        *held_out_lines,
+        f"warning: suspect pairs in {checked}: {found}; to see them: {how_to_check(_files(data))}",
+        *validation,
     ]
-    return Glance(warnings, cause)
+    return Glance(warnings, cause, suspects)
 
 
-def _among_held_out(
-    suspects: Collection[int], rows: Collection[int], held_out: Collection[int]
-) -> list[str]:
-    """Return a warning if many of the held-out pairs are suspect.
+def _files(data: DataConfig) -> dict[str, list[str]]:
+    """Return the files and fields for the check, which has no options for an old domain.
+
+    The files of an old domain are named with the others. Its tables are left out if they have other
+    fields, because the check reads all tables by the same fields.
+    """
+    fields = data.fields if data.pairs or data.valid_pairs else data.fields_of_old
+    old_pairs = data.old_pairs if data.fields_of_old == fields else []
+    files = {
+        "source": [*data.source, *data.old_source],
+        "target": [*data.target, *data.old_target],
+        "pairs": [*data.pairs, *old_pairs],
+        "fields": fields,
+        **{key: getattr(data, key) for key in VALID},
+    }
+    return {key: names for key, names in files.items() if names}
+
+
+def _in_files(valid: ParallelText, sound: Sequence[Pair], data: DataConfig) -> list[str]:
+    """Return a warning if many pairs of validation files are suspect beside the training pairs.
+
+    Alone, they may be too few to learn from, and exchanged files look right. They are checked after
+    the training pairs, so they change nothing that these are told.
 
     Args:
-        suspects: The suspect rows of the sample.
-        rows: All rows of the sample.
-        held_out: The rows that are held out for validation.
+        valid: The validation pairs.
+        sound: Training pairs that are not suspect.
+        data: The files.
     """
-    seen = set(held_out).intersection(rows)
-    count = len(seen.intersection(suspects))
-    if count < max(1, _MANY_HELD_OUT * len(seen)):
+    beside = [sound[row] for row in _sample(len(sound), _MOST_BESIDE)]
+    seen = pairs_at(valid, _sample(len(valid), min(_MOST_VALID, len(beside) // 2))).values()
+    sides = [source for source, _ in [*beside, *seen]], [target for _, target in [*beside, *seen]]
+    report = check_pairs(sides, lambda row: Origin("", row + 1), skip=REPEATS)
+    return _suspect_validation(
+        [x for x in report.suspects if x.row >= len(beside) and x.kind not in REPAIRED],
+        max(_LEAST, _MANY_IN_FILES * len(seen)),
+        ("" if len(seen) == len(valid) else "a sample of ") + counted(len(seen), "validation pair"),
+        f"check {', '.join([*data.valid_source, *data.valid_target, *data.valid_pairs])}",
+    )
+
+
+def _suspect_validation(
+    suspects: Sequence[Suspect], least: float, checked: str, advice: str
+) -> list[str]:
+    """Return a warning with the most frequent kind if many validation pairs are suspect.
+
+    Args:
+        suspects: The suspect validation pairs.
+        least: The smallest number of pairs that is worth a warning.
+        checked: The validation pairs in words, with their number.
+        advice: What to do.
+    """
+    count = len({each.row for each in suspects})
+    if count < least:
         return []
+    found = Counter((each.kind, each.reason) for each in suspects)
+    kind = Counter(each.kind for each in suspects).most_common(1)[0][0]
+    reason = max((each for each in found if each[0] == kind), key=lambda each: found[each])[1]
     return [
-        f"warning: {count:,} of {counted(len(seen), 'held-out validation pair')} "
-        f"{'is' if count == 1 else 'are'} suspect, so scores may mislead; give validation files, "
-        "or clean the files first"
+        f"warning: {count:,} of {checked} {'is' if count == 1 else 'are'} suspect, most often "
+        f"{kind} ({reason}), so scores may mislead; {advice}"
     ]
 
 
-def _sample(count: int) -> np.ndarray:
-    """Return the sorted rows of a few blocks that are spread over a text."""
-    if count <= MOST_ROWS:
+def _sample(count: int, most: int) -> np.ndarray:
+    """Return the sorted rows of a few blocks that are spread over a text, at most `most`."""
+    if count <= most:
         return np.arange(count)
-    size = MOST_ROWS // _BLOCKS
+    size = most // _BLOCKS
     begins = np.linspace(0, count - size, _BLOCKS).astype(int)
     return np.unique((begins[:, None] + np.arange(size)).ravel())

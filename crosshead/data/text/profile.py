@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
+from itertools import compress
 from typing import Self
 
 import numpy as np
@@ -25,7 +26,7 @@ LEAST_MEASURED = 100
 FLAGS = {
     "script": "the source has letters of a script that the training data lack",
     "words": "the source has many words that the training data lack",
-    "pieces": "the source falls into many more pieces than usual",
+    "pieces": "the source falls into many more pieces, or more unknown pieces, than usual",
     "repetition": "the translation repeats itself",
     "length": "the translation is much longer or shorter than usual",
     "copy": "the translation is a copy of the source",
@@ -56,6 +57,10 @@ _RARE = 0.001
 _USUAL = 0.01
 """If at least this share of the training pairs are copies, copies are not flagged. The same holds
 for lost numbers."""
+
+_MARKED, _MANY_MARKED = 5, 0.4
+"""A word that is this many times more frequent in suspect sources than in others marks them. More
+than this share of such words makes a source suspect that the check has not read."""
 
 _DIGITS = 4
 
@@ -188,14 +193,20 @@ class TextProfile(Config):
         source: Tokenizer,
         target: Tokenizer,
         tags: Sequence[list[int]] = (),
+        suspects: Collection[int] = (),
     ) -> Self | None:
         """Return the profile of training pairs, or None if there are too few.
+
+        Suspect pairs tell nothing about usual sources and lengths, unless they are more than half.
+        Nor do pairs whose sources have the words of suspect ones: a check reads a part of a large
+        text. They count for the shares of copies and lost numbers: what is common is usual.
 
         Args:
             examples: The ids of the sources and targets.
             source: The tokenizer of the sources.
             target: The tokenizer of the targets.
             tags: The ids of tags that may stand before a source and are not part of it.
+            suspects: The numbers of the examples that a check has found suspect.
         """
         if len(examples) < LEAST_MEASURED:
             return None
@@ -204,19 +215,31 @@ class TextProfile(Config):
         ids = [_without(tags, examples[row][0]) for row in rows]
         sources = [_text(source, each) for each in ids]
         targets = [_text(target, examples[row][1]) for row in rows]
+        spread = np.linspace(0, len(examples) - 1, min(len(examples), _MOST_READ)).astype(int)
+        read = [(row, _text(source, _without(tags, examples[row][0]))) for row in spread.tolist()]
+        suspects = suspects if 2 * len(suspects) <= len(examples) else ()
+        marks = _marks(read, suspects)
+
+        def is_sound(row: int, text: str) -> bool:
+            words = _words(text)
+            marked = sum(word in marks for word in words)
+            return row not in suspects and marked <= _MANY_MARKED * len(words)
+
+        copied = sum(map(is_copy, sources, targets))
+        lost = sum(map(loses_number, sources, targets))
+        usual = list(map(is_sound, rows, sources))
+        ids, sources = list(compress(ids, usual)), list(compress(sources, usual))
+        targets = list(compress(targets, usual))
         letters = letters_by_script(sources)
         shares = {name: round(n / letters.total(), _DIGITS) for name, n in letters.most_common()}
         sizes = list(map(_size, sources))
-        read = np.linspace(0, len(examples) - 1, min(len(examples), _MOST_READ)).astype(int)
-        words = [_text(source, _without(tags, examples[row][0])) for row in read.tolist()]
-        copied = sum(map(is_copy, sources, targets))
-        lost = sum(map(loses_number, sources, targets))
         return cls(
             pairs=count,
             scripts={name: share for name, share in shares.items() if share >= _RARE},
             pieces=Usual.of(list(map(len, ids)), sizes, _LEAST_PIECES),
             unknown=Usual.of([each.count(UNK) for each in ids], list(map(len, ids)), _LEAST_PIECES),
-            words=KnownWords.of(words),
+            # An empty text has no words. So the same sources are kept apart as without suspects.
+            words=KnownWords.of([text if is_sound(row, text) else "" for row, text in read]),
             length=Usual.of(list(map(_size, targets)), sizes, _LEAST_LENGTH),
             copies=round(copied / count, _DIGITS),
             lost_numbers=round(lost / count, _DIGITS),
@@ -287,6 +310,21 @@ def _size(text: str) -> int:
 def _words(text: str) -> list[str]:
     """Return the words of a text without those that have a digit."""
     return [word for word in split_words(text) if not any(map(str.isdigit, word))]
+
+
+def _marks(read: Sequence[tuple[int, str]], suspects: Collection[int]) -> frozenset[str]:
+    """Return the words that mark suspect sources.
+
+    Args:
+        read: The numbers of examples, and their sources.
+        suspects: The numbers of suspect examples.
+    """
+    bad, good = (
+        Counter(word for row, text in read if (row in suspects) == odd for word in _words(text))
+        for odd in (True, False)
+    )
+    factor = _MARKED * bad.total() / max(1, good.total())
+    return frozenset(word for word, count in bad.items() if count > factor * good[word])
 
 
 def _without(tags: Sequence[list[int]], ids: Sequence[int]) -> list[int]:

@@ -45,10 +45,20 @@ def test_the_command_names_the_files_of_an_old_domain_with_the_others() -> None:
     )
 
 
+def test_the_command_has_the_fields_of_the_tables_that_it_names() -> None:
+    table = {"old_pairs": ["old.csv"], "old_fields": ["a", "b"]}
+    (line,) = glance(shifted(2000), FILES.model_copy(update=table), None).warnings
+    assert " --pairs old.csv --fields a,b --valid-source v.en " in line
+    table |= {"pairs": ["new.csv"], "fields": ["c", "d"]}
+    (line,) = glance(shifted(2000), FILES.model_copy(update=table), None).warnings
+    assert " --pairs new.csv --fields c,d --valid-source v.en " in line
+
+
 def test_suspect_pairs_that_are_held_out_are_named() -> None:
     *_, last = glance(shifted(2000), FILES, None, range(0, 2000, 10)).warnings
     assert re.match(
-        r"warning: (2\d|3[01]) of 200 held-out validation pairs are suspect, so scores may",
+        r"warning: (2\d|3[01]) of 200 held-out validation pairs are suspect, most often misaligned "
+        r"\(the target translates the source 1 line below\), so scores may mislead; give ",
         last,
     )
     (only,) = glance(shifted(2000), FILES, None, range(0, 1600, 10)).warnings
@@ -60,9 +70,44 @@ def test_few_suspect_pairs_are_named_if_most_of_them_are_held_out() -> None:
     target[100:104] = ["???"] * 4
     assert glance(text(source, target), FILES, None).warnings == []
     (line,) = glance(text(source, target), FILES, None, range(50, 150)).warnings
-    assert line.startswith("warning: 4 of 100 held-out validation pairs are suspect, so scores")
+    assert line.startswith(
+        "warning: 4 of 100 held-out validation pairs are suspect, most often placeholder ("
+    )
     (line,) = glance(text(source, target), FILES, None, [100]).warnings
-    assert line.startswith("warning: 1 of 1 held-out validation pair is suspect, so scores")
+    assert line.startswith("warning: 1 of 1 held-out validation pair is suspect, most often ")
+
+
+def test_validation_files_that_do_not_fit_the_training_pairs_are_named() -> None:
+    trained = text(*pairs(2000))
+    source, target = pairs(240, seed=2)
+
+    def said(source: list[str], target: list[str]) -> list[str]:
+        return glance(trained, FILES, text(source, target)).warnings
+
+    assert said(source, target) == []
+    assert said(target, source) == [
+        "warning: 240 of 240 validation pairs are suspect, most often exchanged (each side is in "
+        "the language of the opposite side), so scores may mislead; check v.en, v.de"
+    ]
+    (line,) = said(source[1:], target[:-1])
+    assert re.match(r"warning: 23\d of 239 validation pairs are suspect, most often misal", line)
+    assert "(the target translates the source 1 line above)" in line
+    (line,) = said(source[:120] + target[120:], target[:120] + source[120:])
+    assert line.startswith("warning: 120 of 240 validation pairs are suspect, most often exch")
+    assert said(source[:-20] + target[-20:], target[:-20] + source[-20:]) == []  # they are few
+
+
+def test_validation_files_change_nothing_that_training_pairs_are_told() -> None:
+    trained = shifted(2000)
+    source, target = pairs(4000, seed=2)
+    *same, last = glance(trained, FILES, text(target, source))[0]
+    assert same == glance(trained, FILES, None).warnings
+    assert last.startswith("warning: 300 of a sample of 300 validation pairs are suspect, most ")
+    few = glance(text(*pairs(3)), FILES, text(target, source))
+    assert few.warnings == [] and few.cause == ""
+    same_sides = text(pairs(900)[0], pairs(900)[0])
+    found = glance(same_sides, FILES, text(target, source))
+    assert found == glance(same_sides, FILES, None)
 
 
 def test_a_shifted_and_a_shuffled_text_bring_a_verdict() -> None:
@@ -135,6 +180,6 @@ def test_a_large_text_is_sampled_to_its_end(monkeypatch: pytest.MonkeyPatch) -> 
     verdict, line = glance(shifted(20_000), FILES, None).warnings
     assert verdict.startswith("warning: an estimated 3") and "at f:19" in verdict
     assert line.startswith("warning: suspect pairs in a sample of 900 pairs: ")
-    rows = module._sample(20_000)
+    rows = module._sample(20_000, 900)
     assert len(rows) == 900 and rows[0] == 0 and rows[-1] == 19_999
     assert np.flatnonzero(np.diff(rows) > 1).tolist() == [299, 599]
