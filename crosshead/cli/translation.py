@@ -211,13 +211,13 @@ def translate(
     for each in bundles:
         arguments.check_outputs({"--output": output}, [file], each)
     document = None if images is not None else _document(kind, file)
-    if document is None and images is None:
-        arguments.refuse_table(file)
     translator: Translator | BesideImages = (
         arguments.into(load_as(Translator, bundles, device, threads, precision), to)
         if images is None
         else BesideImages(arguments.only(bundles, "--images"), images, device, threads, precision)
     )
+    if document is None and images is None:
+        arguments.refuse_table(file)
     flags = {
         "beam": beam, "length_penalty": length_penalty, "temperature": temperature,
         "top_k": top_k, "top_p": top_p, "seed": seed, "batch_tokens": batch_tokens,
