@@ -108,15 +108,17 @@ def numbers(text: str) -> list[str]:
 def loses_number(source: str, output: str) -> bool:
     """Return whether a source has a number whose digits an output lacks.
 
-    Numbers of one digit do not count, because they are often written as words. The digits of the
-    output are read without what stands between them, as in `1.000` for `1000`.
+    Numbers of one digit do not count, because they are often written as words. Zeros before a number
+    do not count, as in `5` for `05`. The digits of the output are read without what stands between
+    them, as in `1.000` for `1000`.
 
     Args:
         source: The source.
         output: The output.
     """
     digits = _digits(output)
-    return any(_digits(number) not in digits for number in numbers(source))
+    wanted = (_digits(number).lstrip("0") for number in numbers(source))
+    return any(len(number) > 1 and number not in digits for number in wanted)
 
 
 def _digits(text: str) -> str:
