@@ -7,7 +7,7 @@ from typing import Any
 
 from crosshead.config import nearest, nearest_key
 from crosshead.errors import ConfigError
-from crosshead.recipe.presets import AUTO, ENDLESS, PRESETS, TO_THE_END, Sections
+from crosshead.recipe.presets import AUTO, ENDLESS, PRESETS, TO_THE_END, Sections, paper_peak
 from crosshead.recipe.train import LAST_PART
 
 
@@ -98,6 +98,8 @@ def completed(
         lowest["train"] = {k: v for k, v in lowest["train"].items() if k not in _BUDGETS}
         has_own = "schedule" in {**below.get("train", {}), **train}
         if not has_own and lowest["train"].get("schedule") in ENDLESS:
+            if lowest["train"].get("schedule") == "paper":
+                lowest["train"]["learning_rate"] = paper_peak(lowest["model"]["d_model"])
             lowest["train"] |= TO_THE_END
             if "warmup" in train:
                 # A stated warm-up has no limit.

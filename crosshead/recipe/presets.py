@@ -1,5 +1,6 @@
 """Presets: complete recipes except for the data, by architecture and size."""
 
+import math
 from typing import Any
 
 Sections = dict[str, dict[str, Any]]
@@ -22,16 +23,30 @@ ENDLESS = (None, "inverse-sqrt", "paper")
 _SMALL_DATA = {"learning_rate": 0.004, "max_updates": 30_000, "batch_tokens": 4096}
 """Without a stated budget, early stopping ends the run and the rate falls as 1/sqrt(update)."""
 
+_WARMUP = 4000
+
 _PAPER = {
     "schedule": "paper",
-    "warmup": 4000,
+    "warmup": _WARMUP,
     "batch_tokens": 25_000,
     "clip_norm": 0.0,
     "valid_every": 1000,
     "patience": 0,
 }
-"""This schedule has no `learning_rate`. `base` and `big` add one, its peak, for runs with a stated
-budget and for fine-tuning."""
+"""This schedule has no `learning_rate`. Its peak is `paper_peak`."""
+
+
+def paper_peak(d_model: int) -> float:
+    """Return the peak of the paper's schedule, for runs with another schedule.
+
+    Args:
+        d_model: The model width.
+
+    References:
+        Vaswani et al. 2017, "Attention Is All You Need", Eq. 3.
+    """
+    return round(1 / math.sqrt(d_model * _WARMUP), 4)
+
 
 _TRANSFORMER: dict[str, Sections] = {
     "tiny": {
@@ -53,15 +68,12 @@ _TRANSFORMER: dict[str, Sections] = {
     "base": {
         "tokenizer": {"vocab_size": 37_000},
         "model": {"d_model": 512},
-        "train": {**_PAPER, "learning_rate": 0.0007, "max_updates": 100_000},
+        "train": {**_PAPER, "max_updates": 100_000},
     },
     "big": {
         "tokenizer": {"vocab_size": 37_000},
         "model": {"d_model": 1024, "d_ff": 4096, "heads": 16, "dropout": 0.3},
-        "train": {
-            **_PAPER, "learning_rate": 0.0005, "max_updates": 300_000, "keep_last": 20,
-            "average": 20,
-        },
+        "train": {**_PAPER, "max_updates": 300_000, "keep_last": 20, "average": 20},
     },
 }  # fmt: skip
 

@@ -56,8 +56,7 @@ class TrainConfig(Config):
     and 0.9 the rate falls linearly after a warm-up of a tenth. 0 turns it off."""
 
     learning_rate: float | None = Field(None, gt=0, le=1e30)
-    """The peak of the schedule, reached at the end of the warm-up. `paper` has none: the value of
-    the presets `base` and `big` is for runs with a stated budget and for fine-tuning."""
+    """The peak of the schedule, reached at the end of the warm-up. `paper` has none."""
 
     warmup: int | None = Field(None, ge=1, le=MOST)
     """The number of updates in which the learning rate grows. Unset, the run chooses: ten epochs,

@@ -9,7 +9,7 @@ from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS
 from crosshead.recipe import precedence
 from crosshead.recipe.precedence import KnownKeys
-from crosshead.recipe.presets import AUTO, DEFAULT, PRESETS, Sections
+from crosshead.recipe.presets import AUTO, DEFAULT, PRESETS, Sections, paper_peak
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.base import Task, WriteLines
 from crosshead.tasks.registry import TASKS
@@ -170,10 +170,15 @@ def _with_learning_rate(below: Sections) -> Sections:
     """
     presets = PRESETS[below["model"]["architecture"]]
     train, width = presets[DEFAULT]["train"], below["model"].get("d_model")
-    widths = {size: preset["model"].get("d_model") for size, preset in presets.items()}
-    if width and all(widths.values()):
+    widths = {
+        size: preset["model"]["d_model"]
+        for size, preset in presets.items()
+        if "d_model" in preset["model"]
+    }
+    if width and widths:
         nearest = min(widths, key=lambda size: abs(math.log(widths[size] / width)))
-        train = {**train, "learning_rate": presets[nearest]["train"]["learning_rate"]}
+        rate = presets[nearest]["train"].get("learning_rate") or paper_peak(widths[nearest])
+        train = {**train, "learning_rate": rate}
     return {"train": train, **below}
 
 

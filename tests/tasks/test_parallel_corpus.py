@@ -528,6 +528,18 @@ def test_a_domain_without_a_pair_is_refused_with_the_reasons(folder: Path) -> No
         read_parallel(compose(flags={"data": repeated}), None, None)
 
 
+@pytest.mark.parametrize(("count", "few"), [(99, True), (100, False)])
+def test_a_hundred_pairs_are_no_longer_few(count: int, few: bool, tmp_path: Path) -> None:
+    for name in ("en", "de"):
+        lines = [f"{name} {number}" for number in range(count + 1)]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    corpus = read_parallel(recipe(tmp_path, "data.valid_size=1"), None, None)
+    opening = corpus.opening(recipe(tmp_path).data)
+    assert corpus.size == count
+    assert any(f"warning: from {count} pairs a model" in line for line in opening) == few
+    assert bool(corpus.fault) == few
+
+
 def test_the_fault_of_the_data_is_said_once_and_not_by_a_resumed_run(tmp_path: Path) -> None:
     source, target = pairs(600)
     (tmp_path / "en").write_text("\n".join(source) + "\n")

@@ -1,8 +1,6 @@
-import dataclasses
 from pathlib import Path
 from typing import cast
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -69,19 +67,6 @@ def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None
         "improvement"
     )
     assert warning.startswith("warning: from 19 pairs a model only learns to repeat them; ")
-
-
-def test_a_hundred_pairs_are_no_longer_few(run: tuple[Recipe, Corpus]) -> None:
-    recipe, corpus = run
-    encoded = corpus.kept.encoded
-    for count, lines in ((99, 5), (100, 4)):
-        more = {
-            name: np.resize(encoded.source_ids, 2 * count) for name in ("source_ids", "target_ids")
-        }
-        more |= {name: 2 * np.arange(1, count + 1) for name in ("source_ends", "target_ends")}
-        kept = dataclasses.replace(corpus.kept, encoded=encoded._replace(**more))
-        enough = dataclasses.replace(corpus, kept=kept)
-        assert len(opening_lines(setup_of(recipe, enough))) == lines
 
 
 def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> None:

@@ -108,9 +108,9 @@ def numbers(text: str) -> list[str]:
 def loses_number(source: str, output: str) -> bool:
     """Return whether a source has a number whose digits an output lacks.
 
-    Numbers of one digit do not count, because they are often written as words. Zeros before a number
-    do not count, as in `5` for `05`. The digits of the output are read without what stands between
-    them, as in `1.000` for `1000`.
+    Numbers of one digit do not count, because they are often written as words. Zeros before a
+    number do not count, as in `5` for `05`. The digits of the output are read without what stands
+    between them, as in `1.000` for `1000`.
 
     Args:
         source: The source.
