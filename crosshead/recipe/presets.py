@@ -42,8 +42,8 @@ def paper_peak(d_model: int) -> float:
     Args:
         d_model: The model width.
 
-    References:
-        Vaswani et al. 2017, "Attention Is All You Need", Eq. 3.
+    Reference:
+        Vaswani et al. 2017, Eq. 3.
     """
     return round(1 / math.sqrt(d_model * _WARMUP), 4)
 
