@@ -90,7 +90,7 @@ def improvement(task: Task, config: TrainConfig, progress: Progress, end: End, o
         out: The run directory.
     """
     if progress.data_fault:
-        return f"the likely cause is its training data: {progress.data_fault}"
+        return f"the likely cause is the data: {progress.data_fault}"
     budget = {
         EndKind.MAX_UPDATES: config.max_updates,
         EndKind.MAX_EPOCHS: config.max_epochs,

@@ -145,7 +145,7 @@ def test_a_stopped_run_is_resumed_with_or_without_its_data(tmp_path: Path) -> No
     assert stopped.interrupted and stopped.progress.update == 2
     ended = crosshead.train(out=tmp_path / "run", resume=True, display=Silent())
     assert ended.progress.update == 3
-    assert "; the likely cause is its training data: from " in ended.verdict
+    assert "; the likely cause is the data: from " in ended.verdict
     assert repr(ended).startswith(
         f"<Summary: {tmp_path / 'run'}, update 3, max_updates 3 is reached, "
     )

@@ -177,7 +177,5 @@ def test_data_that_spoil_the_model_are_named_before_a_longer_run() -> None:
     end = End(EndKind.MAX_UPDATES, "max_updates 40 is reached")
     config, progress = IN_WARMUP, Progress(update=40, data_fault="93% wrong")
     said = verdict(["why"], TASKS["translation"], config, progress, end, Path("run"))
-    assert said == (
-        "this model is not usable yet: why; the likely cause is its training data: 93% wrong"
-    )
+    assert said == ("this model is not usable yet: why; the likely cause is the data: 93% wrong")
     assert not verdict([], TASKS["translation"], config, progress, end, Path("run"))

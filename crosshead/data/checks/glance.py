@@ -41,8 +41,8 @@ class Glance(NamedTuple):
     warnings: list[str]
     """Warnings about suspect, misaligned and repeated pairs."""
     cause: str
-    """`DataReport.verdict` of the sample if half of the pairs have one fault, or "". From fewer, a
-    model still learns the rest."""
+    """`DataReport.verdict` of the sample if half of the pairs have one fault, or what is wrong with
+    half of the validation pairs, or "". From fewer, a model still learns the rest."""
     suspects: Collection[int] = ()
     """The rows of the text that are suspect, apart from pairs that repeat others."""
 
@@ -91,11 +91,14 @@ def glance(
     )
     bad = {each.row for each in spoilt}
     suspects = rows[sorted(bad)].tolist()
+    cause = report.verdict if report.spoilt >= _MOST_SPOILT else ""
     if valid is not None:
         sound = [pair for row, pair in enumerate(pairs) if row not in bad]
-        validation += _in_files(valid, sound, data)
+        lines, share = _in_files(valid, sound, data)
+        validation += lines
+        if share >= _MOST_SPOILT and not cause:
+            (cause,) = (line.removeprefix("warning: ") for line in lines)
     verdict = [f"warning: {report.verdict}"] if report.verdict else []
-    cause = report.verdict if report.spoilt >= _MOST_SPOILT else ""
     if not counts:
         return Glance([*verdict, *repeated, *validation], cause, suspects)
     found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
@@ -126,11 +129,13 @@ def _files(data: DataConfig) -> dict[str, list[str]]:
     return {key: names for key, names in files.items() if names}
 
 
-def _in_files(valid: ParallelText, sound: Sequence[Pair], data: DataConfig) -> list[str]:
-    """Return a warning if many pairs of validation files are suspect beside the training pairs.
+def _in_files(
+    valid: ParallelText, sound: Sequence[Pair], data: DataConfig
+) -> tuple[list[str], float]:
+    """Return a warning if many pairs of validation files are suspect, and the share of these.
 
     Alone, they may be too few to learn from, and exchanged files look right. They are checked after
-    the training pairs, so they change nothing that these are told.
+    the training pairs, so they change no finding about these.
 
     Args:
         valid: The validation pairs.
@@ -141,12 +146,15 @@ def _in_files(valid: ParallelText, sound: Sequence[Pair], data: DataConfig) -> l
     seen = pairs_at(valid, _sample(len(valid), min(_MOST_VALID, len(beside) // 2))).values()
     sides = [source for source, _ in [*beside, *seen]], [target for _, target in [*beside, *seen]]
     report = check_pairs(sides, lambda row: Origin("", row + 1), skip=REPEATS)
-    return _suspect_validation(
-        [x for x in report.suspects if x.row >= len(beside) and x.kind not in REPAIRED],
-        max(_LEAST, _MANY_IN_FILES * len(seen)),
+    suspects = [x for x in report.suspects if x.row >= len(beside) and x.kind not in REPAIRED]
+    least = max(_LEAST, _MANY_IN_FILES * len(seen))
+    lines = _suspect_validation(
+        suspects,
+        least,
         ("" if len(seen) == len(valid) else "a sample of ") + counted(len(seen), "validation pair"),
         f"check {', '.join([*data.valid_source, *data.valid_target, *data.valid_pairs])}",
     )
+    return lines, len({each.row for each in suspects}) / len(seen) if lines else 0.0
 
 
 def _suspect_validation(

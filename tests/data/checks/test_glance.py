@@ -85,6 +85,9 @@ def test_validation_files_that_do_not_fit_the_training_pairs_are_named() -> None
         return glance(trained, FILES, text(source, target)).warnings
 
     assert said(source, target) == []
+    assert glance(trained, FILES, text(source, target)).cause == ""
+    cause = glance(trained, FILES, text(target, source)).cause
+    assert cause.startswith("240 of 240 validation pairs are suspect, most often exchanged (")
     assert said(target, source) == [
         "warning: 240 of 240 validation pairs are suspect, most often exchanged (each side is in "
         "the language of the opposite side), so scores may mislead; check v.en, v.de"
