@@ -192,7 +192,7 @@ class Remarks(NamedTuple):
     """Remarks on translations without faults."""
 
     sentences: list[str]
-    """What the translations are good for, and their signs."""
+    """They say what the translations are good for, and count their signs."""
     is_usable: bool
     """True if the translations are good for more than their gist."""
 
