@@ -29,8 +29,8 @@ _MOST_SPOILT = 0.5
 _MANY_HELD_OUT = 0.02
 """The share of suspect pairs among the held-out ones from which a line says so."""
 _MANY_IN_FILES = 0.1
-"""This is the share for the pairs of validation files. They may be of another domain, of which the check
-knows less: of messages of programs beside image captions, at most 0.07 were suspect."""
+"""This is the share for validation files. They may be of another domain, of which the check knows
+less: of messages of programs beside image captions, at most 0.07 were suspect."""
 _MOST_VALID, _MOST_BESIDE = 300, 1000
 """The largest numbers of validation pairs that are checked, and of training pairs beside them."""
 
