@@ -94,6 +94,10 @@ def data_check(
             "they are.",
         ),
     ] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace the files that an earlier --apply has written."),
+    ] = False,
 ) -> None:
     """Look for suspect pairs in parallel text: misaligned, repeated, in another language.
 
@@ -128,7 +132,7 @@ def data_check(
     )
     if out is not None:
         valid = [*config.valid_source, *config.valid_target, *config.valid_pairs]
-        check_outputs(training_parts(config), out, apply=apply, others=valid)
+        check_outputs(training_parts(config), out, apply=apply, force=force, others=valid)
     kinds = [kind.strip() for kind in (skip or "").split(",") if kind.strip()]
     report, text = check_files(config, kinds, note)
     dropped = len(report.dropped())
@@ -136,7 +140,7 @@ def data_check(
         raise UserError(f"--apply would drop all {counted(dropped, 'pair')}; see why without it")
     for line in report.notes:
         note(line)
-    written = [] if out is None else write_files(report, text, out, apply=apply)
+    written = [] if out is None else write_files(report, text, out, apply=apply, force=force)
     if report.verdict:
         put(f"{report.verdict[:1].upper()}{report.verdict[1:]}.\n\n")
     put(_summary(report))

@@ -144,6 +144,11 @@ def test_wrong_options_are_refused(files: list[object], tmp_path: Path, refused:
     said = refused(*check, "--pairs", alike, "--out", tmp_path / "none", "--apply")
     assert "--apply would drop all 2 pairs; see why without it" in said
     assert not (tmp_path / "none").exists()
+    (kept := tmp_path / "kept").mkdir()
+    (kept / "train.de").write_text("other text\n")
+    said = refused(*check, *files, "--out", kept, "--apply")
+    assert f"{kept / 'train.de'}: there is such a file; --force replaces it" in said
+    assert (kept / "train.de").read_text() == "other text\n"
     jsonl = tmp_path / "x.jsonl"
     jsonl.write_text('{"a": "b", "c": "d"}\n')
     assert "name the fields of source and target (--fields" in refused(*check, "--pairs", jsonl)

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from crosshead.caller import option
 from crosshead.data.checks.check import DataReport, check_kinds, check_pairs
 from crosshead.data.checks.suspects import KINDS
 from crosshead.data.parallel.corpora import read_valid_pairs, training_parts
@@ -96,7 +97,12 @@ def suspect_lines(report: DataReport) -> list[str]:
 
 
 def check_outputs(
-    parts: Sequence[Part], out: Path, *, apply: bool, others: Sequence[str] = ()
+    parts: Sequence[Part],
+    out: Path,
+    *,
+    apply: bool,
+    force: bool = False,
+    others: Sequence[str] = (),
 ) -> None:
     """Check the names of the files that `write_files` writes, before the text is read.
 
@@ -104,12 +110,16 @@ def check_outputs(
         parts: The corpora of the text.
         out: The directory of the files.
         apply: True to write the cleaned text too.
+        force: True to replace earlier files of these names. The list of suspect pairs is always
+            replaced.
         others: The names of other files that are read, such as validation files.
 
     Raises:
-        DataError: If an input would be replaced, or two files would have the same name.
+        DataError: If an input or, without `force`, another file would be replaced, or if two files
+            would have the same name.
     """
-    names = [SUSPECTS, *(name for part in parts if apply for name in _cleaned_names(part))]
+    cleaned = [name for part in parts if apply for name in _cleaned_names(part)]
+    names = [SUSPECTS, *cleaned]
     inputs = {real_path(Path(name)) for part in parts for name in part.files}
     inputs |= {real_path(Path(name)) for name in others}
     for number, name in enumerate(names):
@@ -120,9 +130,17 @@ def check_outputs(
             )
         if real_path(out / name) in inputs:
             raise DataError(f"{out / name}: a file that is read; name another directory")
+    for name in cleaned:
+        if not force and (out / name).exists():
+            raise DataError(
+                f"{out / name}: there is such a file; {option('force')} replaces it, or name "
+                "another directory"
+            )
 
 
-def write_files(report: DataReport, text: Corpora, out: Path, *, apply: bool) -> list[Path]:
+def write_files(
+    report: DataReport, text: Corpora, out: Path, *, apply: bool, force: bool = False
+) -> list[Path]:
     """Write the suspect pairs to a directory, and with `apply` also the cleaned text.
 
     All files are written, or none. Aligned files keep their names. A file of pairs becomes a TSV
@@ -133,6 +151,7 @@ def write_files(report: DataReport, text: Corpora, out: Path, *, apply: bool) ->
         text: The text that was checked.
         out: The directory, which is made if necessary.
         apply: True to write the cleaned text too.
+        force: True to replace earlier files of cleaned text.
 
     Returns:
         The paths of the files of cleaned text.
@@ -141,7 +160,7 @@ def write_files(report: DataReport, text: Corpora, out: Path, *, apply: bool) ->
         DataError: As `check_outputs` does.
         UserError: If a file cannot be written.
     """
-    check_outputs(text.parts, out, apply=apply)
+    check_outputs(text.parts, out, apply=apply, force=force)
     outputs = {SUSPECTS: suspect_lines(report)}
     starts = text.starts.tolist()
     for number, part in enumerate(text.parts if apply else ()):
