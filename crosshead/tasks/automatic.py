@@ -204,8 +204,8 @@ def _lacking(plan: Plan, size: Size, tokens: int) -> str:
     if plan.seconds is None and is_measured:
         return f"memory does not suffice for {name}"
     if plan.epochs < size.least_epochs:
-        times = counted(math.floor(plan.epochs), "time")
-        return f"{name} would see the data {times}, and needs {size.least_epochs:g}"
+        epochs = math.floor(plan.epochs)
+        return f"the run has {epochs} of the {size.least_epochs:g} epochs that {name} needs"
     if size.least_epochs and not is_measured:
         return f"{name} needs {LEAST_MEASURED} updates"
     if plan.epochs * tokens < size.least_training:
