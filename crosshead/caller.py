@@ -49,14 +49,16 @@ class CommandLine:
         ]
         return " ".join((f"{self.program} data check", *options))
 
+    def mix(self, run: Path) -> str:
+        """Return a flag: `--mix runs/a`."""
+        return self.option("mix", str(run))
+
 
 class PythonProgram:
     """Python, where options are arguments of `crosshead.train`."""
 
     def option(self, name: str, value: str = "") -> str:
         """Return an argument: `force=True`, `start='runs/a'`, `valid_source`."""
-        if name == "mix":  # its argument would be a run; in Python, the old files are named
-            return "data={'old_source': ..., 'old_target': ..., 'old_valid_source': ..., ...}"
         known = {"force": "force=True", "resume": "resume=True", "from": "start"}
         argument = known.get(name, name.replace("-", "_"))
         return f"{argument}={value!r}" if value else argument
@@ -83,6 +85,10 @@ class PythonProgram:
                 value = f"[{', '.join(f'Path({name!r})' for name in names)}]"
             arguments.append(f"{key}={value}")
         return f"crosshead.check_data({', '.join(arguments)})"
+
+    def mix(self, run: Path) -> str:
+        """Return an argument with the keys of the old files, because `train` has none for a run."""
+        return "data={'old_source': ..., 'old_target': ..., 'old_valid_source': ..., ...}"
 
 
 def joined_names(names: Sequence[str]) -> str:
@@ -142,6 +148,15 @@ def how_to_check(files: Mapping[str, Sequence[str]]) -> str:
         files: The names of files, or of fields, by the key of `[data]`.
     """
     return _CALLER.get().check(files)
+
+
+def how_to_mix(run: Path) -> str:
+    """Return the option that mixes the pairs of an earlier run into fine-tuning.
+
+    Args:
+        run: The directory of the earlier run.
+    """
+    return _CALLER.get().mix(run)
 
 
 @contextlib.contextmanager

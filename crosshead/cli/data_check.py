@@ -135,12 +135,9 @@ def data_check(
         check_outputs(training_parts(config), out, apply=apply, force=force, others=valid)
     kinds = [kind.strip() for kind in (skip or "").split(",") if kind.strip()]
     report, text = check_files(config, kinds, note)
-    dropped = len(report.dropped())
-    if apply and dropped == len(report):
-        raise UserError(f"--apply would drop all {counted(dropped, 'pair')}; see why without it")
+    written = [] if out is None else write_files(report, text, out, apply=apply, force=force)
     for line in report.notes:
         note(line)
-    written = [] if out is None else write_files(report, text, out, apply=apply, force=force)
     if report.verdict:
         put(f"{report.verdict[:1].upper()}{report.verdict[1:]}.\n\n")
     put(_summary(report))
@@ -151,7 +148,7 @@ def data_check(
         return
     put(f"\n{out / SUSPECTS}: all suspect pairs, with the reason for each\n")
     if apply:
-        left = len(report) - dropped
+        left = len(report) - len(report.dropped())
         put(f"{', '.join(map(str, written))}: {counted(left, 'pair')} kept\n")
 
 

@@ -93,13 +93,12 @@ def completed(
     architecture = sections["model"].get("architecture", beneath)
     lowest = {**_preset(architecture, preset, typed or {}), **below}
     lowest = {name: dict(table) for name, table in lowest.items()}
+    is_paper = lowest["train"].get("schedule") == "paper"
     if any(key in train for key in _BUDGETS):
         # Stated budgets replace the preset's budgets.
         lowest["train"] = {k: v for k, v in lowest["train"].items() if k not in _BUDGETS}
         has_own = "schedule" in {**below.get("train", {}), **train}
         if not has_own and lowest["train"].get("schedule") in ENDLESS:
-            if lowest["train"].get("schedule") == "paper":
-                lowest["train"]["learning_rate"] = paper_peak(lowest["model"]["d_model"])
             lowest["train"] |= TO_THE_END
             if "warmup" in train:
                 # A stated warm-up has no limit.
@@ -110,6 +109,10 @@ def completed(
     if train.get("schedule", lowest["train"].get("schedule")) == "paper":
         # The learning rate of the preset belongs to another schedule.
         lowest["train"].pop("learning_rate", None)
+    elif is_paper:
+        width = sections["model"].get("d_model", lowest["model"]["d_model"])
+        if isinstance(width, int) and width > 0:  # else its own message follows
+            lowest["train"].setdefault("learning_rate", paper_peak(width))
     return {name: {**lowest.get(name, {}), **table} for name, table in sections.items()}
 
 

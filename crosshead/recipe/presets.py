@@ -23,11 +23,12 @@ ENDLESS = (None, "inverse-sqrt", "paper")
 _SMALL_DATA = {"learning_rate": 0.004, "max_updates": 30_000, "batch_tokens": 4096}
 """Without a stated budget, early stopping ends the run and the rate falls as 1/sqrt(update)."""
 
-_WARMUP = 4000
+PAPER_WARMUP = 4000
+"""The warm-up of Vaswani et al. 2017, section 5.3. It is also the longest that is chosen."""
 
 _PAPER = {
     "schedule": "paper",
-    "warmup": _WARMUP,
+    "warmup": PAPER_WARMUP,
     "batch_tokens": 25_000,
     "clip_norm": 0.0,
     "valid_every": 1000,
@@ -45,7 +46,7 @@ def paper_peak(d_model: int) -> float:
     Reference:
         Vaswani et al. 2017, Eq. 3.
     """
-    return round(1 / math.sqrt(d_model * _WARMUP), 4)
+    return round(1 / math.sqrt(d_model * PAPER_WARMUP), 4)
 
 
 _TRANSFORMER: dict[str, Sections] = {

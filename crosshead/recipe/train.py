@@ -66,7 +66,7 @@ class TrainConfig(Config):
     warmup_share: float = Field(0.0, ge=0, le=1)
     """The part of the run after which the warm-up ends at the latest, as a fraction of the budget
     that will end the run first, minutes included. So it also ends in time if updates take longer
-    than expected. 0 sets no such limit, and `paper` has none."""
+    than expected. 0 sets no such limit. `paper` has none, because its warm-up sets its peak."""
 
     adam_beta1: float = Field(0.9, ge=0, lt=1)
     """Decay of the first moment of Adam (section 5.3)."""
@@ -172,6 +172,11 @@ class TrainConfig(Config):
             raise ValueError(
                 "the schedule paper (Eq. 3) has no learning_rate; remove it, or set "
                 "schedule = 'inverse-sqrt'"
+            )
+        if self.schedule == "paper" and self.warmup_share:
+            raise ValueError(
+                "the schedule paper (Eq. 3) has no warmup_share, because its warm-up sets its "
+                "peak; remove it, or set schedule = 'inverse-sqrt'"
             )
         self._check_views()
         if self.guided_alignment and self.recompute:

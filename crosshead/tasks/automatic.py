@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from crosshead.caller import setting
 from crosshead.data.text.learning import why_vocabulary_size
 from crosshead.models.transformer import TransformerConfig
+from crosshead.recipe.presets import PAPER_WARMUP
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.recipe.train import LAST_PART, TrainConfig
 from crosshead.system.progress import counted
@@ -78,9 +79,9 @@ DROPOUTS = ((15, 0.1), (40, 0.2), (math.inf, 0.3))
 """Pairs of a largest number of epochs and a dropout. The first pair that covers the run counts. The
 numbers are not measured."""
 
-WARMUP_SHARE, MOST_WARMUP = 0.1, 4000
-"""The warm-up as a share of the run, and its largest number of updates. The schedule after it is
-measured (docs/results.md), the share is not."""
+WARMUP_SHARE = 0.1
+"""The warm-up as a share of the run, if that is not more than `PAPER_WARMUP`. The schedule after it
+is measured (docs/results.md), the share is not."""
 
 VALIDATIONS = 10
 """The number of validations of a run, if they are at least a minute apart."""
@@ -215,10 +216,9 @@ def _lacking(plan: Plan, size: Size, tokens: int) -> str:
         if seconds > LONGEST_UNASKED:
             enough = math.ceil(1.2 * seconds * size.least_epochs / plan.epochs / 60)
             flag = setting("train.max_minutes", enough, has_flag=True)
-            long = round(seconds / 60)
             return (
-                f"{name} would take about {long:,} minutes, more than the 60 that are chosen "
-                f"unasked ({flag} or more chooses it)"
+                f"{name} would train for about {math.ceil(seconds / 60):,} minutes; it is chosen "
+                f"up to {LONGEST_UNASKED / 60:.0f} minutes, or with {flag} or more"
             )
     return ""
 
@@ -333,7 +333,7 @@ def _with_schedule(plan: Plan) -> TextRecipe:
     train: dict[str, Any] = {
         "cooldown": LAST_PART if is_patient else 1 - WARMUP_SHARE,
         # A shorter warm-up would raise the peak of the paper's schedule.
-        "warmup": MOST_WARMUP if is_paper else max(1, min(a_tenth, MOST_WARMUP)),
+        "warmup": PAPER_WARMUP if is_paper else max(1, min(a_tenth, PAPER_WARMUP)),
         "valid_every": min(valid_every, 2000),
         "average": 0,
         "patience": 0,
@@ -440,7 +440,7 @@ def _rate(train: TrainConfig, updates: int) -> str:
     peak = f" to {train.learning_rate:g}" if train.learning_rate else ""
     rises = f"the learning rate rises{peak} in {counted(train.warmup or 0, 'update')}"
     if train.warmup_share:
-        rises += f" and at most {train.warmup_share:.0%} of the run"
+        rises += f", or in {train.warmup_share:.0%} of the run if that is less"
     falls = f"falls to 0 in the last {train.cooldown:.0%} of the run" if train.cooldown else ""
     if train.schedule != "constant":
         return f"{rises} by the schedule {train.schedule}" + (f", and {falls}" if falls else "")

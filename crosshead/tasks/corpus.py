@@ -104,7 +104,7 @@ class Corpus(ABC):
 
     files: list[CardFile]
     """The files that were read."""
-    fault: str = field(default="", kw_only=True)
+    data_fault: str = field(default="", kw_only=True)
     """Clauses about training data that probably spoils the model, and what to do, or ""."""
 
     kind: ClassVar[type[Bundle]]

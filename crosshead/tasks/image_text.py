@@ -24,7 +24,6 @@ from crosshead.models.base import Model
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.registry import build_image_text_model
 from crosshead.recipe.presets import Sections
-from crosshead.system.progress import counted
 from crosshead.tasks.base import Say
 from crosshead.tasks.image_text_corpus import (
     ImageTextCorpus,
@@ -38,7 +37,7 @@ from crosshead.tasks.usability import (
     TRANSLATIONS,
     Findings,
     Nouns,
-    exactness,
+    bleu_exactness,
     translation_findings,
 )
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
@@ -99,9 +98,9 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
         scores = caption_scores(found, references)
         nearest = nearest_references(found, references)
         findings = translation_findings(scores, inputs, found, nearest, self.labels, self.nouns)
-        remarks = exactness(scores[0], counted(len(found), self.labels[0]))
-        enough = not findings.faults
-        return dataclasses.replace(findings, remarks=remarks, scores_enough=enough)
+        remarks = bleu_exactness(scores[0], len(found), self.labels[0], findings.faults)
+        sound = not findings.faults
+        return dataclasses.replace(findings, remarks=remarks, is_usable=sound, above_chance=sound)
 
     @property
     def validations_to_score(self) -> float:

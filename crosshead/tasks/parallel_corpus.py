@@ -335,27 +335,25 @@ def read_parallel(
         and not part.exchanged
         and checksums[part.files[0]] == checksums[part.files[1]]
     ]
-    for line in copies:
-        say(f"warning: {line}")
-    fault, few = "", "" if base is not None else _too_few(len(kept.examples))
-    if len(copies) == len(parts):
-        fault = "; ".join(copies)
+    data_fault = "; ".join(copies) if len(copies) == len(parts) else ""
     # The check expects one language on each side.
     found = Glance([], "")
-    if data.directions == "one" and not fault:
+    if data.directions == "one" and not data_fault:
         found = glance(text, data, valid, held.rows.tolist())
-    # A resumed run only needs the suspect pairs, for its profile: its progress holds the cause.
+    # A resumed run only needs the suspect pairs, for its profile: its progress holds the fault.
+    few = ""
     if resumed is None:
-        fault = fault or found.cause
-        for line in found.warnings:
+        for line in [*(f"warning: {line}" for line in copies), *found.warnings]:
             say(line)
+        data_fault = data_fault or found.data_fault
+        few = _too_few(len(kept.examples)) if base is None else ""
     held_out = valid is None
     valid = held.valid if valid is None else valid
     files = _card_files(text, checksums)
     return ParallelCorpus(
         files, config, source, target, kept, starts, valid, _examples(valid, source, target),
         held_out, old_valid, _examples(old_valid, source, target) if old_valid else (),
-        stop_if_asked=stop_if_asked, fault=fault or few, few=few, suspects=found.suspects,
+        stop_if_asked=stop_if_asked, data_fault=data_fault or few, few=few, suspects=found.suspects,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from crosshead.config import validate
 from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS
+from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe import precedence
 from crosshead.recipe.precedence import KnownKeys
 from crosshead.recipe.presets import AUTO, DEFAULT, PRESETS, Sections, paper_peak
@@ -149,10 +150,12 @@ def _recipe(
     if is_auto and below:
         below = _with_learning_rate(below)
     completed = precedence.completed(base, below, sections, typed, default)
-    if is_auto and not below and "keep_last" in sections["train"]:
+    architecture = completed["model"]["architecture"]
+    chooses = is_auto and not below and CONFIGS[architecture] is TransformerConfig
+    if chooses and "keep_last" in sections["train"]:
         # The run will choose not to average, so a small number of checkpoints is no mistake.
         completed["train"].setdefault("average", 0)
-    task = TASKS[CONFIGS[completed["model"]["architecture"]].task]
+    task = TASKS[CONFIGS[architecture].task]
     _check_data_keys(task, sections, bool(below), where, typed or {})
     # An empty section of another task is no mistake.
     fields = task.recipe.model_fields

@@ -88,13 +88,14 @@ class Findings:
     """The names of the parts of a sample."""
     samples: list[Sample] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    """Sentences for people: what the model is good for, its signs, and how exact its scores are."""
+    """Sentences for people: what the model is good for, its signs, how exact its scores are, and
+    what would make a better model."""
     advice: list[str] = field(default_factory=list)
     """Sentences on how to validate better."""
     is_usable: bool = True
-    """False if the outputs are good for their gist at most."""
-    scores_enough: bool = False
-    """True if the scores alone show that the model is usable."""
+    """False if the outputs have faults, or are good for their gist at most."""
+    above_chance: bool = False
+    """True if the scores are above what a model gets that has learned nothing."""
 
 
 _PLACES = {"lower quartile": 0.25, "upper quartile": 0.75, "median": 0.5, "best": 1.0, "worst": 0.0}
@@ -141,6 +142,22 @@ def exactness(score: CorpusScore, parts: str) -> list[str]:
     return [
         f"{metric} is exact to about ±{half:.{digits}f} (95 %): the validation set has {parts}."
     ]
+
+
+def bleu_exactness(bleu: CorpusScore, count: int, noun: str, faults: Sequence[str]) -> list[str]:
+    """Return a sentence that says how exact a BLEU is, unless its interval says nothing.
+
+    The interval of a few sentences, or of a BLEU near 0, is narrow.
+
+    Args:
+        bleu: The BLEU with its interval.
+        count: The number of inputs of the validation set.
+        noun: The noun for an input.
+        faults: The faults of the model.
+    """
+    if count < FEW or (faults and bleu.value < LOW_BLEU):
+        return []
+    return exactness(bleu, counted(count, noun))
 
 
 def translation_faults(
@@ -265,17 +282,14 @@ def translation_findings(
     bleu, texts = scores[0], (sources, outputs, references)
     faults = translation_faults(bleu.value, *texts, nouns)
     remarks = Remarks([], False) if faults else translation_remarks(bleu, *texts)
-    # The interval of a few sentences, or of a BLEU near 0, is narrow and says nothing.
-    says_little = len(outputs) < FEW or (bool(faults) and bleu.value < LOW_BLEU)
-    exact = [] if says_little else exactness(bleu, counted(len(outputs), nouns.input))
     return Findings(
         [BundleScore.of(score, "validation") for score in scores],
         faults,
         labels,
         translation_samples(*texts),
-        [*remarks.sentences, *exact],
+        [*remarks.sentences, *bleu_exactness(bleu, len(outputs), nouns.input, faults)],
         is_usable=remarks.is_usable,
-        scores_enough=round(bleu.value, 1) >= LOW_BLEU or _exact(*texts) >= LOW_EXACT,
+        above_chance=round(bleu.value, 1) >= LOW_BLEU or _exact(*texts) >= LOW_EXACT,
     )
 
 

@@ -120,8 +120,8 @@ def budget_line(config: TrainConfig) -> str:
     if config.patience:
         unimproved = f"{counted(config.patience, 'validation')} without improvement"
         if config.cooldown:
-            falls = "the learning rate falls to 0 within a quarter more updates"
-            line += f"; after {unimproved}, {falls}, and training ends"
+            falls = "the learning rate falls to 0 during a quarter more updates"
+            line += f"; after {unimproved}, {falls}, and then training ends"
         else:
             line += f"; early stopping after {unimproved}"
     return line

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from crosshead.bundle.places import RECIPE
-from crosshead.caller import option, setting
+from crosshead.caller import how_to_mix, option, setting
 from crosshead.data.parallel.corpora import training_parts
 from crosshead.data.parallel.filters import HELD_OUT, read_held_out
 from crosshead.data.parallel.held_out import hold_out
@@ -72,7 +72,7 @@ def forgetting_note(recipe: Recipe, start: Path) -> list[str]:
     run = start if (start / RECIPE).is_file() else Path("DIR")
     return [
         "fine-tuning on new text alone may forget the old text; to mix old pairs in, and to see "
-        f"the scores on both: {option('mix', str(run))}"
+        f"the scores on both: {how_to_mix(run)}"
     ]
 
 

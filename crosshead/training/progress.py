@@ -82,7 +82,7 @@ class Progress:
     """The keys that the recipe stated although a run can choose them, such as
     `tokenizer.vocab_size`. Empty in checkpoints of older versions."""
     data_fault: str = ""
-    """Clauses about training data that probably spoils the model (`Corpus.fault`), or ""."""
+    """`Corpus.data_fault` of the beginning of the run."""
     tuned: bool = False
     """True if training started from the weights of a bundle."""
     origin: ImportOrigin | None = None

@@ -142,7 +142,7 @@ def finish(
         findings.advice.extend(setup.task.advice_for_few(setup.corpus, out))
         if not findings.is_usable and not findings.faults:
             better = improvement(setup.task, setup.recipe.train, progress, end, out)
-            findings.remarks.append(f"For a better model, {better}.")
+            findings.remarks.append(f"{better[:1].upper()}{better[1:]}.")
     result = _Result(choice, findings, validator.search_description())
     _write_bundle(setup, validator, lock, result)
     _log_end(setup, end, result)

@@ -62,8 +62,7 @@ def is_past_warmup(config: TrainConfig, update: int, done: float) -> bool:
         update: The number of the update, from 1.
         done: The completed fraction of the run.
     """
-    share = 0.0 if config.schedule == "paper" else config.warmup_share
-    return update > (config.warmup or 0) or 0 < share < done
+    return update > (config.warmup or 0) or 0 < config.warmup_share < done
 
 
 def cooldown_factor(done: float, cooldown: float) -> float:

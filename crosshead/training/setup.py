@@ -120,7 +120,7 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
         set_origin(setup, _origin(base, start))
         setup.start = start
     progress = setup.progress
-    progress.stated, progress.data_fault = stated, corpus.fault
+    progress.stated, progress.data_fault = stated, corpus.data_fault
     progress.longest_input = max(
         corpus.longest_input, base.longest_input if base is not None else 0
     )

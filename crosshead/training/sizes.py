@@ -4,12 +4,10 @@ The chosen numbers are written into the recipe of the run, so that a resumed or 
 the same numbers.
 """
 
+from crosshead.recipe.presets import PAPER_WARMUP
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.corpus import Epoch
-
-PAPER_WARMUP = 4000
-"""The warm-up of Vaswani et al. 2017, section 5.3. It is also the longest that is chosen."""
 
 
 def with_sizes(recipe: Recipe, epoch: Epoch, budget: float | None = None) -> Recipe:

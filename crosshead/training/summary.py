@@ -28,7 +28,7 @@ def opening_lines(setup: Setup) -> list[str]:
         + (f"{corpus.facts()}, " if corpus.facts() else "")
         + f"batches of {train.batch_tokens:,} {setup.task.batch_units}, warm-up of "
         + counted(train.warmup or 0, "update")
-        + (f" and at most {train.warmup_share:.0%} of the run" if train.warmup_share else "")
+        + (f" or {train.warmup_share:.0%} of the run if that is less" if train.warmup_share else "")
         + f", validation every {counted(train.valid_every, 'update')}",
         f"on {machine.name}, "
         + (f"{world.size} processes of " if world.size > 1 else "")

@@ -38,12 +38,13 @@ def warmup_fault(config: TrainConfig, progress: Progress, findings: Findings) ->
 
     Returns:
         The fault, a clause, and the note, a sentence; one or both are empty. The note replaces the
-        fault if there are no other faults, and the model was fine-tuned or its scores suffice.
+        fault if there are no other faults, and the model was fine-tuned or its scores are above
+        chance.
     """
     warmup = config.warmup or 0
     if progress.update >= warmup or config.warmup_share:
         return "", ""
-    if not findings.faults and (progress.tuned or findings.scores_enough):
+    if not findings.faults and (progress.tuned or findings.above_chance):
         return "", (
             f"training ended within the warm-up (update {progress.update:,} of {warmup:,}); longer "
             "training may improve the model"
@@ -65,7 +66,7 @@ def verdict(
     """Return a line that says why a model is not usable yet and what to do, or an empty string.
 
     Args:
-        faults: Clauses that say why the model is not usable; empty for a usable model.
+        faults: Clauses that say why the model is not usable yet; empty for a model without faults.
         task: The task of the model.
         config: The settings of training.
         progress: The progress of the run.
@@ -82,6 +83,8 @@ def verdict(
 def improvement(task: Task, config: TrainConfig, progress: Progress, end: End, out: Path) -> str:
     """Return clauses that say what would make a better model: other data, more data, more time.
 
+    They also stand as a sentence of their own.
+
     Args:
         task: The task of the model.
         config: The settings of training.
@@ -97,12 +100,12 @@ def improvement(task: Task, config: TrainConfig, progress: Progress, end: End, o
         EndKind.MAX_MINUTES: config.max_minutes,
     }.get(end.kind)
     if budget is None or progress.update >= _MANY_UPDATES:
-        stopped = "it has stopped improving: " if budget is None else ""
+        stopped = "the model has stopped improving: " if budget is None else ""
         return f"{stopped}{task.check_data}, or train on more data"
     if progress.epochs >= _MANY_EPOCHS and progress.update >= (config.warmup or 0):
         return (
-            f"it has seen its training data {progress.epochs:.0f} times, so train on more data "
-            "instead of longer"
+            f"the model has seen its training data {progress.epochs:.0f} times, so train on more "
+            "data instead of longer"
         )
     longer = _longer(end.kind, budget, config, progress)
     larger = setting(f"train.{end.kind}", longer, has_flag=True)

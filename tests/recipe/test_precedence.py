@@ -173,6 +173,16 @@ def test_the_papers_models_have_the_papers_schedule_until_a_budget_is_stated(siz
     assert (stated.schedule, stated.learning_rate, stated.warmup_share) == ("paper", None, 0.0)
 
 
+@pytest.mark.parametrize("schedule", ["constant", "inverse-sqrt", "cosine"])
+@pytest.mark.parametrize("width", [256, 1024])
+def test_another_schedule_of_the_papers_models_has_their_peak(schedule: str, width: int) -> None:
+    peak = paper_rate(4000, width, 4000)
+    for budget in ([], ["max_minutes=9"]):
+        stated = [f"schedule={schedule}", f"d_model={width}"]
+        train = compose("base", assignments=[*budget, *stated]).train
+        assert train.learning_rate == pytest.approx(peak, rel=0.06)
+
+
 @pytest.mark.parametrize("size", ["tiny", "small", "base", "big"])
 def test_a_stated_warm_up_is_not_cut_short(size: str) -> None:
     def share(*assignments: str) -> float:

@@ -9,7 +9,7 @@ from tests.recipe.refusing import refusal
 def test_settings_that_contradict_each_other_are_refused() -> None:
     assert "learning_rate" in refusal("train.schedule=paper", "train.learning_rate=0.1")
     assert "learning_rate" in refusal("train.learning_rate=0.1", preset="base")
-    assert "learning_rate" in refusal("train.schedule=inverse-sqrt", preset="base")
+    assert "has no warmup_share" in refusal("train.warmup_share=0.1", preset="base")
 
 
 def config(**settings: Any) -> TrainConfig:

@@ -146,6 +146,8 @@ def test_few_checkpoints_are_no_mistake_because_nothing_is_averaged() -> None:
     assert (train.keep_last, train.average) == (2, 0)
     with pytest.raises(ConfigError, match="average 3 is more than keep_last 2"):
         settled(300, "train.keep_last=2", "train.average=3")
+    others = compose("auto", assignments=["model.architecture=recurrent", "keep_last=20"]).train
+    assert (others.keep_last, others.average) == (20, 5)  # auto chooses nothing for them
 
 
 def test_the_length_penalty_is_one_unless_it_is_stated() -> None:
@@ -184,8 +186,8 @@ FEW = "because width 128 needs 100,000 target tokens in an epoch"
 PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
 SHORT = "{}, and the run has {} of the 30 epochs that width 256 with R-Drop needs"
 LONG = (
-    "{}, and width 256 with R-Drop would take about {} minutes, more than the 60 that are chosen "
-    "unasked (--max-minutes {} or more chooses it)"
+    "{}, and width 256 with R-Drop would train for about {} minutes; it is chosen up to 60 "
+    "minutes, or with --max-minutes {} or more"
 )
 LARGE = "because memory does not suffice for width 128"
 

@@ -40,7 +40,7 @@ def recipe(folder: Path, *assignments: str) -> Recipe:
 
 def test_what_is_held_out_is_not_trained_on(folder: Path) -> None:
     corpus = read_parallel(recipe(folder), None, None)
-    assert corpus.held_out and corpus.fault.startswith("from 18 pairs a model only learns to ")
+    assert corpus.held_out and corpus.data_fault.startswith("from 18 pairs a model only learns to ")
     assert len(corpus.valid) == len(corpus.valid_examples) == 2
     sources = [corpus.source_tokenizer.decode(source) for source, _ in corpus.kept.examples]
     trained = set(sources)
@@ -537,7 +537,7 @@ def test_a_hundred_pairs_are_no_longer_few(count: int, few: bool, tmp_path: Path
     opening = corpus.opening(recipe(tmp_path).data)
     assert corpus.size == count
     assert any(f"warning: from {count} pairs a model" in line for line in opening) == few
-    assert bool(corpus.fault) == few
+    assert bool(corpus.data_fault) == few
 
 
 def test_the_fault_of_the_data_is_said_once_and_not_by_a_resumed_run(tmp_path: Path) -> None:
@@ -546,10 +546,24 @@ def test_the_fault_of_the_data_is_said_once_and_not_by_a_resumed_run(tmp_path: P
     (tmp_path / "de").write_text("\n".join(reversed(target)) + "\n")
     said: list[str] = []
     corpus = read_parallel(recipe(tmp_path), None, None, said.append)
-    assert "do not belong together line by line" in corpus.fault
-    assert f"warning: {corpus.fault}" in said
+    assert "do not belong together line by line" in corpus.data_fault
+    assert f"warning: {corpus.data_fault}" in said
     sides = corpus.source_tokenizer, corpus.target_tokenizer
     save_tokenizers(tmp_path, *sides, joint=corpus.tokenizer.joint)
     said.clear()
-    assert not read_parallel(recipe(tmp_path), None, tmp_path, said.append).fault
+    assert not read_parallel(recipe(tmp_path), None, tmp_path, said.append).data_fault
     assert not any("warning" in line for line in said)
+
+
+def test_a_resumed_run_repeats_no_warning_about_its_data(tmp_path: Path) -> None:
+    """A resumed run does not know here whether it was fine-tuned, when few pairs are enough."""
+    for name in ("en", "de"):
+        (tmp_path / name).write_text("".join(f"{number} same\n" for number in range(40)))
+    said: list[str] = []
+    corpus = read_parallel(recipe(tmp_path), None, None, said.append)
+    assert any("hold the same text" in line for line in said) and corpus.few
+    sides = corpus.source_tokenizer, corpus.target_tokenizer
+    save_tokenizers(tmp_path, *sides, joint=corpus.tokenizer.joint)
+    said.clear()
+    resumed = read_parallel(recipe(tmp_path), None, tmp_path, said.append)
+    assert not said and not resumed.few

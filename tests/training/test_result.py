@@ -94,7 +94,7 @@ def test_a_model_that_is_hardly_usable_comes_with_advice(
     monkeypatch.setattr(usability, "translation_faults", lambda *arguments: [])
     found = train(recipe_for(text, "max_updates=1"), tmp_path / "new").findings
     assert found and found.remarks[0].startswith("Hardly usable yet: ")
-    assert found.remarks[-1].startswith("For a better model, train longer: ")
+    assert found.remarks[-1].startswith("Train longer: ")
 
 
 def test_a_command_that_is_late_says_how_long_it_took(text: Path, tmp_path: Path) -> None:

@@ -95,12 +95,6 @@ def test_every_schedule_with_a_peak_follows_the_share(schedule: str) -> None:
         assert learning_rate(shared, 64, update, 0.9) == learning_rate(stated, 64, update, 0.9)
 
 
-def test_the_papers_schedule_has_no_share() -> None:
-    papers = TrainConfig(schedule="paper", warmup=10, max_minutes=1, warmup_share=0.1)
-    assert learning_rate(papers, 64, 3, 0.7) == paper_rate(3, 64, 10)
-    assert not is_past_warmup(papers, 10, 0.7) and is_past_warmup(papers, 11, 0.7)
-
-
 def test_the_warm_up_is_past_after_its_updates_or_its_share() -> None:
     config = TrainConfig(schedule="constant", learning_rate=0.01, warmup=10, max_minutes=1)
     assert not is_past_warmup(config, 10, 0.7) and is_past_warmup(config, 11, 0.7)

@@ -22,7 +22,7 @@ IN_WARMUP = TrainConfig(max_updates=40, learning_rate=0.1, warmup=40)
 
 def scored(bleu: float, *faults: str) -> Findings:
     score = BundleScore(metric="BLEU", value=bleu, signature="s", test_set="validation")
-    return Findings([score], list(faults), scores_enough=bleu >= LOW_BLEU)
+    return Findings([score], list(faults), above_chance=bleu >= LOW_BLEU)
 
 
 @pytest.mark.parametrize("findings", [scored(3.0, "BLEU 3.0 is below 5"), Findings([])])
@@ -119,7 +119,7 @@ def test_the_advice_has_whole_minutes_of_two_digits(
             {"max_epochs": 2},
             EndKind.PATIENCE,
             9000,
-            "it has stopped improving: check that each line of the target translates the "
+            "the model has stopped improving: check that each line of the target translates the "
             "source line, or train on more data",
         ),
     ],
@@ -140,7 +140,7 @@ def test_the_advice_fits_the_end(
 @pytest.mark.parametrize(
     ("epoch", "warmup", "advice"),
     [
-        (98, 10, "it has seen its training data 98 times, so train on more data instead of longer"),
+        (98, 10, "its training data 98 times, so train on more data instead of longer"),
         (49, 10, "--max-minutes 12"),
         (98, 500, "--max-minutes 19"),
     ],

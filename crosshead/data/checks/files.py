@@ -157,7 +157,7 @@ def write_files(
         The paths of the files of cleaned text.
 
     Raises:
-        DataError: As `check_outputs` does.
+        DataError: As `check_outputs` does, or if all pairs of a corpus would be dropped.
         UserError: If a file cannot be written.
     """
     check_outputs(text.parts, out, apply=apply, force=force)
@@ -165,6 +165,11 @@ def write_files(
     starts = text.starts.tolist()
     for number, part in enumerate(text.parts if apply else ()):
         sides = report.cleaned(starts[number], starts[number + 1])
+        if not sides[0]:
+            raise DataError(
+                f"{' and '.join(part.files)}: all pairs are suspect, so the cleaned text would be "
+                "empty; leave it out, or check without --apply to see why"
+            )
         names = _cleaned_names(part)
         files = list(sides) if len(names) == 2 else [_table(part, sides)]
         outputs.update(zip(names, files, strict=True))

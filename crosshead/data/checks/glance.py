@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crosshead.caller import how_to_check, setting
-from crosshead.data.checks.check import REPEATS, check_pairs
+from crosshead.data.checks.check import REPEATS, DataReport, check_pairs
 from crosshead.data.checks.suspects import REPAIRED, Suspect
 from crosshead.data.parallel.pairs import Origin, Pair, ParallelText, Text, pairs_at
 from crosshead.data.parallel.section import VALID, DataConfig
@@ -40,9 +40,10 @@ class Glance(NamedTuple):
 
     warnings: list[str]
     """Warnings about suspect, misaligned and repeated pairs."""
-    cause: str
+    data_fault: str
     """`DataReport.verdict` of the sample if half of the pairs have one fault, or what is wrong with
-    half of the validation pairs, or "". From fewer, a model still learns the rest."""
+    half of the validation pairs, or "". If fewer pairs are wrong, a model learns from the others.
+    """
     suspects: Collection[int] = ()
     """The rows of the text that are suspect, apart from pairs that repeat others."""
 
@@ -59,56 +60,61 @@ def glance(
         held_out: The rows of the text that are held out for validation.
 
     Returns:
-        Warnings if pairs of a sample are suspect, misaligned or repeated, and the cause. The
-        validation pairs only bring warnings of their own, or overlap with the training pairs.
+        Warnings if pairs of a sample are suspect, misaligned or repeated, and the fault that
+        probably spoils the model.
     """
     rows = _sample(len(text), MOST_ROWS)
     pairs = list(pairs_at(text, rows).values())
     sides = [source for source, _ in pairs], [target for _, target in pairs]
     held = [valid] if valid is not None else []
     report = check_pairs(sides, lambda row: text.origin(int(rows[row])), held, _SAID_ELSEWHERE)
-    least = max(_LEAST, _LEAST_SHARE * len(rows))
-    counts = report.counts()
-    repeats = counts.pop("duplicate", 0)
-    # Some identical pairs are right, such as names. The verdict tells if they are many.
-    counts.pop("identical", 0)
-    counts = {kind: count for kind, count in counts.items() if count >= least}
     checked = counted(len(rows), "pair")
     checked = checked if len(rows) == len(text) else f"a sample of {checked}"
-    repeated = []
-    if repeats >= max(_LEAST, _MANY_REPEATS * len(rows)) and not data.drop_duplicates:
-        once = setting("data.drop_duplicates", value=True)
-        repeated = [
-            f"warning: {repeats:,} of {checked} repeat an earlier one; to use each once: {once}"
-        ]
-    spoilt = [each for each in report.suspects if each.kind not in (*REPAIRED, *REPEATS)]
+    warnings = _training_warnings(report, data, checked)
+    suspects = [each for each in report.suspects if each.kind not in (*REPAIRED, *REPEATS)]
+    bad = {each.row for each in suspects}
+    fault = report.verdict if report.spoilt >= _MOST_SPOILT else ""
     seen = set(rows.tolist()).intersection(held_out)
-    validation = _suspect_validation(
-        [each for each in spoilt if each.kind != "identical" and int(rows[each.row]) in seen],
-        max(1, _MANY_HELD_OUT * len(seen)),
+    found, share = _suspect_validation(
+        [each for each in suspects if int(rows[each.row]) in seen],
+        (len(seen), _MANY_HELD_OUT, 1),
         counted(len(seen), "held-out validation pair"),
         "give validation files, or clean the files first",
     )
-    bad = {each.row for each in spoilt}
-    suspects = rows[sorted(bad)].tolist()
-    cause = report.verdict if report.spoilt >= _MOST_SPOILT else ""
     if valid is not None:
         sound = [pair for row, pair in enumerate(pairs) if row not in bad]
-        lines, share = _in_files(valid, sound, data)
-        validation += lines
-        if share >= _MOST_SPOILT and not cause:
-            (cause,) = (line.removeprefix("warning: ") for line in lines)
-    verdict = [f"warning: {report.verdict}"] if report.verdict else []
-    if not counts:
-        return Glance([*verdict, *repeated, *validation], cause, suspects)
-    found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-    warnings = [
-        *verdict,
-        *repeated,
-        f"warning: suspect pairs in {checked}: {found}; to see them: {how_to_check(_files(data))}",
-        *validation,
-    ]
-    return Glance(warnings, cause, suspects)
+        found, share = _in_files(valid, sound, data)
+        fault = fault or (found if share >= _MOST_SPOILT else "")
+    warnings += [f"warning: {found}"] if found else []
+    return Glance(warnings, fault, rows[sorted(bad)].tolist())
+
+
+def _training_warnings(report: DataReport, data: DataConfig, checked: str) -> list[str]:
+    """Return warnings about training pairs that are misaligned, repeated or suspect.
+
+    Args:
+        report: The report on the sample.
+        data: The files, for the advice.
+        checked: The sample in words.
+    """
+    warnings = [f"warning: {report.verdict}"] if report.verdict else []
+    counts = report.counts()
+    repeats = counts.pop("duplicate", 0)
+    if repeats >= max(_LEAST, _MANY_REPEATS * len(report)) and not data.drop_duplicates:
+        once = setting("data.drop_duplicates", value=True)
+        warnings.append(
+            f"warning: {repeats:,} of {checked} repeat an earlier one; to use each once: {once}"
+        )
+    # Some identical pairs are right, such as names. The verdict tells if they are many.
+    counts.pop("identical", 0)
+    least = max(_LEAST, _LEAST_SHARE * len(report))
+    found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count >= least)
+    if found:
+        warnings.append(
+            f"warning: suspect pairs in {checked}: {found}; to see them: "
+            f"{how_to_check(_files(data))}"
+        )
+    return warnings
 
 
 def _files(data: DataConfig) -> dict[str, list[str]]:
@@ -129,10 +135,8 @@ def _files(data: DataConfig) -> dict[str, list[str]]:
     return {key: names for key, names in files.items() if names}
 
 
-def _in_files(
-    valid: ParallelText, sound: Sequence[Pair], data: DataConfig
-) -> tuple[list[str], float]:
-    """Return a warning if many pairs of validation files are suspect, and the share of these.
+def _in_files(valid: ParallelText, sound: Sequence[Pair], data: DataConfig) -> tuple[str, float]:
+    """Return a clause if many pairs of validation files are suspect, and the share of these.
 
     Alone, they may be too few to learn from, and exchanged files look right. They are checked after
     the training pairs, so they change no finding about these.
@@ -146,38 +150,42 @@ def _in_files(
     seen = pairs_at(valid, _sample(len(valid), min(_MOST_VALID, len(beside) // 2))).values()
     sides = [source for source, _ in [*beside, *seen]], [target for _, target in [*beside, *seen]]
     report = check_pairs(sides, lambda row: Origin("", row + 1), skip=REPEATS)
-    suspects = [x for x in report.suspects if x.row >= len(beside) and x.kind not in REPAIRED]
-    least = max(_LEAST, _MANY_IN_FILES * len(seen))
-    lines = _suspect_validation(
-        suspects,
-        least,
+    return _suspect_validation(
+        [x for x in report.suspects if x.row >= len(beside) and x.kind not in REPAIRED],
+        (len(seen), _MANY_IN_FILES, _LEAST),
         ("" if len(seen) == len(valid) else "a sample of ") + counted(len(seen), "validation pair"),
         f"check {', '.join([*data.valid_source, *data.valid_target, *data.valid_pairs])}",
     )
-    return lines, len({each.row for each in suspects}) / len(seen) if lines else 0.0
 
 
 def _suspect_validation(
-    suspects: Sequence[Suspect], least: float, checked: str, advice: str
-) -> list[str]:
-    """Return a warning with the most frequent kind if many validation pairs are suspect.
+    suspects: Sequence[Suspect], limits: tuple[int, float, int], checked: str, advice: str
+) -> tuple[str, float]:
+    """Return a clause with the most frequent kind if many validation pairs are suspect.
 
     Args:
         suspects: The suspect validation pairs.
-        least: The smallest number of pairs that is worth a warning.
+        limits: The number of all pairs, and the smallest share and number that are worth a warning.
         checked: The validation pairs in words, with their number.
         advice: What to do.
+
+    Returns:
+        The clause and the share of suspect pairs; "" and 0 if they are few.
     """
+    total, least_share, least = limits
+    # Some identical pairs are right, such as names.
+    if sum(each.kind == "identical" for each in suspects) < _MOST_SPOILT * total:
+        suspects = [each for each in suspects if each.kind != "identical"]
     count = len({each.row for each in suspects})
-    if count < least:
-        return []
+    if count < max(least, least_share * total):
+        return "", 0.0
     found = Counter((each.kind, each.reason) for each in suspects)
     kind = Counter(each.kind for each in suspects).most_common(1)[0][0]
     reason = max((each for each in found if each[0] == kind), key=lambda each: found[each])[1]
-    return [
-        f"warning: {count:,} of {checked} {'is' if count == 1 else 'are'} suspect, most often "
-        f"{kind} ({reason}), so scores may mislead; {advice}"
-    ]
+    return (
+        f"{count:,} of {checked} {'is' if count == 1 else 'are'} suspect, most often {kind} "
+        f"({reason}), so scores may mislead; {advice}"
+    ), count / total
 
 
 def _sample(count: int, most: int) -> np.ndarray:

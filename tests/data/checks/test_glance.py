@@ -85,8 +85,8 @@ def test_validation_files_that_do_not_fit_the_training_pairs_are_named() -> None
         return glance(trained, FILES, text(source, target)).warnings
 
     assert said(source, target) == []
-    assert glance(trained, FILES, text(source, target)).cause == ""
-    cause = glance(trained, FILES, text(target, source)).cause
+    assert glance(trained, FILES, text(source, target)).data_fault == ""
+    cause = glance(trained, FILES, text(target, source)).data_fault
     assert cause.startswith("240 of 240 validation pairs are suspect, most often exchanged (")
     assert said(target, source) == [
         "warning: 240 of 240 validation pairs are suspect, most often exchanged (each side is in "
@@ -98,6 +98,9 @@ def test_validation_files_that_do_not_fit_the_training_pairs_are_named() -> None
     (line,) = said(source[:120] + target[120:], target[:120] + source[120:])
     assert line.startswith("warning: 120 of 240 validation pairs are suspect, most often exch")
     assert said(source[:-20] + target[-20:], target[:-20] + source[-20:]) == []  # they are few
+    assert said(source, source[:40] + target[40:]) == []  # identical pairs may be names
+    (line,) = said(source, source[:200] + target[200:])
+    assert line.startswith("warning: 200 of 240 validation pairs are suspect, most often identic")
 
 
 def test_validation_files_change_nothing_that_training_pairs_are_told() -> None:
@@ -107,7 +110,7 @@ def test_validation_files_change_nothing_that_training_pairs_are_told() -> None:
     assert same == glance(trained, FILES, None).warnings
     assert last.startswith("warning: 300 of a sample of 300 validation pairs are suspect, most ")
     few = glance(text(*pairs(3)), FILES, text(target, source))
-    assert few.warnings == [] and few.cause == ""
+    assert few.warnings == [] and few.data_fault == ""
     same_sides = text(pairs(900)[0], pairs(900)[0])
     found = glance(same_sides, FILES, text(target, source))
     assert found == glance(same_sides, FILES, None)
@@ -131,23 +134,23 @@ def test_the_data_is_a_likely_cause_if_half_of_the_pairs_have_one_fault(
     found = glance(text(source, shuffled + target[spoilt:]), FILES, None)
     verdict = found.warnings[0].removeprefix("warning: ")
     assert "do not belong together" in verdict
-    assert found.cause == (verdict if is_cause else "")
+    assert found.data_fault == (verdict if is_cause else "")
 
 
 def test_a_text_that_is_the_same_on_both_sides_is_a_likely_cause() -> None:
     source, target = pairs(1200)
     found = glance(text(source, source), FILES, None)
-    assert found.warnings == [f"warning: {found.cause}"]
-    assert found.cause.startswith("both sides hold the same text in 100% of the pairs; ")
+    assert found.warnings == [f"warning: {found.data_fault}"]
+    assert found.data_fault.startswith("both sides hold the same text in 100% of the pairs; ")
     most = glance(text(source, source[:900] + target[900:]), FILES, None)
-    assert most.cause.startswith("both sides hold the same text in 75% of the pairs; ")
-    assert glance(text(source, source[:30] + target[30:]), FILES, None).cause == ""
+    assert most.data_fault.startswith("both sides hold the same text in 75% of the pairs; ")
+    assert glance(text(source, source[:30] + target[30:]), FILES, None).data_fault == ""
 
 
 def test_a_few_exchanged_pairs_are_no_likely_cause() -> None:
     source, target = pairs(1200)
     found = glance(text(target[:99] + source[99:], source[:99] + target[99:]), FILES, None)
-    assert "8% of the pairs have exchanged sides" in found.warnings[0] and not found.cause
+    assert "8% of the pairs have exchanged sides" in found.warnings[0] and not found.data_fault
 
 
 def test_a_clean_text_and_a_few_suspects_bring_no_warning() -> None:
