@@ -44,8 +44,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 def _advice() -> str:
     """Return the advice for a file that is not TOML."""
     return (
-        "expected lines such as [train] and device = 'cpu', with single quotation marks around "
-        f"text; if it is a file of data, give it with {option('source')} or {option('pairs')}"
+        "expected lines such as [train] and device = 'cpu', with quotation marks around text "
+        f"(single ones if it contains \\); if it is a file of data, give it with {option('source')} or {option('pairs')}"
     )
 
 

@@ -28,7 +28,7 @@ _NEAR = 4.0
 _FITS = 2
 """The number of fits. With more fits, many damaged pairs may widen the bound a little each time."""
 _BULK, _TAIL = 0.5, 0.2
-"""The shares of pairs beyond the two distances that the tail is fitted through."""
+"""The tail is fitted through two distances; these are the shares of pairs beyond each."""
 _RARE = 7e-4
 """The probability, by the fitted tail, below which a distance is suspect."""
 _LEAST_FACTOR = 1.5

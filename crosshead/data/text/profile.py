@@ -149,8 +149,8 @@ class KnownWords(Config):
     def _known(self) -> frozenset[str]:
         return frozenset(self.known.split(" "))
 
-    def are_few_in(self, text: str) -> bool:
-        """Return whether a text has more other words than usual.
+    def has_many_unknown(self, text: str) -> bool:
+        """Return whether a text has more unknown words than usual.
 
         Args:
             text: The text.
@@ -198,8 +198,9 @@ class TextProfile(Config):
         """Return the profile of training pairs, or None if there are too few.
 
         Suspect pairs tell nothing about usual sources and lengths, unless they are more than half.
-        Nor do pairs whose sources have the words of suspect ones: a check reads a part of a large
-        text. They count for the shares of copies and lost numbers: what is common is usual.
+        Sources with many words of suspect sources are left out too, because the check reads only a
+        part of a large text. All pairs count for the shares of copies and lost numbers: what is
+        common is usual.
 
         Args:
             examples: The ids of the sources and targets.
@@ -255,7 +256,7 @@ class TextProfile(Config):
         flags = []
         if self.scripts and foreign_scripts(source, self.scripts)[1] > _FOREIGN:
             flags.append("script")
-        if self.words is not None and self.words.are_few_in(source):
+        if self.words is not None and self.words.has_many_unknown(source):
             flags.append("words")
         unknown = sum(each == UNK for each in ids)
         if self.pieces.above(len(ids), _size(source)) or self.unknown.above(unknown, len(ids)):

@@ -151,9 +151,9 @@ def test_words_that_are_usually_new_are_not_flagged() -> None:
     profile, tokenizer, _ = made("bpe", mixed, targets)
     assert profile is not None and profile.words is not None
     assert profile.words.others.rate > 0.1
-    assert not profile.words.are_few_in("brown dogs zoe yan") and profile.words.are_few_in(
-        "zoe yan xim wou vel uri toa sou"
-    )
+    assert not profile.words.has_many_unknown(
+        "brown dogs zoe yan"
+    ) and profile.words.has_many_unknown("zoe yan xim wou vel uri toa sou")
     older = profile.model_copy(update={"words": None})
     odd = "unbekannte Dinge sind hier"
     assert "words" in profile.source_flags(odd, tokenizer.encode(odd))
@@ -163,7 +163,7 @@ def test_words_that_are_usually_new_are_not_flagged() -> None:
 def test_numbers_are_no_unknown_words() -> None:
     profile, _, _ = made("bpe", *pairs(400))
     assert profile is not None and profile.words is not None
-    assert not profile.words.are_few_in("12 345 6789 1b2 seven dogs")
+    assert not profile.words.has_many_unknown("12 345 6789 1b2 seven dogs")
 
 
 def test_without_a_profile_only_repetition_is_flagged() -> None:
