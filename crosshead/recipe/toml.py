@@ -45,7 +45,8 @@ def _advice() -> str:
     """Return the advice for a file that is not TOML."""
     return (
         "expected lines such as [train] and device = 'cpu', with quotation marks around text "
-        f"(single ones if it contains \\); if it is a file of data, give it with {option('source')} or {option('pairs')}"
+        "(single ones if it contains \\); if it is a file of data, give it with "
+        f"{option('source')} or {option('pairs')}"
     )
 
 

@@ -80,7 +80,8 @@ def test_what_is_not_toml_is_refused(tmp_path: Path, content: bytes, fault: str)
     path.write_bytes(content)
     advice = (
         r"expected lines such as \[train\] and device = 'cpu', with quotation marks around text "
-        r"\(single ones if it contains \\\); if it is a file of data, give it with --source or --pairs"
+        r"\(single ones if it contains \\\); if it is a file of data, give it with "
+        "--source or --pairs"
     )
     with pytest.raises(ConfigError, match=rf"not valid TOML: {fault}.*; {advice}$") as caught:
         read_toml(path)
