@@ -277,5 +277,5 @@ def test_fine_tuning_validates_on_pairs_that_an_earlier_run_has_held_out(
     assert len(names) == 2 and all(f'old_valid_{side} = ["../tuned.data/valid-' in recipe
                                    for side in ("source", "target"))  # fmt: skip
     left = (out / "left-out.tsv").read_text()
-    repeated = [line for line in left.splitlines() if line.endswith("repeats a validation pair")]
+    repeated = [line for line in left.splitlines() if line.endswith("repeats a validation source")]
     assert len(held) <= len(repeated)

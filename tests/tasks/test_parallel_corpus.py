@@ -512,7 +512,7 @@ def test_old_pairs_that_repeat_old_validation_pairs_are_left_out(
     assert corpus.kept.encoded.rows.tolist() == [row for row in rows if row not in gone]
     assert {each.line for each in corpus.kept.left_out} == {4}
     (line, *_) = corpus.opening(settings.data)
-    assert f"left out: repeats a validation pair {len(gone)}" in line
+    assert f"left out: repeats a validation source {len(gone)}" in line
 
 
 def test_a_domain_without_a_pair_is_refused_with_the_reasons(folder: Path) -> None:

@@ -35,7 +35,7 @@ def test_the_directory_of_a_run(finished: Path) -> None:
 def test_what_is_left_out_is_written_down(finished: Path, text: Path) -> None:
     header, *rows = (finished / "left-out.tsv").read_text().splitlines()
     assert header == "file\tline\treason"
-    held_out = [row for row in rows if row.endswith("\trepeats a validation pair")]
+    held_out = [row for row in rows if row.endswith("\trepeats a validation source")]
     assert len(held_out) == 3
     assert [row for row in rows if row not in held_out] == [
         f"{text / 'en'}\t41\tempty side",
@@ -103,9 +103,9 @@ def test_validation_files_are_named_in_the_card(text: Path, tmp_path: Path) -> N
 
 def test_repetitions_of_held_out_pairs_are_counted(finished: Path) -> None:
     rows = (finished / "left-out.tsv").read_text().splitlines()
-    repeated = sum(row.endswith("\trepeats a validation pair") for row in rows)
+    repeated = sum(row.endswith("\trepeats a validation source") for row in rows)
     assert repeated
-    assert f"| repeats a validation pair | {repeated} |" in (finished / "README.md").read_text()
+    assert f"| repeats a validation source | {repeated} |" in (finished / "README.md").read_text()
 
 
 def test_the_card_counts_the_epoch_under_way(text: Path, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from crosshead.system.files import atomic_write
 LEFT_OUT, HELD_OUT = "left-out.tsv", "held-out.tsv"
 """Files in the run directory."""
 
-REPEATED = "repeats a validation pair"
+REPEATED = "repeats a validation source"
 DUPLICATE = "duplicate"
 REASONS = (REPEATED, "empty side", "too long", "length ratio", DUPLICATE)
 """All reasons, in the order of the checks."""

@@ -26,6 +26,10 @@ from crosshead.errors import DataError
 _SHARE_STREAM, _FOLD_STREAM = 1, 2
 """Numbers that make the draws of a seed differ from one another."""
 
+_LEAST_WORDS = 3
+"""Pairs whose source has this many words or more are alike if their sources are. Shorter sources,
+such as `Yes.`, are frequent and may have many translations, so both sides count."""
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -35,7 +39,7 @@ class HeldOut:
     rows: np.ndarray
     """The sorted rows of the pairs in `valid`."""
     repeats: np.ndarray
-    """The sorted rows of pairs that repeat a held-out pair, and of old pairs that repeat an old
+    """The sorted rows of pairs that are like a held-out pair, and of old pairs that repeat an old
     validation pair. Training excludes both."""
     unused: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """The sorted rows that `data.share` leaves out."""
@@ -77,14 +81,15 @@ class Remaining:
 def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     """Choose about `valid_size` pairs of the text for validation, or the pairs of `fold`.
 
-    Pairs are different if they differ in more than surrounding white space and the Unicode form.
-    The held-out set has at least one pair and at most a tenth of the different pairs: a pair that
-    repeats an earlier one does not count, so that training keeps most of the different pairs. The
-    different pairs are cut into equal spans, and one pair is drawn from each, so that the pairs are
-    spread over all corpora. The folds of a cross-validation share the different pairs among them. A
-    drawn pair with an empty side or with too many characters is not held out. Pairs that repeat a
-    held-out pair are excluded from training too. The result depends only on the text, the
-    configuration and the seed.
+    Pairs are alike if their sources are equal, apart from surrounding white space and the Unicode
+    form; if a source has one or two words, the targets must be equal too. The held-out set has at
+    least one pair and at most a tenth of the different pairs: a pair that is like an earlier one
+    does not count, so that training keeps most of the different pairs. The different pairs are cut
+    into equal spans, and one pair is drawn from each, so that the pairs are spread over all
+    corpora. The folds of a cross-validation share the different pairs among them. A drawn pair with
+    an empty side or with too many characters is not held out. Pairs that are like a held-out pair
+    are excluded from training too. The result depends only on the text, the configuration and the
+    seed.
 
     Args:
         text: The text that is trained on.
@@ -92,7 +97,7 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
         seed: The random seed of the run.
 
     Returns:
-        The held-out pairs, and the rows that repeat them.
+        The held-out pairs, and the rows that are like them.
 
     Raises:
         DataError: If too few pairs remain for training or for validation.
@@ -102,9 +107,9 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     for row, pair in pairs.items():
         sides = comparable(pair)
         if all(side and len(side) <= 4 * config.max_length for side in sides):
-            held.setdefault(sides, row)
+            held.setdefault(_key(pair), row)
     chosen = sorted(held.values())
-    repeats = _repeats(text, held)
+    repeats = _alike(text, held)
     if pairs and not chosen and all(all(stripped(pair)) for pair in pairs.values()):
         raise DataError(
             f"every pair that was drawn for validation has a side of more than "
@@ -125,7 +130,8 @@ def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
     """Choose pairs of a text whose second half is its first half with exchanged sides.
 
     A pair is held out in both directions or in none. Otherwise the model could learn a held-out
-    pair from its reverse.
+    pair from its reverse. Pairs that are like a held-out pair in one direction are excluded in
+    both.
 
     Args:
         text: The text, as `training_parts` gives it for `directions` "both".
@@ -133,7 +139,7 @@ def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
         seed: The random seed of the run.
 
     Returns:
-        The held-out pairs of both directions, and the rows that repeat them.
+        The held-out pairs of both directions, and the rows that are like them.
 
     Raises:
         DataError: As `hold_out` does.
@@ -148,8 +154,14 @@ def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
             strict=True)
     )  # fmt: skip
     valid += [(pairs[row], text.origin(row)) for row in rows.tolist()]
-    repeats = [*forward.repeats.tolist(), *(forward.repeats + half).tolist()]
-    return held_out(valid, [*forward.rows.tolist(), *rows.tolist()], repeats)
+    held = {_key(pair): row for row, pair in pairs.items()}
+    backward = np.array(_alike(text, held), np.int64) - half
+    repeats = np.setdiff1d(np.union1d(forward.repeats, backward[backward >= 0]), forward.rows)
+    return held_out(
+        valid,
+        [*forward.rows.tolist(), *rows.tolist()],
+        [*repeats.tolist(), *(repeats + half).tolist()],
+    )
 
 
 def held_out(valid: list[tuple[Pair, Origin]], rows: list[int], repeats: list[int]) -> HeldOut:
@@ -158,7 +170,7 @@ def held_out(valid: list[tuple[Pair, Origin]], rows: list[int], repeats: list[in
     Args:
         valid: The pairs with their origins.
         rows: The rows of the pairs, sorted.
-        repeats: The rows of other pairs that repeat them, sorted.
+        repeats: The rows of other pairs that are like them, sorted.
     """
     return HeldOut(
         ParallelText(
@@ -226,10 +238,8 @@ def _pairs_of(part: Part) -> Iterator[Pair]:
 
 
 def _first_rows(text: Text) -> np.ndarray:
-    """Return the rows of the pairs that repeat no earlier pair, in rising order."""
-    hashes = (
-        pair_hash(comparable(pair)) for sides in text.chunks() for pair in zip(*sides, strict=True)
-    )
+    """Return the rows of the pairs that are like no earlier pair, in rising order."""
+    hashes = (pair_hash(_key(pair)) for sides in text.chunks() for pair in zip(*sides, strict=True))
     _, first = np.unique(np.fromiter(hashes, np.uint64), return_index=True)
     return np.sort(first)
 
@@ -246,11 +256,17 @@ def _drawn_rows(rows: np.ndarray, config: DataConfig, seed: int) -> np.ndarray:
     return np.array([rng.choice(span) for span in spans], np.int64)
 
 
-def _repeats(text: Text, held: dict[Pair, int]) -> list[int]:
-    """Return the rows that repeat a held-out pair of another row."""
+def _key(pair: Pair) -> Pair:
+    """Return what alike pairs have in common: a long source, or both sides."""
+    source, target = comparable(pair)
+    return source, "" if len(source.split(maxsplit=_LEAST_WORDS)) >= _LEAST_WORDS else target
+
+
+def _alike(text: Text, held: dict[Pair, int]) -> list[int]:
+    """Return the rows that are like a held-out pair of another row, in rising order."""
     return [
         row
         for first, sides in numbered(text)
         for row, pair in enumerate(zip(*sides, strict=True), first)
-        if held.get(comparable(pair), row) != row
+        if held.get(_key(pair), row) != row
     ]

@@ -51,7 +51,7 @@ def test_each_reason_is_counted_and_named_by_line() -> None:
         ("f", 9, "duplicate"),
     ]
     counts = {"empty side": 2, "too long": 2, "length ratio": 1, "duplicate": 1}
-    assert kept.counts() == {"repeats a validation pair": 0, **counts}
+    assert kept.counts() == {"repeats a validation source": 0, **counts}
     assert tuple(kept.counts()) == REASONS
     assert (kept.encoded.rows + 1).tolist() == [1, 6, 8, 10]
     for row, (source, target) in zip(kept.encoded.rows, kept.examples, strict=True):
@@ -63,9 +63,9 @@ def test_repetitions_of_held_out_pairs_are_counted_with_the_rest() -> None:
     text = corpus(("a", "b"), ("", "b"), ("c", "d"), (" c", "d"))
     held = HeldOut(corpus(("c", "d")), np.array([2]), np.array([3]))
     kept = keep_pairs(text, DataConfig(), CHARACTERS, CHARACTERS, held)
-    assert kept.left_out == [("f", 2, "empty side"), ("f", 4, "repeats a validation pair")]
+    assert kept.left_out == [("f", 2, "empty side"), ("f", 4, "repeats a validation source")]
     assert kept.encoded.rows.tolist() == [0]
-    assert kept.counts()["repeats a validation pair"] == 1
+    assert kept.counts()["repeats a validation source"] == 1
 
 
 def test_duplicates_stay_unless_asked() -> None:
@@ -101,7 +101,7 @@ def test_each_domain_needs_a_pair_and_its_own_reasons_are_counted() -> None:
     held = HeldOut(ParallelText([], [], []), np.zeros(0, np.int64), np.array([0]))
     kept = keep_pairs(text, DataConfig(), CHARACTERS, CHARACTERS, held)
     require_both_domains(kept, [0, 3, 4], [])  # there is one domain
-    words = r"repeats a validation pair: 1, empty side: 1, length ratio: 1\); see data.max_length"
+    words = r"repeats a validation source: 1, empty side: 1, length ratio: 1\); see data.max_length"
     with pytest.raises(DataError, match=rf"no pair of the new domain is left .*\({words}"):
         require_both_domains(kept, [0, 3, 4], [1])
     with pytest.raises(DataError, match=r"old domain is left to mix in \(repeats.*: 1\); validate"):

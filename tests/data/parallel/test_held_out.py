@@ -111,6 +111,24 @@ def test_a_frequent_pair_is_drawn_as_rarely_as_others() -> None:
     assert sum("ok" in source for source in found) <= 5
 
 
+def test_other_translations_of_a_held_out_source_are_not_trained_on() -> None:
+    """Such pairs are in the data of distillation beside human translations."""
+    pairs = [(f"a long source {n}", f"t{copy} {n}") for copy in range(3) for n in range(100)]
+    pairs += [("Yes.", f"ja {n}") for n in range(50)]
+    text = corpus(pairs)
+    held = hold_out(text, DataConfig(valid_size=20), 1)
+    sources = {source for source in held.valid.source if source != "Yes."}
+    assert len(held.valid) == 15 and len(sources) >= 8  # a tenth of 100 sources and 50 short pairs
+    trained = set(train_of(text, held)[0])
+    assert not trained & sources and "Yes." in trained
+    assert len(held.repeats) == 2 * len(sources)
+    folds = [hold_out(text, DataConfig(fold=[n, 3]), 1) for n in (1, 2, 3)]
+    assert sum(len(each.valid) for each in folds) == 150
+    assert all(
+        not set(each.valid.source) & set(train_of(text, each)[0]) - {"Yes."} for each in folds
+    )
+
+
 def test_each_different_pair_is_in_one_fold() -> None:
     pairs = [(f"s{number % 16}", f"t{number % 16}") for number in range(1600)]
     found = [hold_out(corpus(pairs), DataConfig(fold=[n, 4]), 1).valid.source for n in (1, 2, 3, 4)]
