@@ -11,8 +11,8 @@ from crosshead.data.checks.suspects import Suspect
 from crosshead.data.text.scripts import UNSPACED, letters_by_script, script
 from crosshead.data.text.words import split_words
 
-_BROKEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd\ufffe\uffff]")
-"""Control characters, and the character that replaces undecodable bytes."""
+_BROKEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffd\ufffe\uffff]")
+"""Control characters, separators of lines, and the character that replaces undecodable bytes."""
 
 _INVISIBLE = re.compile(r"[\u00ad\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 """A soft hyphen, zero-width space, word joiner, byte order mark, or a mark that sets the direction

@@ -99,7 +99,8 @@ def test_a_no_break_space_elsewhere_is_no_damage(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "score"), [("a\x00b", 1.0), ("caf\ufffd", 1.0), ("\x93so\x94", 1.0), ("M?nchen", 0.5)]
+    ("line", "score"),
+    [("a\x00b", 1.0), ("a\u2028b", 1.0), ("caf\ufffd", 1.0), ("\x93so\x94", 1.0), ("M?nchen", 0.5)],
 )
 def test_characters_that_are_no_text_are_damage(line: str, score: float) -> None:
     assert [(each.row, each.score) for each in damaged([*USUAL, line], "target")] == [(2, score)]
