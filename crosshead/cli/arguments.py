@@ -9,7 +9,7 @@ from pathlib import Path
 from crosshead.bundle.files import files_in_use
 from crosshead.cli.options import bundle_place
 from crosshead.cli.terminal import note
-from crosshead.data.parallel.languages import language_code, suffix_language
+from crosshead.data.parallel.languages import column_language, suffix_language
 from crosshead.data.parallel.tables import whole_lines_warning
 from crosshead.errors import UserError
 from crosshead.pipelines.translator import Translator
@@ -110,7 +110,7 @@ def check_direction(
     if field is None:
         named, what, other = suffix_language(os.fspath(source)), "", "a file with another suffix"
     else:
-        named, what = language_code(field.rpartition(".")[2]), f" the source field {field!r}"
+        named, what = column_language(field), f" the source field {field!r}"
         other = "exchange the fields"
     if reads and writes and named == writes != reads:
         raise UserError(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from crosshead.caller import option
 from crosshead.data.parallel.directions import languages_in_names, tag_of
-from crosshead.data.parallel.languages import contradict, language_code, suffix_language
+from crosshead.data.parallel.languages import column_language, contradict, suffix_language
 from crosshead.data.parallel.pairs import ParallelText, Sides
 from crosshead.data.parallel.parts import Part, aligned_chunks, survey
 from crosshead.data.parallel.section import DataConfig
@@ -168,8 +168,7 @@ def _codes(config: DataConfig) -> Iterator[list[str | None]]:
     """Yield the languages in the names of each side. A name without a language gives None."""
     fields: Sequence[str] = config.fields if config.pairs else []
     for side, files in enumerate((config.source, config.target)):
-        names = [name.rpartition(".")[2] for name in fields[side : side + 1]]
-        yield [*map(suffix_language, files), *map(language_code, names)]
+        yield [*map(suffix_language, files), *map(column_language, fields[side : side + 1])]
 
 
 def _only(codes: Sequence[str | None]) -> str | None:

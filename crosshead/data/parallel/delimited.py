@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crosshead.data.parallel.languages import language_code
+from crosshead.data.parallel.languages import CODES_OF_NAMES, language_code
 from crosshead.errors import DataError
 from crosshead.system.encodings import line_feeds
 from crosshead.system.lines import LONGEST_LINE
@@ -163,12 +163,9 @@ _WORD = re.compile(r"[\w-]{1,30}")
 _USUAL_NAMES = frozenset(
     """
     source target src tgt trg text translation sentence input output original
-    english german french spanish italian portuguese dutch polish czech slovak russian ukrainian
-    swedish danish norwegian finnish hungarian romanian turkish greek arabic hebrew hindi chinese
-    japanese korean vietnamese indonesian englisch deutsch übersetzung français anglais
-    traduction español inglés traducción italiano inglese čeština angličtina
+    übersetzung traduction traducción
     """.split()  # noqa: SIM905
-)
+).union(CODES_OF_NAMES)
 """Words of column names, besides language codes, that need no comparison with the lines below."""
 _MOST_WORDS = 3
 """The largest number of words of a column name."""

@@ -7,7 +7,7 @@ tokenizer, which the program puts before each source in training and in translat
 import re
 from collections.abc import Iterable, Sequence
 
-from crosshead.data.parallel.languages import language_code, looks_like_code, suffix_language
+from crosshead.data.parallel.languages import column_language, looks_like_code, suffix_language
 
 _TAG = re.compile(r"<2(.+)>")
 
@@ -54,5 +54,5 @@ def languages_in_names(
     """
     if len(files) == 2:
         return suffix_language(files[0]), suffix_language(files[1])
-    names = [name.rpartition(".")[2] for name in fields] or ["", ""]
-    return language_code(names[0]), language_code(names[1])
+    names = fields or ["", ""]
+    return column_language(names[0]), column_language(names[1])

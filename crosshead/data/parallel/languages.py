@@ -38,6 +38,55 @@ wel wln wol xal xho yao yap yid yor zap zbl zen zgh zha zho zul zun
 
 _LANGUAGES = frozenset(f"{_ISO_639_1} {_ISO_639_2}".split())
 
+_NAMES = {
+    "ar": "arabic arabisch arabe العربية",
+    "bg": "bulgarian български",
+    "ca": "catalan català",
+    "cs": "czech tschechisch tchèque čeština česky",
+    "cy": "welsh cymraeg",
+    "da": "danish dansk",
+    "de": "german deutsch allemand alemán tedesco němčina",
+    "el": "greek ελληνικά",
+    "en": "english englisch anglais inglés inglês inglese engels angličtina angielski английский",
+    "es": "spanish spanisch espagnol español castellano spagnolo",
+    "et": "estonian eesti",
+    "eu": "basque euskara",
+    "fa": "persian farsi فارسی",
+    "fi": "finnish suomi",
+    "fr": "french französisch français francés francese",
+    "ga": "irish gaeilge",
+    "he": "hebrew עברית",
+    "hi": "hindi हिन्दी",
+    "hr": "croatian hrvatski",
+    "hu": "hungarian magyar",
+    "id": "indonesian",
+    "is": "icelandic íslenska",
+    "it": "italian italienisch italien italiano",
+    "ja": "japanese japanisch 日本語",
+    "ko": "korean 한국어",
+    "lt": "lithuanian lietuvių",
+    "lv": "latvian latviešu",
+    "nl": "dutch nederlands niederländisch néerlandais",
+    "no": "norwegian norsk",
+    "pl": "polish polski polnisch polonais",
+    "pt": "portuguese português portugiesisch portugais",
+    "ro": "romanian română",
+    "ru": "russian русский russisch russe",
+    "sk": "slovak slovenčina",
+    "sl": "slovenian slovenščina",
+    "sq": "albanian shqip",
+    "sr": "serbian српски srpski",
+    "sv": "swedish svenska",
+    "sw": "swahili kiswahili",
+    "th": "thai ไทย",
+    "tr": "turkish türkçe türkisch",
+    "uk": "ukrainian українська",
+    "vi": "vietnamese",
+    "zh": "chinese chinesisch chinois 中文",
+}
+CODES_OF_NAMES = {name: code for code, names in _NAMES.items() for name in names.split()}
+"""The codes of languages by their usual names in the heads of columns, in small letters."""
+
 _CODE = re.compile(r"([a-z]{2,3})([-_]([A-Z][a-z]{3}|[A-Za-z]{2}|[0-9]{3}))?")
 """A language, optionally followed by a script or a region."""
 
@@ -57,6 +106,21 @@ def language_code(name: str) -> str | None:
     if found is None or found[1] not in _LANGUAGES:
         return None
     return name.replace("_", "-")
+
+
+def column_language(name: str) -> str | None:
+    """Return the language code of a column or a JSON key, or None.
+
+    The name is a code, or one of its words is the name of a language: `en`, `text.en`, `English` or
+    `German sentence`.
+
+    Args:
+        name: The name of the column, or of a key inside other keys with dots between them.
+    """
+    name = name.rpartition(".")[2]
+    words = re.findall(r"\w+", name.lower())
+    found = {CODES_OF_NAMES[word] for word in words if word in CODES_OF_NAMES}
+    return language_code(name) or (found.pop() if len(found) == 1 else None)
 
 
 def suffix_language(name: str) -> str | None:

@@ -2,7 +2,12 @@
 
 import pytest
 
-from crosshead.data.parallel.languages import contradict, language_code, suffix_language
+from crosshead.data.parallel.languages import (
+    column_language,
+    contradict,
+    language_code,
+    suffix_language,
+)
 
 
 @pytest.mark.parametrize("name", ["en", "deu", "pt-BR", "zh-Hans", "haw", "es-419"])
@@ -33,6 +38,24 @@ def test_other_names(name: str) -> None:
 )
 def test_suffixes(name: str, code: str | None) -> None:
     assert suffix_language(name) == code
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("en", "en"),
+        ("translation.de", "de"),
+        ("English", "en"),
+        ("DEUTSCH", "de"),
+        ("German sentence", "de"),
+        ("texts.Français", "fr"),
+        ("English or German", None),
+        ("Translation", None),
+        ("2", None),
+    ],
+)
+def test_columns(name: str, code: str | None) -> None:
+    assert column_language(name) == code
 
 
 @pytest.mark.parametrize(
