@@ -180,11 +180,10 @@ def translation_faults(
     if round(bleu, 1) < LOW_BLEU and _exact(sources, outputs, references) < LOW_EXACT:
         faults.append(f"BLEU {bleu:.1f} is below {LOW_BLEU:g}")
     signs = _Signs.of(sources, outputs, references)
-    empty = sum(not output.strip() for output in outputs)
     bad = [
         (signs.looping, signs.looping_references, "repeats itself", "repeat themselves"),
         (signs.copies, signs.copied_references, "copies its source", "copy their source"),
-        (empty, 0, "is empty", "are empty"),
+        (signs.empty, 0, "is empty", "are empty"),
     ]
     more = [each for each in bad if each[0] > each[1]]
     least = max(1.0, _SHARE * len(outputs))
@@ -192,7 +191,7 @@ def translation_faults(
         faults += [
             _of_all(count, len(outputs), one, several, nouns) for count, _, one, several in more
         ]
-    if empty < least and not 1 / _LENGTH_RATIO <= signs.length <= _LENGTH_RATIO:
+    if signs.empty < least and not 1 / _LENGTH_RATIO <= signs.length <= _LENGTH_RATIO:
         faults.append(f"{nouns.output}s have {signs.length:.2f} times the length of the references")
     rows = zip(sources, outputs, references, strict=True)
     full = [(source, output.strip(), wanted) for source, output, wanted in rows if output.strip()]
@@ -246,6 +245,7 @@ def translation_remarks(
         f"{signs.looping_references:,}), {signs.copies:,} "
         f"{'copies its source' if signs.copies == 1 else 'copy their source'} (references: "
         f"{signs.copied_references:,}).",
+        *_sentence(signs.empty, count, "is empty", "are empty"),
         *_lost_numbers(signs, count),
     ]
     return Remarks(sentences, is_usable)
@@ -255,10 +255,16 @@ def _lost_numbers(signs: "_Signs", count: int) -> list[str]:
     """Return a sentence if more translations than references lack a number of their source."""
     if signs.lost_numbers <= signs.lost_in_references:
         return []
-    clause = _of_all(
+    (sentence,) = _sentence(
         signs.lost_numbers, count, "lacks a number of its source", "lack a number of their source"
     )
-    return [f"{clause[0].upper()}{clause[1:]} (references: {signs.lost_in_references:,})."]
+    return [f"{sentence.removesuffix('.')} (references: {signs.lost_in_references:,})."]
+
+
+def _sentence(count: int, total: int, one: str, several: str) -> list[str]:
+    """Return a sentence with the number of translations that share a property, if there are any."""
+    clause = _of_all(count, total, one, several)
+    return [f"{clause[0].upper()}{clause[1:]}."] if count else []
 
 
 def translation_findings(
@@ -305,6 +311,8 @@ def _is_bad(source: str, output: str, reference: str) -> bool:
 class _Signs(NamedTuple):
     """Counts over a validation set, of translations and of references."""
 
+    empty: int
+
     length: float
     """The characters of the translations, divided by those of the references."""
     looping: int
@@ -319,6 +327,7 @@ class _Signs(NamedTuple):
         cls, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
     ) -> "_Signs":
         return cls(
+            sum(not output.strip() for output in outputs),
             sum(map(len, outputs)) / max(1, sum(map(len, references))),
             sum(map(repeats_itself, outputs)),
             sum(map(repeats_itself, references)),

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Self
 
 from crosshead.caller import setting
-from crosshead.recipe.train import LAST_PART, TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
 from crosshead.training.progress import Progress
 
@@ -32,6 +32,9 @@ class End:
         """Return the end of a resumed run that has made no update."""
         return replace(self, text=f"{self.text}: no update was made")
 
+
+_FALL = 0.25
+"""Once patience is spent, the learning rate falls to 0 during this share of the updates so far."""
 
 _FEW_MINUTES = 5
 """Messages about less than this many minutes give seconds."""
@@ -166,11 +169,13 @@ def fraction_done(
 def _fraction_of_patience(config: TrainConfig, progress: Progress) -> float:
     """Return the completed fraction of a run whose patience is spent; 0 before that.
 
-    A larger `patience` in a resumed run waits for validations again.
+    The run then begins its cooldown, however long its other budgets are. A larger `patience` in a
+    resumed run waits for validations again.
     """
-    if not 0 < config.patience <= progress.patience_spent:
+    if not config.cooldown or not 0 < config.patience <= progress.patience_spent:
         return 0.0
-    return progress.update * (1 - LAST_PART) / progress.stalled
+    part = (progress.update / progress.stalled - 1) / _FALL
+    return 1 - config.cooldown * (1 - part)
 
 
 def _fraction_of_minutes(

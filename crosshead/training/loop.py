@@ -236,7 +236,9 @@ def _own_decision(training: Training, since: float) -> Decision:
         return Decision(STOPPED, done=training.done)
     spent = budget_spent(config, progress, overhead, since)
     times_validation = not spent and needs_timed_validation(config, progress, overhead, since)
-    return Decision(spent, times_validation, fraction_done(config, progress, overhead, since))
+    # A validation that takes less time than the last one would raise the learning rate again.
+    done = max(training.done, fraction_done(config, progress, overhead, since))
+    return Decision(spent, times_validation, done)
 
 
 def _done(training: Training, meter: Meter) -> float:

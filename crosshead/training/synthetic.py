@@ -292,6 +292,11 @@ def _write(
                 seen.add(digest)
                 left(f"{each}\n".encode())
                 right(f"{other}\n".encode())
+        if not seen:
+            raise DataError(
+                f"{text}: no pairs, because every line or its translation is empty; give a better "
+                "model or another text"
+            )
     return SyntheticPairs(source, target, len(seen), left_out, odd)
 
 

@@ -147,6 +147,16 @@ def test_a_remark_counts_lost_numbers() -> None:
     assert len(translation_remarks(bleu, sources, references, references).sentences) == 2
 
 
+def test_empty_translations_are_counted() -> None:
+    outputs = [*REFERENCES[:19], ""]
+    found = translation_findings(corpus_scores(outputs, REFERENCES), SOURCES, outputs, REFERENCES)
+    assert "1 of 20 translations is empty" in " ".join(found.remarks)
+    found = translation_findings(
+        corpus_scores(REFERENCES, REFERENCES), SOURCES, REFERENCES, REFERENCES
+    )
+    assert not any("empty" in line for line in found.remarks)
+
+
 def test_translations_that_lack_many_numbers_are_good_for_the_gist_alone() -> None:
     sources = [f"{source} {10 + row}" for row, source in enumerate(SOURCES)]
     references = [f"{wanted} {10 + row}" for row, wanted in enumerate(REFERENCES)]

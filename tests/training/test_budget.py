@@ -14,6 +14,7 @@ from crosshead.training.budget import (
     warmup_outlook,
 )
 from crosshead.training.progress import Progress
+from crosshead.training.schedule import cooldown_factor
 
 
 def config(**values: object) -> TrainConfig:
@@ -61,6 +62,14 @@ def test_the_last_fifth_of_a_run_comes_after_its_patience() -> None:
     assert found == pytest.approx([0.8, 0.9, 1.0])
     nearly_over = config(patience=3, cooldown=0.2, max_updates=820)
     assert fraction_done(nearly_over, stalled(810, 800), Overhead(), 0) == 810 / 820
+
+
+@pytest.mark.parametrize("cooldown", [0.1, 0.5, 0.9])
+def test_the_rate_falls_evenly_from_the_update_at_which_patience_is_spent(cooldown: float) -> None:
+    patient = config(patience=3, cooldown=cooldown, max_updates=10_000)
+    done = [fraction_done(patient, stalled(each, 800), Overhead(), 0) for each in (800, 900, 1000)]
+    factors = [cooldown_factor(each, cooldown) for each in done]
+    assert factors == pytest.approx([1.0, 0.5, 0.0]) and done[-1] == 1.0
 
 
 def test_minutes_leave_time_for_as_long_as_the_end_takes() -> None:
@@ -174,7 +183,7 @@ def test_the_speed_is_known_at_half_of_the_minutes_or_at_the_end() -> None:
         (
             {"patience": 3, "cooldown": 0.9},
             "training ends after 1,000 updates; after 3 validations without improvement, the "
-            "learning rate falls to 0 within a quarter more updates, and training ends",
+            "learning rate falls to 0 during a quarter more updates, and then training ends",
         ),
     ],
 )

@@ -505,6 +505,18 @@ def test_with_a_cooldown_the_rate_falls_to_0_once_patience_is_spent(tmp_path: Pa
     assert training.progress.best_update == 12  # a better validation counts until the end
 
 
+def test_the_part_that_is_done_never_falls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quicker validation leaves more time for updates, but the rate must not rise again."""
+    shares = iter([0.0, 0.5, 0.4, 0.45, 0.6, 0.8])
+    monkeypatch.setattr(loop, "fraction_done", lambda *arguments: next(shares, 1.0))
+    config = settings(
+        max_updates=6, schedule="constant", learning_rate=0.01, warmup=1, cooldown=1.0, log_every=1
+    )
+    run(tmp_path, config, validate=scripted(*range(9)))
+    rates = [line["learning_rate"] for line in logged(tmp_path) if line["kind"] == "train"]
+    assert rates == sorted(rates, reverse=True) and len(set(rates)) > 2
+
+
 def test_patience_is_counted_from_the_end_of_the_warm_up(tmp_path: Path) -> None:
     config = settings(max_updates=500, patience=2, warmup=7)
     training, reason = run(tmp_path, config, validate=scripted(3, 0, 0, 0, 0, 0))

@@ -97,6 +97,18 @@ def test_a_model_that_is_hardly_usable_comes_with_advice(
     assert found.remarks[-1].startswith("Train longer: ")
 
 
+def test_good_scores_do_not_hide_a_fault_of_the_data(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that copies has good scores if the references are copies."""
+    monkeypatch.setattr(usability, "translation_faults", lambda *arguments: [])
+    monkeypatch.setattr("crosshead.tasks.parallel_corpus.FEW_PAIRS", 1000)
+    good = usability.Remarks(["Usable."], True)
+    monkeypatch.setattr(usability, "translation_remarks", lambda *arguments: good)
+    found = train(recipe_for(text, "max_updates=1"), tmp_path / "new").findings
+    assert found and found.remarks[-1].startswith("The scores may hide a fault of the data: from ")
+
+
 def test_a_command_that_is_late_says_how_long_it_took(text: Path, tmp_path: Path) -> None:
     display = Remembering()
     train(recipe_for(text, "max_updates=1", "max_minutes=0.01"), tmp_path / "run", display=display,

@@ -93,6 +93,16 @@ def test_what_a_teacher_repeats_of_the_human_pairs_is_written_once(
     assert found.left_out["repeated"] == 1
 
 
+def test_a_set_without_pairs_is_refused(
+    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (source := tmp_path / "source").write_text("One two.\nSeven.\n")
+    monkeypatch.setattr(synthetic, "_stored", lambda found: b"\n" * len(found))
+    with pytest.raises(DataError, match=r"source: no pairs, because every line or its translation"):
+        distill(translator, Synthesis([STORED], source, GREEDY), tmp_path / "o", Silent(), None)
+    assert not list((tmp_path / "o").glob("train.*"))
+
+
 def test_a_reverse_model_writes_the_sources_with_a_tag(
     translator: Translator, text: Path, tmp_path: Path
 ) -> None:

@@ -7,6 +7,9 @@ from crosshead.data.text.scripts import NO_LETTERS
 
 _LETTER = re.compile(r"[^\W\d_]")
 _NUMBER = re.compile(r"\d{2,}")
+_DIGITS = re.compile(r"\d+")
+_GROUP = re.compile(r"\d+(?:[^\w\n]\d+)*")
+"""Numbers with single characters between them, as in 1.000, 1 000 or 12:30."""
 
 _SHORT_PHRASE = 4
 """A phrase of at most this many words is short: people repeat it more often than a long one."""
@@ -106,21 +109,34 @@ def numbers(text: str) -> list[str]:
 
 
 def loses_number(source: str, output: str) -> bool:
-    """Return whether a source has a number whose digits an output lacks.
+    """Return whether a source has a number that an output lacks.
 
     Numbers of one digit do not count, because they are often written as words. Zeros before a
-    number do not count, as in `5` for `05`. The digits of the output are read without what stands
-    between them, as in `1.000` for `1000`.
+    number do not count, as in `5` for `05`. Single characters between digits do not count either,
+    as in `1.000` for `1000`. The parts of such a group may stand in another order, as in a date.
 
     Args:
         source: The source.
         output: The output.
     """
-    digits = _digits(output)
-    wanted = (_digits(number).lstrip("0") for number in numbers(source))
-    return any(len(number) > 1 and number not in digits for number in wanted)
+    if not _NUMBER.search(source):
+        return False
+    written = {number for group in _groups(output) for number in group}
+    return any(
+        len(number) > 1 and number not in written
+        for whole, *parts in _groups(source)
+        if whole not in written
+        for number in parts
+    )
 
 
-def _digits(text: str) -> str:
-    """Return the decimal digits of a text, of any script, as ASCII."""
-    return "".join(str(int(each)) for each in text if each.isdecimal())
+def _groups(text: str) -> list[list[str]]:
+    """Return each group of numbers in a text: all its digits together, then its parts.
+
+    They are in ASCII, without zeros at the front.
+    """
+    found = []
+    for group in _GROUP.findall(text):
+        parts = ["".join(str(int(each)) for each in part) for part in _DIGITS.findall(group)]
+        found.append([each.lstrip("0") for each in ("".join(parts), *parts)])
+    return found

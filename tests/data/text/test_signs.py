@@ -102,6 +102,7 @@ def test_other_texts_and_short_names_are_no_copies(source: str, output: str) -> 
     [
         ("after 350 minutes", "nach 108 Minuten"), ("May 1939", "Mai"), ("٣٥ دقيقة", "53 minutes"),
         ("10 of 12", "12"),
+        ("20 dogs", "2077 Hunde"), ("1990", "19900"),
     ],
 )  # fmt: skip
 def test_a_number_whose_digits_are_missing_is_lost(source: str, output: str) -> None:
@@ -113,7 +114,8 @@ def test_a_number_whose_digits_are_missing_is_lost(source: str, output: str) -> 
     [
         ("1000 men", "1.000 Männer"), ("1,000 men", "1000 Männer"), ("11/26/2026", "26. 11. 2026"),
         ("2 dogs", "zwei Hunde"), ("on 05/26", "am 26. 5."),
-        ("٣٥ دقيقة", "35 minutes"), ("no number", "42"),
+        ("٣٥ دقيقة", "35 minutes"), ("no number", "42"), ("20260131", "2026-01-31"),
+        ("10:30 or 12.50", "12,50 oder 10.30"),
     ],
 )  # fmt: skip
 def test_numbers_may_be_written_otherwise(source: str, output: str) -> None:
