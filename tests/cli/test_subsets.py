@@ -85,7 +85,7 @@ def test_reports_have_a_table_sentences_and_files(tmp_path: Path) -> None:
         for each in points
     }  # fmt: skip
     law = fit_power_law(points)
-    curve = DataCurve(tmp_path, outcomes, [MetricCurve("BLEU", points, law, gain(law, 4000))])
+    curve = DataCurve(tmp_path, outcomes, [MetricCurve("BLEU", points, law, gain(law, points[-1]))])
     said = curve_report(curve, [tmp_path / "curve.png"])
     assert said.startswith("\nrun   pairs   BLEU\n1000  1,000  20.00\n")
     assert "Twice the data (8,000 pairs) would likely change BLEU by +" in said
