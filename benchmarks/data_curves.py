@@ -39,7 +39,7 @@ def main() -> None:
                 ScoreOfPairs(int(n), y, y - options.half, y + options.half)
                 for n, y in zip(sizes, values, strict=True)
             ]
-            found.append(gain(fit_power_law(points), PAIRS))
+            found.append(gain(fit_power_law(points), points[-1]))
         held = np.mean([each.low <= truth <= each.high for each in found])
         told = np.mean([each.is_certain for each in found])
         error = np.mean([each.value - truth for each in found])

@@ -117,11 +117,12 @@ def translation_evaluation(
     instead = "give --text, not --source and --reference"
     translator = into(load_as(Translator, bundles, device, threads, instead=instead), to)
     if source is not None and reference is not None:
+        files: Sequence[str | Path] = [source, reference]
         sources, references = read_aligned(source, reference)
         check_direction(translator, source)
         warn_of_table(source)
     else:
-        names = split_names(fields) if fields else []
+        files, names = pairs, split_names(fields) if fields else []
         typed = {"fields": "--fields", "data.fields": "--fields", "data.valid_pairs": "--pairs"}
         config = validate(DataConfig, {"valid_pairs": list(pairs), "fields": names}, typed=typed)
         if names:
@@ -129,6 +130,7 @@ def translation_evaluation(
         text = read_valid_pairs(config, note)
         assert text is not None
         sources, references = text.source, text.target
+    say_if_seen(bundles, files)
     where = ", ".join(pairs) or str(reference)
     say_if_tokenised(references, where, metrics, tokenize)
     return evaluate(
@@ -258,7 +260,7 @@ def caption_evaluation(
     found = read_caption_set(images, captions, captioner.bundle.config.image_size)
     for line in found.left_out.described().lines():
         note(line)
-    say_if_seen(bundle, captions)
+    say_if_seen([bundle], captions)
     say_if_tokenised(found.texts, ", ".join(captions), metrics, tokenize)
     with answering(len(found.names) if at_terminal() else None, "images") as advance:
         best = captioner.search(

@@ -164,7 +164,7 @@ def pair_evaluation(
     found = read_caption_set(images, pairs, translator.bundle.config.image_size, kind=PAIRS)
     for line in found.left_out.described().lines():
         note(line)
-    say_if_seen(bundle, pairs)
+    say_if_seen([bundle], pairs)
     say_if_tokenised(found.texts, ", ".join(pairs), metrics, tokenize)
     right = [each.image for each in found.captions]
     chosen = {"right": right, "shuffled": other_images(right)}

@@ -10,7 +10,7 @@ from crosshead.system.lines import file_sha256
 from crosshead.system.stored import read_stored
 
 SEEN = (
-    "the training of this model used these data, so the scores are too good for new images; give "
+    "the training of this model used these data, so the scores are too good for new data; give "
     "data that were kept out of it"
 )
 
@@ -28,13 +28,18 @@ def on_card(bundle: Path, sha256: str) -> bool:
         return False
 
 
-def say_if_seen(bundle: Path, files: Sequence[str]) -> None:
-    """Print a note for each file that the card of a bundle lists as training data.
+def say_if_seen(bundles: Sequence[Path], files: Sequence[str | Path]) -> None:
+    """Print a note that names the files that the card of a bundle lists as training data.
 
     Args:
-        bundle: The bundle.
-        files: The files of the test data.
+        bundles: The bundle, or several bundles of an ensemble.
+        files: The files of the test data. A pipe has been read already, so it is not compared.
     """
+    seen = []
     for file in files:
-        if on_card(bundle, file_sha256(Path(file))):
-            note(f"{file}: {SEEN}")
+        if Path(file).is_file():
+            sha256 = file_sha256(Path(file))
+            if any(on_card(bundle, sha256) for bundle in bundles):
+                seen.append(str(file))
+    if seen:
+        note(f"{', '.join(seen)}: {SEEN}")

@@ -73,5 +73,5 @@ def _drawn(curve: DataCurve) -> list[Path]:
 
 
 def _planned(out: Path, folder: Path, runs: Runs, resume: bool) -> Runs:
-    recipe = planned_recipe(out, folder, runs.recipe, resume=resume)
+    recipe = planned_recipe(out, folder, resume=resume)
     return dataclasses.replace(runs, recipe=recipe)

@@ -218,7 +218,7 @@ def _recipe(
     resume: bool,
 ) -> "Recipe":
     """Return the recipe of a new or a resumed run, and note what a preset beside a bundle does."""
-    from crosshead.recipe.presets import AUTO
+    from crosshead.recipe.presets import AUTO, DEFAULT
     from crosshead.training.settings import new_recipe, resumed_recipe
 
     if resume:
@@ -226,6 +226,12 @@ def _recipe(
     settings = new_recipe(
         preset or (None if recipe else AUTO), recipe, given, assignments, start, typed
     )
-    if preset and start:
+    if preset == AUTO and start:
+        note(
+            f"--preset {AUTO} does not apply to fine-tuning: the model and tokenizer come from "
+            f"{start}; training settings that you leave out come from the preset {DEFAULT}, and "
+            "the learning rate from the preset of the nearest width"
+        )
+    elif preset and start:
         note(f"the model and tokenizer come from {start}; --preset {preset} sets only the training")
     return settings

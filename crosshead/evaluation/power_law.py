@@ -118,14 +118,18 @@ def fit_power_law(measured: Sequence[ScoreOfPairs]) -> PowerLaw:
     return PowerLaw(limits, factors, exponents, fits=bool(best[0] <= _MISFIT))
 
 
-def gain(law: PowerLaw, pairs: int, times: float = 2.0) -> Gain:
+def gain(law: PowerLaw, now: ScoreOfPairs, times: float = 2.0) -> Gain:
     """Return what more data would bring by a power law.
+
+    A law may be below the measured score. So the gain is also limited to what this score lacks of
+    the largest one.
 
     Args:
         law: The law.
-        pairs: The number of training pairs now.
+        now: The measured score, with the number of training pairs now.
         times: The number of pairs later, in multiples of those now.
     """
-    gains = law.values(times * pairs) - law.values(pairs)
+    room = max(0.0, LARGEST - now.value)  # rounding makes a BLEU of 100 slightly larger
+    gains = np.minimum(law.values(times * now.pairs) - law.values(now.pairs), room)
     low, high = np.quantile(gains[1:], [0.025, 0.975])
     return Gain(float(gains[0]), float(low), float(high), law.fits)

@@ -165,7 +165,7 @@ def metric_curves(
     for metric, measured in scores.items():
         is_too_low = best < LOW_BLEU and (best > 0 or metric == BLEU.label)
         law = fit_power_law(measured)
-        curves.append(MetricCurve(metric, measured, law, gain(law, measured[-1].pairs), is_too_low))
+        curves.append(MetricCurve(metric, measured, law, gain(law, measured[-1]), is_too_low))
     return curves
 
 

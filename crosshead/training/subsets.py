@@ -29,7 +29,7 @@ _BY_SIZE = {"tokenizer": ("vocab_size",), "train": ("warmup", "valid_every")}
 """Keys by section whose values a run chooses by the number of its pairs, if they are not stated."""
 
 _BUDGET = ("max_updates", "max_epochs", "max_minutes", "patience")
-"""Keys of `[train]` that a resumed run may change, and that are the same for all subsets."""
+"""Keys of `[train]` that a resumed run may change, and that are the same for all runs."""
 
 
 @dataclass(frozen=True)
@@ -108,17 +108,19 @@ def check_subsets(recipe: Recipe, flag: str, start: Path | None) -> None:
         )
 
 
-def planned_recipe(out: Path, folder: Path, given: Recipe, *, resume: bool) -> Recipe:
+def planned_recipe(out: Path, folder: Path, *, resume: bool) -> Recipe:
     """Return the recipe of the runs on subsets, and store it in their folder.
 
     It is the recipe of the run on all pairs, with the values that this run chose. Those that depend
     on the number of pairs are open again, unless the user stated them: small subsets cannot have a
     large vocabulary, and a long warm-up would be a larger part of their runs.
 
+    The limits are those of the run on all pairs, whatever the command says. If it has ended, a
+    smaller limit does not change it, and runs of other lengths cannot be compared with it.
+
     Args:
         out: The run on all pairs.
         folder: The folder of the runs on subsets.
-        given: The recipe of the command.
         resume: True if the run on all pairs was resumed.
 
     Raises:
@@ -127,17 +129,16 @@ def planned_recipe(out: Path, folder: Path, given: Recipe, *, resume: bool) -> R
     newest = newest_state(out / CHECKPOINTS)
     if newest is not None and newest[1].tuned:
         raise UserError(f"{out}: was fine-tuned; subsets need a run that began with a new model")
+    whole = stored_recipe(out)
     if resume and (folder / RECIPE).is_file():
-        recipe = stored_recipe(folder)
+        recipe = _with(stored_recipe(folder), "train", _limits(whole))
     else:
-        recipe = stored_recipe(out)
+        recipe = whole
         stated = () if newest is None else newest[1].stated
         for section, keys in _BY_SIZE.items():
             is_open = {key: recipe.left_open[section][key] for key in keys}
             changes = {k: v for k, v in is_open.items() if f"{section}.{k}" not in stated}
             recipe = _with(recipe, section, changes)
-    if resume:
-        recipe = _with(recipe, "train", {key: getattr(given.train, key) for key in _BUDGET})
     make_directory(folder)
     atomic_write(folder / RECIPE, stored_form(recipe, folder).encode())
     return recipe
@@ -155,7 +156,8 @@ def train_subsets(runs: Runs, folder: Path, subsets: Iterable[Subset]) -> list[O
         The outcomes in the order of the subsets, or None if the runs were asked to stop.
 
     Raises:
-        UserError: For the reasons that `train` lists, or if a run in the folder has another recipe.
+        UserError: For the reasons that `train` lists, or if a run in the folder has another recipe
+            or ended by other limits.
     """
     outcomes = []
     for subset in subsets:
@@ -171,6 +173,7 @@ def train_subsets(runs: Runs, folder: Path, subsets: Iterable[Subset]) -> list[O
             )  # fmt: skip
             if summary.interrupted:
                 return None
+            _check_limits(out, recipe)
         display.close()
         outcomes.append(outcome_of(out))
     return outcomes
@@ -234,6 +237,25 @@ def _is_finished(out: Path, recipe: Recipe) -> bool:
     now = check_resumed(stored, absolute(recipe), out)
     sections = type(now).model_fields.keys() - {"data"}
     return all(getattr(now, name) == getattr(stored, name) for name in sections)
+
+
+def _limits(recipe: Recipe) -> dict[str, Any]:
+    """Return the limits of a run."""
+    return {key: getattr(recipe.train, key) for key in _BUDGET}
+
+
+def _check_limits(out: Path, recipe: Recipe) -> None:
+    """Raise `UserError` if the run in `out` ended by other limits than those of its recipe now."""
+    ended, expected = _limits(stored_recipe(out)), _limits(recipe)
+    wrong = [key for key in _BUDGET if ended[key] != expected[key]]
+    if wrong:
+        found, wanted = (
+            ", ".join(f"{key} = {limits[key]}" for key in wrong) for limits in (ended, expected)
+        )
+        raise UserError(
+            f"{out}: ended by {found}, but the run on all pairs has {wanted}, so their scores "
+            "cannot be compared; remove this directory, and the same command trains it again"
+        )
 
 
 def _with(recipe: Recipe, section: str, changes: Mapping[str, Any]) -> Recipe:

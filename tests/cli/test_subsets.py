@@ -10,6 +10,7 @@ from crosshead.cli.subsets import curve_report, folds_report
 from crosshead.evaluation.power_law import ScoreOfPairs, fit_power_law, gain
 from crosshead.training.data_curve import DataCurve, MetricCurve
 from crosshead.training.folds import Folds
+from crosshead.training.settings import stored_recipe
 from crosshead.training.subsets import Outcome
 from tests.cli.tools import TINY, Refused
 
@@ -33,6 +34,14 @@ def test_folds_are_trained_once_and_added_to_a_finished_run(
     report, said = capfd.readouterr()
     assert said.count(": finished in ") == 2 and "BLEU over 2 folds: " in report
     assert follow not in said
+
+
+def test_folds_of_a_finished_run_have_its_limits(tmp_path: Path, corpus: list[object]) -> None:
+    out = tmp_path / "run"
+    assert run([*map(str, ["train", *corpus, "--out", out, *FAST, "--max-updates", 2])]) == 0
+    assert run(["train", "--resume", "--out", str(out), "--folds", "2", "--max-updates", "1"]) == 0
+    for each in (out, *(tmp_path / "run.2-folds" / f"fold-{number}" for number in (1, 2))):
+        assert stored_recipe(each).train.max_updates == 2
 
 
 def test_a_curve_of_too_few_pairs_is_refused_before_training(
@@ -76,7 +85,7 @@ def test_reports_have_a_table_sentences_and_files(tmp_path: Path) -> None:
         for each in points
     }  # fmt: skip
     law = fit_power_law(points)
-    curve = DataCurve(tmp_path, outcomes, [MetricCurve("BLEU", points, law, gain(law, 4000))])
+    curve = DataCurve(tmp_path, outcomes, [MetricCurve("BLEU", points, law, gain(law, points[-1]))])
     said = curve_report(curve, [tmp_path / "curve.png"])
     assert said.startswith("\nrun   pairs   BLEU\n1000  1,000  20.00\n")
     assert "Twice the data (8,000 pairs) would likely change BLEU by +" in said

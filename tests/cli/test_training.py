@@ -11,6 +11,7 @@ import pytest
 from crosshead.cli import run
 from crosshead.tasks.registry import load_bundle
 from tests.cli.tools import (
+    BUNDLE,
     COMMAND,
     ROOT,
     TINY,
@@ -123,6 +124,23 @@ def test_fine_tuning_starts_from_a_bundle(
     assert run([str(each) for each in ["train", "--out", tmp_path / "other", *other]]) == 2
     assert "model.d_model is 32, but the bundle" in capfd.readouterr().err
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("preset", "words"),
+    [
+        ("small", f"the model and tokenizer come from {BUNDLE}; --preset small sets only"),
+        ("auto", "--preset auto does not apply to fine-tuning: the model and tokenizer come from"),
+    ],
+)
+def test_a_note_says_which_settings_a_preset_sets_in_fine_tuning(
+    preset: str, words: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--source", str(tmp_path / "no.en"), "--target", str(tmp_path / "no.de")]
+    command = ["train", "--from", str(BUNDLE), *files, "--out", str(tmp_path / "run")]
+    assert run([*command, "--preset", preset]) == 2  # after the note, the files are missing
+    said = capfd.readouterr().err
+    assert words in said and ("sets only the training" in said) == (preset != "auto")
 
 
 def test_pairs_of_named_fields_and_a_recipe_train_too(

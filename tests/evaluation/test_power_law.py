@@ -24,11 +24,12 @@ def test_a_power_law_is_found_again(exponent: float) -> None:
     def law(pairs: float) -> float:
         return float(50 - 20 * (pairs / 3625) ** -exponent)
 
-    fitted = fit_power_law(curve(law, 0.1)[::-1])
+    points = curve(law, 0.1)
+    fitted = fit_power_law(points[::-1])
     assert fitted.fits
     for pairs in PAIRS:
         assert fitted.values(pairs)[0] == pytest.approx(law(pairs), abs=0.05)
-    found = gain(fitted, PAIRS[-1])
+    found = gain(fitted, points[-1])
     assert found.value == pytest.approx(law(58_000) - law(29_000), abs=0.15)
     assert found.low < found.value < found.high and found.is_certain
 
@@ -39,7 +40,8 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
 
     truth, held = law(58_000) - law(29_000), 0
     for seed in range(20):
-        found = gain(fit_power_law(curve(law, 1.2, seed)), 29_000)
+        points = curve(law, 1.2, seed)
+        found = gain(fit_power_law(points), points[-1])
         held += found.low <= truth <= found.high
     assert held >= 17
 
@@ -49,14 +51,16 @@ def test_more_data_that_do_not_help_are_not_promised(slope: float) -> None:
     def law(pairs: float) -> float:
         return float(30 + slope * np.log2(pairs))
 
-    found = gain(fit_power_law(curve(law, 1.0)), 29_000)
+    points = curve(law, 1.0)
+    found = gain(fit_power_law(points), points[-1])
     assert found.low <= 0 and found.is_certain == (found.high < 0)
 
 
 def test_scores_on_no_law_tell_nothing() -> None:
     values = (2.0, 2.0, 0.0)
-    fitted = fit_power_law([ScoreOfPairs(n, y, y, y) for n, y in zip(PAIRS, values, strict=True)])
-    assert not fitted.fits and not gain(fitted, 29_000).is_certain
+    points = [ScoreOfPairs(n, y, y, y) for n, y in zip(PAIRS, values, strict=True)]
+    fitted = fit_power_law(points)
+    assert not fitted.fits and not gain(fitted, points[-1]).is_certain
 
 
 def test_a_law_needs_three_scores() -> None:
@@ -67,4 +71,21 @@ def test_a_law_needs_three_scores() -> None:
 def test_no_score_is_above_the_largest() -> None:
     rising = [ScoreOfPairs(500 * 2**n, y, y - 1, y + 1) for n, y in enumerate([60.0, 75.0, 90.0])]
     law = fit_power_law(rising)
-    assert law.values(4000).max() == 100 and gain(law, 2000).value > 0
+    assert law.values(4000).max() == 100 and gain(law, rising[-1]).value > 0
+
+
+@pytest.mark.parametrize(
+    ("values", "room"),
+    [
+        ((60.0, 88.0, 98.0), 2.0),
+        ((60.0, 75.0, 98.0), 2.0),  # the law is below the last score
+        ((80.0, 99.0, 100 + 1e-13), 0.0),  # rounding makes a BLEU of 100 slightly larger
+    ],
+)
+def test_no_gain_leads_above_the_largest_score(values: tuple[float, ...], room: float) -> None:
+    points = [ScoreOfPairs(n, y, y - 4, y + 4) for n, y in zip(PAIRS, values, strict=True)]
+    law = fit_power_law(points)
+    fitted, found = law.values(2 * PAIRS[-1]) - law.values(PAIRS[-1]), gain(law, points[-1])
+    assert np.quantile(fitted[1:], 0.975) > room
+    assert found.low <= found.value <= found.high == room
+    assert found.value == min(fitted[0], room)

@@ -101,7 +101,7 @@ def test_a_stopped_run_goes_on(trained: tuple[Runs, Path, list[Outcome]], tmp_pa
 def test_the_recipe_of_the_subsets_keeps_what_is_stated_and_opens_what_was_chosen_by_size(
     text: Path, finished: Path, tmp_path: Path, resume: bool
 ) -> None:
-    chosen, later = tmp_path / "chosen", recipe_for(text, "max_updates=99")
+    chosen = tmp_path / "chosen"
     begun = recipe_for(text, *SHORT, "max_updates=1")
     assert isinstance(begun, TextRecipe)
     unstated = begun.tokenizer.model_copy(update={"vocab_size": None})
@@ -109,14 +109,34 @@ def test_the_recipe_of_the_subsets_keeps_what_is_stated_and_opens_what_was_chose
     train(begun.model_copy(update={"tokenizer": unstated, "train": without}), chosen)
     for out, size, warmup, valid_every in ((finished, 100, 10, 6), (chosen, None, None, 2)):
         folder = tmp_path / out.name / "folder"
-        planned = planned_recipe(out, folder, later, resume=resume)
+        planned = planned_recipe(out, folder, resume=resume)
         assert planned.tokenizer.vocab_size == size  # type: ignore[attr-defined]
         assert (planned.train.warmup, planned.train.valid_every) == (warmup, valid_every)
         assert planned.model == stored_recipe(out).model
-        assert planned.train.max_updates == (99 if resume else stored_recipe(out).train.max_updates)
-        again = planned_recipe(out, folder, later, resume=True)
+        again = planned_recipe(out, folder, resume=True)
         assert again.tokenizer == planned.tokenizer  # type: ignore[attr-defined]
         assert (folder / RECIPE).is_file()
+
+
+def test_the_limits_are_those_of_the_run_on_all_pairs(text: Path, tmp_path: Path) -> None:
+    out, folder = tmp_path / "run", tmp_path / "run.kind"
+    train(recipe_for(text, *SHORT, "max_updates=2"), out)
+    for given, expected in ((1, 2), (3, 3)):  # a smaller limit does not change a finished run
+        train(recipe_for(text, *SHORT, f"max_updates={given}"), out, resume=True)
+        planned = planned_recipe(out, folder, resume=True)
+        assert planned.train.max_updates == expected and (folder / RECIPE).is_file()
+
+
+def test_a_run_that_ended_by_other_limits_is_refused(
+    trained: tuple[Runs, Path, list[Outcome]], text: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "x.kind"
+    shutil.copytree(trained[1] / "a", place / "a")
+    fewer = Runs(recipe_for(text, *SHORT, "max_updates=2"))
+    with pytest.raises(UserError, match=r"a: ended by max_updates = 4, but .* has max_updates = 2"):
+        train_subsets(fewer, place, HALVES[:1])
+    shutil.rmtree(place / "a")
+    assert train_subsets(fewer, place, HALVES[:1])
 
 
 def test_the_folder_stands_beside_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
