@@ -193,6 +193,29 @@ def test_digits_are_names_where_the_first_line_has_them(
     assert note.startswith(f"{tmp_path / name}:1: '1' and '2' are read as column names, not as")
 
 
+@pytest.mark.parametrize("fields", [["English", "German"], ["English ", " German"], ["1", "2"]])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.csv", "{0} ; {1};\n one ; eins ;\n"),
+        ("x.tsv", " {0}\t{1} \t\n one \t eins \t\n"),
+        ("x.jsonl", '{{"{0} ": " one ", " {1}": " eins "}}\n'),
+    ],
+)
+def test_white_space_around_a_name_does_not_count(
+    name: str, content: str, fields: list[str], tmp_path: Path
+) -> None:
+    path = write(tmp_path / name, content.format(*map(str.strip, fields)))
+    text = read_pairs(config(pairs=str(path), fields=fields))
+    assert (text.source, text.target) == ([" one "], [" eins "])
+
+
+def test_names_that_differ_in_white_space_alone_are_refused_in_a_table(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "en,de,en \na,b,c\n")
+    said = refusal(read_pairs, config(pairs=str(path), fields=["en", "de"]))
+    assert "x.csv:1: the first line names column 'en' 2 times" in said
+
+
 @pytest.mark.parametrize("content", ["1\tone\n2\teins\n", "1\t1\t2\n1\t1\t3\n", "12\t2\na\tb\n"])
 def test_digits_are_numbers_of_columns_elsewhere(content: str, tmp_path: Path) -> None:
     data = config(pairs=str(write(tmp_path / "x.tsv", content)), fields=["1", "2"])
