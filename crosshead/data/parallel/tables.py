@@ -213,7 +213,8 @@ def _jsonl_text(where: str, row: dict[str, Any], field: str) -> str:
         text = field_of(row, field)
     except KeyError:
         raise DataError(
-            f"{where}: no field {field!r}; the fields are {_names(field_names(row))}"
+            f"{where}: no field {field!r}; the fields are {_names(field_names(row))}; name two of "
+            f"these; {_advice_for_several('field', field)}"
         ) from None
     if not isinstance(text, str):
         raise DataError(f"{where}: field {field!r} is not a string but {json.dumps(text)[:40]}")
@@ -337,7 +338,8 @@ def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> 
         if field not in names:
             raise DataError(
                 f"{where}: no column {field!r} in the first line, which has {_names(names)}; "
-                "name two of these, or give two numbers of columns if the first line is no header"
+                "name two of these, or give two numbers of columns if the first line is no header; "
+                f"{_advice_for_several('column', field)}"
             )
         if names.count(field) > 1:
             raise DataError(
@@ -345,6 +347,14 @@ def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> 
                 "rename all but one of them in the file"
             )
     return names.index(fields[0]), names.index(fields[1])
+
+
+def _advice_for_several(kind: str, name: str) -> str:
+    """Return advice for a file without a column or field that another file may have."""
+    return (
+        f"if another file has a {kind} {name!r}, rename the {kind}s of this file, because all "
+        "files of pairs are read by the same names"
+    )
 
 
 def _names(names: Sequence[str]) -> str:

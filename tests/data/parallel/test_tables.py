@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.data.parallel.corpora import read_pairs, training_parts
+from crosshead.data.parallel.corpora import read_pairs, read_valid_pairs, training_parts
 from crosshead.data.parallel.tables import whole_lines_warning
 from tests.data.written import config, refusal, write
 
@@ -208,6 +208,27 @@ def test_white_space_around_a_name_does_not_count(
     path = write(tmp_path / name, content.format(*map(str.strip, fields)))
     text = read_pairs(config(pairs=str(path), fields=fields))
     assert (text.source, text.target) == ([" one "], [" eins "])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("valid.csv", "Deutsch;Englisch\neins;one\n", "column"),
+        ("valid.jsonl", '{"Deutsch": "eins", "Englisch": "one"}\n', "field"),
+    ],
+)
+def test_a_table_with_other_names_than_the_others_is_to_be_renamed(
+    name: str, content: str, kind: str, tmp_path: Path
+) -> None:
+    train = write(tmp_path / "train.tsv", "English\tGerman\none\teins\n")
+    valid = write(tmp_path / name, content)
+    data = config(pairs=str(train), valid_pairs=str(valid), fields=["English", "German"])
+    said = refusal(read_valid_pairs, data)
+    assert said.startswith(f"{valid}:1: no {kind} 'English'") and "name two of these" in said
+    assert said.endswith(
+        f"; if another file has a {kind} 'English', rename the {kind}s of this file, because all "
+        "files of pairs are read by the same names"
+    )
 
 
 def test_names_that_differ_in_white_space_alone_are_refused_in_a_table(tmp_path: Path) -> None:
