@@ -116,6 +116,22 @@ def test_code_blocks_run(page: Path, tmp_path: Path) -> None:
                 run(block, page, namespace)
 
 
+def test_the_tutorial_keeps_every_row_of_a_sheet(tmp_path: Path) -> None:
+    """A cell may contain U+2028, which is no end of a line."""
+    page = ROOT / "docs" / "tutorial.md"
+    [split] = [each for each in blocks(page.read_text("utf-8")) if "shuffle" in each.code]
+    header, rows = "English\tGerman", {f"one\u2028{n}\teins\u2029{n}" for n in range(300)}
+    (tmp_path / "checked").mkdir()
+    (tmp_path / "checked" / "sheet.tsv").write_text("\n".join([header, *rows, ""]), "utf-8")
+    with contextlib.chdir(tmp_path):
+        run(split, page, {})
+    found = [(tmp_path / name).read_text("utf-8").split("\n") for name in ("test.tsv", "train.tsv")]
+    assert [(lines[0], len(lines), lines[-1]) for lines in found] == [
+        (header, 202, ""), (header, 102, ""),
+    ]  # fmt: skip
+    assert {row for lines in found for row in lines[1:-1]} == rows
+
+
 def test_blocks_not_run_are_counted() -> None:
     reasons = [f"{name(page)}: {why}" for page in pages() for why in not_run(page)]
     if reasons:

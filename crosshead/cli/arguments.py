@@ -23,9 +23,10 @@ def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str
     the lines come from `-`, standard input.
 
     Raises:
-        UserError: If the first argument is a file but no packed bundle, or the last one is a text.
+        UserError: If a file that is no packed bundle stands in the place of a bundle, or the last
+            argument is a text.
     """
-    if bundle.is_file() and bundle.suffix != ".zip" and not zipfile.is_zipfile(bundle):
+    if _is_other_file(bundle):
         raise UserError(
             f"{bundle}: a file; the first argument is the bundle, its directory or a file that "
             "`crosshead pack` wrote: give the bundle first, then the file to translate"
@@ -37,9 +38,20 @@ def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str
         )
     bundles = [bundle, *map(bundle_place, more)]
     last = bundles[-1]
-    if not more or last.is_dir() or (last.is_file() and zipfile.is_zipfile(last)):
-        return bundles, "-"
-    return bundles[:-1], more[-1]
+    file = "-"
+    if more and not (last.is_dir() or (last.is_file() and zipfile.is_zipfile(last))):
+        bundles, file = bundles[:-1], more[-1]
+    for each in filter(_is_other_file, bundles):
+        raise UserError(
+            f"{each}: a file in the place of a bundle; expected bundles and then one file of text: "
+            "give the file last, and translate several files one after the other"
+        )
+    return bundles, file
+
+
+def _is_other_file(path: Path) -> bool:
+    """Return whether a path is a file that is no packed bundle."""
+    return path.is_file() and path.suffix != ".zip" and not zipfile.is_zipfile(path)
 
 
 def only(bundles: Sequence[Path], option: str) -> Path:

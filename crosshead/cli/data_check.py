@@ -107,8 +107,8 @@ def data_check(
     exchanged, language, length, misaligned, number, duplicate, near-duplicate and overlap.
 
     --apply drops the suspect pairs, except for pairs of the kind unicode alone, which it writes in
-    the usual Unicode form (NFC). Aligned files keep their names; a file of pairs becomes TSV. The
-    order stays.
+    the usual Unicode form (NFC). Aligned files keep their names. A file of pairs becomes TSV with
+    two columns, the source and the target; other columns are left out. The order stays.
     """
     from crosshead.config import validate
     from crosshead.data.checks.files import SUSPECTS, check_files, check_outputs, write_files

@@ -34,6 +34,14 @@ if TYPE_CHECKING:
     from crosshead.system.progress import Display
     from crosshead.training.synthetic import Synthesis, SyntheticPairs
 
+OTHER_LANGUAGE = 1 / 3
+"""The share of lines with the flag `words` from which the text may be in another language.
+
+Models of 2,000 to 25,000 pairs of Multi30k flag 79 to 100 % of text in the opposite language, and
+less than 1 % of held-out text in their own. A model of dates flags 30 to 34 % of dates in the
+opposite language, because both languages have the same numbers.
+"""
+
 OutOption = Annotated[
     Path,
     typer.Option(
@@ -171,7 +179,8 @@ def _made(
 ) -> "SyntheticPairs":
     """Load the models, translate with progress, and print how many pairs there are.
 
-    A warning counts the translations that may be bad.
+    A warning counts the translations that may be bad. It also says if the text does not look like
+    the source language.
     """
     from crosshead.cli.arguments import check_direction, into, refuse_table
     from crosshead.cli.search_flags import search_settings
@@ -205,9 +214,18 @@ def _made(
     odd = made.odd
     if odd.flagged:
         kinds = [f"{name} {odd.flags[name]:,}" for name in FLAGS if odd.flags[name]]
+        advice = "read some of them before you train on them"
+        if odd.flags["words"] >= OTHER_LANGUAGE * odd.translations:
+            reads = translator.bundle.config.source_language
+            named = f" ({reads})" if reads else ""
+            advice += (
+                f"; {text} does not look like the source language of this model{named}: if it is "
+                "in another language, give a model that translates from that language, such as one "
+                "of the other direction"
+            )
         note(
             f"warning: {odd.flagged:,} of {counted(odd.translations, 'translation')} may be bad "
-            f"({', '.join(kinds)}); read some of them before you train on them"
+            f"({', '.join(kinds)}); {advice}"
         )
     return made
 

@@ -63,6 +63,17 @@ def test_a_bundle_left_out_and_a_text_for_a_file_are_recognised(tmp_path: Path) 
         assert f"echo {shlex.quote(long)} | crosshead translate {BUNDLE}" in str(caught.value)
 
 
+@pytest.mark.parametrize("last", ["b.de", "-", "missing", str(BUNDLE)])
+def test_a_text_among_the_bundles_is_recognised(
+    last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.en", "b.de"):
+        Path(name).write_text("one\n")
+    with pytest.raises(UserError, match=r"^a\.en: a file in the place of a bundle; .* file last"):
+        bundles_and_file(BUNDLE, ["a.en", last])
+
+
 def test_one_bundle_is_asked_for_where_no_ensemble_can_be() -> None:
     assert only([BUNDLE], "--text") == BUNDLE
     with pytest.raises(UserError, match="--text takes one bundle, found 2; only models that"):

@@ -57,6 +57,20 @@ def test_the_tutorial_shows_the_output_for_its_sheet(
     assert f"This leaves {left:,} rows" in page
 
 
+def test_a_cleaned_table_has_two_columns_as_the_pages_say(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.csv").write_text("Nr;English;German;Status\n1;a b;c d;done\n2;e f;;open\n")
+    names = ["--pairs", tmp_path / "x.csv", "--fields", "English,German"]
+    output_of(["data", "check", *names, "--out", tmp_path / "out", "--apply"], capfd)
+    assert (tmp_path / "out" / "x.tsv").read_text() == "English\tGerman\na b\tc d\n"
+    described = " ".join(output_of(["data", "check", "--help"], capfd).split())
+    data, tutorial = ((ROOT / "docs" / f"{page}.md").read_text() for page in ("data", "tutorial"))
+    assert "other columns are left out" in described
+    assert "other columns, such as a number or a status, are left out" in " ".join(data.split())
+    assert "It has only the two columns of `--fields`" in tutorial
+
+
 def test_a_shifted_text_has_a_verdict_above_the_table(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,11 +1,13 @@
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from crosshead.bundle.packing import pack
 from crosshead.cli import run
+from crosshead.training.synthetic import Odd
 from tests.cli.tools import BUNDLE, TINY, Refused, output_of
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -84,6 +86,28 @@ def test_a_warning_counts_the_translations_that_may_be_bad(
     assert run(["backtranslate", str(BUNDLE), str(text), *out]) == 0
     said = capfd.readouterr().err
     assert "warning: 1 of 2 translations may be bad (repetition 1); read some of them" in said
+
+
+@pytest.mark.parametrize(("words", "said_so"), [(6, False), (7, True), (20, True)])
+def test_a_text_in_another_language_is_recognised_by_its_words(
+    words: int,
+    said_so: bool,
+    tmp_path: Path,
+    text: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    odd = Odd(20, 20, Counter(words=words, length=20))
+    monkeypatch.setattr("crosshead.training.synthetic._odd", lambda *given: odd)
+    out = ["--out", str(tmp_path / "set"), "--beam", "1"]
+    assert run(["backtranslate", str(BUNDLE), str(text), *out]) == 0
+    said = capfd.readouterr().err
+    assert f"(words {words}, length 20); read some of them before you train on them" in said
+    assert said_so == (
+        f"{text} does not look like the source language of this model (en): if it is in another "
+        "language, give a model that translates from that language, such as one of the other "
+        "direction" in said
+    )
 
 
 def test_a_stop_says_how_to_go_on(

@@ -32,7 +32,6 @@ from crosshead.data.checks.scripts import wrong_script
 from crosshead.data.checks.suspects import KINDS, REPAIRED, Suspect
 from crosshead.data.parallel.pairs import Origin, ParallelText, Sides, composed
 from crosshead.errors import DataError
-from crosshead.system.progress import counted
 
 _EXPLAINED = (
     "empty", "identical", "placeholder", "encoding", "doubled", "script", "exchanged", "language",
@@ -166,12 +165,12 @@ def check_pairs(
             verdict += _verdict(alignment, sides, origin)
             spoilt = max(spoilt, alignment.share)
             if not are_same:
-                notes += _too_few(len(rows), LEAST_ROWS, "misaligned pairs", "word translations")
+                notes += _too_few(rows, sides, LEAST_ROWS, "misaligned pairs", "word translations")
     if "length" in wanted:
         rows = _others(len(sides[0]), explained)
         found += odd_lengths(*sides, rows)
         if not are_same:
-            notes += _too_few(len(rows), LEAST_PAIRS, "odd lengths", "the usual ratio")
+            notes += _too_few(rows, sides, LEAST_PAIRS, "odd lengths", "the usual ratio")
     if "number" in wanted:
         found += [each for each in changed_numbers(*sides) if each.row not in explained]
     if wanted & set(REPEATS):
@@ -206,13 +205,13 @@ def _explained(sides: Sides, wanted: Collection[str]) -> tuple[list[Suspect], li
     return found, _too_few_lines([name for name, kind in missing.items() if kind in wanted])
 
 
-def _too_few(found: int, least: int, kind: str, learned: str) -> list[str]:
-    """Return a note that a kind was not looked for, if there are too few pairs to learn from."""
-    if found >= least:
+def _too_few(rows: np.ndarray, sides: Sides, least: int, kind: str, learned: str) -> list[str]:
+    """Return a note that a kind was not looked for, if there are too few rows to learn from."""
+    if len(rows) >= least:
         return []
     return [
-        f"{kind} were not looked for: {counted(found, 'pair')} to learn {learned} from, at least "
-        f"{least} are needed"
+        f"{kind} were not looked for: learning {learned} needs at least {least} pairs that are not "
+        f"suspect otherwise, found {len(rows):,} of {len(sides[0]):,}"
     ]
 
 

@@ -139,6 +139,11 @@ class DataConfig(DataSection):
     """The licence of the model, such as `cc-by-4.0`, for the bundle and its card. Unset: the card
     names none, or in fine-tuning the licence of the bundle."""
 
+    @field_validator("fields", "old_fields")
+    @classmethod
+    def _without_white_space(cls, names: list[str]) -> list[str]:
+        return [name.strip() for name in names]
+
     @field_validator("license")
     @classmethod
     def _is_a_line(cls, text: str | None) -> str | None:

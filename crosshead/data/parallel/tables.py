@@ -47,7 +47,7 @@ def is_header(first: Sequence[str], fields: Sequence[str]) -> bool:
     """Return whether the first record of a file of cells is a header.
 
     It is if `fields` are names. Numbers are names too, rather than numbers of columns, if the
-    record has both of them as its cells.
+    record has both of them as its cells. White space around a cell does not belong to its name.
 
     Args:
         first: The cells of the first record.
@@ -59,6 +59,8 @@ def is_header(first: Sequence[str], fields: Sequence[str]) -> bool:
 def field_of(row: Mapping[Any, Any], field: str | int) -> Any:
     """Return the value of a field in a mapping.
 
+    White space around a key counts only if another key has the same name without it.
+
     Args:
         row: The mapping, as from a line of JSON Lines.
         field: A key of `row`; or, as `outer.inner`, a key of the mapping in `row[outer]`.
@@ -68,8 +70,11 @@ def field_of(row: Mapping[Any, Any], field: str | int) -> Any:
     """
     if field in row:
         return row[field]
+    bare = {str(key).strip(): value for key, value in row.items()}
+    if field in bare:
+        return bare[field]
     outer, _, inner = str(field).partition(".")
-    holder = row[outer]
+    holder = bare[outer]
     if isinstance(holder, Mapping):
         return holder[inner]
     raise KeyError(field)
@@ -208,7 +213,8 @@ def _jsonl_text(where: str, row: dict[str, Any], field: str) -> str:
         text = field_of(row, field)
     except KeyError:
         raise DataError(
-            f"{where}: no field {field!r}; the fields are {_names(field_names(row))}"
+            f"{where}: no field {field!r}; the fields are {_names(field_names(row))}; name two of "
+            f"these; {_advice_for_several('field', field)}"
         ) from None
     if not isinstance(text, str):
         raise DataError(f"{where}: field {field!r} is not a string but {json.dumps(text)[:40]}")
@@ -316,23 +322,39 @@ def _are_numbers(fields: Sequence[str]) -> bool:
 
 def _has_names(first: Sequence[str], fields: Sequence[str]) -> bool:
     """Return whether each field is one cell of the first record."""
-    return all(first.count(field) == 1 for field in fields)
+    names = _bare(first)
+    return all(names.count(field) == 1 for field in fields)
+
+
+def _bare(header: Sequence[str]) -> list[str]:
+    """Return the names of columns in a header, without the white space around its cells."""
+    return [cell.strip() for cell in header]
 
 
 def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> tuple[int, int]:
     """Return the column numbers, from 0, of the two fields in the header."""
+    names = _bare(header)
     for field in fields:
-        if field not in header:
+        if field not in names:
             raise DataError(
-                f"{where}: no column {field!r} in the first line, which has {_names(header)}; "
-                "name two of these, or give two numbers of columns if the first line is no header"
+                f"{where}: no column {field!r} in the first line, which has {_names(names)}; "
+                "name two of these, or give two numbers of columns if the first line is no header; "
+                f"{_advice_for_several('column', field)}"
             )
-        if header.count(field) > 1:
+        if names.count(field) > 1:
             raise DataError(
-                f"{where}: the first line names column {field!r} {header.count(field)} times; "
+                f"{where}: the first line names column {field!r} {names.count(field)} times; "
                 "rename all but one of them in the file"
             )
-    return header.index(fields[0]), header.index(fields[1])
+    return names.index(fields[0]), names.index(fields[1])
+
+
+def _advice_for_several(kind: str, name: str) -> str:
+    """Return advice for a file without a column or field that another file may have."""
+    return (
+        f"if another file has a {kind} {name!r}, rename the {kind}s of this file, because all "
+        "files of pairs are read by the same names"
+    )
 
 
 def _names(names: Sequence[str]) -> str:

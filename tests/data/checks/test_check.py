@@ -155,6 +155,15 @@ def test_stretches_have_one_shift_each() -> None:
     )
 
 
+def test_a_note_counts_the_suspect_pairs_that_nothing_is_learned_from() -> None:
+    source, target = pairs(2000)
+    shifted = [*target[1:], target[0]]
+    notes = check_pairs((source, shifted), lambda row: Origin("f", row + 1)).notes
+    [found] = [each for each in notes if each.startswith("odd lengths were not looked for")]
+    left = re.fullmatch(r".* pairs that are not suspect otherwise, found (\d+) of 2,000", found)
+    assert left is not None and int(left[1]) < 100
+
+
 def test_too_few_pairs_bring_a_note() -> None:
     source, target = pairs(40)
     notes = check_pairs((source, target), lambda row: Origin("f", row + 1)).notes
@@ -164,10 +173,10 @@ def test_too_few_pairs_bring_a_note() -> None:
     )
     assert notes == [
         f"exchanged sides, sources in another language and targets in another language{needed}",
-        "misaligned pairs were not looked for: 40 pairs to learn word translations from, at least "
-        "500 are needed",
-        "odd lengths were not looked for: 40 pairs to learn the usual ratio from, at least 100 are "
-        "needed",
+        "misaligned pairs were not looked for: learning word translations needs at least 500 pairs "
+        "that are not suspect otherwise, found 40 of 40",
+        "odd lengths were not looked for: learning the usual ratio needs at least 100 pairs that "
+        "are not suspect otherwise, found 40 of 40",
     ]
     skipped = ("language", "misaligned", "length")
     found = check_pairs((source, target), lambda row: Origin("f", row + 1), skip=skipped)

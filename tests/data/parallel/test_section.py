@@ -14,7 +14,7 @@ def test_configurations_that_do_not_fit_together() -> None:
         ({"valid_source": ["a"]}, "^data.valid_source a has no data.valid_target; "),
         ({"pairs": "a.jsonl.gz"}, "JSON Lines; name the fields"),
         ({"fields": ["en"]}, "data.fields needs two fields"),
-        ({"old_fields": ["en", "en"]}, "data.old_fields names 'en' twice"),
+        ({"old_fields": ["en", "en "]}, "data.old_fields names 'en' twice"),
         (
             {"valid_pairs": "v", "old_pairs": "o.jsonl", "old_valid_pairs": "w"},
             r"data\.old_pairs: "

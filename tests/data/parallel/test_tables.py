@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.data.parallel.corpora import read_pairs, training_parts
+from crosshead.data.parallel.corpora import read_pairs, read_valid_pairs, training_parts
 from crosshead.data.parallel.tables import whole_lines_warning
 from tests.data.written import config, refusal, write
 
@@ -191,6 +191,50 @@ def test_digits_are_names_where_the_first_line_has_them(
     assert text.origin(0).line == 2
     [note] = [each for each in training_parts(data)[0].notes() if "column names" in each]
     assert note.startswith(f"{tmp_path / name}:1: '1' and '2' are read as column names, not as")
+
+
+@pytest.mark.parametrize("fields", [["English", "German"], ["English ", " German"], ["1", "2"]])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.csv", "{0} ; {1};\n one ; eins ;\n"),
+        ("x.tsv", " {0}\t{1} \t\n one \t eins \t\n"),
+        ("x.jsonl", '{{"{0} ": " one ", " {1}": " eins "}}\n'),
+    ],
+)
+def test_white_space_around_a_name_does_not_count(
+    name: str, content: str, fields: list[str], tmp_path: Path
+) -> None:
+    path = write(tmp_path / name, content.format(*map(str.strip, fields)))
+    text = read_pairs(config(pairs=str(path), fields=fields))
+    assert (text.source, text.target) == ([" one "], [" eins "])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("valid.csv", "Deutsch;Englisch\neins;one\n", "column"),
+        ("valid.jsonl", '{"Deutsch": "eins", "Englisch": "one"}\n', "field"),
+    ],
+)
+def test_a_table_with_other_names_than_the_others_is_to_be_renamed(
+    name: str, content: str, kind: str, tmp_path: Path
+) -> None:
+    train = write(tmp_path / "train.tsv", "English\tGerman\none\teins\n")
+    valid = write(tmp_path / name, content)
+    data = config(pairs=str(train), valid_pairs=str(valid), fields=["English", "German"])
+    said = refusal(read_valid_pairs, data)
+    assert said.startswith(f"{valid}:1: no {kind} 'English'") and "name two of these" in said
+    assert said.endswith(
+        f"; if another file has a {kind} 'English', rename the {kind}s of this file, because all "
+        "files of pairs are read by the same names"
+    )
+
+
+def test_names_that_differ_in_white_space_alone_are_refused_in_a_table(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "en,de,en \na,b,c\n")
+    said = refusal(read_pairs, config(pairs=str(path), fields=["en", "de"]))
+    assert "x.csv:1: the first line names column 'en' 2 times" in said
 
 
 @pytest.mark.parametrize("content", ["1\tone\n2\teins\n", "1\t1\t2\n1\t1\t3\n", "12\t2\na\tb\n"])
