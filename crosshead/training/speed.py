@@ -15,7 +15,8 @@ from crosshead.training.progress import Progress
 from crosshead.training.updater import RowTooLarge, Updater
 
 _SECONDS, _UPDATES = 1.5, 10
-"""The seconds and the number of updates after which a measurement ends."""
+"""The seconds and the number of updates after which a measurement ends. The first whole batch does
+not count."""
 
 _SLOW = 10.0
 """If a whole batch would take more seconds, only a share of it is computed."""
@@ -53,17 +54,26 @@ def measured_seconds(recipe: Recipe, corpus: Corpus, machine: Machine) -> float 
 
 
 def _measured(updater: Updater, epoch: Epoch, plan: list[np.ndarray]) -> float:
-    """Return the mean seconds of a few updates, in the order of the plan."""
+    """Return the mean seconds of a few updates, in the order of the plan.
+
+    The first update of a size takes longer, because memory is allocated.
+    """
     few = plan[0][:: min(_ONE_ROW_IN, len(plan[0]))]
-    for _ in range(2):  # the first update takes longer
-        began = time.perf_counter()
-        updater.update(epoch, few, 0.0)
-        took = time.perf_counter() - began
+    for _ in range(2):
+        took = _seconds(updater, epoch, few)
     whole = took * len(plan[0]) / len(few)
     if whole > _SLOW:
         return whole
+    _seconds(updater, epoch, plan[0])
     began, updates = time.perf_counter(), 0
     while updates < _UPDATES and time.perf_counter() - began < _SECONDS:
         updater.update(epoch, plan[updates % len(plan)], 0.0)
         updates += 1
     return (time.perf_counter() - began) / updates
+
+
+def _seconds(updater: Updater, epoch: Epoch, rows: np.ndarray) -> float:
+    """Return the seconds of an update on some rows."""
+    began = time.perf_counter()
+    updater.update(epoch, rows, 0.0)
+    return time.perf_counter() - began
