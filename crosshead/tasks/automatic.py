@@ -49,8 +49,9 @@ SIZES = (
 widths of the first one are those of the base model of Vaswani et al. 2017 (Table 3), and of width
 128 those of Wu et al. 2021 for 29,000 pairs. The last one was better for 2,000 captions in five and
 in ten minutes of a slow core (docs/results.md). R-Drop was better for 29,000 captions in 67 epochs
-(docs/regularisation.md) and for 2,000 in 39 (docs/results.md). The bounds of the first three sizes
-were chosen without a measurement.
+(docs/regularisation.md). For 2,000 captions it was worse than width 64 in 23 epochs, not clearly
+better in 40, and had a higher score in 210 (docs/results.md). The other bounds of the first three
+sizes were chosen without a measurement.
 """
 
 LONGEST_UNASKED = 3600.0
