@@ -55,7 +55,7 @@ def doubled(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
     """Return the pairs of which only one side repeats itself.
 
     Such a side is a text of 3 or more words twice, or a repetition loop as `repeats_itself` defines
-    it. The score is 1.
+    it. The opposite side may then be a text of any length twice. The score is 1.
 
     Args:
         source: All sources.
@@ -63,9 +63,9 @@ def doubled(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
     """
     suspects = []
     for row, (left, right) in enumerate(zip(source, target, strict=True)):
-        twice = _is_doubled(left), _is_doubled(right)
-        if twice[0] != twice[1]:
-            side = "source" if twice[0] else "target"
+        words = _words_twice(left), _words_twice(right)
+        if min(words) == 0 and max(words) >= _LEAST_DOUBLED:
+            side = "source" if words[0] else "target"
             suspects.append(Suspect(row, "doubled", 1.0, f"the {side} is one text twice"))
         elif (loops := repeats_itself(left)) != repeats_itself(right):
             side = "source" if loops else "target"
@@ -73,11 +73,12 @@ def doubled(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
     return suspects
 
 
-def _is_doubled(line: str) -> bool:
+def _words_twice(line: str) -> int:
+    """Return the number of words of the text that makes up a line twice, or 0."""
     text = line.strip()
     half = len(text) // 2
     first = text[:half].strip()
-    return first == text[-half:].strip() and len(split_words(first)) >= _LEAST_DOUBLED
+    return len(split_words(first)) if first == text[-half:].strip() else 0
 
 
 def decomposed(lines: Sequence[str], side: str) -> list[Suspect]:

@@ -28,6 +28,12 @@ def test_one_side_that_is_a_text_twice_is_doubled() -> None:
     ]
 
 
+def test_a_side_that_is_two_words_twice_may_stand_opposite_a_longer_one() -> None:
+    thanks = "Thank you very much. Thank you very much."
+    assert doubled([thanks, "谢谢。谢谢。"], ["Vielen Dank. Vielen Dank.", thanks]) == []
+    assert len(doubled([thanks], ["Vielen Dank."])) == 1
+
+
 def test_one_side_that_is_a_loop_is_doubled() -> None:
     loop, phrase = f"a man{' with' * 15}", " ".join(["a man in a red shirt"] * 3)
     source = [loop, "a man", phrase, loop, "1 1 1 1 1", USUAL]
