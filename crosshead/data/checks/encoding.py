@@ -55,6 +55,10 @@ URL = re.compile(r"\b\w+://\S+|\bwww\.\S+")
 _ADDRESS = re.compile(rf"{URL.pattern}|\b[A-Za-z]:\\\S*|\\\\\S+|\S*[/?&]\S*%\S*")
 """A URL, also an escaped one without its scheme, or a path of Windows."""
 
+_QUERY = re.compile(r"\?[\w-]+=|\.[a-z]{2,5}\?|\w\.[a-z]+/[^?]{0,200}\?")
+"""The query of an address without a scheme, as in list?page=two, index.php?print or x.de/list?all.
+No sentence begins with small letters, so .php? is no end of one."""
+
 
 def damaged(lines: Sequence[str], side: str) -> list[Suspect]:
     """Return the lines with characters that a wrong encoding has damaged.
@@ -171,7 +175,9 @@ def _invisible(line: str) -> list[str]:
 
 def _lost(line: str) -> str:
     """Return a description of the first question marks that stand for lost letters, or ""."""
-    for lost in _LOST.findall(URL.sub(" ", line)):
+    words = URL.sub(" ", line).split()
+    text = " ".join(word for word in words if "?" not in word or not _QUERY.search(word))
+    for lost in _LOST.findall(text):
         before, after = lost.split("?")[0][-1], lost.split("?")[-1][0]
         # Two sentences may meet, as in "What?No" and always in scripts without spaces.
         sentences = before.islower() and after.isupper()

@@ -12,14 +12,22 @@ from crosshead.data.checks.suspects import Suspect
 from crosshead.data.text.signs import repeats_itself
 from crosshead.data.text.words import split_words
 
-TAG = re.compile(r"</?[A-Za-z][^<>]*>|&(?:[A-Za-z]+|#\d+|#x[0-9A-Fa-f]+);|\{\{|\}\}|\[\[|\]\]")
-"""A tag of HTML or XML, a character reference, or brackets of wiki text."""
+TAG = re.compile(
+    r"</?(?:[a-z][\w:-]*|(?i:a|b|br|center|div|em|font|h[1-6]|hr|i|img|li|ol|p|span|strong|sub|sup"
+    r"|table|td|th|tr|u|ul))"
+    r"(?:\s+[\w:.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+))*\s*/?>"
+    r"|&(?:[A-Za-z]+|#\d+|#x[0-9A-Fa-f]+);|\{\{|\}\}|\[\[|\]\]"
+)
+"""A tag of HTML or XML, a character reference, or brackets of wiki text. Names of tags in capitals
+are those of HTML, because <Enter> is the name of a key."""
 
 _LEAST_DOUBLED = 3
 """The smallest number of words of a text that stands twice. Fewer are often meant: "no, no"."""
 
 _MOST_MARK_UP = 0.3
 """The largest share of a side's characters in tags that is not suspect."""
+_MOST_SHARED_MARK_UP = 0.75
+"""This is the share for pairs with the same tags on both sides, as in the messages of programs."""
 
 
 def empty_or_identical(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
@@ -47,7 +55,7 @@ def doubled(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
     """Return the pairs of which only one side repeats itself.
 
     Such a side is a text of 3 or more words twice, or a repetition loop as `repeats_itself` defines
-    it. The score is 1.
+    it. The opposite side may then be a text of any length twice. The score is 1.
 
     Args:
         source: All sources.
@@ -55,9 +63,9 @@ def doubled(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
     """
     suspects = []
     for row, (left, right) in enumerate(zip(source, target, strict=True)):
-        twice = _is_doubled(left), _is_doubled(right)
-        if twice[0] != twice[1]:
-            side = "source" if twice[0] else "target"
+        words = _words_twice(left), _words_twice(right)
+        if min(words) == 0 and max(words) >= _LEAST_DOUBLED:
+            side = "source" if words[0] else "target"
             suspects.append(Suspect(row, "doubled", 1.0, f"the {side} is one text twice"))
         elif (loops := repeats_itself(left)) != repeats_itself(right):
             side = "source" if loops else "target"
@@ -65,11 +73,12 @@ def doubled(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
     return suspects
 
 
-def _is_doubled(line: str) -> bool:
+def _words_twice(line: str) -> int:
+    """Return the number of words of the text that makes up a line twice, or 0."""
     text = line.strip()
     half = len(text) // 2
     first = text[:half].strip()
-    return first == text[-half:].strip() and len(split_words(first)) >= _LEAST_DOUBLED
+    return len(split_words(first)) if first == text[-half:].strip() else 0
 
 
 def decomposed(lines: Sequence[str], side: str) -> list[Suspect]:
@@ -87,7 +96,9 @@ def decomposed(lines: Sequence[str], side: str) -> list[Suspect]:
 
 
 def mark_up(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
-    """Return the pairs with tags on one side only, or in more than 30 % of a side's characters.
+    """Return the pairs with tags on one side only, or in many of a side's characters.
+
+    Many are more than 30 %, or more than 75 % if both sides have the same tags.
 
     The score is the share of the characters in tags, or 1 for tags on one side only.
 
@@ -104,10 +115,17 @@ def mark_up(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
             sum(map(len, tags)) / max(1, len(side)) for tags, side in zip(found, pair, strict=True)
         )
         first = (found[0] or found[1])[0]
+        shared = _names(found[0]) == _names(found[1])
+        most = _MOST_SHARED_MARK_UP if shared else _MOST_MARK_UP
         if not all(found):
             side = "source" if found[0] else "target"
             suspects.append(Suspect(row, "mark-up", 1.0, f"only the {side} has {first!r}"))
-        elif share > _MOST_MARK_UP:
+        elif share > most:
             reason = f"{share:.0%} of a side is mark-up such as {first!r}"
             suspects.append(Suspect(row, "mark-up", share, reason))
     return suspects
+
+
+def _names(tags: Sequence[str]) -> list[str]:
+    """Return the sorted names of tags, because attributes and the order may be translated."""
+    return sorted(tag.split()[0].strip("/>") for tag in tags)

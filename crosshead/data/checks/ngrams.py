@@ -20,6 +20,10 @@ LEAST_WORDS = 150
 """The smallest number of different words to judge in a side. With fewer, as in a list of dates, the
 lines of one word differ from the rest as those of another language do."""
 
+_MOST_LETTERS = 500
+"""The largest number of letters of a line that are counted. With all letters, one very long line
+would outweigh the other lines of its side."""
+
 _ORDER = 3
 _BITS = 16
 """N-grams are counted by this number of bits of their hash."""
@@ -71,7 +75,10 @@ class NGrams:
 
 
 def ngrams(lines: Sequence[str]) -> NGrams:
-    """Return the character n-grams of lines, within words and across the spaces between them."""
+    """Return the character n-grams of lines, within words and across the spaces between them.
+
+    Only the first `_MOST_LETTERS` of a line count.
+    """
     blocks = [_block(lines[first : first + _BLOCK]) for first in range(0, len(lines), _BLOCK)]
     return NGrams([hashes for hashes, _ in blocks], [counts for _, counts in blocks])
 
@@ -118,7 +125,7 @@ def letters_of(line: str) -> str:
 
 def _block(lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return the hashed n-grams of some lines, and their number in each line."""
-    padded = "".join(f" {letters_of(line)} \n" for line in lines)
+    padded = "".join(f" {letters_of(line)[:_MOST_LETTERS]} \n" for line in lines)
     letters = np.frombuffer(padded.encode("utf-32-le"), np.uint32).astype(np.uint64)
     is_end = letters == ord("\n")
     count = max(len(letters) - _ORDER + 1, 0)

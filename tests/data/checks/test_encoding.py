@@ -205,6 +205,28 @@ def test_lost_letters_are_shown_in_their_word() -> None:
     assert (found.score, found.reason) == (0.5, "the target has 'M??nner', probably lost letters")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Open index.php?id=3",
+        "shop.example.com/list?page=two",
+        "siehe (youtu.be/watch?v=abc).",
+        "mailto:a@b.de?subject=hi",
+        "Drucken: index.php?print",
+        "example.org/list?all",
+    ],
+)
+def test_queries_of_addresses_are_no_lost_letters(line: str) -> None:
+    assert damaged([*USUAL, line], "target") == []
+
+
+@pytest.mark.parametrize(
+    "line", ["M?nchen.", "Frauen/M?nner", "M?nner/Frauen", "a@b.de M??nner", "z.B.M?dchen x=5"]
+)
+def test_lost_letters_beside_signs_of_addresses_are_found(line: str) -> None:
+    assert len(damaged([*USUAL, line], "target")) == 1
+
+
 def test_legitimate_symbols_and_mixed_words_are_no_damage() -> None:
     other = ["déjà où il était", "něco příště", "perché è"]
     assert damaged([*USUAL, *REAL, *other * 9, *LEGITIMATE], "target") == []

@@ -2,7 +2,7 @@ import unicodedata
 
 import pytest
 
-from crosshead.data.checks.forms import decomposed, doubled, empty_or_identical, mark_up
+from crosshead.data.checks.forms import TAG, decomposed, doubled, empty_or_identical, mark_up
 from crosshead.data.parallel.pairs import composed
 
 USUAL = "Für Öl müssen wir größere Fässer kaufen."
@@ -26,6 +26,12 @@ def test_one_side_that_is_a_text_twice_is_doubled() -> None:
         (0, "doubled", "the target is one text twice"),
         (5, "doubled", "the source is one text twice"),
     ]
+
+
+def test_a_side_that_is_two_words_twice_may_stand_opposite_a_longer_one() -> None:
+    thanks = "Thank you very much. Thank you very much."
+    assert doubled([thanks, "谢谢。谢谢。"], ["Vielen Dank. Vielen Dank.", thanks]) == []
+    assert len(doubled([thanks], ["Vielen Dank."])) == 1
 
 
 def test_one_side_that_is_a_loop_is_doubled() -> None:
@@ -61,3 +67,40 @@ def test_mark_up_is_suspect_on_one_side_or_if_it_is_most_of_the_text() -> None:
     assert found[1].score == pytest.approx(18 / 19)
     [beside_nothing] = mark_up(["<b>Hello</b>"], [""])
     assert beside_nothing.reason == "only the source has '<b>'"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if a<b and b>c",
+        "Type <Enter> or <Strg>",
+        "<name@example.com> wrote",
+        "1 <x + y> 2",
+        "<https://x.de/a>",
+    ],
+)
+def test_text_in_angle_brackets_is_no_mark_up(line: str) -> None:
+    assert mark_up([line], ["x"]) == []
+
+
+@pytest.mark.parametrize(
+    "tag", ["<STRONG>", "</p>", "<br />", "<a href='x' title=\"y z\">", "<v:shape id=5/>", "&nbsp;"]
+)
+def test_tags_on_one_side_are_mark_up(tag: str) -> None:
+    assert len(mark_up([f"text {tag} here"], ["x"])) == 1
+
+
+def test_the_same_tags_may_be_much_of_both_sides() -> None:
+    pairs = [
+        ("Server Error <em>(500)</em>", "Ошибка <em>(500)</em>"),
+        ("<a href='/en/'>Help</a> with forms", "Für Formulare <a href='/de/'>Hilfe</a>"),
+        ("<a href='/en/'>Help</a> with x", "<b>x</b> <b>Hilfe</b>"),
+        ("<td>x</td><td>y</td>", "<td>u</td><td>v</td>"),
+    ]
+    found = mark_up([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    assert [each.row for each in found] == [2, 3]
+
+
+def test_a_long_line_of_open_tags_is_searched_in_one_pass() -> None:
+    """With a pass for each of its tags, this would take minutes."""
+    assert TAG.findall("<a b=c d " * 50_000 + "<a" + " " * 100_000) == []

@@ -116,6 +116,15 @@ def test_one_language_has_no_suspects_even_if_an_odd_line_is_repeated() -> None:
     assert foreign(target, source, "target") == []
 
 
+def test_a_very_long_line_does_not_outweigh_the_others(data: Path) -> None:
+    english, german = (
+        read_lines(data / "multi30k" / "raw" / f"train.{name}")[:600] for name in ("en", "de")
+    )
+    english.append("a man")
+    german.append("x" * 1_000_000)
+    assert foreign(german, english, "target") == []
+
+
 def test_short_lines_and_small_sides_are_not_judged() -> None:
     source, target = pairs(600)
     assert foreign(["12:30"] * 600, source, "target") is None
