@@ -72,7 +72,7 @@ def test_what_is_stated_stays() -> None:
 @pytest.mark.parametrize(
     ("data", "shown"),
     [
-        ({"pairs": "x.csv", "fields": ["Englisch", "Deutsch"]}, "unknown"),
+        ({"pairs": "x.csv", "fields": ["First", "Second"]}, "unknown"),
         ({"source": "src.en", "target": "tgt.en"}, "unknown"),
         ({"source": "a.en", "target": "b.txt"}, "en to unknown"),
         ({"source": "a", "target": "b", "target_language": "de"}, "unknown to de"),
