@@ -341,6 +341,30 @@ def read_parallel(
     text, kept, held = _tokenized(reading, (source, target), checksums, say, stop_if_asked)
     starts = text.starts.tolist()
     require_both_domains(kept, starts, data.old_parts(len(parts)))
+    found = _copied_files(parts, checksums)
+    # The check expects one language on each side.
+    if data.directions == "one" and not found.data_fault:
+        seen = glance(text, data, valid, held.rows.tolist())
+        found = seen._replace(warnings=[*found.warnings, *seen.warnings])
+    # A resumed run only needs the suspect pairs, for its profile: its progress holds the fault.
+    data_fault = few = ""
+    if resumed is None:
+        for line in found.warnings:
+            say(line)
+        few = _too_few(len(kept.examples)) if base is None else ""
+        data_fault = found.data_fault or few
+    held_out = valid is None
+    valid = held.valid if valid is None else valid
+    files = _card_files(text, checksums)
+    return ParallelCorpus(
+        files, config, source, target, kept, starts, valid, _examples(valid, source, target),
+        held_out, old_valid, _examples(old_valid, source, target) if old_valid else (),
+        stop_if_asked=stop_if_asked, data_fault=data_fault, few=few, suspects=found.suspects,
+    )  # fmt: skip
+
+
+def _copied_files(parts: Sequence[Part], checksums: Mapping[str, str]) -> Glance:
+    """Return warnings about corpora whose two files hold the same text; a fault if all are so."""
     copies = [
         f"{' and '.join(part.files)} hold the same text, so the model learns to copy; check "
         f"{option('source')} and {option('target')}"
@@ -349,26 +373,8 @@ def read_parallel(
         and not part.exchanged
         and checksums[part.files[0]] == checksums[part.files[1]]
     ]
-    data_fault = "; ".join(copies) if len(copies) == len(parts) else ""
-    # The check expects one language on each side.
-    found = Glance([], "")
-    if data.directions == "one" and not data_fault:
-        found = glance(text, data, valid, held.rows.tolist())
-    # A resumed run only needs the suspect pairs, for its profile: its progress holds the fault.
-    few = ""
-    if resumed is None:
-        for line in [*(f"warning: {line}" for line in copies), *found.warnings]:
-            say(line)
-        data_fault = data_fault or found.data_fault
-        few = _too_few(len(kept.examples)) if base is None else ""
-    held_out = valid is None
-    valid = held.valid if valid is None else valid
-    files = _card_files(text, checksums)
-    return ParallelCorpus(
-        files, config, source, target, kept, starts, valid, _examples(valid, source, target),
-        held_out, old_valid, _examples(old_valid, source, target) if old_valid else (),
-        stop_if_asked=stop_if_asked, data_fault=data_fault or few, few=few, suspects=found.suspects,
-    )  # fmt: skip
+    fault = "; ".join(copies) if len(copies) == len(parts) else ""
+    return Glance([f"warning: {line}" for line in copies], fault)
 
 
 def _too_few(pairs: int) -> str:
