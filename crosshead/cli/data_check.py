@@ -96,7 +96,9 @@ def data_check(
     ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Replace the files that an earlier --apply has written."),
+        typer.Option(
+            "--force", help="Replace files in --out that have the names of the cleaned ones."
+        ),
     ] = False,
 ) -> None:
     """Look for suspect pairs in parallel text: misaligned, repeated, in another language.
