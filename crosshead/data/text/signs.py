@@ -7,7 +7,9 @@ from crosshead.data.text.scripts import NO_LETTERS
 
 _LETTER = re.compile(r"[^\W\d_]")
 _NUMBER = re.compile(r"\d{2,}")
-_DIGITS = re.compile(r"\d+")
+_WRITTEN = re.compile(r"(?<!\d)\d{1,3}([^\w\n:/–-])\d{3}(?:\1\d{3})*(?!\d)|\d+")
+"""One number of a group: with the same sign before each three digits, or plain digits."""
+_PLAIN = re.compile(r"\d+")
 _GROUP = re.compile(r"\d+(?:[^\w\n]\d+)*")
 """Numbers with single characters between them, as in 1.000, 1 000 or 12:30."""
 
@@ -113,7 +115,8 @@ def loses_number(source: str, output: str) -> bool:
 
     Numbers of one digit do not count, because they are often written as words. Zeros before a
     number do not count, as in `5` for `05`. Single characters between digits do not count either,
-    as in `1.000` for `1000`. The parts of such a group may stand in another order, as in a date.
+    as in `1.000` for `1000`. The parts of such a group may stand in another order, as in a date,
+    and each may lack its own signs, as in `12,500-13,500`.
 
     Args:
         source: The source.
@@ -121,22 +124,23 @@ def loses_number(source: str, output: str) -> bool:
     """
     if not _NUMBER.search(source):
         return False
-    written = {number for group in _groups(output) for number in group}
+    written = {form for group in _GROUP.findall(output) for form in _forms(group)}
     return any(
-        len(number) > 1 and number not in written
-        for whole, *parts in _groups(source)
-        if whole not in written
-        for number in parts
+        len(part) > 1 and part not in written
+        for group in _GROUP.findall(source)
+        if _digits(group) not in written
+        for number in _WRITTEN.finditer(group)
+        if _digits(number[0]) not in written
+        for part in map(_digits, _PLAIN.findall(number[0]))
     )
 
 
-def _groups(text: str) -> list[list[str]]:
-    """Return each group of numbers in a text: all its digits together, then its parts.
+def _forms(group: str) -> set[str]:
+    """Return the digits of a group of numbers: all together, of each number, and of each part."""
+    numbers = [number[0] for number in _WRITTEN.finditer(group)]
+    return {_digits(each) for each in (group, *numbers, *_PLAIN.findall(group))}
 
-    They are in ASCII, without zeros at the front.
-    """
-    found = []
-    for group in _GROUP.findall(text):
-        parts = ["".join(str(int(each)) for each in part) for part in _DIGITS.findall(group)]
-        found.append([each.lstrip("0") for each in ("".join(parts), *parts)])
-    return found
+
+def _digits(text: str) -> str:
+    """Return the digits of a text in ASCII, without zeros at the front."""
+    return "".join(str(int(each)) for each in text if each.isdecimal()).lstrip("0")

@@ -102,7 +102,8 @@ def test_other_texts_and_short_names_are_no_copies(source: str, output: str) -> 
     [
         ("after 350 minutes", "nach 108 Minuten"), ("May 1939", "Mai"), ("٣٥ دقيقة", "53 minutes"),
         ("10 of 12", "12"),
-        ("20 dogs", "2077 Hunde"), ("1990", "19900"),
+        ("20 dogs", "2077 Hunde"), ("1990", "19900"), ("12,500-13,500", "12500"),
+        ("1,500 men", "1 men"), ("1,250 men", "1.500 Männer"),
     ],
 )  # fmt: skip
 def test_a_number_whose_digits_are_missing_is_lost(source: str, output: str) -> None:
@@ -115,7 +116,10 @@ def test_a_number_whose_digits_are_missing_is_lost(source: str, output: str) -> 
         ("1000 men", "1.000 Männer"), ("1,000 men", "1000 Männer"), ("11/26/2026", "26. 11. 2026"),
         ("2 dogs", "zwei Hunde"), ("on 05/26", "am 26. 5."),
         ("٣٥ دقيقة", "35 minutes"), ("no number", "42"), ("20260131", "2026-01-31"),
-        ("10:30 or 12.50", "12,50 oder 10.30"),
+        ("10:30 or 12.50", "12,50 oder 10.30"), ("12,500-13,500 men", "12500 bis 13500 Menschen"),
+        ("from 1,500 2,500", "1500 und 2500"), ("10,000 20", "10000, 20"), ("1,500.50", "1500,50"),
+        ("1.000.000/2019", "2019: 1000000"), ("12 300-seat", "12 mit 300"),
+        ("1500 to 2000 m", "1,500-2,000 m"), ("1000 in 2010", "in 2010 1 000"),
     ],
 )  # fmt: skip
 def test_numbers_may_be_written_otherwise(source: str, output: str) -> None:
