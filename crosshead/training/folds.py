@@ -8,6 +8,7 @@ import numpy as np
 
 from crosshead.caller import option
 from crosshead.data.parallel.corpora import training_parts
+from crosshead.data.parallel.held_out import likeness
 from crosshead.data.parallel.pairs import Pair, comparable
 from crosshead.data.parallel.section import DataConfig
 from crosshead.errors import UserError
@@ -99,8 +100,9 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
 def check_enough_different(recipe: Recipe, count: int) -> None:
     """Check that each fold can hold out a pair.
 
-    All repeats of a pair are in one fold, so only different pairs count. Pairs that are never held
-    out do not count: those with an empty or a very long side.
+    Pairs with the same source are in one fold and count once, unless the source has one or two
+    words and the targets differ. Pairs that are never held out do not count: those with an empty or
+    a very long side.
 
     Args:
         recipe: A recipe for pairs of texts.
@@ -115,7 +117,7 @@ def check_enough_different(recipe: Recipe, count: int) -> None:
         for source, target in () if part.exchanged else part.chunks():
             for pair in map(comparable, zip(source, target, strict=True)):
                 if all(side and len(side) <= 4 * recipe.data.max_length for side in pair):
-                    found.add(pair)
+                    found.add(likeness(pair))
                 if len(found) >= count:
                     return
     fewer = f"choose at most {len(found)} folds, or " if len(found) > 1 else ""

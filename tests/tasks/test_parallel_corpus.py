@@ -516,6 +516,19 @@ def test_old_pairs_that_repeat_old_validation_pairs_are_left_out(
     assert f"left out: repeats a validation source {len(gone)}" in line
 
 
+def test_other_translations_of_an_old_validation_source_are_left_out(folder: Path) -> None:
+    """A run that held the source out left its other translations out of training, too."""
+    (folder / "old.tsv").write_text("a long old source\tEINS\na long old source\tZWEI\nx\tDREI\n")
+    (folder / "valid.tsv").write_text("a long old source\tVIER\nx\tFÜNF\n")
+    data = {
+        "source": str(folder / "en"), "target": str(folder / "de"),
+        "valid_source": str(folder / "en"), "valid_target": str(folder / "de"),
+        "old_pairs": str(folder / "old.tsv"), "old_valid_pairs": str(folder / "valid.tsv"),
+    }  # fmt: skip
+    corpus = read_parallel(compose(flags={"data": data}), None, None)
+    assert [each.line for each in corpus.kept.left_out] == [1, 2]
+
+
 def test_a_domain_without_a_pair_is_refused_with_the_reasons(folder: Path) -> None:
     (folder / "new.tsv").write_text("\tX\ny\t\n")
     files = {"valid_pairs": str(folder / "tsv"), "old_valid_pairs": str(folder / "tsv")}

@@ -13,12 +13,10 @@ import numpy as np
 
 from crosshead.data.checks.suspects import Suspect
 from crosshead.data.parallel.pairs import ParallelText, Sides, comparable, pair_hash
-from crosshead.data.text.words import split_words
+from crosshead.data.text.words import LEAST_SOURCE_WORDS, split_words
 
 _LEAST_WORDS = 8
 """The smallest number of words of a near-duplicate, both sides together."""
-_LEAST_SOURCE_WORDS = 3
-"""The smallest number of words of a source that alone counts as an overlap."""
 
 
 class _Keys(NamedTuple):
@@ -73,7 +71,7 @@ def repeated(
         for row, (key, count) in enumerate(
             zip(keys.sources[: len(origins)], keys.source_counts, strict=False)
         )
-        if count >= _LEAST_SOURCE_WORDS
+        if count >= LEAST_SOURCE_WORDS
     }
 
     def where(row: int) -> str:

@@ -21,6 +21,16 @@ def tag_of(language: str) -> str:
     return f"<2{language}>"
 
 
+def without_tag(source: str) -> str:
+    """Return a source without the tag before it, if there is one.
+
+    Args:
+        source: The source, such as `<2de> Hello.`.
+    """
+    before, _, after = source.partition(" ")
+    return after if _TAG.fullmatch(before) else source
+
+
 def tagged_languages(pieces: Iterable[str]) -> list[str]:
     """Return the languages whose tags are among the pieces, sorted.
 

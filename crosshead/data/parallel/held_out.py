@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from crosshead.caller import option
+from crosshead.data.parallel.directions import without_tag
 from crosshead.data.parallel.pairs import (
     Origin,
     Pair,
@@ -21,14 +22,11 @@ from crosshead.data.parallel.pairs import (
 )
 from crosshead.data.parallel.parts import Corpora, Part
 from crosshead.data.parallel.section import DataConfig
+from crosshead.data.text.words import is_long_source
 from crosshead.errors import DataError
 
 _SHARE_STREAM, _FOLD_STREAM = 1, 2
 """Numbers that make the draws of a seed differ from one another."""
-
-_LEAST_WORDS = 3
-"""Pairs whose source has this many words or more are alike if their sources are. Shorter sources,
-such as `Yes.`, are frequent and may have many translations, so both sides count."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     for row, pair in pairs.items():
         sides = comparable(pair)
         if all(side and len(side) <= 4 * config.max_length for side in sides):
-            held.setdefault(_key(pair), row)
+            held.setdefault(likeness(pair), row)
     chosen = sorted(held.values())
     repeats = _alike(text, held)
     if pairs and not chosen and all(all(stripped(pair)) for pair in pairs.values()):
@@ -116,14 +114,20 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
             f"{4 * config.max_length:,} characters; raise data.max_length, or split the pairs into "
             "sentences"
         )
-    if not chosen or len(chosen) + len(repeats) == len(text):
+    valid = [(pairs[row], text.origin(row)) for row in chosen]
+    held_pairs = held_out(valid, chosen, repeats)
+    _check_enough(len(text), held_pairs)
+    return held_pairs
+
+
+def _check_enough(count: int, held: HeldOut) -> None:
+    """Check that pairs are held out of so many, and that others are left to train on."""
+    if not len(held.rows) or len(held.rows) + len(held.repeats) == count:
         raise DataError(
-            f"the training pairs ({len(text)}) are too few or too similar to hold some out for "
+            f"the training pairs ({count}) are too few or too similar to hold some out for "
             f"validation; give validation files ({option('valid-source')} and "
             f"{option('valid-target')}, or their keys in [data])"
         )
-    valid = [(pairs[row], text.origin(row)) for row in chosen]
-    return held_out(valid, chosen, repeats)
 
 
 def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
@@ -154,14 +158,16 @@ def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
             strict=True)
     )  # fmt: skip
     valid += [(pairs[row], text.origin(row)) for row in rows.tolist()]
-    held = {_key(pair): row for row, pair in pairs.items()}
+    held = {likeness(pair): row for row, pair in pairs.items()}
     backward = np.array(_alike(text, held), np.int64) - half
     repeats = np.setdiff1d(np.union1d(forward.repeats, backward[backward >= 0]), forward.rows)
-    return held_out(
+    both = held_out(
         valid,
         [*forward.rows.tolist(), *rows.tolist()],
         [*repeats.tolist(), *(repeats + half).tolist()],
     )
+    _check_enough(len(text), both)
+    return both
 
 
 def held_out(valid: list[tuple[Pair, Origin]], rows: list[int], repeats: list[int]) -> HeldOut:
@@ -210,7 +216,7 @@ def without_unused(text: Text, held: HeldOut, share: float, seed: int) -> HeldOu
 
 
 def without_old_valid(text: Corpora, held: HeldOut, parts: list[int], valid: Sides) -> HeldOut:
-    """Exclude the pairs of an old domain that are among its validation pairs.
+    """Exclude the pairs of an old domain that are like one of its validation pairs.
 
     Args:
         text: The text that is trained on.
@@ -221,14 +227,24 @@ def without_old_valid(text: Corpora, held: HeldOut, parts: list[int], valid: Sid
     Returns:
         The same held-out set, with the rows of these pairs as repeats.
     """
-    known = {comparable(pair) for pair in zip(*valid, strict=True)}
+    known = {likeness(pair) for pair in zip(*valid, strict=True)}
     rows = [
         row
         for number in parts
         for row, pair in enumerate(_pairs_of(text.parts[number]), int(text.starts[number]))
-        if comparable(pair) in known
+        if likeness(pair) in known
     ]
     return replace(held, repeats=np.union1d(held.repeats, np.array(rows, np.int64)))
+
+
+def likeness(pair: Pair) -> Pair:
+    """Return what alike pairs have in common: their source, or both sides if it is short.
+
+    Args:
+        pair: The pair.
+    """
+    source, target = comparable(pair)
+    return source, "" if is_long_source(without_tag(source)) else target
 
 
 def _pairs_of(part: Part) -> Iterator[Pair]:
@@ -239,7 +255,9 @@ def _pairs_of(part: Part) -> Iterator[Pair]:
 
 def _first_rows(text: Text) -> np.ndarray:
     """Return the rows of the pairs that are like no earlier pair, in rising order."""
-    hashes = (pair_hash(_key(pair)) for sides in text.chunks() for pair in zip(*sides, strict=True))
+    hashes = (
+        pair_hash(likeness(pair)) for sides in text.chunks() for pair in zip(*sides, strict=True)
+    )
     _, first = np.unique(np.fromiter(hashes, np.uint64), return_index=True)
     return np.sort(first)
 
@@ -256,17 +274,11 @@ def _drawn_rows(rows: np.ndarray, config: DataConfig, seed: int) -> np.ndarray:
     return np.array([rng.choice(span) for span in spans], np.int64)
 
 
-def _key(pair: Pair) -> Pair:
-    """Return what alike pairs have in common: a long source, or both sides."""
-    source, target = comparable(pair)
-    return source, "" if len(source.split(maxsplit=_LEAST_WORDS)) >= _LEAST_WORDS else target
-
-
 def _alike(text: Text, held: dict[Pair, int]) -> list[int]:
     """Return the rows that are like a held-out pair of another row, in rising order."""
     return [
         row
         for first, sides in numbered(text)
         for row, pair in enumerate(zip(*sides, strict=True), first)
-        if held.get(_key(pair), row) != row
+        if held.get(likeness(pair), row) != row
     ]

@@ -68,7 +68,8 @@ class DataConfig(DataSection):
 
     valid_size: int = Field(default=500, gt=0, le=MOST)
     """The number of pairs that are held out of training if there are no validation files; at most a
-    tenth of the different pairs. All repeats of a held-out pair are left out of training."""
+    tenth of the different pairs. Pairs with the source of a held-out pair are left out of training;
+    if it has one or two words, only those with the same target."""
 
     max_length: int = Field(default=256, gt=0, le=2**24)
     """A pair with more tokens than this on either side is left out of training."""

@@ -53,7 +53,7 @@ from crosshead.system.files import atomic_file, atomic_write, explain_os_errors,
 from crosshead.system.lines import file_sha256
 from crosshead.system.workers import become_worker, signals_left_to_this
 
-FORMAT = 3
+FORMAT = 4
 """The version of the files. It changes with their content, with how the text determines it, or with
 the size of a shard."""
 

@@ -10,6 +10,7 @@ from crosshead.data.parallel.held_out import (
     Remaining,
     hold_out,
     in_both_directions,
+    likeness,
     without_unused,
 )
 from crosshead.data.parallel.pairs import Origin, ParallelText
@@ -129,6 +130,14 @@ def test_other_translations_of_a_held_out_source_are_not_trained_on() -> None:
     )
 
 
+def test_letters_of_a_script_without_spaces_are_words() -> None:
+    pairs = [(f"这是第{n}个人的房子", f"t{copy} {n}") for copy in range(3) for n in range(100)]
+    text = corpus([*pairs, *[("是", f"yes {n}") for n in range(50)]])
+    held = hold_out(text, DataConfig(valid_size=20), 1)
+    assert not set(train_of(text, held)[0]) & set(held.valid.source) - {"是"}
+    assert len(held.repeats) == 2 * len(set(held.valid.source) - {"是"}) > 0
+
+
 def test_each_different_pair_is_in_one_fold() -> None:
     pairs = [(f"s{number % 16}", f"t{number % 16}") for number in range(1600)]
     found = [hold_out(corpus(pairs), DataConfig(fold=[n, 4]), 1).valid.source for n in (1, 2, 3, 4)]
@@ -187,6 +196,20 @@ def test_a_pair_is_held_out_in_both_directions_or_in_none(tmp_path: Path) -> Non
     ):
         line = Path(origin.file).read_text().split("\n")[origin.line - 1]
         assert line == source.partition("> ")[2] != target
+
+
+def test_too_similar_pairs_are_refused_in_both_directions(tmp_path: Path) -> None:
+    """Without the check, the run would find no text to learn a tokenizer from."""
+    (tmp_path / "a.en").write_text("".join(f"a long line {n}\n" for n in range(300)))
+    (tmp_path / "a.de").write_text("one line for all\n" * 300)
+    data = config(source=[tmp_path / "a.en"], target=[tmp_path / "a.de"], directions="both")
+    with pytest.raises(DataError, match=r"pairs \(600\) are too few or too similar"):
+        in_both_directions(survey(training_parts(data)), data, 1)
+
+
+def test_a_tag_is_no_word_of_a_short_source() -> None:
+    assert likeness(("<2de> Good morning", "Guten Morgen"))[1] == "Guten Morgen"
+    assert likeness(("<2de> A good morning", "Ein guter Morgen"))[1] == ""
 
 
 def test_a_smaller_share_is_part_of_a_larger_one_and_has_the_same_validation_set() -> None:
