@@ -1,6 +1,7 @@
 """Language codes in file suffixes and column names."""
 
 import re
+import unicodedata
 
 _ISO_639_1 = """
 aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv
@@ -90,6 +91,12 @@ CODES_OF_NAMES = {name: code for code, names in _NAMES.items() for name in names
 _CODE = re.compile(r"([a-z]{2,3})([-_]([A-Z][a-z]{3}|[A-Za-z]{2}|[0-9]{3}))?")
 """A language, optionally followed by a script or a region."""
 
+_CAPITALS = re.compile(r"(?:^|\()([A-Z]{2,3})(?:$|\))")
+"""A code in capitals: the whole name of a column, or between brackets."""
+
+_FROM = frozenset(["from", "aus", "von", "de", "du", "del", "dal"])
+"""Words after which the name of a language is that of the original."""
+
 
 def looks_like_code(name: str) -> bool:
     """Return whether a name has the form of a language code (BCP 47), listed or not."""
@@ -111,16 +118,21 @@ def language_code(name: str) -> str | None:
 def column_language(name: str) -> str | None:
     """Return the language code of a column or a JSON key, or None.
 
-    The name is a code, or one of its words is the name of a language: `en`, `text.en`, `English` or
-    `German sentence`.
+    The name is a code, or one of its words is the name of a language: `en`, `text.en`, `Text (EN)`,
+    `English`, `German sentence` or `source_english`. Other codes in a name do not count, because
+    `id` in `row_id` is no language. A name such as `Translation from English` gives no language.
 
     Args:
         name: The name of the column, or of a key inside other keys with dots between them.
     """
-    name = name.rpartition(".")[2]
-    words = re.findall(r"\w+", name.lower())
+    name = unicodedata.normalize("NFC", name)
+    if code := language_code(name.rpartition(".")[2]):
+        return code
+    if capitals := _CAPITALS.search(name):
+        return language_code(capitals[1].lower())
+    words = re.split(r"[\s_()/,.;:-]+", name.lower())
     found = {CODES_OF_NAMES[word] for word in words if word in CODES_OF_NAMES}
-    return language_code(name) or (found.pop() if len(found) == 1 else None)
+    return found.pop() if len(found) == 1 and _FROM.isdisjoint(words) else None
 
 
 def suffix_language(name: str) -> str | None:

@@ -59,7 +59,8 @@ def is_header(first: Sequence[str], fields: Sequence[str]) -> bool:
 def field_of(row: Mapping[Any, Any], field: str | int) -> Any:
     """Return the value of a field in a mapping.
 
-    White space around a key counts only if another key has the same name without it.
+    White space around a key counts only if another key has the same name without it. Two keys that
+    differ in white space alone are no field.
 
     Args:
         row: The mapping, as from a line of JSON Lines.
@@ -70,13 +71,15 @@ def field_of(row: Mapping[Any, Any], field: str | int) -> Any:
     """
     if field in row:
         return row[field]
-    bare = {str(key).strip(): value for key, value in row.items()}
-    if field in bare:
-        return bare[field]
     outer, _, inner = str(field).partition(".")
-    holder = bare[outer]
-    if isinstance(holder, Mapping):
-        return holder[inner]
+    for name in (field, outer):
+        found = [value for key, value in row.items() if str(key).strip() == name]
+        if len(found) > 1:
+            break
+        if found and name == field:
+            return found[0]
+        if found and isinstance(found[0], Mapping):
+            return field_of(found[0], inner)
     raise KeyError(field)
 
 

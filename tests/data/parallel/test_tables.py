@@ -4,6 +4,7 @@ import pytest
 
 from crosshead.data.parallel.corpora import read_pairs, read_valid_pairs, training_parts
 from crosshead.data.parallel.tables import whole_lines_warning
+from crosshead.errors import DataError
 from tests.data.written import config, refusal, write
 
 
@@ -248,11 +249,21 @@ def test_digits_are_numbers_of_columns_elsewhere(content: str, tmp_path: Path) -
 def test_fields_inside_a_field_are_named_with_a_dot(tmp_path: Path) -> None:
     rows = (
         '{"translation": {"en": "a", "de": "b"}}\n{"translation.en": "c", "translation.de": "d"}\n'
+        '{"translation ": {"en": "e", "de": "f"}}\n'
     )
     path = write(tmp_path / "x.jsonl", rows)
     fields = ["translation.en", "translation.de"]
     text = read_pairs(config(pairs=str(path), fields=fields))
-    assert (text.source, text.target) == (["a", "c"], ["b", "d"])
+    assert (text.source, text.target) == (["a", "c", "e"], ["b", "d", "f"])
+
+
+def test_keys_that_differ_in_white_space_alone_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", '{" en": "a", "en ": "b", "de": "c"}\n')
+    with pytest.raises(DataError, match="'en'"):
+        read_pairs(config(pairs=str(path), fields=["en", "de"]))
+    inside = write(tmp_path / "y.jsonl", '{"t": {" en": "a", "de ": "c"}}\n')
+    text = read_pairs(config(pairs=str(inside), fields=["t.en", "t.de"]))
+    assert (text.source, text.target) == (["a"], ["c"])
 
 
 def test_a_field_beside_the_pair_may_hold_a_number_of_any_length(tmp_path: Path) -> None:
