@@ -97,7 +97,7 @@ def budget_spent(
     if has_stalled(config, progress) and not config.cooldown:
         found = f"{counted(config.patience, 'validation')} brought nothing better"
         return End(EndKind.PATIENCE, found)
-    if _fraction_of_patience(config, progress) >= 1:
+    if (_part_of_fall(config, progress) or 0) >= 1:
         found = f"{counted(progress.patience_spent, 'validation')} brought nothing better"
         return End(EndKind.PATIENCE, f"{found}, and the learning rate has fallen to 0 since")
     return None
@@ -162,20 +162,23 @@ def fraction_done(
         shares.append(progress.epochs / config.max_epochs)
     if config.max_minutes is not None:
         shares.append(_fraction_of_minutes(config.max_minutes, progress, overhead, since))
-    shares.append(_fraction_of_patience(config, progress))
-    return min(1.0, max(shares))
+    done, part = max(shares), _part_of_fall(config, progress)
+    if part is not None:
+        # The run begins its cooldown, however long its other budgets are. If the cooldown has begun
+        # already, the fall goes on from where it was when patience was spent.
+        before = max(1 - config.cooldown, done * progress.stalled / progress.update)
+        done = max(done, before + (1 - before) * part)
+    return min(1.0, done)
 
 
-def _fraction_of_patience(config: TrainConfig, progress: Progress) -> float:
-    """Return the completed fraction of a run whose patience is spent; 0 before that.
+def _part_of_fall(config: TrainConfig, progress: Progress) -> float | None:
+    """Return the completed part of the fall that begins once patience is spent; None before that.
 
-    The run then begins its cooldown, however long its other budgets are. A larger `patience` in a
-    resumed run waits for validations again.
+    A larger `patience` in a resumed run waits for validations again.
     """
     if not config.cooldown or not 0 < config.patience <= progress.patience_spent:
-        return 0.0
-    part = (progress.update / progress.stalled - 1) / _FALL
-    return 1 - config.cooldown * (1 - part)
+        return None
+    return (progress.update / progress.stalled - 1) / _FALL
 
 
 def _fraction_of_minutes(

@@ -72,6 +72,13 @@ def test_the_rate_falls_evenly_from_the_update_at_which_patience_is_spent(cooldo
     assert factors == pytest.approx([1.0, 0.5, 0.0]) and done[-1] == 1.0
 
 
+def test_a_fall_that_has_begun_goes_on_evenly_once_patience_is_spent() -> None:
+    budget = config(patience=3, cooldown=0.9, max_updates=1000)
+    done = [fraction_done(budget, stalled(each, 500), Overhead(), 0) for each in (500, 550, 625)]
+    factors = [cooldown_factor(each, 0.9) for each in done]
+    assert factors == pytest.approx([5 / 9, 5 / 9 * 0.6, 0.0])
+
+
 def test_minutes_leave_time_for_as_long_as_the_end_takes() -> None:
     progress = Progress(update=9, seconds=30, validation_seconds=5)
     minute = config(max_minutes=1.0)
