@@ -122,6 +122,8 @@ def data_check(
         raise UserError("nothing to check: give --source and --target, or --pairs")
     if apply and out is None:
         raise UserError("--apply writes files: give a directory for them with --out")
+    if force and not apply:
+        raise UserError("--force replaces the files that --apply writes: give --apply too")
     given = {
         "source": source, "target": target, "pairs": pairs,
         "fields": split_names(fields) if fields else None,

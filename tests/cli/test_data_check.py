@@ -156,7 +156,8 @@ def test_wrong_options_are_refused(files: list[object], tmp_path: Path, refused:
     assert "a file that is read" in said and (exam / "train.en").read_text() == "x\n"
     (alike := tmp_path / "alike.tsv").write_text("one\tone\ntwo\ttwo\n")
     said = refused(*check, "--pairs", alike, "--out", tmp_path / "none", "--apply")
-    assert "alike.tsv: all pairs are suspect, so the cleaned text would be empty; " in said
+    assert "alike.tsv: all pairs are suspect, so the cleaned text would be empty; check" in said
+    assert "give --apply too" in refused(*check, *files, "--out", tmp_path / "x", "--force")
     assert not (tmp_path / "none").exists()
     (kept := tmp_path / "kept").mkdir()
     (kept / "train.de").write_text("other text\n")

@@ -55,9 +55,9 @@ URL = re.compile(r"\b\w+://\S+|\bwww\.\S+")
 _ADDRESS = re.compile(rf"{URL.pattern}|\b[A-Za-z]:\\\S*|\\\\\S+|\S*[/?&]\S*%\S*")
 """A URL, also an escaped one without its scheme, or a path of Windows."""
 
-_QUERY = re.compile(r"\?[\w-]+=|\.[a-z]{2,5}\?|\w\.[a-z]+/[^?]{0,200}\?")
-"""The query of an address without a scheme, as in list?page=two, index.php?print or x.de/list?all.
-No sentence begins with small letters, so .php? is no end of one."""
+_QUERY = re.compile(r"[./][^?]{0,200}\?[\w-]+=|\.[a-z]{2,5}\?|\w\.[a-z]+/[^?]{0,200}\?")
+"""The query of an address without a scheme, as in /list?page=two, index.php?print or x.de/list?all.
+A point before small letters ends no sentence, so .php? is a part of an address."""
 
 
 def damaged(lines: Sequence[str], side: str) -> list[Suspect]:

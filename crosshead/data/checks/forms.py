@@ -13,8 +13,9 @@ from crosshead.data.text.signs import repeats_itself
 from crosshead.data.text.words import split_words
 
 TAG = re.compile(
-    r"</?(?:[a-z][\w:-]*|(?i:a|b|br|center|div|em|font|h[1-6]|hr|i|img|li|ol|p|span|strong|sub|sup"
-    r"|table|td|th|tr|u|ul))"
+    r"</?(?:[a-z][\w:-]*|(?i:a|b|big|blockquote|body|br|center|code|dd|div|dl|dt|em|font|h[1-6]"
+    r"|head|hr|html|i|img|li|ol|p|pre|script|small|span|strong|style|sub|sup|table|tbody|td|th|thead"
+    r"|title|tr|tt|u|ul))"
     r"(?:\s+[\w:.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+))*\s*/?>"
     r"|&(?:[A-Za-z]+|#\d+|#x[0-9A-Fa-f]+);|\{\{|\}\}|\[\[|\]\]"
 )

@@ -210,6 +210,7 @@ def test_lost_letters_are_shown_in_their_word() -> None:
     [
         "Open index.php?id=3",
         "shop.example.com/list?page=two",
+        "/list?page=two",
         "siehe (youtu.be/watch?v=abc).",
         "mailto:a@b.de?subject=hi",
         "Drucken: index.php?print",
@@ -221,7 +222,16 @@ def test_queries_of_addresses_are_no_lost_letters(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["M?nchen.", "Frauen/M?nner", "M?nner/Frauen", "a@b.de M??nner", "z.B.M?dchen x=5"]
+    "line",
+    [
+        "M?nchen.",
+        "Frauen/M?nner",
+        "M?nner/Frauen",
+        "a@b.de M??nner",
+        "z.B.M?dchen x=5",
+        "M?nner=Frauen",
+        "Gr??e=5",
+    ],
 )
 def test_lost_letters_beside_signs_of_addresses_are_found(line: str) -> None:
     assert len(damaged([*USUAL, line], "target")) == 1

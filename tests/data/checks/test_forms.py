@@ -84,7 +84,16 @@ def test_text_in_angle_brackets_is_no_mark_up(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "tag", ["<STRONG>", "</p>", "<br />", "<a href='x' title=\"y z\">", "<v:shape id=5/>", "&nbsp;"]
+    "tag",
+    [
+        "<STRONG>",
+        "<BODY>",
+        "</p>",
+        "<br />",
+        "<a href='x' title=\"y z\">",
+        "<v:shape id=5/>",
+        "&nbsp;",
+    ],
 )
 def test_tags_on_one_side_are_mark_up(tag: str) -> None:
     assert len(mark_up([f"text {tag} here"], ["x"])) == 1
