@@ -219,9 +219,9 @@ def _made(
             reads = translator.bundle.config.source_language
             named = f" ({reads})" if reads else ""
             advice += (
-                f"; {text} does not look like the source language of this model{named}: if it is "
-                "in another language, give a model that translates from that language, such as one "
-                "of the other direction"
+                f"; many words of {text} are not in the training data of this model: if it is in "
+                f"another language than the model reads{named}, give a model that translates from "
+                "that language, such as one of the other direction"
             )
         note(
             f"warning: {odd.flagged:,} of {counted(odd.translations, 'translation')} may be bad "

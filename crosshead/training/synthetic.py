@@ -294,8 +294,9 @@ def _write(
                 right(f"{other}\n".encode())
         if not seen:
             raise DataError(
-                f"{text}: no pairs, because every line or its translation is empty; give a better "
-                "model or another text"
+                f"{text}: no pairs, because every line is empty, was not translated, or has an "
+                "empty translation; give a better model or another text, and another "
+                f"{option('out')}"
             )
     return SyntheticPairs(source, target, len(seen), left_out, odd)
 

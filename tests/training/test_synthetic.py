@@ -98,7 +98,7 @@ def test_a_set_without_pairs_is_refused(
 ) -> None:
     (source := tmp_path / "source").write_text("One two.\nSeven.\n")
     monkeypatch.setattr(synthetic, "_stored", lambda found: b"\n" * len(found))
-    with pytest.raises(DataError, match=r"source: no pairs, because every line or its translation"):
+    with pytest.raises(DataError, match=r"source: no pairs, because every line is empty, was"):
         distill(translator, Synthesis([STORED], source, GREEDY), tmp_path / "o", Silent(), None)
     assert not list((tmp_path / "o").glob("train.*"))
 
