@@ -50,8 +50,8 @@ widths of the first one are those of the base model of Vaswani et al. 2017 (Tabl
 128 those of Wu et al. 2021 for 29,000 pairs. The last one was better for 2,000 captions in five and
 in ten minutes of a slow core (docs/results.md). R-Drop was better for 29,000 captions in 67 epochs
 (docs/regularisation.md). For 2,000 captions it was worse than width 64 in 23 epochs, not clearly
-better in 40, and had a higher score in 210 (docs/results.md). The other bounds of the first three
-sizes were chosen without a measurement.
+better in 40 (docs/results.md), so its bound is 30. The other bounds of the first three sizes were
+chosen without a measurement.
 """
 
 LONGEST_UNASKED = 3600.0
@@ -218,8 +218,8 @@ def _lacking(plan: Plan, size: Size, tokens: int) -> str:
             enough = math.ceil(1.2 * seconds * size.least_epochs / plan.epochs / 60)
             flag = setting("train.max_minutes", enough, has_flag=True)
             return (
-                f"{name} would train for about {math.ceil(seconds / 60):,} minutes; it is chosen "
-                f"up to {LONGEST_UNASKED / 60:.0f} minutes, or with {flag} or more"
+                f"{name} would train for about {math.ceil(seconds / 60):,} minutes, and is chosen "
+                f"for up to {LONGEST_UNASKED / 60:.0f}; {flag} or more chooses it"
             )
     return ""
 

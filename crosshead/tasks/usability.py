@@ -93,7 +93,8 @@ class Findings:
     advice: list[str] = field(default_factory=list)
     """Sentences on how to validate better."""
     is_usable: bool = True
-    """False if the outputs have faults, or are good for their gist at most."""
+    """False if translations or captions have faults, or are good for their gist at most. True for
+    other outputs, whose faults alone count."""
     above_chance: bool = False
     """True if the scores are above what a model gets that has learned nothing."""
 

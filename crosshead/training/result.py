@@ -143,10 +143,8 @@ def finish(
         if not findings.is_usable and not findings.faults:
             better = improvement(setup.task, setup.recipe.train, progress, end, out)
             findings.remarks.append(f"{better[:1].upper()}{better[1:]}.")
-        elif not findings.faults and progress.data_fault:
-            findings.remarks.append(
-                f"The scores may hide a fault of the data: {progress.data_fault}."
-            )
+    if findings.is_usable and not findings.faults and progress.data_fault:
+        findings.remarks.append(f"The scores may hide a fault of the data: {progress.data_fault}.")
     result = _Result(choice, findings, validator.search_description())
     _write_bundle(setup, validator, lock, result)
     _log_end(setup, end, result)

@@ -80,6 +80,19 @@ def test_samples_are_shown_with_their_nearest_reference(
     assert "worst of 2 by chrF2 (100.0)" in shown and "nearest reference  here is a" in shown
 
 
+def test_the_bands_of_translation_do_not_judge_captions(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def longer(self: CaptioningValidator, decode: object) -> list[str]:
+        words = " ".join("abcdefghijkmnopqrstuvwxyz123")
+        return [f"{each[-1]} {words}" for each in self.references()]
+
+    monkeypatch.setattr(CaptioningValidator, "outputs", longer)
+    log = trained("run", "--max-updates", 1)
+    shown = capfd.readouterr().out
+    assert 5 < log[-1]["bleu"] < 30 and "larger limit" not in shown and "train longer" not in shown
+
+
 def test_a_run_that_is_resumed_is_one_that_was_not_interrupted() -> None:
     settings = ["--set", "schedule=inverse-sqrt", "--set", "warmup=3", "--set", "model.dropout=0.2"]
     trained("whole", "--max-updates", 8, *settings)
