@@ -91,11 +91,15 @@ CODES_OF_NAMES = {name: code for code, names in _NAMES.items() for name in names
 _CODE = re.compile(r"([a-z]{2,3})([-_]([A-Z][a-z]{3}|[A-Za-z]{2}|[0-9]{3}))?")
 """A language, optionally followed by a script or a region."""
 
-_CAPITALS = re.compile(r"(?:^|\()([A-Z]{2,3})(?:$|\))")
+_CAPITALS = re.compile(r"^([A-Z]{2,3})$|\(([A-Z]{2,3})\)")
 """A code in capitals: the whole name of a column, or between brackets."""
 
-_FROM = frozenset(["from", "aus", "von", "de", "du", "del", "dal"])
-"""Words after which the name of a language is that of the original."""
+_NO_CODES = frozenset(["mt", "sl", "st", "tl", "tt"])
+"""Codes that in capitals stand for a machine translation, and for the source or target language or
+text."""
+
+_FROM = re.compile(r"(?<![^\W_])(?:from[\s_]+|(?:aus|von|de|du|del)\s+)([^\W_]+)")
+"""The name of the language of the original, after one of these words."""
 
 
 def looks_like_code(name: str) -> bool:
@@ -118,9 +122,11 @@ def language_code(name: str) -> str | None:
 def column_language(name: str) -> str | None:
     """Return the language code of a column or a JSON key, or None.
 
-    The name is a code, or one of its words is the name of a language: `en`, `text.en`, `Text (EN)`,
-    `English`, `German sentence` or `source_english`. Other codes in a name do not count, because
-    `id` in `row_id` is no language. A name such as `Translation from English` gives no language.
+    The name is a code, or one of its words is the name of a language: `en`, `text.en`, `English`,
+    `English (UK)`, `German sentence` or `source_english`. Without such a word, a code in capitals
+    counts if it is the whole name or stands between brackets: `EN` or `Text (EN)`. Other codes do
+    not count, because `id` in `row_id` is no language. The language of an original does not count
+    either: `Translation from English` gives None.
 
     Args:
         name: The name of the column, or of a key inside other keys with dots between them.
@@ -128,11 +134,13 @@ def column_language(name: str) -> str | None:
     name = unicodedata.normalize("NFC", name)
     if code := language_code(name.rpartition(".")[2]):
         return code
+    words = set(re.split(r"[\s_()/,.;:-]+", _FROM.sub("", name.lower())))
+    if found := {CODES_OF_NAMES[word] for word in words & CODES_OF_NAMES.keys()}:
+        return found.pop() if len(found) == 1 else None
     if capitals := _CAPITALS.search(name):
-        return language_code(capitals[1].lower())
-    words = re.split(r"[\s_()/,.;:-]+", name.lower())
-    found = {CODES_OF_NAMES[word] for word in words if word in CODES_OF_NAMES}
-    return found.pop() if len(found) == 1 and _FROM.isdisjoint(words) else None
+        code = (capitals[1] or capitals[2]).lower()
+        return language_code(code) if code not in _NO_CODES else None
+    return None
 
 
 def suffix_language(name: str) -> str | None:
