@@ -1,17 +1,16 @@
 """Lines of text as words: lower-case, without punctuation."""
 
 import re
-from itertools import islice
 
 from crosshead.data.text.scripts import UNSPACED_RANGES
 
 _UNSPACED = "".join(UNSPACED_RANGES.values())
+_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 _WORD = re.compile(rf"[{_UNSPACED}][\u0300-\u036f]*|[^\W{_UNSPACED}]+")
-
 
 LEAST_SOURCE_WORDS = 3
 """Pairs whose source has this many words or more are alike if their sources are. Shorter sources,
-such as `Yes.`, are frequent and may have many translations."""
+such as `Yes.` or `Don't worry.`, are frequent and may have many translations."""
 
 
 def split_words(line: str) -> list[str]:
@@ -26,8 +25,13 @@ def split_words(line: str) -> list[str]:
 def is_long_source(source: str) -> bool:
     """Return whether a source has `LEAST_SOURCE_WORDS` words or more.
 
+    A word stands between spaces and has a letter or a digit. Two letters of an unspaced script
+    count as one word.
+
     Args:
         source: The source.
     """
-    words = islice(_WORD.finditer(source), LEAST_SOURCE_WORDS)
-    return sum(1 for _ in words) == LEAST_SOURCE_WORDS
+    letters = _UNSPACED_LETTER.findall(source)
+    spaced = _UNSPACED_LETTER.sub(" ", source) if letters else source
+    words = [word for word in spaced.split() if _WORD.search(word)]
+    return len(words) + len(letters) // 2 >= LEAST_SOURCE_WORDS

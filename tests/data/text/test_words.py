@@ -1,7 +1,9 @@
 import sys
 
+import pytest
+
 from crosshead.data.text.scripts import UNSPACED, script
-from crosshead.data.text.words import split_words
+from crosshead.data.text.words import is_long_source, split_words
 
 
 def test_words_are_lower_case_and_without_punctuation() -> None:
@@ -17,3 +19,15 @@ def test_exactly_the_letters_of_unspaced_scripts_are_words_each() -> None:
     letters = [each for each in characters if each.isalpha() and each == each.lower()]
     apart = [each for each in letters if split_words(each * 2) == [each, each]]
     assert apart == [each for each in letters if script(each) in UNSPACED]
+
+
+@pytest.mark.parametrize(
+    ("source", "long"),
+    [
+        ("Yes.", False), ("- It's late !", False), ("T-shirts here", False), ("12.5 kg", False),
+        ("谢谢你", False), ("ครับ", False), ("GPU 很快", False), ("", False),
+        ("It is late.", True), ("12.5 kg flour", True), ("我今天很高兴", True),
+    ],
+)  # fmt: skip
+def test_a_long_source_has_three_words(source: str, long: bool) -> None:
+    assert is_long_source(source) == long
