@@ -189,6 +189,8 @@ def _rows(pairs: Any, fields: tuple[str | int, ...], name: str) -> Iterator[tupl
         if isinstance(row, Mapping):
             try:
                 pair = tuple(field_of(row, field) for field in fields)
+            except DataError as error:
+                raise DataError(f"{name}: row {number}: {error}") from None
             except KeyError:
                 raise DataError(
                     f"{name}: row {number} has the keys {', '.join(field_names(row))}, expected "

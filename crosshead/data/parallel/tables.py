@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -59,28 +60,36 @@ def is_header(first: Sequence[str], fields: Sequence[str]) -> bool:
 def field_of(row: Mapping[Any, Any], field: str | int) -> Any:
     """Return the value of a field in a mapping.
 
-    White space around a key counts only if another key has the same name without it. Two keys that
-    differ in white space alone are no field.
+    White space around a key counts only if another key has the same name without it.
 
     Args:
         row: The mapping, as from a line of JSON Lines.
-        field: A key of `row`; or, as `outer.inner`, a key of the mapping in `row[outer]`.
+        field: A key of `row`; or, as `outer.inner`, a field of the mapping in `row[outer]`.
 
     Raises:
         KeyError: If there is no such field.
+        DataError: If several keys have the name of the field apart from white space, and none has
+            it exactly.
     """
-    if field in row:
-        return row[field]
-    outer, _, inner = str(field).partition(".")
-    for name in (field, outer):
-        found = [value for key, value in row.items() if str(key).strip() == name]
-        if len(found) > 1:
-            break
-        if found and name == field:
-            return found[0]
-        if found and isinstance(found[0], Mapping):
-            return field_of(found[0], inner)
+    with suppress(KeyError):
+        return row[_key(row, field)]
+    outer, dot, inner = str(field).partition(".")
+    value = row[_key(row, outer)] if dot else None
+    if isinstance(value, Mapping):
+        return field_of(value, inner)
     raise KeyError(field)
+
+
+def _key(row: Mapping[Any, Any], name: str | int) -> Any:
+    """Return the key of a mapping that has a name, for `field_of`."""
+    if name in row:
+        return name
+    found = [key for key in row if str(key).strip() == name]
+    if len(found) > 1:
+        raise DataError(
+            f"the fields {_names(found)} differ in white space alone; rename all but one of them"
+        )
+    return found[0] if found else name
 
 
 def field_names(row: Mapping[str, Any]) -> list[str]:
@@ -214,6 +223,8 @@ def _whole_number(digits: str) -> float:
 def _jsonl_text(where: str, row: dict[str, Any], field: str) -> str:
     try:
         text = field_of(row, field)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
     except KeyError:
         raise DataError(
             f"{where}: no field {field!r}; the fields are {_names(field_names(row))}; name two of "
