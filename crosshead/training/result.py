@@ -140,9 +140,10 @@ def finish(
         return Summary(out, STOPPED, progress, setup.optimizer.size())
     if not progress.tuned:
         findings.advice.extend(setup.task.advice_for_few(setup.corpus, out))
-        if not findings.is_usable and not findings.faults:
-            better = improvement(setup.task, setup.recipe.train, progress, end, out)
-            findings.remarks.append(f"{better[:1].upper()}{better[1:]}.")
+    without_fault = not findings.is_usable and not findings.faults
+    if without_fault and (progress.data_fault or not progress.tuned):
+        better = improvement(setup.task, setup.recipe.train, progress, end, out)
+        findings.remarks.append(f"{better[:1].upper()}{better[1:]}.")
     if findings.is_usable and not findings.faults and progress.data_fault:
         findings.remarks.append(f"The scores may hide a fault of the data: {progress.data_fault}.")
     result = _Result(choice, findings, validator.search_description())

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from crosshead.data.checks.glance import Glance
 from crosshead.errors import UserError
-from crosshead.tasks import usability
+from crosshead.tasks import parallel_corpus, usability
 from crosshead.tasks.registry import load_bundle
 from crosshead.tasks.usability import Findings
 from crosshead.training import result as result_module
@@ -107,6 +108,18 @@ def test_good_scores_do_not_hide_a_fault_of_the_data(
     monkeypatch.setattr(usability, "translation_remarks", lambda *arguments: good)
     found = train(recipe_for(text, "max_updates=1"), tmp_path / "new").findings
     assert found and found.remarks[-1].startswith("The scores may hide a fault of the data: from ")
+
+
+def test_fine_tuning_names_a_fault_of_the_data_but_advises_no_longer_run(
+    finished: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usability, "translation_faults", lambda *arguments: [])
+    recipe = tuning_recipe(text, finished, "max_updates=1")
+    gist = train(recipe, tmp_path / "tuned", start=finished).findings
+    assert gist and not gist.is_usable and "Train longer" not in "".join(gist.remarks)
+    monkeypatch.setattr(parallel_corpus, "glance", lambda *given: Glance([], "sides are shifted"))
+    found = train(recipe, tmp_path / "shifted", start=finished).findings
+    assert found and found.remarks[-1] == "The likely cause is the data: sides are shifted."
 
 
 def test_a_command_that_is_late_says_how_long_it_took(text: Path, tmp_path: Path) -> None:
