@@ -37,8 +37,8 @@ class HeldOut:
     rows: np.ndarray
     """The sorted rows of the pairs in `valid`."""
     repeats: np.ndarray
-    """The sorted rows of pairs that are like a held-out pair, and of old pairs that repeat an old
-    validation pair. Training excludes both."""
+    """The sorted rows of pairs that are like a held-out pair, and of old pairs that are like an old
+    validation pair. Training excludes both kinds."""
     unused: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """The sorted rows that `data.share` leaves out."""
 
@@ -121,7 +121,7 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
 
 
 def _check_enough(count: int, held: HeldOut) -> None:
-    """Check that pairs are held out of so many, and that others are left to train on."""
+    """Raise DataError if no pair is held out, or if no pair is left to train on."""
     if not len(held.rows) or len(held.rows) + len(held.repeats) == count:
         raise DataError(
             f"the training pairs ({count}) are too few or too similar to hold some out for "
@@ -161,13 +161,12 @@ def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
     held = {likeness(pair): row for row, pair in pairs.items()}
     backward = np.array(_alike(text, held), np.int64) - half
     repeats = np.setdiff1d(np.union1d(forward.repeats, backward[backward >= 0]), forward.rows)
-    both = held_out(
+    _check_enough(half, replace(forward, repeats=repeats))
+    return held_out(
         valid,
         [*forward.rows.tolist(), *rows.tolist()],
         [*repeats.tolist(), *(repeats + half).tolist()],
     )
-    _check_enough(len(text), both)
-    return both
 
 
 def held_out(valid: list[tuple[Pair, Origin]], rows: list[int], repeats: list[int]) -> HeldOut:

@@ -203,7 +203,7 @@ def test_too_similar_pairs_are_refused_in_both_directions(tmp_path: Path) -> Non
     (tmp_path / "a.en").write_text("".join(f"a long line {n}\n" for n in range(300)))
     (tmp_path / "a.de").write_text("one line for all\n" * 300)
     data = config(source=[tmp_path / "a.en"], target=[tmp_path / "a.de"], directions="both")
-    with pytest.raises(DataError, match=r"pairs \(600\) are too few or too similar"):
+    with pytest.raises(DataError, match=r"pairs \(300\) are too few or too similar"):
         in_both_directions(survey(training_parts(data)), data, 1)
 
 
