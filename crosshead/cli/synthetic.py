@@ -217,11 +217,11 @@ def _made(
         advice = "read some of them before you train on them"
         if odd.flags["words"] >= OTHER_LANGUAGE * odd.translations:
             reads = translator.bundle.config.source_language
-            named = f" ({reads})" if reads else ""
+            named = f", which reads {reads}" if reads else ""
             advice += (
-                f"; many words of {text} are not in the training data of this model: if it is in "
-                f"another language than the model reads{named}, give a model that translates from "
-                "that language, such as one of the other direction"
+                f"; many words of {text} are not in the training data of this model{named}: the "
+                "text may be of another domain, or in another language; for another language, give "
+                "a model that reads it, such as one of the other direction"
             )
         note(
             f"warning: {odd.flagged:,} of {counted(odd.translations, 'translation')} may be bad "

@@ -49,9 +49,9 @@ SIZES = (
 widths of the first one are those of the base model of Vaswani et al. 2017 (Table 3), and of width
 128 those of Wu et al. 2021 for 29,000 pairs. The last one was better for 2,000 captions in five and
 in ten minutes of a slow core (docs/results.md). R-Drop was better for 29,000 captions in 67 epochs
-(docs/regularisation.md). For 2,000 captions it was worse than width 64 in 23 epochs, not clearly
-better in 40 (docs/results.md), so its bound is 30. The other bounds of the first three sizes were
-chosen without a measurement.
+(docs/regularisation.md). For 2,000 captions it was worse than width 64 in 23 epochs, and no
+difference was clear in 40 (docs/results.md). Its bound of 30 epochs lies between the two. The other
+bounds of the first three sizes were chosen without a measurement.
 """
 
 LONGEST_UNASKED = 3600.0
@@ -218,8 +218,9 @@ def _lacking(plan: Plan, size: Size, tokens: int) -> str:
             enough = math.ceil(1.2 * seconds * size.least_epochs / plan.epochs / 60)
             flag = setting("train.max_minutes", enough, has_flag=True)
             return (
-                f"{name} would train for about {math.ceil(seconds / 60):,} minutes, and is chosen "
-                f"for up to {LONGEST_UNASKED / 60:.0f}; {flag} or more chooses it"
+                f"{name} would train for about {math.ceil(seconds / 60):,} minutes, more than the "
+                f"{LONGEST_UNASKED / 60:.0f} that a run without a stated time may take; to use it, "
+                f"give {flag} or more"
             )
     return ""
 

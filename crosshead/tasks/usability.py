@@ -93,8 +93,8 @@ class Findings:
     advice: list[str] = field(default_factory=list)
     """Sentences on how to validate better."""
     is_usable: bool = True
-    """False if translations or captions have faults, or are good for their gist at most. True for
-    other outputs, whose faults alone count."""
+    """False if a translation or captioning model has faults, or if translations give the gist at
+    most. True for all models of other tasks, which have only `faults`."""
     above_chance: bool = False
     """True if the scores are above what a model gets that has learned nothing."""
 

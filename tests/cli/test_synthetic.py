@@ -104,9 +104,9 @@ def test_a_text_in_another_language_is_recognised_by_its_words(
     said = capfd.readouterr().err
     assert f"(words {words}, length 20); read some of them before you train on them" in said
     assert said_so == (
-        f"many words of {text} are not in the training data of this model: if it is in another "
-        "language than the model reads (en), give a model that translates from that language, such "
-        "as one of the other direction" in said
+        f"many words of {text} are not in the training data of this model, which reads en: the "
+        "text may be of another domain, or in another language; for another language, give a model "
+        "that reads it, such as one of the other direction" in said
     )
 
 

@@ -186,8 +186,8 @@ FEW = "because width 128 needs 100,000 target tokens in an epoch"
 PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
 SHORT = "{}, and the run has {} of the 30 epochs that width 256 with R-Drop needs"
 LONG = (
-    "{}, and width 256 with R-Drop would train for about {} minutes, and is chosen for up "
-    "to 60; --max-minutes {} or more chooses it"
+    "{}, and width 256 with R-Drop would train for about {} minutes, more than the 60 that a run "
+    "without a stated time may take; to use it, give --max-minutes {} or more"
 )
 LARGE = "because memory does not suffice for width 128"
 

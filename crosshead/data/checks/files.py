@@ -166,10 +166,10 @@ def write_files(
     for number, part in enumerate(text.parts if apply else ()):
         sides = report.cleaned(starts[number], starts[number + 1])
         if not sides[0]:
-            others = "leave it out, or " if len(text.parts) > 1 else ""
+            way_out = "leave it out, or " if len(text.parts) > 1 else ""
             raise DataError(
                 f"{' and '.join(part.files)}: all pairs are suspect, so the cleaned text would be "
-                f"empty; {others}check without --apply to see why"
+                f"empty; {way_out}check without --apply to see why"
             )
         names = _cleaned_names(part)
         files = list(sides) if len(names) == 2 else [_table(part, sides)]

@@ -7,8 +7,8 @@ from crosshead.data.text.scripts import NO_LETTERS
 
 _LETTER = re.compile(r"[^\W\d_]")
 _NUMBER = re.compile(r"\d{2,}")
-_WRITTEN = re.compile(r"(?<!\d)\d{1,3}([^\w\n:/–-])\d{3}(?:\1\d{3})*(?!\d)|\d+")
-"""One number of a group: with the same sign before each three digits, or plain digits."""
+_ONE_NUMBER = re.compile(r"(?<!\d)\d{1,3}([^\w\n:/–-])\d{3}(?:\1\d{3})*(?!\d)|\d+")
+"""One number: digits with one separator before every three, as in 1,000,000, or digits alone."""
 _PLAIN = re.compile(r"\d+")
 _GROUP = re.compile(r"\d+(?:[^\w\n]\d+)*")
 """Numbers with single characters between them, as in 1.000, 1 000 or 12:30."""
@@ -115,8 +115,8 @@ def loses_number(source: str, output: str) -> bool:
 
     Numbers of one digit do not count, because they are often written as words. Zeros before a
     number do not count, as in `5` for `05`. Single characters between digits do not count either,
-    as in `1.000` for `1000`. The parts of such a group may stand in another order, as in a date,
-    and each may lack its own signs, as in `12,500-13,500`.
+    as in `1.000` for `1000`. The numbers of such a group may stand in another order, as in a date.
+    Each number may lack its separators: `12500` and `13500` match `12,500-13,500`.
 
     Args:
         source: The source.
@@ -129,7 +129,7 @@ def loses_number(source: str, output: str) -> bool:
         len(part) > 1 and part not in written
         for group in _GROUP.findall(source)
         if _digits(group) not in written
-        for number in _WRITTEN.finditer(group)
+        for number in _ONE_NUMBER.finditer(group)
         if _digits(number[0]) not in written
         for part in map(_digits, _PLAIN.findall(number[0]))
     )
@@ -137,7 +137,7 @@ def loses_number(source: str, output: str) -> bool:
 
 def _forms(group: str) -> set[str]:
     """Return the digits of a group of numbers: all together, of each number, and of each part."""
-    numbers = [number[0] for number in _WRITTEN.finditer(group)]
+    numbers = [number[0] for number in _ONE_NUMBER.finditer(group)]
     return {_digits(each) for each in (group, *numbers, *_PLAIN.findall(group))}
 
 
