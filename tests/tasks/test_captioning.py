@@ -90,7 +90,7 @@ def test_the_bands_of_translation_do_not_judge_captions(
     monkeypatch.setattr(CaptioningValidator, "outputs", longer)
     log = trained("run", "--max-updates", 1)
     shown = capfd.readouterr().out
-    assert 5 < log[-1]["bleu"] < 30 and "larger limit" not in shown and "train longer" not in shown
+    assert 5 < log[-1]["bleu"] < 30 and "train longer" not in shown.lower()
 
 
 def test_a_run_that_is_resumed_is_one_that_was_not_interrupted() -> None:

@@ -120,7 +120,7 @@ def test_keys_of_digits_are_the_names_of_the_cleaned_columns(tmp_path: Path) -> 
 def test_several_files_are_cleaned_one_by_one(tmp_path: Path) -> None:
     first, second = write_aligned(tmp_path), write_tsv(tmp_path)
     both = first.model_copy(update={"pairs": second.pairs})
-    with pytest.raises(DataError, match=r"x\.tsv: all pairs are suspect, so the cleaned text w"):
+    with pytest.raises(DataError, match=r"x\.tsv: all pairs are suspect, .*; leave it out, or ch"):
         check(both, tmp_path / "out")  # all repeat the aligned files
     assert not (tmp_path / "out").exists()
     with (tmp_path / "x.tsv").open("a") as file:
