@@ -7,8 +7,12 @@ from crosshead.data.text.scripts import NO_LETTERS
 
 _LETTER = re.compile(r"[^\W\d_]")
 _NUMBER = re.compile(r"\d{2,}")
-_ONE_NUMBER = re.compile(r"(?<!\d)\d{1,3}([^\w\n:/–-])\d{3}(?:\1\d{3})*(?!\d)|\d+")
-"""One number: digits with one separator before every three, as in 1,000,000, or digits alone."""
+_ONE_NUMBER = re.compile(
+    r"(?<!\d)(?:\d{1,3}([^\w\n:/–-])\d{3}(?:\1\d{3})*|\d{1,2}([^\w\n:/–-])(?:\d{2}\2)+\d{3})"
+    r"(?!\d)|\d+"
+)
+"""One number: digits with one separator before every three, as in 1,000,000, or in the places of
+Indian numbers, as in 10,00,000; or digits alone."""
 _PLAIN = re.compile(r"\d+")
 _GROUP = re.compile(r"\d+(?:[^\w\n]\d+)*")
 """Numbers with single characters between them, as in 1.000, 1 000 or 12:30."""
@@ -116,7 +120,8 @@ def loses_number(source: str, output: str) -> bool:
     Numbers of one digit do not count, because they are often written as words. Zeros before a
     number do not count, as in `5` for `05`. Single characters between digits do not count either,
     as in `1.000` for `1000`. The numbers of such a group may stand in another order, as in a date.
-    Each number may lack its separators: `12500` and `13500` match `12,500-13,500`.
+    Each number may lack its separators: `12500` and `13500` match `12,500-13,500`. Years may be
+    shortened, as in `2019-20`.
 
     Args:
         source: The source.
@@ -124,15 +129,44 @@ def loses_number(source: str, output: str) -> bool:
     """
     if not _NUMBER.search(source):
         return False
-    written = {form for group in _GROUP.findall(output) for form in _forms(group)}
+    groups = _GROUP.findall(output)
+    written = {form for group in groups for form in _forms(group)}
+    years = {part[-2:] for group in groups for part in _PLAIN.findall(group) if len(part) == 4}
+    short = {part for group in groups for part in _short_years(group)}
     return any(
-        len(part) > 1 and part not in written
+        _is_missing(number[0], written)
+        and not (len(number[0]) == 4 and number[0][-2:] in short)
+        and not (number[0] in years and number[0] in _short_years(group))
         for group in _GROUP.findall(source)
         if _digits(group) not in written
         for number in _ONE_NUMBER.finditer(group)
-        if _digits(number[0]) not in written
-        for part in map(_digits, _PLAIN.findall(number[0]))
     )
+
+
+def _is_missing(number: str, written: set[str]) -> bool:
+    """Return whether a number is not among those of an output.
+
+    A number with separators may be written in its parts. Millions may be written as a word, as in
+    `2 million` for `2,000,000`.
+
+    Args:
+        number: The number, with its separators.
+        written: The digits of the output, in all of their forms.
+    """
+    if _digits(number) in written:
+        return False
+    parts = [_digits(part) for part in _PLAIN.findall(number)]
+    if len(parts) == 1:
+        return len(parts[0]) > 1
+    zeros = parts.count("")
+    return zeros == 1 or not written.issuperset(filter(None, parts))
+
+
+def _short_years(group: str) -> set[str]:
+    """Return the numbers of a group that may be years of two digits, as in 2019-20 or 27/11/26."""
+    parts = _PLAIN.findall(group)
+    has_years = len(parts) == 3 or any(len(part) == 4 for part in parts)
+    return {part for part in parts if len(part) == 2} if has_years else set()
 
 
 def _forms(group: str) -> set[str]:

@@ -104,6 +104,8 @@ def test_other_texts_and_short_names_are_no_copies(source: str, output: str) -> 
         ("10 of 12", "12"),
         ("20 dogs", "2077 Hunde"), ("1990", "19900"), ("12,500-13,500", "12500"),
         ("1,500 men", "1 men"), ("1,250 men", "1.500 Männer"),
+        ("20,000 people", "20 Menschen"), ("1,250 cars", "250 Autos"), ("100,000", "100"),
+        ("1,500-2,500", "500"), ("in 2020", "1920"), ("2019-20", "2019/2021"), ("10-20", "1920"),
     ],
 )  # fmt: skip
 def test_a_number_whose_digits_are_missing_is_lost(source: str, output: str) -> None:
@@ -120,6 +122,10 @@ def test_a_number_whose_digits_are_missing_is_lost(source: str, output: str) -> 
         ("from 1,500 2,500", "1500 und 2500"), ("10,000 20", "10000, 20"), ("1,500.50", "1500,50"),
         ("1.000.000/2019", "2019: 1000000"), ("12 300-seat", "12 mit 300"),
         ("1500 to 2000 m", "1,500-2,000 m"), ("1000 in 2010", "in 2010 1 000"),
+        ("2,000,000 people", "2 Millionen Menschen"), ("2,77,000-3,10,000", "277000 bis 310000"),
+        ("10,00,000", "1000000"), ("the season 2019-20", "die Saison 2019/2020"),
+        ("from 1990-95", "von 1990 bis 1995"), ("2019-2020", "2019/20"),
+        ("27/11/26", "27.11.2026"), ("27.11.2026", "11/27/26"),
     ],
 )  # fmt: skip
 def test_numbers_may_be_written_otherwise(source: str, output: str) -> None:
