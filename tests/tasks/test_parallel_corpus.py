@@ -527,6 +527,10 @@ def test_other_translations_of_an_old_validation_source_are_left_out(folder: Pat
     }  # fmt: skip
     corpus = read_parallel(compose(flags={"data": data}), None, None)
     assert [each.line for each in corpus.kept.left_out] == [1, 2]
+    both = {**data, "directions": "both", "source_language": "en", "target_language": "de"}
+    tags = ['tokenizer.special=["<2en>", "<2de>"]']
+    corpus = read_parallel(compose(assignments=tags, flags={"data": both}), None, None)
+    assert [each.line for each in corpus.kept.left_out] == [1, 2, 1, 2]
 
 
 def test_a_domain_without_a_pair_is_refused_with_the_reasons(folder: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from crosshead.data.parallel.languages import column_language, looks_like_code, suffix_language
 
 _TAG = re.compile(r"<2(.+)>")
+_TAGS_BEFORE = re.compile(r"(?:<[^<>\s]+>\s+)+")
 
 
 def tag_of(language: str) -> str:
@@ -21,14 +22,13 @@ def tag_of(language: str) -> str:
     return f"<2{language}>"
 
 
-def without_tag(source: str) -> str:
-    """Return a source without the tag before it, if there is one.
+def without_tags(source: str) -> str:
+    """Return a source without the tags before it.
 
     Args:
-        source: The source, such as `<2de> Hello.`.
+        source: The source, such as `<2de> Hello.` or `<BT> Hello.`.
     """
-    before, _, after = source.partition(" ")
-    return after if _TAG.fullmatch(before) else source
+    return _TAGS_BEFORE.sub("", source)
 
 
 def tagged_languages(pieces: Iterable[str]) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from crosshead.caller import option
-from crosshead.data.parallel.directions import without_tag
+from crosshead.data.parallel.directions import without_tags
 from crosshead.data.parallel.pairs import (
     Origin,
     Pair,
@@ -217,6 +217,8 @@ def without_unused(text: Text, held: HeldOut, share: float, seed: int) -> HeldOu
 def without_old_valid(text: Corpora, held: HeldOut, parts: list[int], valid: Sides) -> HeldOut:
     """Exclude the pairs of an old domain that are like one of its validation pairs.
 
+    With `directions` "both", a pair is excluded in both directions or in none.
+
     Args:
         text: The text that is trained on.
         held: The held-out pairs.
@@ -233,7 +235,11 @@ def without_old_valid(text: Corpora, held: HeldOut, parts: list[int], valid: Sid
         for row, pair in enumerate(_pairs_of(text.parts[number]), int(text.starts[number]))
         if likeness(pair) in known
     ]
-    return replace(held, repeats=np.union1d(held.repeats, np.array(rows, np.int64)))
+    excluded = np.array(rows, np.int64)
+    if any(part.exchanged for part in text.parts):
+        half = len(text) // 2
+        excluded = np.union1d(excluded, (excluded + half) % len(text))
+    return replace(held, repeats=np.union1d(held.repeats, excluded))
 
 
 def likeness(pair: Pair) -> Pair:
@@ -243,7 +249,7 @@ def likeness(pair: Pair) -> Pair:
         pair: The pair.
     """
     source, target = comparable(pair)
-    return source, "" if is_long_source(without_tag(source)) else target
+    return source, "" if is_long_source(without_tags(source)) else target
 
 
 def _pairs_of(part: Part) -> Iterator[Pair]:

@@ -5,7 +5,8 @@ import re
 from crosshead.data.text.scripts import UNSPACED_RANGES
 
 _UNSPACED = "".join(UNSPACED_RANGES.values())
-_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+_UNSPACED_LETTER = re.compile(rf"(?=[{_UNSPACED}])[^\W\d_]")
 _WORD = re.compile(rf"[{_UNSPACED}][\u0300-\u036f]*|[^\W{_UNSPACED}]+")
 
 LEAST_SOURCE_WORDS = 3
@@ -26,12 +27,12 @@ def is_long_source(source: str) -> bool:
     """Return whether a source has `LEAST_SOURCE_WORDS` words or more.
 
     A word stands between spaces and has a letter or a digit. Two letters of an unspaced script
-    count as one word.
+    count as one word; vowel signs and tone marks do not count.
 
     Args:
         source: The source.
     """
     letters = _UNSPACED_LETTER.findall(source)
     spaced = _UNSPACED_LETTER.sub(" ", source) if letters else source
-    words = [word for word in spaced.split() if _WORD.search(word)]
+    words = [word for word in spaced.split() if _LETTER_OR_DIGIT.search(word)]
     return len(words) + len(letters) // 2 >= LEAST_SOURCE_WORDS

@@ -25,7 +25,8 @@ def test_exactly_the_letters_of_unspaced_scripts_are_words_each() -> None:
     ("source", "long"),
     [
         ("Yes.", False), ("- It's late !", False), ("T-shirts here", False), ("12.5 kg", False),
-        ("谢谢你", False), ("ครับ", False), ("GPU 很快", False), ("", False),
+        ("谢谢你", False), ("ครับ", False), ("สวัสดี", False), ("ขอบคุณ", False), ("", False),
+        ("GPU 很快", False), ("धन्यवाद", False),
         ("It is late.", True), ("12.5 kg flour", True), ("我今天很高兴", True),
     ],
 )  # fmt: skip
