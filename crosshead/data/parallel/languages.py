@@ -91,12 +91,19 @@ CODES_OF_NAMES = {name: code for code, names in _NAMES.items() for name in names
 _CODE = re.compile(r"([a-z]{2,3})([-_]([A-Z][a-z]{3}|[A-Za-z]{2}|[0-9]{3}))?")
 """A language, optionally followed by a script or a region."""
 
-_CAPITALS = re.compile(r"^([A-Z]{2,3})$|\(([A-Z]{2,3})\)")
-"""A code in capitals: the whole name of a column, or between brackets."""
+_CAPITALS = re.compile(
+    r"^([A-Z]{2,3}(?:[-_][A-Z]{2})?)$|[(\[]([A-Z]{2,3}|[A-Za-z]{2,3}[-_][A-Z]{2})[)\]]"
+)
+"""A code in capitals or with a region: the whole name of a column, or between brackets."""
 
-_NO_CODES = frozenset(["mt", "sl", "st", "tl", "tt"])
-"""Codes that in capitals stand for a machine translation, and for the source or target language or
-text."""
+_NO_CODES = frozenset(
+    ["mt", "sl", "st", "tl", "tt", "br", "ca", "ch", "ee", "ie", "kr", "lu", "se", "tw", "uk"]
+)
+"""Codes that in capitals stand for a machine translation, for the source or target language or
+text, or for a country."""
+
+_NO_WORD = re.compile(r"""[\s_()\[\]{}<>/\\|,.;:!?*+#"'‘’“”„«»-]+""")
+"""What stands between the words of a name."""
 
 _FROM = re.compile(r"(?<![^\W_])(?:from[\s_]+|(?:aus|von|de|du|del)\s+)([^\W_]+)")
 """The name of the language of the original, after one of these words."""
@@ -124,9 +131,9 @@ def column_language(name: str) -> str | None:
 
     The name is a code, or one of its words is the name of a language: `en`, `text.en`, `English`,
     `English (UK)`, `German sentence` or `source_english`. Without such a word, a code in capitals
-    counts if it is the whole name or stands between brackets: `EN` or `Text (EN)`. Other codes do
-    not count, because `id` in `row_id` is no language. The language of an original does not count
-    either: `Translation from English` gives None.
+    or with a region counts if it is the whole name or stands between brackets: `EN`, `Text (EN)`
+    or `Text [pt-BR]`. Other codes do not count, because `id` in `row_id` is no language. The
+    language of an original does not count either: `Translation from English` gives None.
 
     Args:
         name: The name of the column, or of a key inside other keys with dots between them.
@@ -134,13 +141,15 @@ def column_language(name: str) -> str | None:
     name = unicodedata.normalize("NFC", name)
     if code := language_code(name.rpartition(".")[2]):
         return code
-    words = set(re.split(r"[\s_()/,.;:-]+", _FROM.sub("", name.lower())))
+    words = set(_NO_WORD.split(_FROM.sub("", name.lower())))
     if found := {CODES_OF_NAMES[word] for word in words & CODES_OF_NAMES.keys()}:
         return found.pop() if len(found) == 1 else None
-    if capitals := _CAPITALS.search(name):
-        code = (capitals[1] or capitals[2]).lower()
-        return language_code(code) if code not in _NO_CODES else None
-    return None
+    if (found_code := _CAPITALS.search(name)) is None:
+        return None
+    language, *region = re.split("[-_]", (found_code[1] or found_code[2]).lower())
+    if not region and language in _NO_CODES:
+        return None
+    return language_code("-".join([language, *map(str.upper, region)]))
 
 
 def suffix_language(name: str) -> str | None:
