@@ -55,9 +55,13 @@ URL = re.compile(r"\b\w+://\S+|\bwww\.\S+")
 _ADDRESS = re.compile(rf"{URL.pattern}|\b[A-Za-z]:\\\S*|\\\\\S+|\S*[/?&]\S*%\S*")
 """A URL, also an escaped one without its scheme, or a path of Windows."""
 
-_QUERY = re.compile(r"[./][^?]{0,200}\?[\w-]+=|\.[a-z]{2,5}\?|\w\.[a-z]+/[^?]{0,200}\?")
-"""The query of an address without a scheme, as in /list?page=two, index.php?print or x.de/list?all.
-A point before small letters ends no sentence, so .php? is a part of an address."""
+_QUERY = re.compile(
+    r"[./][^?]{0,200}\?[\w-]+=|\.[a-z]{2,5}\?|\w\.[a-z]+/[^?]{0,200}\?"
+    r"|\?(?:[qv]|id|lang|next|page|query|search|[\w-]+=[^?]{0,200}&[\w-]+)="
+)
+"""The query of an address without a scheme, as in /list?page=two, index.php?print, x.de/list?all,
+search?q=cats or list?a=1&b=2. A point before small letters ends no sentence, so .php? is a part of
+an address."""
 
 
 def damaged(lines: Sequence[str], side: str) -> list[Suspect]:

@@ -17,10 +17,11 @@ TAG = re.compile(
     r"|head|hr|html|i|img|li|ol|p|pre|script|small|span|strong|style|sub|sup|table|tbody|td|th|thead"
     r"|title|tr|tt|u|ul))"
     r"(?:\s+[\w:.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+))*\s*/?>"
-    r"|&(?:[A-Za-z]+|#\d+|#x[0-9A-Fa-f]+);|\{\{|\}\}|\[\[|\]\]"
+    r"|&(?:[A-Za-z]{2,}\d*|#\d+|#[Xx][0-9A-Fa-f]+);|\{\{|\}\}|\[\[|\]\]"
 )
 """A tag of HTML or XML, a character reference, or brackets of wiki text. Names of tags in capitals
-are those of HTML, because <Enter> is the name of a key."""
+are those of HTML, because <Enter> is the name of a key. A reference has at least two letters,
+because R&D; has none."""
 
 _LEAST_DOUBLED = 3
 """The smallest number of words of a text that stands twice. Fewer are often meant: "no, no"."""

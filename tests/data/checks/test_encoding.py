@@ -215,6 +215,9 @@ def test_lost_letters_are_shown_in_their_word() -> None:
         "mailto:a@b.de?subject=hi",
         "Drucken: index.php?print",
         "example.org/list?all",
+        "Open search?q=cats now",
+        "watch?v=abc",
+        "list?a=1&b=2",
     ],
 )
 def test_queries_of_addresses_are_no_lost_letters(line: str) -> None:

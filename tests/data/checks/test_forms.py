@@ -77,6 +77,7 @@ def test_mark_up_is_suspect_on_one_side_or_if_it_is_most_of_the_text() -> None:
         "<name@example.com> wrote",
         "1 <x + y> 2",
         "<https://x.de/a>",
+        "much on R&D; the others do not",
     ],
 )
 def test_text_in_angle_brackets_is_no_mark_up(line: str) -> None:
@@ -93,6 +94,8 @@ def test_text_in_angle_brackets_is_no_mark_up(line: str) -> None:
         "<a href='x' title=\"y z\">",
         "<v:shape id=5/>",
         "&nbsp;",
+        "&frac12;",
+        "&#XE4;",
     ],
 )
 def test_tags_on_one_side_are_mark_up(tag: str) -> None:
