@@ -207,12 +207,24 @@ def _jsonl_pair(fields: Sequence[str], where: str, line: str) -> tuple[str, str]
     if _JSON_ARRAY.match(line):
         raise DataError(f"{where}: {_advice_for_one_column(line)}")
     try:
-        row = json.loads(line, parse_int=_whole_number)
+        row = json.loads(line, parse_int=_whole_number, object_pairs_hook=_without_repeats)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: not JSON ({error}); expected an object on every line") from None
     if not isinstance(row, dict):
         raise DataError(f"{where}: expected an object with {_names(fields)}, found {line[:40]!r}")
     return _jsonl_text(where, row, fields[0]), _jsonl_text(where, row, fields[1])
+
+
+def _without_repeats(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the keys and values of a JSON object. Python would keep the last of equal keys."""
+    row = dict(items)
+    if len(row) < len(items):
+        names = [key for key, _ in items]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"the key {twice!r} stands twice in one object; rename one of them")
+    return row
 
 
 def _whole_number(digits: str) -> float:

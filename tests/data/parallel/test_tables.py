@@ -268,6 +268,12 @@ def test_keys_that_differ_in_white_space_alone_are_refused(tmp_path: Path) -> No
     assert (text.source, text.target) == (["a"], ["c"])
 
 
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", '{"en": "a", "en": "b", "de": "c"}\n')
+    said = refusal(read_pairs, config(pairs=str(path), fields=["en", "de"]))
+    assert "x.jsonl:1: the key 'en' stands twice in one object; rename one of them" in said
+
+
 def test_a_field_beside_the_pair_may_hold_a_number_of_any_length(tmp_path: Path) -> None:
     line = '{"en": "a", "de": "b", "id": ' + "9" * 10_000 + "}"
     path = write(tmp_path / "x.jsonl", line)
