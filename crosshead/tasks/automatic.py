@@ -207,7 +207,8 @@ def _lacking(plan: Plan, size: Size, tokens: int) -> str:
         return f"memory does not suffice for {name}"
     if plan.epochs < size.least_epochs:
         epochs = math.floor(plan.epochs)
-        return f"the run has {epochs} of the {size.least_epochs:g} epochs that {name} needs"
+        expected = counted(epochs, "epoch") if epochs else "less than 1 epoch"
+        return f"{name} would get {expected} and needs {size.least_epochs:g}"
     if size.least_epochs and not is_measured:
         return f"{name} needs {LEAST_MEASURED} updates"
     if plan.epochs * tokens < size.least_training:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from crosshead.bundle.files import verify_bundle
-from crosshead.caller import setting
+from crosshead.caller import option, setting
 from crosshead.errors import BundleError
 from crosshead.recipe.recipe import Recipe
 from crosshead.training.budget import End, Overhead, budget_spent
@@ -39,11 +39,11 @@ def has_whole_bundle(setup: Setup, out: Path) -> bool:
         return False
 
 
-def nothing_to_train(update: int, out: Path, reason: str, *, is_whole: bool) -> str:
+def nothing_to_train(setup: Setup, out: Path, reason: str, *, is_whole: bool) -> str:
     """Return the message for a run that has ended.
 
     Args:
-        update: The last update of the run.
+        setup: The run.
         out: The run directory.
         reason: Why the run has ended, in a clause.
         is_whole: True if the bundle is undamaged; False if it is written again.
@@ -55,8 +55,14 @@ def nothing_to_train(update: int, out: Path, reason: str, *, is_whole: bool) -> 
         setting(f"train.{key}", has_flag=True)
         for key in ("max_updates", "max_epochs", "max_minutes")
     )
+    budgets += f", or {setting('train.patience', 'N')}"
+    advice = f"to continue, raise a budget ({budgets})"
+    if setup.recipe.train.cooldown:
+        advice = (
+            "its learning rate has fallen to 0, so to train for longer, begin it again with "
+            f"{option('force')} and a larger budget ({budgets})"
+        )
     return (
-        f"nothing to train: the run in {out} ended at update {update} ({reason}); its bundle "
-        f"{bundle}; to continue, raise a budget ({budgets}, or "
-        f"{setting('train.patience', 'N')})"
+        f"nothing to train: the run in {out} ended at update {setup.progress.update} ({reason}); "
+        f"its bundle {bundle}; {advice}"
     )

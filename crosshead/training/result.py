@@ -37,6 +37,9 @@ _LOWER_RATE = 8
 """Fine-tuning without gain is to be tried with a learning rate that is this many times lower. Most
 presets state the rate for training from scratch."""
 
+_FEW_UPDATES = 100
+"""Fine-tuning of fewer updates, and of less than an epoch, is too short to judge its rate."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -165,13 +168,17 @@ def _no_gain(setup: Setup, findings: Findings) -> list[str]:
     if not progress.tuned or progress.best_update or progress.best_average:
         return []
     bundle = "the bundle that it began with" if setup.start is None else bundle_shown(setup.start)
+    unchanged = f"the weights are those of {bundle}"
+    if progress.epochs < 1 and progress.update < _FEW_UPDATES:
+        made = counted(progress.update, "update")
+        return [f"Fine-tuning improved nothing in {made}: {unchanged}; train for longer."]
     advice = "try a lower learning rate"
     if train.learning_rate is not None:
         lower = setting("train.learning_rate", f"{train.learning_rate / _LOWER_RATE:.1g}")
         advice += f" ({lower})"
     # The verdict on a model with faults advises longer training.
     advice += "" if findings.faults else ", or fewer updates"
-    return [f"Fine-tuning improved nothing: the weights are those of {bundle}; {advice}."]
+    return [f"Fine-tuning improved nothing: {unchanged}; {advice}."]
 
 
 def _write_bundle(

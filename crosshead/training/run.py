@@ -182,7 +182,7 @@ def _prepare(
         setup.progress.commands.append(command)
         return _Run(setup, validator)
     is_whole = has_whole_bundle(setup, out)
-    context.say(nothing_to_train(setup.progress.update, out, end.text, is_whole=is_whole))
+    context.say(nothing_to_train(setup, out, end.text, is_whole=is_whole))
     return _Run(setup, _validator(setup), end if is_whole else None)
 
 

@@ -184,7 +184,7 @@ def test_more_data_and_more_time_give_a_larger_model() -> None:
 CHOSEN = "trained with R-Drop, because there is time for 30 epochs"
 FEW = "because width 128 needs 100,000 target tokens in an epoch"
 PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
-SHORT = "{}, and the run has {} of the 30 epochs that width 256 with R-Drop needs"
+SHORT = "{}, and width 256 with R-Drop would get {} and needs 30"
 LONG = (
     "{}, and width 256 with R-Drop would train for about {} minutes, more than the 60 that a run "
     "without a stated time may take; to use it, give --max-minutes {} or more"
@@ -205,18 +205,19 @@ LARGE = "because memory does not suffice for width 128"
             64,
             LONG.format(FEW, 119, 15),
         ),
-        (29_000, 8e3, (), 60, 128, SHORT.format(PLAIN, 10)),
+        (29_000, 8e3, (), 60, 128, SHORT.format(PLAIN, "10 epochs")),
         (29_000, 8e5, (), 10, 256, CHOSEN),
         (29_000, 8e5, (), None, 256, CHOSEN),
         (29_000, 8e3, (), None, 128, LONG.format(PLAIN, 454, 207)),
         (29_000, 8e5, ("train.consistency=none",), 10, 128, PLAIN),
         (29_000, 8e5, ("train.consistency=simcut",), 10, 128, PLAIN),
         (29_000, 8e5, ("model.d_model=128",), 10, 128, "as stated"),
-        (29_000, 8e5, ("train.max_epochs=29",), 10, 128, SHORT.format(PLAIN, 29)),
+        (29_000, 8e5, ("train.max_epochs=29",), 10, 128, SHORT.format(PLAIN, "29 epochs")),
         (29_000, None, (), 10, 64, LARGE),
         (29_000, None, (), None, 64, LARGE),
         (29_000, None, ("train.max_epochs=40", "train.batch_tokens=400000"), 10, 64, LARGE),
-        (2000, 8e3, (), 1, 64, SHORT.format(FEW, 2)),
+        (2000, 8e3, (), 1, 64, SHORT.format(FEW, "2 epochs")),
+        (29_000, 8e3, (), 1, 128, SHORT.format(PLAIN, "less than 1 epoch")),
         (200, 8e5, (), 10, 64, FEW),
     ],
 )

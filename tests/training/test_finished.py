@@ -85,6 +85,13 @@ def test_a_finished_run_whose_bundle_is_whole_is_left_alone(
         assert "no update was made" in said and len(said.splitlines()) == 2
 
 
+def test_a_finished_run_whose_learning_rate_is_0_begins_again(text: Path, tmp_path: Path) -> None:
+    recipe = recipe_for(text, "max_updates=2", "cooldown=0.5")
+    train(recipe, tmp_path / "run")
+    _, lines = resumed(recipe, tmp_path / "run")
+    assert "begin it again with --force and a larger budget (--max-up" in nothing_said(lines)
+
+
 def test_an_earlier_run_beside_a_finished_one_is_removed(
     finished: Path, text: Path, tmp_path: Path
 ) -> None:

@@ -133,12 +133,18 @@ def test_a_command_that_is_late_says_how_long_it_took(text: Path, tmp_path: Path
 def test_fine_tuning_without_gain_is_said_with_advice(
     finished: Path, text: Path, tmp_path: Path
 ) -> None:
-    spoilt = tuning_recipe(text, finished, "max_updates=2", "learning_rate=8.0", "warmup=1")
-    summary = train(spoilt, tmp_path / "tuned", start=finished)
-    assert summary.findings is not None
-    assert summary.findings.remarks[0] == (
-        f"Fine-tuning improved nothing: the weights are those of {finished}; try a lower learning "
-        "rate (--set train.learning_rate=1)."
+    rate = ("learning_rate=8.0", "warmup=1")
+    short = tuning_recipe(text, finished, "max_updates=2", *rate)
+    found = train(short, tmp_path / "short", start=finished).findings
+    unchanged = f"the weights are those of {finished}"
+    assert found and found.remarks[0] == (
+        f"Fine-tuning improved nothing in 2 updates: {unchanged}; train for longer."
+    )
+    spoilt = tuning_recipe(text, finished, "max_updates=8", *rate)
+    found = train(spoilt, tmp_path / "tuned", start=finished).findings
+    assert found and found.remarks[0] == (
+        f"Fine-tuning improved nothing: {unchanged}; try a lower learning rate (--set "
+        "train.learning_rate=1)."
     )
 
 
@@ -161,6 +167,7 @@ def test_only_fine_tuning_without_gain_is_said_so(
         "tuned": True,
         "best_update": 0,
         "best_average": [],
+        "epochs": 1.0,
         **changes,
     }
     recipe = SimpleNamespace(train=SimpleNamespace(learning_rate=rate))
