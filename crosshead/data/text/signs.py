@@ -106,12 +106,12 @@ def is_copy(source: str, output: str) -> bool:
 
 
 def numbers(text: str) -> list[str]:
-    """Return the numbers of two or more digits in a text.
+    """Return the numbers of two or more digits in a text, such as `12`, `1,000` or `2019`.
 
     Args:
         text: The text.
     """
-    return _NUMBER.findall(text)
+    return [found[0] for found in _ONE_NUMBER.finditer(text) if len(found[0]) > 1]
 
 
 def loses_number(source: str, output: str) -> bool:

@@ -20,10 +20,16 @@ def test_changed_numbers_are_found() -> None:
     assert {each.reason for each in found} == {"a number differs between the sides"}
 
 
+def test_a_number_without_its_thousands_is_changed() -> None:
+    source, target = numbered(50)
+    source[3], target[3] = "20,000 dogs", "20 Hunde"
+    assert [each.row for each in changed_numbers(source, target)] == [3]
+
+
 def test_other_ways_to_write_numbers_are_no_fault() -> None:
     source, target = numbered(50)
-    source[3:7] = ["7 dogs", "1,000 dogs", "20 May 1939", "12 cats"]
-    target[3:7] = ["9 Hunde", "1.000 Hunde", "1939-05-20", "zwölf Katzen"]
+    source[3:8] = ["7 dogs", "1,000 dogs", "20 May 1939", "12 cats", "20,000,000 dogs"]
+    target[3:8] = ["9 Hunde", "1.000 Hunde", "1939-05-20", "zwölf Katzen", "20 Millionen Hunde"]
     assert changed_numbers(source, target) == []
 
 
