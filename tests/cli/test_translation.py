@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,22 @@ def test_a_table_is_refused_with_a_way_to_its_sentences(
     Path(name).write_text("one two\tx\n")
     expected = "a table, by its name; expected a text file with one sentence per line: "
     assert refused("translate", BUNDLE, name).endswith(f"{name}: {expected}{advice}")
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.ODS", "a.docx", "a.odt"])
+def test_a_file_of_an_office_program_is_refused_with_a_way_to_its_sentences(
+    name: str, tmp_path: Path, refused: Refused
+) -> None:
+    path = tmp_path / name
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("content.xml", "<x/>")
+    said = refused("translate", BUNDLE, path, "--output", tmp_path / "out")
+    kind, advice = "a document of an office program", "save it as text in that program"
+    if name in ("a.xlsx", "a.ODS"):
+        kind, advice = "a table", "copy one column from a spreadsheet program into such a file"
+    expected = f"{kind}, by its name; expected a text file with one sentence per line: {advice}"
+    assert said.endswith(f"{path}: {expected}")
+    assert not (tmp_path / "out").exists()
 
 
 def test_samples_depend_on_the_seed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
