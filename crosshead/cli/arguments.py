@@ -4,16 +4,20 @@ import os
 import shlex
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from crosshead.bundle.files import files_in_use
 from crosshead.cli.options import bundle_place
 from crosshead.cli.terminal import note
+from crosshead.data.parallel.delimited import SAMPLE, looks_like_header
 from crosshead.data.parallel.languages import column_language, suffix_language
 from crosshead.data.parallel.tables import whole_lines_warning
-from crosshead.errors import UserError
+from crosshead.errors import DataError, UserError
 from crosshead.pipelines.translator import Translator
 from crosshead.system.files import real_path
+from crosshead.system.lines import check_regular, iter_lines
 
 _SPREADSHEETS = frozenset({".xls", ".xlsx", ".ods"})
 _DOCUMENTS = frozenset({".doc", ".docx", ".odt"})
@@ -169,7 +173,13 @@ def refuse_table(source: str | os.PathLike[str]) -> None:
     kind = "a table"
     match ending.lower():
         case ".tsv":
-            how = f"copy column 1, for example, with: {unpacked} {table} | cut -f 1 > {text}"
+            names, rest = "", ""
+            if _has_column_names(Path(name)):
+                names, rest = "without the names of the columns in line 1, ", " | tail -n +2"
+            how = (
+                f"copy column 1, for example, {names}with: "
+                f"{unpacked} {table} | cut -f 1{rest} > {text}"
+            )
         case ".jsonl":
             how = f"copy the field en, for example, with: {unpacked} {table} | jq -r .en > {text}"
         case other if other == ".csv" or other in _SPREADSHEETS:
@@ -182,3 +192,15 @@ def refuse_table(source: str | os.PathLike[str]) -> None:
     raise UserError(
         f"{name}: {kind}, by its name; expected a text file with one sentence per line: {how}"
     )
+
+
+def _has_column_names(table: Path) -> bool:
+    """Return whether the first line of a table with tabs looks like names of columns.
+
+    A file that cannot be read has none, and a pipe is not read.
+    """
+    with suppress(DataError):
+        check_regular(table)
+        rows = [line.split("\t")[:2] for line in islice(iter_lines(table), SAMPLE)]
+        return bool(rows) and looks_like_header(rows[0], rows[1:])
+    return False
