@@ -21,6 +21,8 @@ from crosshead.system.lines import check_regular, iter_lines
 
 _SPREADSHEETS = frozenset({".xls", ".xlsx", ".ods"})
 _DOCUMENTS = frozenset({".doc", ".docx", ".odt"})
+_OF_TRANSLATORS = frozenset({".tmx", ".xlf", ".xliff", ".po"})
+"""The ends of the names of translation memories and of other files of translation programs."""
 
 
 def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str]:
@@ -161,7 +163,7 @@ def warn_of_table(source: str | os.PathLike[str]) -> None:
 def refuse_table(source: str | os.PathLike[str]) -> None:
     """Raise `UserError` if the lines of a text to translate are no sentences, judged by its name.
 
-    The name is that of a table or of an office document.
+    The name is that of a table, of an office document, or of a file of a translation program.
 
     Args:
         source: The file that a model reads, line by line.
@@ -187,6 +189,9 @@ def refuse_table(source: str | os.PathLike[str]) -> None:
         case other if other in _DOCUMENTS:
             kind = "a document of an office program"
             how = "save it as text in that program"
+        case other if other in _OF_TRANSLATORS:
+            kind = "a file of a translation program"
+            how = "export its sentences of one language as text from that program"
         case _:
             return
     raise UserError(

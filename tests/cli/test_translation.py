@@ -140,6 +140,18 @@ def test_a_file_of_an_office_program_is_refused_with_a_way_to_its_sentences(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["a.tmx", "a.tmx.gz", "a.xlf", "a.XLIFF", "a.po"])
+def test_a_file_of_a_translation_program_is_not_translated_line_by_line(
+    name: str, tmp_path: Path, refused: Refused
+) -> None:
+    path = write(tmp_path / name, '<?xml version="1.0"?>\n<tmx>\n')
+    assert refused("translate", BUNDLE, path, "--output", tmp_path / "out").endswith(
+        f"{path}: a file of a translation program, by its name; expected a text file with one "
+        "sentence per line: export its sentences of one language as text from that program"
+    )
+    assert not (tmp_path / "out").exists()
+
+
 def test_samples_depend_on_the_seed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "in"
     path.write_text("one two three\n" * 8)
