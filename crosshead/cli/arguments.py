@@ -4,16 +4,25 @@ import os
 import shlex
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from crosshead.bundle.files import files_in_use
 from crosshead.cli.options import bundle_place
 from crosshead.cli.terminal import note
+from crosshead.data.parallel.delimited import SAMPLE, looks_like_header
 from crosshead.data.parallel.languages import column_language, suffix_language
 from crosshead.data.parallel.tables import whole_lines_warning
-from crosshead.errors import UserError
+from crosshead.errors import DataError, UserError
 from crosshead.pipelines.translator import Translator
 from crosshead.system.files import real_path
+from crosshead.system.lines import check_regular, iter_lines
+
+_SPREADSHEETS = frozenset({".xls", ".xlsx", ".ods"})
+_DOCUMENTS = frozenset({".doc", ".docx", ".odt"})
+_OF_TRANSLATORS = frozenset({".tmx", ".xlf", ".xliff", ".po"})
+"""The ends of the names of translation memories and of other files of translation programs."""
 
 
 def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str]:
@@ -39,7 +48,7 @@ def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str
     bundles = [bundle, *map(bundle_place, more)]
     last = bundles[-1]
     file = "-"
-    if more and not (last.is_dir() or (last.is_file() and zipfile.is_zipfile(last))):
+    if more and not (last.is_dir() or _is_archive(last)):
         bundles, file = bundles[:-1], more[-1]
     for each in filter(_is_other_file, bundles):
         raise UserError(
@@ -51,7 +60,17 @@ def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str
 
 def _is_other_file(path: Path) -> bool:
     """Return whether a path is a file that is no packed bundle."""
-    return path.is_file() and path.suffix != ".zip" and not zipfile.is_zipfile(path)
+    return path.is_file() and path.suffix != ".zip" and not _is_archive(path)
+
+
+def _is_archive(path: Path) -> bool:
+    """Return whether a path is a zip archive that may be a packed bundle.
+
+    The files of office programs are zip archives, too. Their names tell them apart.
+    """
+    if path.suffix.lower() in _SPREADSHEETS | _DOCUMENTS:
+        return False
+    return path.is_file() and zipfile.is_zipfile(path)
 
 
 def only(bundles: Sequence[Path], option: str) -> Path:
@@ -142,7 +161,9 @@ def warn_of_table(source: str | os.PathLike[str]) -> None:
 
 
 def refuse_table(source: str | os.PathLike[str]) -> None:
-    """Raise `UserError` if a text to translate is named as a table, whose lines are no sentences.
+    """Raise `UserError` if the lines of a text to translate are no sentences, judged by its name.
+
+    The name is that of a table, of an office document, or of a file of a translation program.
 
     Args:
         source: The file that a model reads, line by line.
@@ -151,15 +172,40 @@ def refuse_table(source: str | os.PathLike[str]) -> None:
     stem, ending = os.path.splitext(name.removesuffix(".gz"))
     table, text = shlex.quote(name), shlex.quote(f"{stem}.txt")
     unpacked = "cat" if stem + ending == name else "gzip -dc"
+    kind = "a table"
     match ending.lower():
         case ".tsv":
-            how = f"copy column 1, for example, with: {unpacked} {table} | cut -f 1 > {text}"
+            names, rest = "", ""
+            if _has_column_names(Path(name)):
+                names, rest = "without the names of the columns in line 1, ", " | tail -n +2"
+            how = (
+                f"copy column 1, for example, {names}with: "
+                f"{unpacked} {table} | cut -f 1{rest} > {text}"
+            )
         case ".jsonl":
             how = f"copy the field en, for example, with: {unpacked} {table} | jq -r .en > {text}"
-        case ".csv" | ".xls" | ".xlsx" | ".ods":
+        case other if other == ".csv" or other in _SPREADSHEETS:
             how = "copy one column from a spreadsheet program into such a file"
+        case other if other in _DOCUMENTS:
+            kind = "a document of an office program"
+            how = "save it as text in that program"
+        case other if other in _OF_TRANSLATORS:
+            kind = "a file of a translation program"
+            how = "export its sentences of one language as text from that program"
         case _:
             return
     raise UserError(
-        f"{name}: a table, by its name; expected a text file with one sentence per line: {how}"
+        f"{name}: {kind}, by its name; expected a text file with one sentence per line: {how}"
     )
+
+
+def _has_column_names(table: Path) -> bool:
+    """Return whether the first line of a table with tabs looks like names of columns.
+
+    A file that cannot be read has none, and a pipe is not read.
+    """
+    with suppress(DataError):
+        check_regular(table)
+        rows = [line.split("\t")[:2] for line in islice(iter_lines(table), SAMPLE)]
+        return bool(rows) and looks_like_header(rows[0], rows[1:])
+    return False

@@ -1,5 +1,6 @@
 import dataclasses
 import shlex
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,20 @@ def test_a_text_among_the_bundles_is_recognised(
         Path(name).write_text("one\n")
     with pytest.raises(UserError, match=r"^a\.en: a file in the place of a bundle; .* file last"):
         bundles_and_file(BUNDLE, ["a.en", last])
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.DOCX", "a.odt", "a.ods"])
+def test_a_file_of_an_office_program_is_no_bundle_although_it_is_a_zip_archive(
+    name: str, tmp_path: Path
+) -> None:
+    office = str(tmp_path / name)
+    with zipfile.ZipFile(office, "w") as archive:
+        archive.writestr("content.xml", "<x/>")
+    assert bundles_and_file(BUNDLE, [office]) == ([BUNDLE], office)
+    with pytest.raises(UserError, match=r": a file; the first argument is the bundle"):
+        bundles_and_file(Path(office), ["b.de"])
+    with pytest.raises(UserError, match=r": a file in the place of a bundle; .* file last"):
+        bundles_and_file(BUNDLE, [office, office])
 
 
 def test_one_bundle_is_asked_for_where_no_ensemble_can_be() -> None:

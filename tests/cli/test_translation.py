@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from crosshead.cli import run
 from crosshead.data.text.profile import TextProfile
 from crosshead.tasks.registry import load_bundle
 from tests.cli.tools import BUNDLE, COMMAND, Refused, environment, output_of, preloaded_command
+from tests.data.written import write
 from tests.parameters import mostly_slow
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -94,6 +96,60 @@ def test_a_table_is_refused_with_a_way_to_its_sentences(
     Path(name).write_text("one two\tx\n")
     expected = "a table, by its name; expected a text file with one sentence per line: "
     assert refused("translate", BUNDLE, name).endswith(f"{name}: {expected}{advice}")
+
+
+@pytest.mark.parametrize(
+    ("content", "leaves_out"),
+    [
+        ("en\tde\none two\teins zwei\n", True),
+        ("Nr\tEnglish\tmany words of a note\n" + "1\tOne two.\tx\n" * 5, True),
+        ("One two.\tEins zwei.\nThree.\tDrei.\n", False),
+        ("one\teins\ntwo\tzwei\n", False),
+        ("", False),
+        (b"en\tde\n\xff\t\xff\n", False),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz"])
+def test_the_way_to_the_sentences_of_a_table_leaves_out_the_names_of_its_columns(
+    content: str | bytes, leaves_out: bool, name: str, tmp_path: Path, refused: Refused
+) -> None:
+    path = write(tmp_path / name, content)
+    said = refused("translate", BUNDLE, path)
+    advice, command = said.split(", with: ")
+    more = ", without the names of the columns in line 1" if leaves_out else ""
+    assert advice.endswith(f"copy column 1, for example{more}")
+    subprocess.run(["bash", "-c", command], check=True)
+    raw = content.encode() if isinstance(content, str) else content
+    cells = [line.split(b"\t")[0] + b"\n" for line in raw.splitlines()]
+    assert (tmp_path / "a.txt").read_bytes() == b"".join(cells[leaves_out:])
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.ODS", "a.docx", "a.odt"])
+def test_a_file_of_an_office_program_is_refused_with_a_way_to_its_sentences(
+    name: str, tmp_path: Path, refused: Refused
+) -> None:
+    path = tmp_path / name
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("content.xml", "<x/>")
+    said = refused("translate", BUNDLE, path, "--output", tmp_path / "out")
+    kind, advice = "a document of an office program", "save it as text in that program"
+    if name in ("a.xlsx", "a.ODS"):
+        kind, advice = "a table", "copy one column from a spreadsheet program into such a file"
+    expected = f"{kind}, by its name; expected a text file with one sentence per line: {advice}"
+    assert said.endswith(f"{path}: {expected}")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["a.tmx", "a.tmx.gz", "a.xlf", "a.XLIFF", "a.po"])
+def test_a_file_of_a_translation_program_is_not_translated_line_by_line(
+    name: str, tmp_path: Path, refused: Refused
+) -> None:
+    path = write(tmp_path / name, '<?xml version="1.0"?>\n<tmx>\n')
+    assert refused("translate", BUNDLE, path, "--output", tmp_path / "out").endswith(
+        f"{path}: a file of a translation program, by its name; expected a text file with one "
+        "sentence per line: export its sentences of one language as text from that program"
+    )
+    assert not (tmp_path / "out").exists()
 
 
 def test_samples_depend_on_the_seed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

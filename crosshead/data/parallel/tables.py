@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
@@ -238,9 +239,10 @@ def _jsonl_text(where: str, row: dict[str, Any], field: str) -> str:
     except DataError as error:
         raise DataError(f"{where}: {error}") from None
     except KeyError:
+        names = field_names(row)
         raise DataError(
-            f"{where}: no field {field!r}; the fields are {_names(field_names(row))}; name two of "
-            f"these; {_advice_for_several('field', field)}"
+            f"{where}: no field {field!r}; the fields are {_names(names)}; name two of these; "
+            f"{_advice_for_absent('field', field, names)}"
         ) from None
     if not isinstance(text, str):
         raise DataError(f"{where}: field {field!r} is not a string but {json.dumps(text)[:40]}")
@@ -365,7 +367,7 @@ def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> 
             raise DataError(
                 f"{where}: no column {field!r} in the first line, which has {_names(names)}; "
                 "name two of these, or give two numbers of columns if the first line is no header; "
-                f"{_advice_for_several('column', field)}"
+                f"{_advice_for_absent('column', field, names)}"
             )
         if names.count(field) > 1:
             raise DataError(
@@ -375,12 +377,25 @@ def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> 
     return names.index(fields[0]), names.index(fields[1])
 
 
-def _advice_for_several(kind: str, name: str) -> str:
-    """Return advice for a file without a column or field that another file may have."""
+def _advice_for_absent(kind: str, name: str, names: Sequence[str]) -> str:
+    """Return advice for a file that has no column or field of a name.
+
+    If exactly one of its `names` differs in case or accents alone, the name may be misspelled. Else
+    another file may have it.
+    """
+    alike = [each for each in map(str.strip, names) if _letters(each) == _letters(name)]
+    if len(alike) == 1:
+        return f"did you mean {alike[0]!r}?"
     return (
         f"if another file has a {kind} {name!r}, rename the {kind}s of this file, because all "
         "files of pairs are read by the same names"
     )
+
+
+def _letters(name: str) -> str:
+    """Return a name without the case and the accents of its letters."""
+    decomposed = unicodedata.normalize("NFD", name.casefold())
+    return "".join(each for each in decomposed if not unicodedata.combining(each))
 
 
 def _names(names: Sequence[str]) -> str:

@@ -231,6 +231,51 @@ def test_a_table_with_other_names_than_the_others_is_to_be_renamed(
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.csv", " English ;Français;ID\none;un;7\n"),
+        ("x.tsv", "English\tFranc\u0327ais\none\tun\n"),
+        ("x.jsonl", '{"English ": "one", "Français": "un"}\n'),
+    ],
+)
+def test_a_name_with_other_capitals_or_accents_is_offered(
+    name: str, content: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / name, content)
+    said = refusal(read_pairs, config(pairs=str(path), fields=["english", "Français"]))
+    assert said.endswith("; did you mean 'English'?")
+    french = "Franc\u0327ais" if name == "x.tsv" else "Français"
+    for field in ("français", "Francais", "FRANÇAIS"):
+        said = refusal(read_pairs, config(pairs=str(path), fields=["English", field]))
+        assert said.startswith(f"{path}:1: no ") and f" {field!r}" in said
+        assert said.endswith(f"; did you mean {french!r}?")
+        assert "if another file" not in said
+
+
+def test_a_name_inside_a_field_is_offered_with_its_dot(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", '{"translation": {"en": "one", "de": "eins"}}\n')
+    said = refusal(read_pairs, config(pairs=str(path), fields=["translation.EN", "translation.de"]))
+    assert said.endswith("; name two of these; did you mean 'translation.en'?")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.csv", "English,ENGLISH,de\none,two,eins\n"),
+        ("x.jsonl", '{"English": "one", "ENGLISH": "two", "de": "eins"}\n'),
+        ("x.csv", "Englisch,de\none,eins\n"),
+    ],
+)
+def test_no_name_is_offered_where_several_are_alike_or_none_is(
+    name: str, content: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / name, content)
+    said = refusal(read_pairs, config(pairs=str(path), fields=["english", "de"]))
+    assert "did you mean" not in said
+    assert said.endswith("because all files of pairs are read by the same names")
+
+
 def test_names_that_differ_in_white_space_alone_are_refused_in_a_table(tmp_path: Path) -> None:
     path = write(tmp_path / "x.csv", "en,de,en \na,b,c\n")
     said = refusal(read_pairs, config(pairs=str(path), fields=["en", "de"]))
