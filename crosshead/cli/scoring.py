@@ -203,7 +203,7 @@ def evaluate(
     (Caglayan et al. 2019). Equal scores mean that the images are of no use to the model; a line
     says so if their intervals do not tell them apart.
     """
-    from crosshead.cli import arguments, classify, evaluation, multimodal
+    from crosshead.cli import arguments, classify, evaluation, multimodal, translation_sets
 
     _check_kind(
         {
@@ -244,10 +244,10 @@ def evaluate(
         scores = evaluation.text_evaluation(bundle, text, stride, memory, device, threads)
     else:
         names = evaluation.metric_names(listed, tokenize, ["perplexity"])
+        test = translation_sets.TranslationSet(source, reference, pairs, fields)
         scores = evaluation.translation_evaluation(
-            bundles, source, reference, pairs or [], fields, to, names, tokenize, search, device,
-            threads,
-        )  # fmt: skip
+            bundles, test, to, names, tokenize, search, device, threads
+        )
     put(evaluation.scores_jsonl(scores) if jsonl else evaluation.scores_table(scores))
 
 
@@ -307,25 +307,26 @@ def compare(
     large as the measured one.
     """
     from crosshead.bundle.hub_names import bundle_shown
-    from crosshead.cli import arguments, evaluation
-    from crosshead.data.parallel.corpora import read_aligned
+    from crosshead.cli import arguments, evaluation, translation_sets
     from crosshead.evaluation.comparison import compare as compare_systems
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
     names = evaluation.metric_names(metrics, tokenize)
     evaluation.check_distinct(bundles)
-    sources, references = read_aligned(source, reference)
+    test = translation_sets.TranslationSet(source, reference, None, None)
+    # All models are loaded and checked before the first one translates, which takes long.
+    translators: dict[str, Translator] = {}
+    for bundle in bundles:
+        loaded = load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT)
+        translators[bundle_shown(bundle)] = arguments.into(loaded, to)
+        test.check(translators[bundle_shown(bundle)], bundle_shown(bundle))
+    sources, references = test.read()
+    evaluation.say_if_tokenised(references, test.reference_files, names, tokenize)
     flags = {"beam": beam, "length_penalty": length_penalty}
-    arguments.warn_of_table(source)
-    evaluation.say_if_tokenised(references, str(reference), names, tokenize)
     systems: dict[str, Sequence[str]] = {
-        bundle_shown(bundle): evaluation.translated(
-            arguments.into(load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), to),
-            sources,
-            flags,
-        )
-        for bundle in bundles
+        name: evaluation.translated(translator, sources, flags)
+        for name, translator in translators.items()
     }
     scores = compare_systems(systems, references, names, tokenize)
     put(evaluation.scores_jsonl(scores) if jsonl else evaluation.comparison_table(scores))
@@ -361,9 +362,10 @@ def score(
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
-    sources, targets = read_aligned(source, target)
     loaded = load_as(Translator, bundles, device, threads, instead=_SCORE_TEXT)
     translator = arguments.into(loaded, to)
-    arguments.warn_of_table(source)
+    for file in (source, target):
+        arguments.warn_of_table(file)
+    sources, targets = read_aligned(source, target)
     for text in answers.scored(translator, sources, targets, jsonl):
         put(text)
