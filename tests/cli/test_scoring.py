@@ -56,6 +56,32 @@ def test_a_table_gives_the_scores_of_two_files(
     assert "--pairs: " in said and "is JSON Lines; name the fields of source and target" in said
 
 
+def test_two_bundles_are_compared_on_a_table(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], refused: Refused
+) -> None:
+    rows = [("one two", "eins zwei"), ("three", "vier")]
+    for name, lines in zip(("source", "reference"), zip(*rows, strict=True), strict=True):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    table = tmp_path / "table.csv"
+    table.write_text("Nr,English,German\n" + "".join(f"7,{one},{two}\n" for one, two in rows))
+    compare = ["compare", BUNDLE, pack(BUNDLE, tmp_path / "other.zip")]
+    files = [f"--{name}={tmp_path / name}" for name in ("source", "reference")]
+    expected = output_of([*compare, *files], capfd)
+    pairs = ["--pairs", table, "--fields"]
+    assert output_of([*compare, *pairs, "English,German"], capfd) == expected
+    said = refused(*compare, *pairs, "German,English")
+    assert f"{table}: the source field 'German' is named as text in de, but {BUNDLE} " in said
+    for typed, words in (
+        ([], "give --source and --reference, or --pairs"),
+        (files[1:], "--reference alone: --source and --reference go together"),
+        (["--pairs", table, files[0]], "--source is not for pairs: leave it out, or leave out"),
+        (["--pairs", table, files[1]], "--reference is not for pairs: leave it out, or leave out"),
+        ([*files, "--fields", "1,2"], "--fields names the fields of --pairs; leave it out"),
+        (["--pairs", table, "--fields", "1"], "--fields needs two fields"),
+    ):
+        assert refused(*compare, *typed).startswith(f"crosshead: error: {words}")
+
+
 def test_a_side_in_another_language_is_refused(tmp_path: Path, refused: Refused) -> None:
     table = tmp_path / "table.tsv"
     table.write_text("en\tde\tfr\nOne.\tEins.\tUn.\n")
