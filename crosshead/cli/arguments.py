@@ -12,7 +12,7 @@ from crosshead.bundle.files import files_in_use
 from crosshead.cli.options import bundle_place
 from crosshead.cli.terminal import note
 from crosshead.data.parallel.delimited import SAMPLE, looks_like_header
-from crosshead.data.parallel.languages import column_language, suffix_language
+from crosshead.data.parallel.languages import column_language, contradict, suffix_language
 from crosshead.data.parallel.tables import whole_lines_warning
 from crosshead.errors import DataError, UserError
 from crosshead.pipelines.translator import Translator
@@ -124,8 +124,44 @@ def check_outputs(
             raise UserError(f"{output} is a file of the model {bundle}; give another {option}")
 
 
+def check_reference(
+    translator: Translator,
+    reference: str | os.PathLike[str],
+    field: str | None = None,
+    *,
+    model: str = "this model",
+) -> None:
+    """Check that the name of a file of references is not that of text in another language.
+
+    Args:
+        translator: The model.
+        reference: The file of references.
+        field: The field of the references in a file with both sides, whose name counts then.
+        model: The name of the model in the message.
+
+    Raises:
+        UserError: If the text is named as text in a language that the model does not write.
+    """
+    writes = translator.target_language
+    if field is None:
+        named, what = suffix_language(os.fspath(reference)), ""
+        other = "a file with another suffix"
+    else:
+        named, what = column_language(field), f" the reference field {field!r}"
+        other = "another field"
+    if contradict(named, writes):
+        raise UserError(
+            f"{reference}:{what} is named as text in {named}, but {model} translates to {writes}; "
+            f"give references in {writes}, or {other}"
+        )
+
+
 def check_direction(
-    translator: Translator, source: str | os.PathLike[str], field: str | None = None
+    translator: Translator,
+    source: str | os.PathLike[str],
+    field: str | None = None,
+    *,
+    model: str = "this model",
 ) -> None:
     """Check that the name of a source file is not that of text in the target language.
 
@@ -133,6 +169,7 @@ def check_direction(
         translator: The model.
         source: The file that the model reads.
         field: The field of the sources in a file with both sides, whose name counts then.
+        model: The name of the model in the message.
 
     Raises:
         UserError: If the text is named as text in the language that the model writes.
@@ -145,7 +182,7 @@ def check_direction(
         other = "exchange the fields"
     if reads and writes and named == writes != reads:
         raise UserError(
-            f"{source}:{what} is named as text in {writes}, but this model translates from {reads} "
+            f"{source}:{what} is named as text in {writes}, but {model} translates from {reads} "
             f"to {writes}; give a model of the other direction, or {other}"
         )
 

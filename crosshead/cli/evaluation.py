@@ -6,16 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crosshead.caller import split_names
 from crosshead.cli.answers import answering
-from crosshead.cli.arguments import check_direction, into, warn_of_table
+from crosshead.cli.arguments import into
 from crosshead.cli.search_flags import search_settings
 from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import at_terminal, json_line, note, table
-from crosshead.config import nearest, validate
+from crosshead.cli.translation_sets import TranslationSet
+from crosshead.config import nearest
 from crosshead.data.caption_sets import read_caption_set
-from crosshead.data.parallel.corpora import read_aligned, read_valid_pairs
-from crosshead.data.parallel.section import DataConfig
 from crosshead.data.series.steps import shown_time
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation.bootstrap import CorpusScore
@@ -84,10 +82,7 @@ def say_if_tokenised(
 
 def translation_evaluation(
     bundles: Sequence[Path],
-    source: Path | None,
-    reference: Path | None,
-    pairs: Sequence[str],
-    fields: str | None,
+    test: TranslationSet,
     to: str | None,
     metrics: Sequence[str],
     tokenize: str | None,
@@ -99,10 +94,7 @@ def translation_evaluation(
 
     Args:
         bundles: The bundle of the model, or several bundles of an ensemble.
-        source: The file of source sentences, or None.
-        reference: The file of reference translations, or None.
-        pairs: Files of sources and references, in place of `source` and `reference`.
-        fields: The two fields of `pairs`, with a comma between them, or None.
+        test: The test set.
         to: The language to translate to, or None for the model's only one.
         metrics: The names of metrics.
         tokenize: The tokenisation of BLEU, or None for sacreBLEU's.
@@ -113,26 +105,14 @@ def translation_evaluation(
     Raises:
         BundleError: If the model does not translate.
         DataError: If the files cannot be used.
+        UserError: If a side of the test set is named as text in a language that does not fit.
     """
     instead = "give --text, not --source and --reference"
     translator = into(load_as(Translator, bundles, device, threads, instead=instead), to)
-    if source is not None and reference is not None:
-        files: Sequence[str | Path] = [source, reference]
-        sources, references = read_aligned(source, reference)
-        check_direction(translator, source)
-        warn_of_table(source)
-    else:
-        files, names = pairs, split_names(fields) if fields else []
-        typed = {"fields": "--fields", "data.fields": "--fields", "data.valid_pairs": "--pairs"}
-        config = validate(DataConfig, {"valid_pairs": list(pairs), "fields": names}, typed=typed)
-        if names:
-            check_direction(translator, ", ".join(pairs), names[0])
-        text = read_valid_pairs(config, note)
-        assert text is not None
-        sources, references = text.source, text.target
-    say_if_seen(bundles, files)
-    where = ", ".join(pairs) or str(reference)
-    say_if_tokenised(references, where, metrics, tokenize)
+    test.check(translator)
+    sources, references = test.read()
+    say_if_seen(bundles, test.files)
+    say_if_tokenised(references, test.reference_files, metrics, tokenize)
     return evaluate(
         translator, sources, references, metrics, tokenize,
         translate=lambda lines: translated(translator, lines, flags),

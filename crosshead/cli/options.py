@@ -44,7 +44,16 @@ SourceOption = Annotated[
     ),
 ]
 ReferenceOption = Annotated[
-    Path, typer.Option(metavar="F", help="File of reference translations, one per source line.")
+    Path | None,
+    typer.Option(metavar="F", help="File of reference translations, one per source line."),
+]
+PairsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="F",
+        help="File of sources and references, in place of --source and --reference: TSV, CSV or "
+        "JSON Lines, as for `crosshead train`. Repeat it for more files.",
+    ),
 ]
 MetricsOption = Annotated[
     str,

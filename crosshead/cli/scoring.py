@@ -13,6 +13,7 @@ from crosshead.cli.options import (
     DeviceOption,
     JsonlOption,
     MetricsOption,
+    PairsOption,
     PenaltyOption,
     ReferenceOption,
     SourceOption,
@@ -31,10 +32,6 @@ SourcesOption = Annotated[
         metavar="F",
         help="File of source sentences, one per line; a .gz file is unpacked. Needs --reference.",
     ),
-]
-ReferencesOption = Annotated[
-    Path | None,
-    typer.Option(metavar="F", help="File of reference translations, one per source line."),
 ]
 TextOption = Annotated[
     Path | None,
@@ -67,15 +64,6 @@ CaptionsOption = Annotated[
         metavar="F",
         help="File of captions of --images to compare with, for a captioner. Repeat it for "
         "more files.",
-    ),
-]
-PairsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="F",
-        help="File of sources and references, in place of --source and --reference: TSV, CSV or "
-        "JSON Lines, as for `crosshead train`. Beside --images: JSON Lines with the keys image, "
-        "source and target, or lines `image<TAB>source<TAB>target`. Repeat it for more files.",
     ),
 ]
 OriginalOption = Annotated[
@@ -118,10 +106,9 @@ _TEXT, _SERIES = ("--stride", "--memory"), ("--start", "--original")
 _NO_SERIES = (_SERIES, "is for forecasts: leave it out, or give --series")
 _NO_PAIRS = ("--text", "--source", "--reference", "--series", *_SERIES, *_TEXT)
 _NO_WORDS = (*_NO_PAIRS, "--to")
+_NOT_FOR_PAIRS = "is not for pairs: leave it out, or leave out --pairs"
 _REFUSED: dict[str, list[tuple[tuple[str, ...], str]]] = {
-    "--pairs": [
-        (("--captions", *_NO_PAIRS), "is not for pairs: leave it out, or leave out --pairs")
-    ],
+    "--pairs": [(("--captions", *_NO_PAIRS), _NOT_FOR_PAIRS)],
     "--captions": [(_NO_WORDS, "is not for captions: leave it out, or leave out --captions")],
     "--images": [
         (
@@ -156,7 +143,7 @@ what the error says. The first given kind counts; without one, it is a test set 
 def evaluate(
     bundles: BundlesArgument,
     source: SourcesOption = None,
-    reference: ReferencesOption = None,
+    reference: ReferenceOption = None,
     to: ToOption = None,
     text: TextOption = None,
     series: SeriesOption = None,
@@ -198,12 +185,13 @@ def evaluate(
     Give --captions and --images for a captioner. The command writes a caption of each image, and
     compares it with all its captions in the files: BLEU, chrF and exact match.
 
-    Give --pairs and --images for a model that translates beside images. The command prints BLEU,
-    chrF and exact match with the right images, and with images shuffled among the sentences
-    (Caglayan et al. 2019). Equal scores mean that the images are of no use to the model; a line
-    says so if their intervals do not tell them apart.
+    Give --pairs and --images for a model that translates beside images. The pairs are JSON Lines
+    with the keys image, source and target, or lines `image<TAB>source<TAB>target`. The command
+    prints BLEU, chrF and exact match with the right images, and with images shuffled among the
+    sentences (Caglayan et al. 2019). Equal scores mean that the images are of no use to the model;
+    a line says so if their intervals do not tell them apart.
     """
-    from crosshead.cli import arguments, classify, evaluation, multimodal
+    from crosshead.cli import arguments, classify, evaluation, multimodal, translation_sets
 
     _check_kind(
         {
@@ -244,10 +232,10 @@ def evaluate(
         scores = evaluation.text_evaluation(bundle, text, stride, memory, device, threads)
     else:
         names = evaluation.metric_names(listed, tokenize, ["perplexity"])
+        test = translation_sets.TranslationSet(source, reference, pairs, fields)
         scores = evaluation.translation_evaluation(
-            bundles, source, reference, pairs or [], fields, to, names, tokenize, search, device,
-            threads,
-        )  # fmt: skip
+            bundles, test, to, names, tokenize, search, device, threads
+        )
     put(evaluation.scores_jsonl(scores) if jsonl else evaluation.scores_table(scores))
 
 
@@ -266,20 +254,28 @@ def _check_kind(given: Mapping[str, Any]) -> None:
                 raise UserError(f"{option} {why}")
     if kind == "--images" and len(given["--images"]) > 1:
         raise UserError("--images: give one folder or archive of images with classes")
-    named = [option for option in ("--source", "--reference") if given[option] is not None]
-    if kind == "--source" and len(named) == 1:
-        raise UserError(f"{named[0]} alone: --source and --reference go together; give both")
-    if kind == "--source" and not named:
-        raise UserError(
-            "give --source and --reference, or --pairs; --text for a model of monolingual text, "
-            "--series for a forecaster, --images for a classifier, --captions and --images for a "
-            "captioner, or --pairs and --images for a model that translates beside images"
-        )
+    if kind == "--source":
+        _check_sides(
+            given["--source"], given["--reference"],
+            "; --text for a model of monolingual text, --series for a forecaster, --images for a "
+            "classifier, --captions and --images for a captioner, or --pairs and --images for a "
+            "model that translates beside images",
+        )  # fmt: skip
+
+
+def _check_sides(source: Path | None, reference: Path | None, others: str = "") -> None:
+    """Raise `UserError` unless both files of a test set are given; `others` are other data."""
+    if source is None and reference is None:
+        raise UserError(f"give --source and --reference, or --pairs{others}")
+    if source is None or reference is None:
+        alone = "--reference" if source is None else "--source"
+        raise UserError(f"{alone} alone: --source and --reference go together; give both")
 
 
 @app.command(
-    epilog="\b\nExample:\n"
-    "  crosshead compare runs/first runs/second --source test.en --reference test.de"
+    epilog="\b\nExamples:\n"
+    "  crosshead compare runs/first runs/second --source test.en --reference test.de\n"
+    "  crosshead compare runs/first runs/second --pairs test.csv --fields English,German"
 )
 def compare(
     bundles: Annotated[
@@ -290,9 +286,11 @@ def compare(
             help="Two or more bundles; the first is the baseline.",
         ),
     ],
-    source: SourceOption,
-    reference: ReferenceOption,
+    source: SourcesOption = None,
+    reference: ReferenceOption = None,
     to: ToOption = None,
+    pairs: PairsOption = None,
+    fields: FieldsOption = None,
     metrics: MetricsOption = "bleu,chrf",
     tokenize: TokenizeOption = None,
     beam: BeamOption = None,
@@ -303,29 +301,38 @@ def compare(
 ) -> None:
     """Compare bundles on a test set by paired bootstrap.
 
+    Give --source and --reference, or --pairs.
+
     p is the probability that chance alone gives a difference from the first bundle at least as
     large as the measured one.
     """
     from crosshead.bundle.hub_names import bundle_shown
-    from crosshead.cli import arguments, evaluation
-    from crosshead.data.parallel.corpora import read_aligned
+    from crosshead.cli import arguments, evaluation, translation_sets
     from crosshead.evaluation.comparison import compare as compare_systems
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
+    if pairs is None:
+        _check_sides(source, reference)
+        if fields is not None:
+            raise UserError("--fields names the fields of --pairs; leave it out")
+    elif source is not None or reference is not None:
+        raise UserError(f"{'--reference' if source is None else '--source'} {_NOT_FOR_PAIRS}")
     names = evaluation.metric_names(metrics, tokenize)
     evaluation.check_distinct(bundles)
-    sources, references = read_aligned(source, reference)
+    test = translation_sets.TranslationSet(source, reference, pairs, fields)
+    # All models are loaded and checked before the first one translates, which takes long.
+    translators: dict[str, Translator] = {}
+    for bundle in bundles:
+        loaded = load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT)
+        translators[bundle_shown(bundle)] = arguments.into(loaded, to)
+        test.check(translators[bundle_shown(bundle)], bundle_shown(bundle))
+    sources, references = test.read()
+    evaluation.say_if_tokenised(references, test.reference_files, names, tokenize)
     flags = {"beam": beam, "length_penalty": length_penalty}
-    arguments.warn_of_table(source)
-    evaluation.say_if_tokenised(references, str(reference), names, tokenize)
     systems: dict[str, Sequence[str]] = {
-        bundle_shown(bundle): evaluation.translated(
-            arguments.into(load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), to),
-            sources,
-            flags,
-        )
-        for bundle in bundles
+        name: evaluation.translated(translator, sources, flags)
+        for name, translator in translators.items()
     }
     scores = compare_systems(systems, references, names, tokenize)
     put(evaluation.scores_jsonl(scores) if jsonl else evaluation.comparison_table(scores))
@@ -361,9 +368,10 @@ def score(
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
-    sources, targets = read_aligned(source, target)
     loaded = load_as(Translator, bundles, device, threads, instead=_SCORE_TEXT)
     translator = arguments.into(loaded, to)
-    arguments.warn_of_table(source)
+    for file in (source, target):
+        arguments.warn_of_table(file)
+    sources, targets = read_aligned(source, target)
     for text in answers.scored(translator, sources, targets, jsonl):
         put(text)

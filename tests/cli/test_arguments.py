@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from crosshead.bundle.packing import pack
-from crosshead.cli.arguments import bundles_and_file, check_direction, check_outputs, only
+from crosshead.cli.arguments import (
+    bundles_and_file,
+    check_direction,
+    check_outputs,
+    check_reference,
+    only,
+)
 from crosshead.errors import UserError
 from crosshead.pipelines.translator import Translator
 from crosshead.tasks.loading import load_as
@@ -95,12 +101,35 @@ def test_one_bundle_is_asked_for_where_no_ensemble_can_be() -> None:
         only([BUNDLE, BUNDLE], "--text")
 
 
-def test_text_in_the_target_language_is_not_read_as_a_source() -> None:
+def translator_between(source: str | None, target: str | None) -> Translator:
     translator = load_as(Translator, [BUNDLE], "cpu", 1)
-    config = translator.bundle.config
-    known = config.model_copy(update={"source_language": "en", "target_language": "de"})
-    named = Translator(dataclasses.replace(translator.bundle, config=known))
+    stated = {"source_language": source, "target_language": target}
+    config = translator.bundle.config.model_copy(update=stated)
+    return Translator(dataclasses.replace(translator.bundle, config=config))
+
+
+def test_text_in_the_target_language_is_not_read_as_a_source() -> None:
+    named = translator_between("en", "de")
     for fine in ("news.en", "news.txt", "-", "news.fr.gz"):
         check_direction(named, fine)
     with pytest.raises(UserError, match=r"named as text in de, but .* from en to de; give"):
         check_direction(named, "news.de.gz")
+
+
+def test_text_in_another_language_than_the_target_is_no_reference() -> None:
+    named = translator_between("en", "pt")
+    for fine in ("news.pt", "news.pt-BR.gz", "news.por", "news.txt", "news"):
+        check_reference(named, fine)
+    with pytest.raises(
+        UserError, match=r"^news\.fr\.gz: is named as text in fr, but this model tr"
+    ):
+        check_reference(named, "news.fr.gz")
+    with pytest.raises(UserError, match=r"in en, but runs/a translates to pt; give references in"):
+        check_reference(named, "news.en", model="runs/a")
+    with pytest.raises(
+        UserError, match=r"a\.csv: the reference field 'German' is named as text in"
+    ):
+        check_reference(named, "a.csv", "German")
+    for fine in ("Portuguese", "2", "Text"):
+        check_reference(named, "a.csv", fine)
+    check_reference(translator_between("en", None), "news.en")

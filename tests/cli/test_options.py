@@ -13,6 +13,7 @@ SHARED = {
     "{BUNDLE}": ("BundlesArgument", "evaluate score"),
     "--source": ("SourceOption", "evaluate compare score"),
     "--reference": ("ReferenceOption", "evaluate compare"),
+    "--pairs": ("PairsOption", "evaluate compare"),
     "--metrics": ("MetricsOption", "compare"),
     "--tokenize": ("TokenizeOption", "evaluate compare"),
     "--beam": ("BeamOption", "translate evaluate compare generate"),

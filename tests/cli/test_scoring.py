@@ -56,6 +56,87 @@ def test_a_table_gives_the_scores_of_two_files(
     assert "--pairs: " in said and "is JSON Lines; name the fields of source and target" in said
 
 
+def test_two_bundles_are_compared_on_a_table(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], refused: Refused
+) -> None:
+    rows = [("one two", "eins zwei"), ("three", "vier")]
+    for name, lines in zip(("source", "reference"), zip(*rows, strict=True), strict=True):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    table = tmp_path / "table.csv"
+    table.write_text("Nr,English,German\n" + "".join(f"7,{one},{two}\n" for one, two in rows))
+    compare = ["compare", BUNDLE, pack(BUNDLE, tmp_path / "other.zip")]
+    files = [f"--{name}={tmp_path / name}" for name in ("source", "reference")]
+    expected = output_of([*compare, *files], capfd)
+    pairs = ["--pairs", table, "--fields"]
+    assert output_of([*compare, *pairs, "English,German"], capfd) == expected
+    said = refused(*compare, *pairs, "German,English")
+    assert f"{table}: the source field 'German' is named as text in de, but {BUNDLE} " in said
+    for typed, words in (
+        ([], "give --source and --reference, or --pairs"),
+        (files[1:], "--reference alone: --source and --reference go together"),
+        (["--pairs", table, files[0]], "--source is not for pairs: leave it out, or leave out"),
+        (["--pairs", table, files[1]], "--reference is not for pairs: leave it out, or leave out"),
+        ([*files, "--fields", "1,2"], "--fields names the fields of --pairs; leave it out"),
+        (["--pairs", table, "--fields", "1"], "--fields needs two fields"),
+    ):
+        assert refused(*compare, *typed).startswith(f"crosshead: error: {words}")
+
+
+def test_a_side_in_another_language_is_refused(tmp_path: Path, refused: Refused) -> None:
+    table = tmp_path / "table.tsv"
+    table.write_text("en\tde\tfr\nOne.\tEins.\tUn.\n")
+    for code in ("en", "de", "fr"):
+        (tmp_path / f"s.{code}").write_text("Eins.\n")
+    english, german, french = (tmp_path / f"s.{code}" for code in ("en", "de", "fr"))
+    for command, model in (
+        (["evaluate", BUNDLE], "this model"),
+        (["compare", BUNDLE, pack(BUNDLE, tmp_path / "other.zip")], BUNDLE),
+    ):
+        for source, reference, wrong in (
+            (german, english, german), (english, french, french), (english, english, english),
+        ):  # fmt: skip
+            said = refused(*command, "--source", source, "--reference", reference)
+            words = f"{wrong}: is named as text in {wrong.suffix[1:]}, but {model} translates "
+            assert said.startswith(f"crosshead: error: {words}")
+    said = refused("evaluate", BUNDLE, "--pairs", table, "--fields", "en,fr")
+    assert f"{table}: the reference field 'fr' is named as text in fr, but this model" in said
+
+
+def test_each_bundle_is_checked_before_one_translates(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = shutil.copytree(BUNDLE, tmp_path / "other")
+    config = json.loads((other / "config.json").read_text())
+    del config["config_sha256"]
+    config["target_language"] = "fr"
+    (other / "config.json").write_text(json.dumps(config))
+    for code in ("en", "de"):
+        (tmp_path / f"s.{code}").write_text("One.\n")
+    sides = ["--source", tmp_path / "s.en", "--reference", tmp_path / "s.de"]
+    command = ["compare", BUNDLE, other, *sides, "--beam", 0]  # translation refuses the beam
+    assert run([str(word) for word in command]) == 2
+    said = capfd.readouterr().err
+    assert f"s.de: is named as text in de, but {other} translates to fr; give refer" in said
+
+
+def test_equal_sides_bring_a_warning(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source, other, table = tmp_path / "source", tmp_path / "other", tmp_path / "table.tsv"
+    source.write_text("one two\nthree\n")
+    table.write_text("one two\tone two\n")
+    bundle = shutil.copytree(BUNDLE, tmp_path / "copy")
+    for text, warnings in (("one two\nthree\n", 1), ("one two\nfour\n", 0)):
+        other.write_text(text)
+        for command in (["evaluate", BUNDLE], ["compare", BUNDLE, bundle]):
+            sides = ["--source", source, "--reference", other]
+            assert run([str(word) for word in [*command, *sides]]) == 0
+            said = capfd.readouterr().err
+            warning = f"warning: {source} and {other}: the sources and the references are the same"
+            assert said.count(warning) == said.count("check --source and") == warnings
+    assert run(["evaluate", str(BUNDLE), "--pairs", str(table)]) == 0
+    said = capfd.readouterr().err
+    assert f"warning: {table}: the sources" in said and "copies; check --fields" in said
+
+
 def test_tokenised_references_bring_a_warning_unless_they_are_scored_as_such(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,14 +162,24 @@ def test_a_table_is_read_as_lines_with_a_warning(
     table.write_text("one two,x\n")
     reference.write_text("eins zwei\n")
     shutil.copytree(BUNDLE, other)
-    sides = ["--source", table, "--reference", reference]
-    for command in (
-        ["evaluate", BUNDLE, *sides], ["compare", BUNDLE, other, *sides],
-        ["score", BUNDLE, "--source", table, "--target", reference],
-    ):  # fmt: skip
-        assert run([str(word) for word in command]) == 0
-        said = capfd.readouterr().err
-        assert said.count(f"warning: {table}: each line is read as one sentence") == 1
+    for source, second in ((table, reference), (reference, table)):
+        sides = ["--source", source, "--reference", second]
+        for command in (
+            ["evaluate", BUNDLE, *sides], ["compare", BUNDLE, other, *sides],
+            ["score", BUNDLE, "--source", source, "--target", second],
+        ):  # fmt: skip
+            assert run([str(word) for word in command]) == 0
+            said = capfd.readouterr().err
+            assert said.count(f"warning: {table}: each line is read as one sentence") == 1
+    # The names of the columns are one line more: the warning says why the lines do not fit.
+    table.write_text("English,German\none two,x\n")
+    for sides in ([table, reference], [reference, table]):
+        for verb, option in (("evaluate", "--reference"), ("score", "--target")):
+            command = [verb, BUNDLE, "--source", sides[0], option, sides[1]]
+            assert run([str(word) for word in command]) == 2
+            warning, error = capfd.readouterr().err.splitlines()
+            assert f"warning: {table}: each line is read" in warning
+            assert f"error: {sides[0]} has " in error
 
 
 def test_perplexity_is_not_taken_of_a_pair_that_is_too_long(
@@ -110,7 +201,7 @@ def test_sets_and_options_that_do_not_fit_are_refused(tmp_path: Path, refused: R
     sides = ["--source", tmp_path / "two", "--reference", tmp_path / "one"]
     assert "has 2 lines but" in refused("evaluate", BUNDLE, *sides)
     assert "has 2 lines but" in refused("compare", BUNDLE, other, *sides)
-    sides = ["--source", tmp_path / "two", "--reference", tmp_path / "two"]
+    (tmp_path / "one").write_text("a\nc\n")
     assert "unknown metric 'blue'" in refused("evaluate", BUNDLE, *sides, "--metrics", "blue")
     assert "unknown metric" in refused("compare", BUNDLE, other, *sides, "--metrics", "perplexity")
     assert "unknown tokenisation" in refused("evaluate", BUNDLE, *sides, "--tokenize", "13b")
