@@ -20,6 +20,7 @@ from crosshead.data.batching import collate
 from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import UserError
+from crosshead.interop.ctranslate2_library import library
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.vocabulary import BOS, EOS, PAD
@@ -87,8 +88,8 @@ def test_a_model_that_marian_cannot_be_is_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("library", ["generate", "CTranslate2"])
-def test_the_peers_find_the_same_translations(library: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("peer", ["generate", "CTranslate2"])
+def test_the_peers_find_the_same_translations(peer: str, tmp_path: Path) -> None:
     library()  # before anything else imports CTranslate2
     from ctranslate2_model import write_ctranslate2
     from translate_speed import LIBRARIES
@@ -115,7 +116,7 @@ def test_the_peers_find_the_same_translations(library: str, tmp_path: Path) -> N
     }
     sources = random_sources(12)
     expected = LIBRARIES["crosshead"](bundle, settings)(sources)
-    found = LIBRARIES[library](bundle, settings)(sources)
+    found = LIBRARIES[peer](bundle, settings)(sources)
     finished = [row for row, ids in enumerate(expected) if ids[-1] == EOS]
     assert len({tuple(expected[row]) for row in finished}) > 6
     # What does not end is cut at a limit that is a batch's, not a sentence's, for the peers.
