@@ -103,7 +103,7 @@ _NO_CODES = frozenset(
 text, or for a country."""
 
 _NO_WORD = re.compile(r"""[\s_()\[\]{}<>/\\|,.;:!?*+#"'‘’“”„«»-]+""")
-"""What stands between the words of a name."""
+"""The signs and spaces between the words of a name."""
 
 _FROM = re.compile(r"(?<![^\W_])(?:from[\s_]+|(?:aus|von|de|du|del)\s+)([^\W_]+)")
 """The name of the language of the original, after one of these words."""
