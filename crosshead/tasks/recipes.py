@@ -149,7 +149,10 @@ def _recipe(
     is_auto, base = preset == AUTO, DEFAULT if preset == AUTO else preset
     if is_auto and below:
         below = _with_learning_rate(below)
-    completed = precedence.completed(base, below, sections, typed, default)
+    try:
+        completed = precedence.completed(base, below, sections, typed, default)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}" if where else str(error)) from None
     architecture = completed["model"]["architecture"]
     chooses = is_auto and not below and CONFIGS[architecture] is TransformerConfig
     if chooses and "keep_last" in sections["train"]:

@@ -448,3 +448,9 @@ def test_files_are_named_by_text_or_by_paths(tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").write_text(to_toml(by_paths))
     assert stored_recipe(str(tmp_path)) == stored_recipe(tmp_path)
     assert resumed_recipe(str(tmp_path), None, {}, []).train.seed == 3
+
+
+def test_an_unknown_architecture_in_a_stored_recipe_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text('[model]\narchitecture = "transfor-er"\n')
+    with pytest.raises(ConfigError, match=r"recipe\.toml: model\.architecture: unknown archi"):
+        stored_recipe(tmp_path)
