@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from crosshead.data.text.sentences import join_parts, split_sentences
+from crosshead.data.text.sentences import cut_sentence, join_parts, split_sentences
 
 
 def unchanged(text: str) -> str:
@@ -88,12 +88,12 @@ class SplitText:
 
     @classmethod
     def of(cls, text: str) -> "SplitText":
-        """Return a text, split at the ends of its sentences.
+        """Return a text, split at the ends of its sentences. Very long sentences are cut, too.
 
         Args:
             text: The text.
         """
-        return cls(split_sentences(text))
+        return cls([part for each in split_sentences(text) for part in cut_sentence(each)])
 
     @classmethod
     def whole(cls, text: str) -> "SplitText":

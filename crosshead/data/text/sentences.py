@@ -13,9 +13,11 @@ _SENTENCE_END = re.compile(
 )
 _CLAUSE_END = re.compile(rf"[,;:，；：、،؛–—]{_CLOSER}*(?:\s+|(?<=[，；：、])|$)")
 _SPACE = re.compile(r"\s+")
+_STRETCH = re.compile(r"[^\s。！？｡，；：、]*+[。！？｡，；：、]*+")
 _SPACED = re.compile(rf"[.!?,;:…]{_CLOSER}*\Z")
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 _LAST_WORD = re.compile(r"[\w.]*\w\.\Z")
+_LONGEST_SENTENCE = 2_000
 
 # Abbreviations of several languages that rarely end a sentence, in lower case.
 _ABBREVIATIONS = frozenset((
@@ -65,15 +67,21 @@ def split_long(text: str, length: Callable[[str], int], limit: int) -> list[str]
     return parts
 
 
+def cut_sentence(sentence: str) -> list[str]:
+    """Cut a sentence of more than 2,000 characters at clauses, and longer clauses at white space.
+
+    No model reads so long a sentence whole, and tokenizing one takes the longer the longer it is.
+    Joined, the parts are the sentence.
+    """
+    return _cut_down(sentence, len, _LONGEST_SENTENCE, (_clauses, _words))
+
+
 def longest_stretch(text: str) -> int:
     """Return the number of characters of the longest word of `text`.
 
     `split_long` could cut such a word only in the middle.
     """
-    sentences = split_sentences(text)
-    clauses = [clause for sentence in sentences for clause in _clauses(sentence)]
-    words = [word.strip() for clause in clauses for word in _words(clause)]
-    return max(map(len, words), default=0)
+    return max(match.end() - match.start() for match in _STRETCH.finditer(text))
 
 
 def join_parts(parts: list[str], translations: list[str]) -> str:
@@ -112,13 +120,14 @@ def _cut_down(
     ways: tuple[Callable[[str], list[str]], ...],
 ) -> list[str]:
     core = text.strip()
-    if len(core) <= 1 or length(core) <= limit:
+    if len(core) <= 1 or length(core) <= limit or not ways:
         return [text]
     parts: list[str] = []
     size = 0
+    # Halving is repeated until everything fits.
+    further = ways if ways[0] is _halves else ways[1:]
     for part in ways[0](text):
-        # Halving, the last way, is repeated until everything fits.
-        for piece in _cut_down(part, length, limit, ways[1:] or ways):
+        for piece in _cut_down(part, length, limit, further):
             added = length(piece)
             if parts and size + added <= limit:
                 parts[-1] += piece
