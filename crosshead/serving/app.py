@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Match, Route
@@ -75,26 +76,23 @@ class Guard:
             await send(message)
 
         try:
-            if self._announced(scope) > self.state.settings.body:
-                answer = error_response(self._too_large())
+            headers = Headers(scope=scope)
+            most = self.state.most_bytes(headers)
+            if int(headers.get("content-length", "0")) > most:
+                answer = error_response(self._too_large(most))
                 await answer(scope, receive, noted)
             elif scope["method"] == "OPTIONS" and route is not None:
                 allowed = ", ".join(sorted({*(route.methods or ()), "OPTIONS"}))
                 await Response(status_code=204, headers={"Allow": allowed})(scope, receive, noted)
             else:
-                await self.app(scope, self._counted(receive), noted)
+                await self.app(scope, self._counted(receive, most), noted)
         finally:
             status = scope.get("state", {}).get(STATUS, status)
             path = "other" if route is None else route.path  # there are few of them
             self.state.metrics.requests.labels(path, str(status)).inc()
             self.state.metrics.seconds.labels(path).observe(time.perf_counter() - begin)
 
-    def _announced(self, scope: MutableMapping[str, Any]) -> int:
-        """Return the size of the body that the headers announce, or 0."""
-        found = (value for name, value in scope["headers"] if name == b"content-length")
-        return int(next(found, b"0"))
-
-    def _counted(self, receive: Receive) -> Receive:
+    def _counted(self, receive: Receive, most: int) -> Receive:
         """Return a function that receives a body, and raises an error once it is too large."""
         received = 0
 
@@ -102,15 +100,16 @@ class Guard:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > self.state.settings.body:
-                raise self._too_large()
+            if received > most:
+                raise self._too_large(most)
             return message
 
         return counted
 
-    def _too_large(self) -> RequestError:
-        most = self.state.settings.body
+    def _too_large(self, most: int) -> RequestError:
         message = f"Invalid request: the body is larger than {most} bytes"
+        if most < self.state.settings.body:
+            message += "; to send more, send the key in the header Authorization"
         return RequestError(413, message, {"Connection": "close"})
 
     def _route(self, scope: MutableMapping[str, Any]) -> Route | None:

@@ -7,12 +7,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from crosshead.data.documents.formats import Parser
-from crosshead.data.documents.html import html_parts
-from crosshead.data.documents.parts import SplitText, flowing_parts, plain_parts
 from crosshead.serving.directory import Directory
 from crosshead.serving.jobs import TranslationWork, excess_of
 from crosshead.serving.languages import Detection, matching, name_of
+from crosshead.serving.reading import Reading
 from crosshead.serving.requests import (
     RequestError,
     State,
@@ -31,12 +29,8 @@ OTHERS = ("/v2/{path:path}", "/v3/{path:path}")
 
 _METHODS = ["DELETE", "GET", "PATCH", "POST", "PUT"]
 
-_PARSERS: dict[str, Parser] = {
-    "0": flowing_parts,
-    "1": plain_parts,
-    "nonewlines": flowing_parts,
-}
-"""The parsers of plain texts by `split_sentences`."""
+_FORMATS = {"0": "flowing", "1": "text", "nonewlines": "flowing"}
+"""The formats of plain texts by `split_sentences`."""
 
 _REFUSED = (
     "custom_instructions", "glossary_id", "glossary_ids", "ignore_tags", "style_id",
@@ -83,7 +77,7 @@ class DeepL:
         """Translate texts, each from its own language: `POST /v2/translate`."""
         client, values = await client_and_values(self.state, request, _NO_KEY, "auth_key", ["text"])
         texts, target = self._texts(values), _needed(values, "target_lang")
-        parser, split = _splitting(values)
+        reading = _reading(values)
         _check_supported(values)
         work = TranslationWork(self.state, request, client)
         directory = work.service.directory
@@ -92,7 +86,7 @@ class DeepL:
             raise _not_supported("target_lang")
         source = _given_source(directory, values.get("source_lang"), code)
         if source is None:
-            found = await work.detected([[text] for text in texts], parser)
+            found = await work.detected([[text] for text in texts], reading)
             sources = _detected_sources(directory, found, code)
         else:
             sources = [source] * len(texts)
@@ -100,7 +94,7 @@ class DeepL:
         for number, each in enumerate(sources):
             numbers.setdefault(each, []).append(number)
         jobs = [
-            work.job([texts[number] for number in mine], each, code, parser, split=split)
+            work.job([texts[number] for number in mine], each, code, reading)
             for each, mine in numbers.items()
         ]
         answers = await work.translated(jobs)
@@ -243,17 +237,17 @@ def _needed(values: Mapping[str, Any], name: str) -> Any:
     return value
 
 
-def _splitting(values: Mapping[str, Any]) -> tuple[Parser, Any]:
-    """Return the parser of the texts, and the function that splits them into sentences."""
+def _reading(values: Mapping[str, Any]) -> Reading:
+    """Return the way in which the texts are read."""
     tags = values.get("tag_handling") or None
     if tags not in (None, "html"):
         raise _not_supported("tag_handling")
     given = values.get("split_sentences")
     kind = str(given) if given not in (None, "") else "nonewlines" if tags else "1"
-    if kind not in _PARSERS or isinstance(given, bool):
+    if kind not in _FORMATS or isinstance(given, bool):
         raise _not_supported("split_sentences")
     # White space is white space in HTML, so that only "0" differs there.
-    return html_parts if tags else _PARSERS[kind], SplitText.whole if kind == "0" else SplitText.of
+    return Reading("html" if tags else _FORMATS[kind], whole=kind == "0")
 
 
 def _check_supported(values: Mapping[str, Any]) -> None:

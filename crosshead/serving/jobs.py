@@ -2,21 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from starlette.requests import Request
 
-from crosshead.data.documents.formats import Parser
-from crosshead.data.documents.parts import SplitText, flowing_parts, plain_parts, texts_of
 from crosshead.pipelines.translated_text import TranslatedText
-from crosshead.serving.languages import DETECTED, Detection, Detector, matching, name_of
+from crosshead.serving.languages import Detection, Detector, matching, name_of
+from crosshead.serving.readers import in_slices
+from crosshead.serving.reading import Reading, sample_of
 from crosshead.serving.requests import RequestError, Settings, State, ready_service, unless_gone
 from crosshead.serving.sentence import DeadlineExceeded
 from crosshead.serving.service import Job
-
-_TOGETHER = 50
-"""The number of texts that are detected between two looks at the client and the deadline."""
 
 
 class Excess(NamedTuple):
@@ -48,28 +45,6 @@ def excess_of(texts: Sequence[object], settings: Settings) -> Excess | None:
     return Excess("characters", count, settings.characters) if count > settings.characters else None
 
 
-def sample_of(texts: Sequence[str], parser: Parser) -> str:
-    """Return the beginning of texts, without markup, to detect their language.
-
-    Args:
-        texts: The texts or documents.
-        parser: The parser of their format.
-
-    Raises:
-        DataError: If a document is broken.
-    """
-    found: list[str] = []
-    count = 0
-    for text in texts:
-        if count >= DETECTED:
-            break
-        # Plain text has no markup, so its beginning is enough.
-        plain = parser in (plain_parts, flowing_parts)
-        found += [text.lstrip()[:DETECTED]] if plain else texts_of(parser(text))
-        count = sum(map(len, found))
-    return "\n".join(found)[:DETECTED]
-
-
 class TranslationWork:
     """The work for a request: its detection and its translations have one deadline.
 
@@ -88,43 +63,47 @@ class TranslationWork:
         self._end = time.monotonic() + state.settings.seconds
 
     async def detected(
-        self, groups: Sequence[Sequence[str]], parser: Parser
+        self, groups: Sequence[Sequence[str]], reading: Reading
     ) -> list[list[Detection]]:
         """Return the languages that texts may be in, best first; none for texts without letters.
 
         Args:
             groups: The texts. Those of a group are in one language.
-            parser: The parser of their format.
+            reading: The way in which the texts are read.
 
         Raises:
             RequestError: If the client has gone, the deadline has passed, there is too much work,
                 a document is broken, or a text is clearly in a language that is not served.
         """
         return await unless_gone(
-            self.state, self.request, self.client, self._detections(groups, parser)
+            self.state, self.request, self.client, self._detections(groups, reading)
         )
 
     async def _detections(
-        self, groups: Sequence[Sequence[str]], parser: Parser
+        self, groups: Sequence[Sequence[str]], reading: Reading
     ) -> list[list[Detection]]:
         self.service.scheduler.check(self.client, 0.0, self._end)
-        found: list[list[Detection]] = []
-        for first in range(0, len(groups), _TOGETHER):
-            if time.monotonic() > self._end:
-                raise DeadlineExceeded("the deadline passed while languages were detected")
-            some = groups[first : first + _TOGETHER]
-            found += await asyncio.to_thread(_detect, self.service.detector, some, parser)
-        return found
+        call, way = self.service.readers.call, tuple(reading)
+        try:
+            async with asyncio.timeout_at(self._end):
+                return [
+                    _detected(
+                        self.service.detector,
+                        await call(self.client, sum(map(len, texts)), sample_of, list(texts), way),
+                    )
+                    async for texts in in_slices(groups)
+                ]
+        except TimeoutError:
+            raise DeadlineExceeded("the deadline passed while languages were detected") from None
 
     def job(
         self,
         texts: Sequence[str],
         source: str,
         target: str,
-        parser: Parser,
+        reading: Reading,
         *,
         alternatives: int = 0,
-        split: Callable[[str], SplitText] = SplitText.of,
         scored: bool = False,
     ) -> Job:
         """Return the job of texts in one language.
@@ -133,9 +112,8 @@ class TranslationWork:
             texts: The texts or documents.
             source: The source language, as the request names it.
             target: The target language, as the request names it.
-            parser: The parser of the texts' format.
+            reading: The way in which the texts are read.
             alternatives: The number of further translations of each text.
-            split: Function that splits a text into sentences.
             scored: True if the scores of the translations are read.
 
         Raises:
@@ -153,7 +131,7 @@ class TranslationWork:
             first, second = (f"{name_of(code)} ({code})" for code in codes)
             raise RequestError(400, f"{second} is not available as a target language from {first}")
         seconds = self._end - time.monotonic()
-        return Job(texts, way, parser, self.client, alternatives, seconds, split, scored)
+        return Job(texts, way, self.client, reading, alternatives, seconds, scored)
 
     async def translated(self, jobs: Sequence[Job]) -> list[list[TranslatedText]]:
         """Return the translations of jobs, and count them if all are done.
@@ -186,12 +164,8 @@ def job_target(job: Job, source: str) -> str:
     return job.way[-1].target if job.way else source
 
 
-def _detect(
-    detector: Detector, groups: Sequence[Sequence[str]], parser: Parser
-) -> list[list[Detection]]:
-    samples = [sample_of(texts, parser) for texts in groups]
-    for sample in samples:
-        if (code := detector.unserved(sample)) is not None:
-            message = f"the text is in {name_of(code)} ({code}), which is not served"
-            raise RequestError(400, f"{message}; if that is wrong, name its language")
-    return [detector.detect(sample) for sample in samples]
+def _detected(detector: Detector, sample: str) -> list[Detection]:
+    if (code := detector.unserved(sample)) is not None:
+        message = f"the text is in {name_of(code)} ({code}), which is not served"
+        raise RequestError(400, f"{message}; if that is wrong, name its language")
+    return detector.detect(sample)

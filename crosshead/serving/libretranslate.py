@@ -1,6 +1,5 @@
 """LibreTranslate's HTTP interface, with its paths, values, texts and codes."""
 
-import asyncio
 import re
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -11,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from crosshead.data.documents.formats import ENDS, FORMATS, Parser
+from crosshead.data.documents.formats import ENDS, FORMATS
 from crosshead.serving.jobs import TranslationWork, excess_of, job_target
 from crosshead.serving.languages import Detection, matching, name_of
-from crosshead.serving.matching_form import in_form_of, lettered
+from crosshead.serving.matching_form import in_form_of
+from crosshead.serving.reading import Reading
 from crosshead.serving.requests import (
     RequestError,
     State,
@@ -69,12 +69,12 @@ class LibreTranslate:
             raise RequestError(400, f"{kind} format is not supported")
         alternatives = self._alternatives(values.get("alternatives", 0))
         work = TranslationWork(self.state, request, client)
-        detected = await _detection(work, texts, str(source), FORMATS[kind])
+        detected = await _detection(work, texts, str(source), Reading(kind))
         job = work.job(
             texts,
             detected.language if detected else str(source),
             str(target),
-            lettered(FORMATS[kind]),
+            Reading(kind, lettered=True),
             alternatives=alternatives if kind == "text" else 0,
         )
         [answers] = await work.translated([job])
@@ -91,7 +91,7 @@ class LibreTranslate:
         _, values = await self._client_and_values(request)
         text = needed_text(values, "q")
         detector = ready_service(self.state).detector
-        found = await asyncio.to_thread(detector.detect, text) or _UNKNOWN
+        found = detector.detect(text) or _UNKNOWN
         return JSONResponse([_as_json(each) for each in found])
 
     async def translate_file(self, request: Request) -> Response:
@@ -116,13 +116,13 @@ class LibreTranslate:
             raise RequestError(400, "Invalid request: the file is not in UTF-8") from None
         self._check_size([text])
         work = TranslationWork(self.state, request, client)
-        detected = await _detection(work, [text], str(source), FORMATS[kind])
+        detected = await _detection(work, [text], str(source), Reading(kind))
         language = detected.language if detected else str(source)
-        job = work.job([text], language, str(target), lettered(FORMATS[kind]))
+        job = work.job([text], language, str(target), Reading(kind, lettered=True))
         [[found]] = await work.translated([job])
         stem, suffix = PurePath(name).stem, PurePath(name).suffix
         token = self.state.files.add(
-            f"{stem}_{job_target(job, language)}{suffix}", found.text.encode()
+            client, f"{stem}_{job_target(job, language)}{suffix}", found.text.encode()
         )
         url = f"{request.base_url}download_file/{quote(token)}"
         return JSONResponse({"translatedFileUrl": url})
@@ -148,7 +148,7 @@ class LibreTranslate:
         """Keep a suggested translation: `POST /suggest`."""
         if self.state.suggestions is None:
             raise RequestError(403, "Suggestions are disabled on this server.")
-        _, values = await self._client_and_values(request)
+        client, values = await self._client_and_values(request)
         q, s = (needed_text(values, name) for name in ("q", "s"))
         source, target = (str(needed(values, name)) for name in ("source", "target"))
         self._check_size([q + s])
@@ -157,14 +157,13 @@ class LibreTranslate:
         for code, found in zip((source, target), codes, strict=True):
             if found is None:
                 raise RequestError(400, f"{code} is not supported")
-        add = self.state.suggestions.add
         try:
-            added = await asyncio.to_thread(add, str(codes[0]), str(codes[1]), q, s)
+            added = self.state.suggestions.add(client, str(codes[0]), str(codes[1]), q, s)
         except OSError:
             message = "the suggestion cannot be stored now; try again later"
             raise RequestError(503, message, {"Retry-After": "60"}) from None
         if not added:
-            raise RequestError(403, "The file of suggestions is full.")
+            raise RequestError(403, "No room is left for your suggestions.")
         return JSONResponse({"success": True})
 
     async def languages(self, request: Request) -> Response:
@@ -262,12 +261,12 @@ def needed_text(values: dict[str, Any], name: str) -> str:
 
 
 async def _detection(
-    work: TranslationWork, texts: Sequence[str], source: str, parser: Parser
+    work: TranslationWork, texts: Sequence[str], source: str, reading: Reading
 ) -> Detection | None:
     """Return the detected language of all texts of a request, or None if it is given."""
     if source != "auto":
         return None
-    [found] = await work.detected([texts], parser)
+    [found] = await work.detected([texts], reading)
     return found[0] if found else _UNKNOWN[0]
 
 

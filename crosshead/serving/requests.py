@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -10,10 +9,9 @@ from dataclasses import dataclass, field
 from email.message import EmailMessage
 from ipaddress import IPv6Network
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import parse_qsl
 
 from python_multipart.exceptions import FormParserError
-from starlette.datastructures import UploadFile
+from starlette.datastructures import Headers, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -21,6 +19,8 @@ from starlette.responses import JSONResponse, Response
 from crosshead.errors import UserError
 from crosshead.serving.keys import Keys, Rates, Usage
 from crosshead.serving.metrics import Metrics
+from crosshead.serving.readers import Readers
+from crosshead.serving.reading import form_text, form_values, json_values
 from crosshead.serving.sentence import DeadlineExceeded, Failed, Overloaded, TooLong
 from crosshead.serving.service import Service
 from crosshead.serving.stores import Files, Suggestions
@@ -34,6 +34,9 @@ _CHARSETS = ("utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1")
 
 _FIELDS = 100
 """The largest number of fields of a form, apart from those that may be repeated."""
+
+_UNKEYED = 64 * 2**10
+"""The largest body in bytes of a request without a key in its header, if the server has keys."""
 
 _FAILURES = 60
 """The largest number of requests a minute of an address without a valid key, if the server has
@@ -100,6 +103,7 @@ class State:
         service: The translators, or None while they load.
         files: Translated files.
         usage: The translated characters of clients.
+        readers: The processes that read large bodies and documents.
         failures: The rates of requests without a valid key, by address.
     """
 
@@ -111,10 +115,20 @@ class State:
     service: Service | None = None
     files: Files = field(default_factory=Files)
     usage: Usage = field(default_factory=Usage)
+    readers: Readers = field(default_factory=Readers)
     failures: Rates = field(init=False)
 
     def __post_init__(self) -> None:
         self.failures = Rates(self.rates.per_minute or _FAILURES)
+
+    def most_bytes(self, headers: Headers) -> int:
+        """Return the largest size of a body: less if its key is not known before it is read.
+
+        Args:
+            headers: The headers of the request.
+        """
+        most = self.settings.body
+        return most if self.keys is None or _header_key(headers) else min(most, _UNKEYED)
 
 
 def ready_service(state: State) -> Service:
@@ -149,7 +163,7 @@ def client_of(state: State, request: Request, missing: RequestError, secret: obj
         return address
     # After too many failures, an address gets no answer that tells whether a key is right.
     _limit(state.failures.wait(address, count=False))
-    secret = _header_key(request) or secret
+    secret = _header_key(request.headers) or secret
     key = state.keys.find(str(secret)) if secret else None
     if key is None:
         state.failures.wait(address)
@@ -173,9 +187,9 @@ def _limit(seconds: float) -> None:
         raise RequestError(429, "Slowdown: too many requests", after)
 
 
-def _header_key(request: Request) -> str:
+def _header_key(headers: Headers) -> str:
     """Return the key in the headers of a request, or an empty string."""
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    scheme, _, given = headers.get("authorization", "").partition(" ")
     return given.strip() if scheme.lower() in ("bearer", "deepl-auth-key") else ""
 
 
@@ -201,28 +215,21 @@ async def client_and_values(
         RequestError: If the key is missing or wrong, the client asks too often, or the body is no
             JSON object, or too slow.
     """
-    if state.keys is None or secret is None or _header_key(request):
+    if state.keys is None or secret is None or _header_key(request.headers):
         client = client_of(state, request, missing)
-        return client, await values_of(request, state.settings, repeated)
-    _limit(state.failures.wait(_address(request), count=False))
-    values = await values_of(request, state.settings, repeated)
+        return client, await _values(state, request, client, repeated)
+    address = _address(request)
+    _limit(state.failures.wait(address, count=False))
+    values = await _values(state, request, address, repeated)
     return client_of(state, request, missing, values.get(secret)), values
 
 
-async def values_of(
-    request: Request, settings: Settings, repeated: Collection[str] = ()
+async def _values(
+    state: State, request: Request, client: str, repeated: Collection[str]
 ) -> dict[str, Any]:
-    """Return the values of a request: its JSON object, its form, or its query.
-
-    Args:
-        request: The request.
-        settings: The limits of requests.
-        repeated: Names of fields that a form or a query may repeat; their values are lists.
-
-    Raises:
-        RequestError: If the body is no JSON object, or too slow.
-    """
+    """Return the values of a request: its JSON object, its form, or its query."""
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    settings = state.settings
     # A form repeats a field for each of its texts.
     fields = _FIELDS + (settings.texts or settings.body) if repeated else _FIELDS
     given: list[tuple[str, Any]] = request.query_params.multi_items()
@@ -230,9 +237,17 @@ async def values_of(
         async with asyncio.timeout(settings.body_seconds):
             if kind == "multipart/form-data":
                 given += await _multipart(request, fields, settings.body)
-                body = b""
-            else:
+            elif kind == "application/json":
                 body = await request.body()
+                found = await state.readers.call(client, len(body), json_values, body)
+                if found is None:
+                    raise RequestError(400, "Invalid JSON format")
+                return found
+            elif kind == "application/x-www-form-urlencoded":
+                body = await request.body()
+                given += await state.readers.call(client, len(body), form_values, body, fields)
+            else:
+                await request.body()
     except TimeoutError:
         message = "the body of the request did not arrive in time"
         raise RequestError(408, message, {"Connection": "close"}) from None
@@ -240,10 +255,6 @@ async def values_of(
         raise RequestError(400, f"Invalid request: {error.detail}") from None
     except FormParserError:  # older releases of Starlette do not catch it
         raise RequestError(400, "Invalid request: Invalid multipart data.") from None
-    if kind == "application/json":
-        return _json_object(body)
-    if kind == "application/x-www-form-urlencoded":
-        given += await asyncio.to_thread(_form, body, fields)
     return dict(given) | {
         name: [value for key, value in given if key == name]
         for name in repeated
@@ -265,39 +276,8 @@ async def _multipart(request: Request, fields: int, most: int) -> list[tuple[str
 
 async def _part(value: UploadFile | str) -> str | Upload:
     if isinstance(value, str):
-        return _text(value)
+        return form_text(value)
     return Upload(value.filename or "", await value.read())
-
-
-def _form(body: bytes, fields: int) -> list[tuple[str, str]]:
-    """Return the names and values of a form that is written like a query."""
-    try:
-        found = parse_qsl(
-            body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=fields
-        )
-    except ValueError:
-        raise RequestError(
-            400, f"Invalid request: Too many fields. Maximum number of fields is {fields}."
-        ) from None
-    return [(name, _text(value)) for name, value in found]
-
-
-def _text(value: str) -> str:
-    """Return a value of a form; its line endings are those of the network, not of the text."""
-    return value.replace("\r\n", "\n")
-
-
-def _json_object(body: bytes) -> dict[str, Any]:
-    try:
-        text = body.decode(json.detect_encoding(body))
-        found = json.loads(text)
-        if "\\ud" in text or "\\uD" in text:  # half a character would be no text
-            json.dumps(found, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise RequestError(400, "Invalid JSON format")
-    return found
 
 
 async def unless_gone(state: State, request: Request, client: str, work: Awaitable[T]) -> T:
@@ -331,10 +311,6 @@ async def unless_gone(state: State, request: Request, client: str, work: Awaitab
     except DeadlineExceeded:
         message = f"the request took longer than {state.settings.seconds:g} s; send a shorter text"
         raise RequestError(503, message, {"Retry-After": "5"}) from None
-    except Failed:
-        raise RequestError(503, "the text could not be translated", {"Retry-After": "1"}) from None
-    except UserError as error:
-        raise RequestError(400, f"Invalid request: {error}") from None
     finally:
         for each in (task, gone):
             each.cancel()
@@ -373,6 +349,14 @@ def with_error_responses(
             return await handler(request)
         except RequestError as error:
             return of_error(error)
+        except UserError as error:
+            return of_error(RequestError(400, f"Invalid request: {error}"))
+        except Failed:
+            after = {"Retry-After": "1"}
+            return of_error(RequestError(503, "the text could not be translated", after))
+        except asyncio.CancelledError:  # only the end of the server cancels a request
+            after = {"Retry-After": "5", "Connection": "close"}
+            return of_error(RequestError(503, "the server stops", after))
         except ClientDisconnect:
             return of_error(RequestError(499, "the client has gone"))
         except Exception as error:

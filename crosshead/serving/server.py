@@ -23,6 +23,7 @@ from crosshead.serving.keys import Keys, Rates
 from crosshead.serving.metrics import Metrics
 from crosshead.serving.model_engine import model_engines
 from crosshead.serving.protocol import MOST_HEADERS, HttpProtocol
+from crosshead.serving.readers import Readers
 from crosshead.serving.requests import Settings, State
 from crosshead.serving.scheduler import Limits, Scheduler
 from crosshead.serving.service import Service
@@ -67,7 +68,17 @@ class ServerConfig:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to `_Process`."""
+    """A server that leaves signals to `_Process`, and ends the processes that read for it."""
+
+    def __init__(self, config: uvicorn.Config, readers: Readers) -> None:
+        super().__init__(config)
+        self._readers = readers
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().serve(sockets)
+        finally:
+            await self._readers.close()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -96,7 +107,8 @@ def make_server(state: State, scheduler: Scheduler, drain: float) -> uvicorn.Ser
             timeout_keep_alive=30,
             h11_max_incomplete_event_size=MOST_HEADERS,
             timeout_graceful_shutdown=int(drain),
-        )
+        ),
+        state.readers,
     )
 
 
@@ -204,7 +216,7 @@ class _Process:
         directory = load_directory(
             self.config.places, self._say_unless_stopping, self.config.device, self.config.engines
         )
-        return Service(self.scheduler, directory)
+        return Service(self.scheduler, directory, self.state.readers)
 
     def _say_unless_stopping(self, line: str) -> None:
         """Say what is loaded next, or end the loading between two bundles."""
@@ -223,8 +235,10 @@ class _Process:
         loop.call_later(seconds, self._give_up)
 
     def _give_up(self) -> None:
-        self.late = len(self.server.server_state.tasks)
-        asyncio.get_running_loop().run_in_executor(None, self.scheduler.stop)
+        tasks = self.server.server_state.tasks
+        self.late = len(tasks)
+        for task in tasks:
+            task.cancel()  # each is answered with 503, and its sentences leave the scheduler
 
     def _reload(self) -> None:
         self._reload_asked = True

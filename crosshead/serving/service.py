@@ -4,25 +4,20 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
-from crosshead.data.documents.document import Document
-from crosshead.data.documents.formats import Parser
-from crosshead.data.documents.parts import SplitText
 from crosshead.decoding.candidates import Hypothesis
-from crosshead.pipelines.line_translator import PlannedLines, Translation
-from crosshead.pipelines.translated_text import TranslatedText
+from crosshead.pipelines.line_translator import Translation
+from crosshead.pipelines.translated_text import TranslatedSentence, TranslatedText
 from crosshead.serving.directory import Directory, LanguagePair
 from crosshead.serving.languages import Detector
+from crosshead.serving.readers import Readers, in_slices
+from crosshead.serving.reading import Reading, sentences_of, with_translations
 from crosshead.serving.scheduler import Scheduler
 from crosshead.serving.sentence import DeadlineExceeded, Result, Sentence
 
-P = ParamSpec("P")
 T = TypeVar("T")
-
-_SHORT = 500
-"""The most characters of a request that are split, tokenized and joined in the thread of the event
-loop. That takes about a millisecond. Another thread is woken up only for longer ones."""
 
 _DENSITIES = 20
 """The number of requests over which the tokens of a character are averaged."""
@@ -35,21 +30,19 @@ class Job:
     Attributes:
         texts: The texts or documents.
         way: The language pairs from the source language to the target language.
-        parser: The parser of the texts' format.
         client: The client, for fair turns.
+        reading: The way in which the texts are read.
         alternatives: The number of further translations of each text.
         seconds: The time until the deadline.
-        split: Function that splits a text into sentences.
         scored: True if the scores of the translations are read.
     """
 
     texts: Sequence[str]
     way: Sequence[LanguagePair]
-    parser: Parser
     client: str
+    reading: Reading
     alternatives: int = 0
     seconds: float = 60.0
-    split: Callable[[str], SplitText] = SplitText.of
     scored: bool = False
 
     @property
@@ -116,10 +109,14 @@ class Service:
     Args:
         scheduler: The scheduler.
         directory: The bundles.
+        readers: The processes that read large texts.
     """
 
-    def __init__(self, scheduler: Scheduler, directory: Directory) -> None:
+    def __init__(
+        self, scheduler: Scheduler, directory: Directory, readers: Readers | None = None
+    ) -> None:
         self.scheduler, self.directory = scheduler, directory
+        self.readers = readers or Readers()
         self.detector = Detector(directory.languages)
         # The tokens of a character by languages, as moving averages. A reload forgets them.
         self._densities: dict[tuple[str, str], float] = {}
@@ -145,8 +142,8 @@ class Service:
             # The scheduler keeps the deadline too, but not while a document is read, nor if one of
             # its threads hangs.
             async with asyncio.timeout_at(end):
-                documents = [await _computed(job, _documents, job) for job in jobs]
-                pairs = list(zip(jobs, documents, strict=True))
+                read = [await self._called(job, sentences_of) for job in jobs]
+                pairs = list(zip(jobs, read, strict=True))
                 # Before they are tokenized, which takes longer than reading them.
                 self._check(jobs, end, sum(self._expected_work(*pair) for pair in pairs))
                 # A request of one job is checked once more when its work is known.
@@ -169,11 +166,18 @@ class Service:
         if any(job.way for job in jobs):
             self.scheduler.check(jobs[0].client, work, end)
 
+    async def _called(self, job: Job, function: Callable[..., T], *values: Any) -> T:
+        """Return what a function of the job's texts and their reading returns."""
+        texts, reading = list(job.texts), tuple(job.reading)
+        return await self.readers.call(
+            job.client, job.characters, function, texts, reading, *values
+        )
+
     async def _translate(
-        self, job: Job, documents: list[Document], end: float, admitted: bool
+        self, job: Job, texts: list[list[str]], end: float, admitted: bool
     ) -> list[TranslatedText]:
-        """Translate the documents of a job."""
-        sentences = [sentence for each in documents for sentence in each.sentences]
+        """Translate the sentences of the texts of a job."""
+        sentences = [sentence for each in texts for sentence in each]
         found = [[Translation(each, 0.0, 0.0, [], [])] for each in sentences]
         for hop, route in enumerate(job.way):
             last = hop == len(job.way) - 1
@@ -184,34 +188,52 @@ class Service:
             # A request is refused before its first hop, or not at all.
             search = _Search(route, wanted, scored, end, admitted or hop > 0)
             found = await self._hop(job, search, lines)
-        return await _computed(job, _translated, documents, found, job.alternatives + 1)
+        remaining = iter(found)
+        of_texts = [list(islice(remaining, len(each))) for each in texts]
+        ranks = [
+            [
+                [each[min(rank, len(each) - 1)].text for each in some]
+                for rank in range(job.alternatives + 1)
+            ]
+            for some in of_texts
+        ]
+        wholes = await self._called(job, with_translations, ranks)
+        return [
+            TranslatedText(whole, list(map(TranslatedSentence, each, some)))
+            for whole, each, some in zip(wholes, texts, of_texts, strict=True)
+        ]
 
     async def _hop(self, job: Job, search: _Search, lines: list[str]) -> list[list[Translation]]:
         """Translate sentences from one language to another."""
         translator = search.route.translator
-        planned = await _computed(job, translator.planned, lines, 0)
-        hypotheses = await self._search(job, search, lines, planned)
+        plans = [translator.planned([line], 0) async for line in in_slices(lines)]
+        ids = [each for plan in plans for each in plan.ids]
+        hypotheses = iter(await self._search(job, search, lines, ids))
         decode = translator.bundle.config.decode
-        return await _computed(
-            job, translator.joined, lines, planned, hypotheses, search.wanted, decode
-        )
+        return [
+            translation
+            async for line, plan in in_slices(zip(lines, plans, strict=True))
+            for translation in translator.joined(
+                [line], plan, list(islice(hypotheses, len(plan.ids))), search.wanted, decode
+            )
+        ]
 
     async def _search(
-        self, job: Job, search: _Search, lines: list[str], planned: PlannedLines
+        self, job: Job, search: _Search, lines: list[str], ids: list[list[int]]
     ) -> list[list[Hypothesis]]:
         """Give sentences to the scheduler, and wait for their hypotheses."""
-        waiting = _Waiting(asyncio.get_running_loop(), len(planned.ids))
+        waiting = _Waiting(asyncio.get_running_loop(), len(ids))
         route, engine = search.route, search.route.engine(search.wanted)
         sentences = [
             Sentence(
-                engine, ids, route.limit(ids), search.wanted, search.end,
+                engine, each, route.limit(each), search.wanted, search.end,
                 lambda result, number=number: waiting.receive(number, result),  # type: ignore[misc]
                 search.scored,
             )
-            for number, ids in enumerate(planned.ids)
+            for number, each in enumerate(ids)
         ]  # fmt: skip
         if sentences:
-            self._learn_density(route, lines, planned)
+            self._learn_density(route, lines, ids)
             self.scheduler.submit(job.client, sentences, len(job.way), search.admitted)
         try:
             await waiting.future
@@ -220,16 +242,16 @@ class Service:
                 self.scheduler.withdraw(job.client, sentences)
         return [waiting.results[number] for number in range(len(sentences))]
 
-    def _expected_work(self, job: Job, documents: Sequence[Document]) -> float:
+    def _expected_work(self, job: Job, texts: Sequence[Sequence[str]]) -> float:
         """Return the work of a job by the usual tokens of a character; 0 if nothing is known."""
-        characters = sum(len(sentence) for each in documents for sentence in each.sentences)
+        characters = sum(len(sentence) for each in texts for sentence in each)
         return characters * sum(
             self._densities.get(_languages(route), 0.0) * route.engine(job.wanted(hop)).beam
             for hop, route in enumerate(job.way)
         )
 
-    def _learn_density(self, route: LanguagePair, lines: list[str], planned: PlannedLines) -> None:
-        found = sum(len(ids) + 1 for ids in planned.ids) / sum(map(len, lines))
+    def _learn_density(self, route: LanguagePair, lines: list[str], ids: list[list[int]]) -> None:
+        found = sum(len(each) + 1 for each in ids) / sum(map(len, lines))
         known = self._densities.get(_languages(route), found)
         self._densities[_languages(route)] = known + (found - known) / _DENSITIES
 
@@ -246,25 +268,3 @@ async def _all_or_none(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     finally:
         for task in tasks:
             task.cancel()
-
-
-async def _computed(job: Job, function: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
-    """Return what a function returns; call it in another thread unless the texts are short."""
-    if job.characters <= _SHORT:
-        return function(*values, **named)
-    return await asyncio.to_thread(function, *values, **named)
-
-
-def _documents(job: Job) -> list[Document]:
-    return [Document.of(text, job.parser, job.split) for text in job.texts]
-
-
-def _translated(
-    documents: Sequence[Document], found: Sequence[list[Translation]], count: int
-) -> list[TranslatedText]:
-    """Return the texts of a request from the translations of their sentences."""
-    remaining = iter(found)
-    return [
-        TranslatedText.of(each, [next(remaining) for _ in each.sentences], count)
-        for each in documents
-    ]

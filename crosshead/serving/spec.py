@@ -136,7 +136,7 @@ LIBRETRANSLATE = Group(
              Value("s", "The suggested translation.", needed=True),
              Value("source", "The source language.", needed=True), _TARGET, _API_KEY),
             {200: "`{\"success\": true}`."} | _KEY | _BODY | _OFTEN
-            | {403: "Suggestions are disabled, their file is full, or the key is wrong.",
+            | {403: "Suggestions are disabled, no room is left for more, or the key is wrong.",
                503: "The server is loading its models, or cannot write the suggestion now; see "
                "`Retry-After`."},
             key=True, example={"q": "A dog.", "s": "A good dog."} | _PAIR,

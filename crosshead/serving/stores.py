@@ -7,7 +7,7 @@ import re
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,12 @@ from crosshead.errors import UserError
 
 _MOST_BYTES = 50 * 2**20
 """The largest size of a file of suggestions, and of all translated files, in bytes."""
-_MOST_FILES = 100
+_MOST_EACH = _MOST_BYTES // 10
+"""The bytes of suggestions that the server takes from a client between two starts."""
+
+_LEAST_SIZE = 512 * 2**10
+"""The bytes for which a smaller translated file counts, so that there are 100 files at most."""
+
 _SECONDS = 3600.0
 
 
@@ -33,6 +38,7 @@ class Suggestions:
 
     def __init__(self, path: Path) -> None:
         self._path, self._lock = path, threading.Lock()
+        self._written: Counter[str] = Counter()  # bytes by client
         try:
             with path.open("ab"):
                 pass
@@ -43,10 +49,11 @@ class Suggestions:
                 f"{path}: cannot be written: {error.strerror}; name another file of suggestions"
             ) from None
 
-    def add(self, source: str, target: str, text: str, suggestion: str) -> bool:
-        """Write a suggestion; return False if the file is full.
+    def add(self, client: str, source: str, target: str, text: str, suggestion: str) -> bool:
+        """Write a suggestion; return False if the file is full, or the client's part of it.
 
         Args:
+            client: The client.
             source: The code of the source language.
             target: The code of the target language.
             text: The source text.
@@ -66,9 +73,11 @@ class Suggestions:
                     lines.seek(size - 1)
                 whole = not size or lines.read() == b"\n"
                 added = line if whole else b"\n" + line
-                if size + len(added) > _MOST_BYTES:
+                full = size + len(added) > _MOST_BYTES
+                if full or self._written[client] + len(added) > _MOST_EACH:
                     return False
                 lines.write(added)
+                self._written[client] += len(added)
             self._known.add(_digest(line))
         return True
 
@@ -83,36 +92,46 @@ class StoredFile(NamedTuple):
     Attributes:
         name: The name for the user's disk.
         data: Its content.
+        client: The client that it is for.
         end: When it is forgotten, by `time.monotonic`.
     """
 
     name: str
     data: bytes
+    client: str
     end: float
 
 
 class Files:
-    """Translated files in memory, by names that nobody can guess; the oldest ones make room."""
+    """Translated files in memory, by names that nobody can guess.
+
+    If there are too many, the client whose files take the most memory loses its oldest one.
+    """
 
     def __init__(self) -> None:
-        self._files: OrderedDict[str, StoredFile] = OrderedDict()
+        self._files: dict[str, StoredFile] = {}
 
-    def add(self, name: str, data: bytes) -> str:
+    def add(self, client: str, name: str, data: bytes) -> str:
         """Keep a file, and return its name in the address.
 
         Args:
+            client: The client.
             name: The name for the user's disk.
             data: Its content.
         """
         # Addresses with such parts are refused, because they look like ways out of a folder.
         safe = re.sub(r"^[.]|[.]{2,}|[/\\]", "_", name)
         token = f"{secrets.token_hex(16)}.{safe}"
-        self._files[token] = StoredFile(name, data, time.monotonic() + _SECONDS)
-        while (
-            len(self._files) > _MOST_FILES
-            or sum(len(each.data) for each in self._files.values()) > _MOST_BYTES
-        ):
-            self._files.popitem(last=False)
+        added = StoredFile(name, data, client, time.monotonic() + _SECONDS)
+        while self._files and _size(added) + sum(map(_size, self._files.values())) > _MOST_BYTES:
+            sizes: Counter[str] = Counter()
+            for each in self._files.values():
+                sizes[each.client] += _size(each)
+            largest = sizes.most_common(1)[0][0]
+            del self._files[
+                next(key for key, each in self._files.items() if each.client == largest)
+            ]
+        self._files[token] = added
         return token
 
     def get(self, token: str) -> StoredFile | None:
@@ -126,3 +145,7 @@ class Files:
             self._files.pop(token, None)
             return None
         return found
+
+
+def _size(file: StoredFile) -> int:
+    return max(_LEAST_SIZE, len(file.data))

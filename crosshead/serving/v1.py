@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from crosshead.data.documents.formats import FORMATS
 from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.jobs import TranslationWork, excess_of
 from crosshead.serving.languages import name_of
+from crosshead.serving.reading import Reading
 from crosshead.serving.requests import RequestError, State, client_and_values, with_error_responses
 
 NO_KEY = RequestError(401, "an API key is needed: send it as `Authorization: Bearer KEY`")
@@ -55,16 +55,16 @@ class V1:
         """Translate texts, with everything that is known of their translations."""
         client, values = await client_and_values(self.state, request, NO_KEY)
         form = self._checked(values)
-        texts, parser = _texts(form), FORMATS[form.format]
+        texts, reading = _texts(form), Reading(form.format)
         work = TranslationWork(self.state, request, client)
         source, detected = form.source, None
         if source == "auto":
-            [found] = await work.detected([texts], parser)
+            [found] = await work.detected([texts], reading)
             # Texts without letters have no language; they are the same in every other.
             detected = found[0] if found else None
             source = detected.language if detected else form.target
         job = work.job(
-            texts, source, form.target, parser, alternatives=form.alternatives, scored=True
+            texts, source, form.target, reading, alternatives=form.alternatives, scored=True
         )
         [answers] = await work.translated([job])
         body: dict[str, Any] = {"translations": [_as_json(each, job.languages) for each in answers]}

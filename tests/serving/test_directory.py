@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from crosshead.bundle.io import save_bundle
-from crosshead.data.documents.parts import plain_parts
 from crosshead.errors import BundleError
 from crosshead.pipelines.translator import Translator
 from crosshead.serving.directory import Directory, ServeError, load_directory
+from crosshead.serving.reading import Reading
 from crosshead.serving.scheduler import Scheduler
 from crosshead.serving.service import Job, Service
 from tests.bundle.text_bundles import bundle_of
@@ -133,7 +133,7 @@ def test_a_bundle_of_several_targets_has_a_route_for_each(tmp_path: Path) -> Non
     scheduler, pieces = Scheduler(), []
     service = Service(scheduler, directory)
     for route in (german, french):
-        job = Job(lines, [route], plain_parts, "client")
+        job = Job(lines, [route], "client", Reading())
         found = asyncio.run(service.translate(job))
         expected = Translator(route.translator.bundle).into(route.target).translate(lines)
         pieces.append([text.sentences[0].translations[0].pieces for text in found])

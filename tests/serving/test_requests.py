@@ -148,6 +148,18 @@ def test_a_key_in_the_headers_is_checked_before_the_body_is_read(
     assert found == [400, 403, missing]  # without a key in the headers, the body may have it
 
 
+def test_a_large_body_needs_its_key_in_the_header(directory: Directory) -> None:
+    values = {"q": "1" * 100_000, "source": "en", "target": "en", "api_key": "secret"}
+    with running(directory, keys=KEYS) as client:
+        found = client.post("/translate", values)
+        assert found.status == 413 and "Authorization" in found.json["error"]
+        body = b"q=" + b"1" * 100_000
+        head = b"POST /translate HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert client.exchange(head + b"%x\r\n%s\r\n" % (len(body), body))[9:12] == b"413"
+        assert client.post("/translate", values, RIGHT).status == 200
+        assert client.post("/translate", values | {"q": "1"}).status == 200
+
+
 def test_a_client_without_a_key_is_limited_before_its_body_is_read(directory: Directory) -> None:
     kind = {"Content-Type": "application/json"}
     with running(directory, per_minute=1) as client:

@@ -253,5 +253,46 @@ def test_what_is_not_done_at_the_end_is_answered_with_503(monkeypatch: pytest.Mo
     release.set()
     for thread in threads:
         thread.join(30)
-    assert found == [503, "1"]
+    assert found == [503, "5"]
     assert server.lines[-1] == "stopped; 1 request did not finish in time"
+
+
+def test_whatever_a_request_waits_for_the_end_answers_it_with_503() -> None:
+    found: list[bytes] = []
+    waiting = threading.Barrier(4)
+
+    def ask(body: bytes, length: int) -> None:
+        address = server.lines[-1].split("ready on http://")[1].split()[0]
+        host, port = address.split(":")
+        head = f"POST /translate HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n"
+        kind = "Content-Type: application/x-www-form-urlencoded\r\n\r\n"
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall((head + kind).encode() + body)
+            waiting.wait(30)
+            found.append(connection.recv(15))
+
+    def then() -> None:
+        waiting.wait(30)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def ready(lines: list[str]) -> bool:
+        if "ready on " in lines[-1]:
+            document = b"source=auto&target=de&format=html&q=" + b"<b>1" * 500_000
+            for text, length in ((b"q=", 10), (document, len(document)), (b"q=", 10**7)):
+                threads.append(threading.Thread(target=ask, args=(text, length)))
+            threads.append(threading.Thread(target=then))
+            for thread in threads:
+                thread.start()
+        return False
+
+    threads: list[threading.Thread] = []
+    server = Signals(ready)
+    server.drain = 2.0
+    server.run()
+    ended = time.monotonic()
+    for thread in threads:
+        thread.join(30)
+    assert found == [b"HTTP/1.1 503 Se"] * 3
+    assert time.monotonic() - ended < 1
+    assert server.lines[-1] == "stopped; 3 requests did not finish in time"

@@ -1,23 +1,24 @@
 """The service: cancelled work, errors, and texts that need no model."""
 
 import asyncio
-import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
-from crosshead.data.documents.document import Document
-from crosshead.data.documents.html import html_parts
-from crosshead.data.documents.parts import TextPart, plain_parts
-from crosshead.data.documents.subtitles import subtitle_parts
 from crosshead.errors import DataError
 from crosshead.serving.directory import Directory
+from crosshead.serving.readers import Readers
+from crosshead.serving.reading import Reading, sentences_of
 from crosshead.serving.scheduler import Limits, Scheduler
 from crosshead.serving.sentence import DeadlineExceeded, Overloaded, Sentence
 from crosshead.serving.service import Job, Service
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -30,7 +31,19 @@ def service(directory: Directory) -> Iterator[Service]:
 def job(service: Service, texts: list[str], seconds: float = 60.0) -> Job:
     way = service.directory.way("en", "de")
     assert way is not None
-    return Job(texts, way, plain_parts, "me", seconds=seconds)
+    return Job(texts, way, "me", Reading(), seconds=seconds)
+
+
+def ran(service: Service, work: Coroutine[Any, Any, T]) -> T:
+    """The result of work, with its processes ended."""
+
+    async def ended() -> T:
+        try:
+            return await asyncio.wait_for(work, 60)
+        finally:
+            await service.readers.close()
+
+    return asyncio.run(ended())
 
 
 def test_texts_without_words_need_no_model(service: Service) -> None:
@@ -40,39 +53,38 @@ def test_texts_without_words_need_no_model(service: Service) -> None:
     assert service.scheduler.steps == 0 and work.languages == ["en", "de"]
 
 
-@pytest.mark.parametrize(
-    ("texts", "alone"), [(["A dog.", "Two dogs."], True), (["A dog.\n" * 200], False)]
-)
-def test_only_long_texts_are_prepared_in_another_thread(
-    service: Service, texts: list[str], alone: bool
-) -> None:
-    threads: set[int] = set()
-
-    def parser(text: str) -> list[TextPart]:
-        threads.add(threading.get_ident())
-        return plain_parts(text)
-
-    work = replace(job(service, texts), parser=parser)
-    found = asyncio.run(service.translate(work))
-    assert len(found) == len(texts)
-    assert (threads == {threading.get_ident()}) is alone
-
-
 def test_a_deadline_holds_while_a_document_is_read(service: Service) -> None:
-    ended = threading.Event()
-
-    def parser(text: str) -> list[TextPart]:
-        ended.wait(30)
-        return plain_parts(text)
-
-    work = replace(job(service, ["A dog.\n" * 200], seconds=0.1), parser=parser)
+    # Read whole, it takes seconds: a part for each of half a million lines.
+    work = job(service, ["a\n" * 500_000], seconds=0.3)
+    begin = time.monotonic()
 
     async def late() -> None:
         with pytest.raises(DeadlineExceeded):
-            await asyncio.wait_for(service.translate(work), 10)
-        ended.set()
+            await service.translate(work)
 
-    asyncio.run(late())
+    ran(service, late())
+    assert time.monotonic() - begin < 2
+
+
+def test_other_work_goes_on_while_a_long_line_is_planned_and_joined(service: Service) -> None:
+    longest, before = 0.0, time.monotonic()
+
+    async def watch() -> None:
+        nonlocal longest, before
+        while True:
+            await asyncio.sleep(0)
+            longest, before = max(longest, time.monotonic() - before), time.monotonic()
+
+    async def translate() -> None:
+        nonlocal before
+        work = job(service, ["12 " * 20_000], seconds=1)
+        watching, before = asyncio.create_task(watch()), time.monotonic()
+        with pytest.raises(DeadlineExceeded):
+            await service.translate(work)
+        watching.cancel()
+
+    ran(service, translate())
+    assert 0 < longest < 1
 
 
 def test_a_cancelled_request_leaves_the_queue_and_the_batch(service: Service) -> None:
@@ -86,20 +98,20 @@ def test_a_cancelled_request_leaves_the_queue_and_the_batch(service: Service) ->
         while service.scheduler.running or service.scheduler.waiting:
             await asyncio.sleep(0.002)
 
-    asyncio.run(asyncio.wait_for(cancelled(), 60))
+    ran(service, cancelled())
     assert service.scheduler.steps < 500
 
 
 def test_if_one_job_of_a_request_fails_the_others_end(service: Service) -> None:
     async def failed() -> None:
         book = job(service, ["A dog runs.\n" * 500])
-        broken = replace(job(service, ["no times " * 100]), parser=subtitle_parts)
+        broken = replace(job(service, ["no times " * 100]), reading=Reading("srt"))
         with pytest.raises(DataError):
             await service.translate_all([book, broken])
         while service.scheduler.running or service.scheduler.waiting:
             await asyncio.sleep(0.002)
 
-    asyncio.run(asyncio.wait_for(failed(), 60))
+    ran(service, failed())
     assert service.scheduler.steps < 500
 
 
@@ -112,23 +124,21 @@ def test_a_deadline_that_has_passed_and_a_full_queue(service: Service) -> None:
 
 
 def test_a_request_that_would_be_late_is_refused_before_it_is_read(service: Service) -> None:
-    read: list[str] = []
-
-    def parser(text: str) -> list[TextPart]:
-        read.append(text)
-        return plain_parts(text)
+    class Unused(Readers):
+        async def call(self, *values: object) -> Any:
+            raise AssertionError("the text was read")
 
     async def refused() -> None:
         book = asyncio.create_task(service.translate(job(service, ["A dog runs.\n" * 500])))
         while not service.scheduler.waiting:
             await asyncio.sleep(0.002)
         service.scheduler._throughput.add(1.0, 64, 1.0)  # the book takes hours
+        service.readers = Unused()
         with pytest.raises(Overloaded):
-            await service.translate(replace(job(service, ["A dog. " * 500]), parser=parser))
+            await service.translate(job(service, ["A dog. " * 500]))
         book.cancel()
 
-    asyncio.run(asyncio.wait_for(refused(), 60))
-    assert read == []
+    ran(service, refused())
 
 
 def test_a_request_is_not_refused_halfway(directory: Directory) -> None:
@@ -145,7 +155,7 @@ def test_a_request_is_not_refused_halfway(directory: Directory) -> None:
         submit(client, sentences, hops, admitted)
 
     scheduler.submit = noted  # type: ignore[method-assign]
-    [found] = asyncio.run(service.translate(Job(["A dog."], way, plain_parts, "me")))
+    [found] = asyncio.run(service.translate(Job(["A dog."], way, "me", Reading())))
     assert taken == [(2, False), (2, True)] and found.text
     scheduler.stop(10)
 
@@ -168,7 +178,7 @@ def test_a_cancelled_request_leaves_the_queue_behind_others(directory: Directory
             counts.append(service.scheduler.waiting)
         return counts
 
-    assert asyncio.run(asyncio.wait_for(cancelled(), 60)) == [3, 0]
+    assert ran(service, cancelled()) == [3, 0]
 
 
 def test_a_deadline_holds_even_if_no_thread_keeps_it(directory: Directory) -> None:
@@ -184,7 +194,7 @@ def test_a_deadline_holds_even_if_no_thread_keeps_it(directory: Directory) -> No
 
 def work_of(service: Service, job: Job) -> float:
     """The work that the service expects of a job."""
-    return service._expected_work(job, [Document.of(text, job.parser) for text in job.texts])
+    return service._expected_work(job, sentences_of(job.texts, job.reading))
 
 
 def test_the_expected_work_of_a_text_knows_its_route_and_beam(directory: Directory) -> None:
@@ -211,7 +221,7 @@ def test_markup_and_white_space_are_no_work(directory: Directory) -> None:
     one = job(service, ["A dog runs."])
     asyncio.run(service.translate(one))
     image = f'<p>A dog runs.</p><img src="data:{"A" * 10_000}">'
-    page = replace(one, texts=[image], parser=html_parts)
+    page = replace(one, texts=[image], reading=Reading("html"))
     spaces = replace(one, texts=["A dog runs.\n" + 10_000 * " "])
     for each in (page, spaces):
         assert work_of(service, each) == pytest.approx(work_of(service, one))
