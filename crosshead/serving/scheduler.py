@@ -126,7 +126,7 @@ class Scheduler:
             self._check_length(work, deadline)
 
     def submit(
-        self, client: str, sentences: Sequence[Sentence], hops: int = 1, admitted: bool = False
+        self, client: str, sentences: Sequence[Sentence], times: float = 1.0, admitted: bool = False
     ) -> None:
         """Add the sentences of a request, all or none.
 
@@ -137,7 +137,7 @@ class Scheduler:
         Args:
             client: The client, whose sentences come in turns with those of others.
             sentences: The sentences.
-            hops: How often the request brings as much work, this time included.
+            times: How often the request brings as much work, this time included.
             admitted: True if the sentences belong to a request that was taken before.
 
         Raises:
@@ -149,7 +149,7 @@ class Scheduler:
             if self._stopping.is_set():
                 raise Failed("the server stops")
             if not admitted:
-                work = hops * sum(each.cost for each in sentences)
+                work = times * sum(each.cost for each in sentences)
                 deadline = min(each.deadline for each in sentences)
                 self._check_length(work, deadline)
                 self._check(client, work, deadline)

@@ -19,6 +19,10 @@ from crosshead.serving.sentence import DeadlineExceeded, Result, Sentence
 
 T = TypeVar("T")
 
+_GROUP = 1_000
+"""The number of sentences that are planned and given to the scheduler at once. More would stall
+other requests, and wait in memory."""
+
 _DENSITIES = 20
 """The number of requests over which the tokens of a character are averaged."""
 
@@ -177,17 +181,19 @@ class Service:
         self, job: Job, texts: list[list[str]], end: float, admitted: bool
     ) -> list[TranslatedText]:
         """Translate the sentences of the texts of a job."""
-        sentences = [sentence for each in texts for sentence in each]
-        found = [[Translation(each, 0.0, 0.0, [], [])] for each in sentences]
+        lines = [sentence for each in texts for sentence in each]
+        found: list[list[Translation]] = []
         for hop, route in enumerate(job.way):
             last = hop == len(job.way) - 1
             wanted = job.wanted(hop)
             # Several translations of a line that was split are ranked by their scores.
             scored = last and (job.scored or wanted > 1)
-            lines = [translations[0].text for translations in found]
             # A request is refused before its first hop, or not at all.
             search = _Search(route, wanted, scored, end, admitted or hop > 0)
             found = await self._hop(job, search, lines)
+            lines = [translations[0].text for translations in found]
+        if not job.way:
+            found = [[Translation(line, 0.0, 0.0, [], [])] async for line in in_slices(lines)]
         remaining = iter(found)
         of_texts = [list(islice(remaining, len(each))) for each in texts]
         ranks = [
@@ -204,11 +210,34 @@ class Service:
         ]
 
     async def _hop(self, job: Job, search: _Search, lines: list[str]) -> list[list[Translation]]:
-        """Translate sentences from one language to another."""
+        """Translate sentences from one language to another, two groups of them at a time."""
+        characters = sum(map(len, lines))
+        tasks: list[asyncio.Task[list[list[Translation]]]] = []
+        found: list[list[Translation]] = []
+        try:
+            for first in range(0, len(lines), _GROUP):
+                group = lines[first : first + _GROUP]
+                # The first group stands for the work of all, since the others are not planned yet.
+                times = len(job.way) * characters / max(1, sum(map(len, group)))
+                tasks.append(asyncio.create_task(self._group(job, search, group, times)))
+                search = search._replace(admitted=True)
+                if len(tasks) > 1:
+                    found += await tasks.pop(0)
+            for task in tasks:
+                found += await task
+            return found
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _group(
+        self, job: Job, search: _Search, lines: list[str], times: float
+    ) -> list[list[Translation]]:
+        """Plan sentences, give them to the scheduler, and join the hypotheses of their parts."""
         translator = search.route.translator
         plans = [translator.planned([line], 0) async for line in in_slices(lines)]
         ids = [each for plan in plans for each in plan.ids]
-        hypotheses = iter(await self._search(job, search, lines, ids))
+        hypotheses = iter(await self._search(job, search, lines, ids, times))
         decode = translator.bundle.config.decode
         return [
             translation
@@ -219,7 +248,7 @@ class Service:
         ]
 
     async def _search(
-        self, job: Job, search: _Search, lines: list[str], ids: list[list[int]]
+        self, job: Job, search: _Search, lines: list[str], ids: list[list[int]], times: float
     ) -> list[list[Hypothesis]]:
         """Give sentences to the scheduler, and wait for their hypotheses."""
         waiting = _Waiting(asyncio.get_running_loop(), len(ids))
@@ -234,7 +263,7 @@ class Service:
         ]  # fmt: skip
         if sentences:
             self._learn_density(route, lines, ids)
-            self.scheduler.submit(job.client, sentences, len(job.way), search.admitted)
+            self.scheduler.submit(job.client, sentences, times, search.admitted)
         try:
             await waiting.future
         finally:

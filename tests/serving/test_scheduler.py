@@ -214,10 +214,10 @@ def test_a_request_that_would_be_late_is_refused_at_once(
         scheduler.check("other", cost, now + 10)
     scheduler.check("other", 1.0, now + 10)
     scheduler.submit("note", book(50, 1, 10.0))  # but a sentence is next
-    scheduler.submit("hop", book(51, 1, 60.0), hops=2)
+    scheduler.submit("hop", book(51, 1, 60.0), times=2)
     with pytest.raises(Overloaded):
-        scheduler.submit("hop", book(52, 1, 60.0), hops=100)
-    scheduler.submit("other", book(52, 9, 60.0), hops=100, admitted=True)
+        scheduler.submit("hop", book(52, 1, 60.0), times=100)
+    scheduler.submit("other", book(52, 9, 60.0), times=100, admitted=True)
     gate.set()
     mailbox.wait(61)
     scheduler.check("book", 0.0, now)  # nothing waits

@@ -146,13 +146,13 @@ def test_a_request_is_not_refused_halfway(directory: Directory) -> None:
     service = Service(scheduler, directory)
     way = directory.way("en", "fr")
     assert way is not None and len(way) == 2
-    taken: list[tuple[int, bool]] = []
+    taken: list[tuple[float, bool]] = []
     submit = scheduler.submit
 
-    def noted(client: str, sentences: Sequence[Sentence], hops: int, admitted: bool) -> None:
-        taken.append((hops, admitted))
+    def noted(client: str, sentences: Sequence[Sentence], times: float, admitted: bool) -> None:
+        taken.append((times, admitted))
         scheduler.limits.waiting = 0 if len(taken) > 1 else 10  # full before the second half
-        submit(client, sentences, hops, admitted)
+        submit(client, sentences, times, admitted)
 
     scheduler.submit = noted  # type: ignore[method-assign]
     [found] = asyncio.run(service.translate(Job(["A dog."], way, "me", Reading())))
