@@ -63,17 +63,18 @@ class Readers:
             return function(*values)
         turn = self._turns.setdefault(client, asyncio.Lock())
         async with turn, self._free:
-            process = self._idle.pop() if self._idle else await _started()
-            error, found = None, None  # until the process has answered
+            process, answer = None, None
             try:
-                error, found = await _answer(process, (function.__name__, values))
+                process = self._idle.pop() if self._idle else await _started()
+                answer = await _answer(process, (function.__name__, values))
             except (asyncio.IncompleteReadError, OSError):
                 raise Failed("the process that reads texts has ended") from None
             finally:
-                if error is None or size > _KEPT:
-                    await _ended(process)
-                else:
+                if process is not None and answer is not None and size <= _KEPT:
                     self._idle.append(process)
+                elif process is not None:
+                    await _ended(process)
+        error, found = answer
         if error:
             raise DataError(error)
         return cast(T, found)
