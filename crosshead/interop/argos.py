@@ -21,6 +21,7 @@ import sentencepiece
 from crosshead.bundle.places import CARD
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Example
+from crosshead.data.parallel.languages import language_name
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.errors import UserError
@@ -51,20 +52,6 @@ ARGOS_VERSION = "1.11.0"
 
 SEARCH = ForeignSearch(4, 0.2, 256)
 """The search of Argos Translate, which no package can change."""
-
-NAMES = {
-    "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech",
-    "cy": "Welsh", "da": "Danish", "de": "German", "el": "Greek", "en": "English",
-    "eo": "Esperanto", "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian",
-    "fi": "Finnish", "fr": "French", "ga": "Irish", "gl": "Galician", "he": "Hebrew",
-    "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "id": "Indonesian", "is": "Icelandic",
-    "it": "Italian", "ja": "Japanese", "ko": "Korean", "lt": "Lithuanian", "lv": "Latvian",
-    "ms": "Malay", "nb": "Norwegian", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese",
-    "ro": "Romanian", "ru": "Russian", "sk": "Slovak", "sl": "Slovenian", "sq": "Albanian",
-    "sr": "Serbian", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "th": "Thai",
-    "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese",
-}  # fmt: skip
-"""English names of languages by code. Other languages are named by their codes."""
 
 _TIME = (1980, 1, 1, 0, 0, 0)
 """The time of every file in the archive, so that the same model gives the same bytes."""
@@ -113,9 +100,9 @@ def _metadata(bundle: TextBundle) -> bytes:
         "package_version": PACKAGE_VERSION,
         "argos_version": ARGOS_VERSION,
         "from_code": source,
-        "from_name": NAMES.get(source, source),
+        "from_name": language_name(source),
         "to_code": target,
-        "to_name": NAMES.get(target, target),
+        "to_name": language_name(target),
         "code": f"translate-{source}_{target}",
     }
     if bundle.config.license:  # Argos ignores it, but who reads the file may need it
@@ -124,7 +111,7 @@ def _metadata(bundle: TextBundle) -> bytes:
 
 
 def _readme(bundle: TextBundle) -> bytes:
-    source, target = (NAMES.get(code, code) for code in _codes(bundle))
+    source, target = map(language_name, _codes(bundle))
     return f"# {source} to {target}\n\n{about(bundle)}\n".encode()
 
 

@@ -7,9 +7,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from crosshead.data.parallel.languages import language_name
 from crosshead.serving.directory import Directory
 from crosshead.serving.jobs import TranslationWork, excess_of
-from crosshead.serving.languages import Detection, matching, name_of
+from crosshead.serving.languages import Detection, matching
 from crosshead.serving.reading import Reading
 from crosshead.serving.requests import (
     RequestError,
@@ -128,7 +129,7 @@ class DeepL:
                 for code, name in target_names(directory).items()
             ])  # fmt: skip
         sources = {
-            code.split("-")[0]: name_of(code.split("-")[0])
+            code.split("-")[0]: language_name(code.split("-")[0])
             for code in directory.languages
             if len(directory.targets(code)) > 1
         }
@@ -205,7 +206,7 @@ def target_names(directory: Directory) -> dict[str, str]:
     reached = _reached(directory)
     names: dict[str, str] = {}
     for code in reached:
-        variants = _VARIANTS.get(code.lower(), {code: name_of(code)})
+        variants = _VARIANTS.get(code.lower(), {code: language_name(code)})
         names.update({
             variant: name for variant, name in variants.items()
             if served_target(variant, reached) == code
@@ -286,7 +287,7 @@ def _detected_sources(
     sources = [next((each.language for each in ranked), unknown) for ranked in found]
     for source in sources:
         if source not in possible:
-            first, second = (f"{name_of(code)} ({code.upper()})" for code in (source, target))
+            first, second = (f"{language_name(code)} ({code.upper()})" for code in (source, target))
             raise RequestError(
                 400, f"A text is in {first}, and this server does not translate that to {second}."
             )

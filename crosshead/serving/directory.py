@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from crosshead.data.parallel.languages import language_code
 from crosshead.errors import UserError
 from crosshead.pipelines.translator import Translator
 from crosshead.serving.engine import Engine
-from crosshead.serving.languages import NAMES
+from crosshead.serving.languages import ALIASES
 from crosshead.serving.model_engine import model_engines
 from crosshead.tasks.loading import load_as
 
@@ -160,9 +161,14 @@ def _codes_and_path(place: str) -> tuple[tuple[str, str] | None, str]:
     pairs = [pair for pair in pairs if all(_CODE.fullmatch(code) for code in pair)]
     if not pairs:
         raise ServeError(f"{place}: {named[1]} is no language pair; write it as en-de=PATH")
-    # `en-pt-BR` is English to Brazilian Portuguese: the codes that have names decide.
-    source, target = max(pairs, key=lambda pair: sum(code.lower() in NAMES for code in pair))
+    # `en-pt-BR` is English to Brazilian Portuguese: the codes of languages decide.
+    source, target = max(pairs, key=lambda pair: sum(map(_is_usual, pair)))
     return (_canonical(source), _canonical(target)), named[2]
+
+
+def _is_usual(code: str) -> bool:
+    found = code.lower()
+    return found in ALIASES.values() or ("-" not in code and language_code(found) is not None)
 
 
 def _canonical(code: str) -> str:

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 
+from crosshead.data.parallel.languages import language_name
 from crosshead.pipelines.translated_text import TranslatedText
-from crosshead.serving.languages import Detection, Detector, matching, name_of
+from crosshead.serving.languages import Detection, Detector, matching
 from crosshead.serving.readers import in_slices
 from crosshead.serving.reading import Reading, sample_of
 from crosshead.serving.requests import RequestError, Settings, State, ready_service, unless_gone
@@ -128,7 +129,7 @@ class TranslationWork:
             codes.append(found)
         way = directory.way(*codes)
         if way is None:
-            first, second = (f"{name_of(code)} ({code})" for code in codes)
+            first, second = (f"{language_name(code)} ({code})" for code in codes)
             raise RequestError(400, f"{second} is not available as a target language from {first}")
         seconds = self._end - time.monotonic()
         return Job(texts, way, self.client, reading, alternatives, seconds, scored)
@@ -166,6 +167,6 @@ def job_target(job: Job, source: str) -> str:
 
 def _detected(detector: Detector, sample: str) -> list[Detection]:
     if (code := detector.unserved(sample)) is not None:
-        message = f"the text is in {name_of(code)} ({code}), which is not served"
+        message = f"the text is in {language_name(code)} ({code}), which is not served"
         raise RequestError(400, f"{message}; if that is wrong, name its language")
     return detector.detect(sample)

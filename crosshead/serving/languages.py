@@ -1,26 +1,8 @@
-"""Language codes: their names, LibreTranslate's aliases, and detection."""
+"""Language codes: LibreTranslate's aliases, and detection."""
 
 import functools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
-
-NAMES = {
-    "ar": "Arabic", "az": "Azerbaijani", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan",
-    "cs": "Czech", "cy": "Welsh", "da": "Danish", "de": "German", "el": "Greek", "en": "English",
-    "eo": "Esperanto", "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian",
-    "fi": "Finnish", "fr": "French", "ga": "Irish", "gl": "Galician", "gu": "Gujarati",
-    "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "hy": "Armenian",
-    "id": "Indonesian", "is": "Icelandic", "it": "Italian", "ja": "Japanese", "ka": "Georgian",
-    "kk": "Kazakh", "ko": "Korean", "lt": "Lithuanian", "lv": "Latvian", "mk": "Macedonian",
-    "ml": "Malayalam", "mr": "Marathi", "ms": "Malay", "mt": "Maltese", "nb": "Norwegian",
-    "nl": "Dutch", "pa": "Punjabi", "pl": "Polish", "pt": "Portuguese",
-    "pt-br": "Portuguese (Brazil)", "ro": "Romanian", "ru": "Russian", "sk": "Slovak",
-    "sl": "Slovenian", "sq": "Albanian", "sr": "Serbian", "sv": "Swedish", "sw": "Swahili",
-    "ta": "Tamil", "te": "Telugu", "th": "Thai", "tl": "Tagalog", "tr": "Turkish",
-    "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese",
-    "zh-hans": "Chinese", "zh-hant": "Chinese (traditional)",
-}  # fmt: skip
-"""English names of languages by lower-case code."""
 
 DETECTED = 2000
 """The number of characters by which a language is detected."""
@@ -30,7 +12,8 @@ _UNSERVED, _SERVED = 0.5, 0.02
 text is not in any of these. No beginning of a Multi30k sentence, of one word or more, is refused
 where its language is served."""
 
-_ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
+ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
+"""LibreTranslate's names of languages with a region or a script."""
 
 
 class Detection(NamedTuple):
@@ -45,15 +28,6 @@ class Detection(NamedTuple):
     confidence: float
 
 
-def name_of(code: str) -> str:
-    """Return the English name of a language, or its code if the name is not known.
-
-    Args:
-        code: The language code.
-    """
-    return NAMES.get(code.lower(), code)
-
-
 def matching(code: str, known: Iterable[str]) -> str | None:
     """Return the known code that a request means, or None.
 
@@ -66,7 +40,7 @@ def matching(code: str, known: Iterable[str]) -> str | None:
     """
     by_lower = {each.lower(): each for each in known}
     wanted = code.lower()
-    aliases = {**_ALIASES, **{theirs: ours for ours, theirs in _ALIASES.items()}}
+    aliases = {**ALIASES, **{theirs: ours for ours, theirs in ALIASES.items()}}
     return by_lower.get(wanted) or by_lower.get(aliases.get(wanted, ""))
 
 

@@ -11,8 +11,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from crosshead.data.documents.formats import ENDS, FORMATS
+from crosshead.data.parallel.languages import language_name
 from crosshead.serving.jobs import TranslationWork, excess_of, job_target
-from crosshead.serving.languages import Detection, matching, name_of
+from crosshead.serving.languages import Detection, matching
 from crosshead.serving.matching_form import in_form_of
 from crosshead.serving.reading import Reading
 from crosshead.serving.requests import (
@@ -170,7 +171,7 @@ class LibreTranslate:
         """List the languages: `GET /languages`."""
         directory = ready_service(self.state).directory
         return JSONResponse([
-            {"code": code, "name": name_of(code), "targets": directory.targets(code)}
+            {"code": code, "name": language_name(code), "targets": directory.targets(code)}
             for code in directory.languages
         ])  # fmt: skip
 
@@ -187,8 +188,8 @@ class LibreTranslate:
             "filesTranslation": True,
             "supportedFilesFormat": list(ENDS),
             "language": {
-                "source": {"code": source, "name": name_of(source)},
-                "target": {"code": target, "name": name_of(target)},
+                "source": {"code": source, "name": language_name(source)},
+                "target": {"code": target, "name": language_name(target)},
             },
         })  # fmt: skip
 

@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from crosshead.data.parallel.languages import language_name
 from crosshead.pipelines.translated_text import TranslatedText
 from crosshead.serving.jobs import TranslationWork, excess_of
-from crosshead.serving.languages import name_of
 from crosshead.serving.reading import Reading
 from crosshead.serving.requests import RequestError, State, client_and_values, with_error_responses
 
@@ -114,7 +114,7 @@ def _as_json(found: TranslatedText, languages: list[str]) -> dict[str, Any]:
         "text": found.text,
         "alternatives": found.texts[1:],
         "score": found.score,
-        "languages": [{"code": code, "name": name_of(code)} for code in languages],
+        "languages": [{"code": code, "name": language_name(code)} for code in languages],
         "sentences": [
             {
                 "source": sentence.source,

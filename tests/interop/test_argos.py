@@ -11,7 +11,7 @@ import pytest
 
 from crosshead.errors import UserError
 from crosshead.interop import argos
-from crosshead.interop.argos import ARGOS, NAMES, LoadedPackage
+from crosshead.interop.argos import ARGOS, LoadedPackage
 from crosshead.interop.base import ForeignSearch
 from crosshead.interop.ctranslate2 import translator_of
 from crosshead.interop.export import export
@@ -135,7 +135,3 @@ def test_a_package_that_argos_cannot_use_is_an_error(tmp_path: Path) -> None:
 def test_a_package_needs_its_suffix(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"expected a name that ends in \.argosmodel"):
         export(small_bundle(), "argos", tmp_path / "en-de", verify=False)
-
-
-def test_languages_have_names() -> None:
-    assert NAMES["de"] == "German" and all(len(code) == 2 for code in NAMES)

@@ -2,7 +2,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
-from crosshead.serving.languages import Detector, matching, name_of
+from crosshead.data.parallel.languages import language_name
+from crosshead.serving.languages import Detector, matching
 
 
 @pytest.mark.parametrize(
@@ -24,8 +25,8 @@ def test_codes_match_whatever_their_case_and_alias(
 
 
 def test_names() -> None:
-    assert [name_of(code) for code in ("en", "pt-BR", "xx")] == [
-        "English", "Portuguese (Brazil)", "xx",
+    assert [language_name(code) for code in ("en", "pt-BR", "yo", "bn", "zh-Hant", "xx")] == [
+        "English", "Portuguese (Brazil)", "Yoruba", "Bengali", "Chinese (traditional)", "xx",
     ]  # fmt: skip
 
 

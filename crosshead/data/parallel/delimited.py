@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crosshead.data.parallel.languages import CODES_OF_NAMES, language_code
+from crosshead.data.parallel.languages import codes_of_names, language_code
 from crosshead.errors import DataError
 from crosshead.system.encodings import line_feeds
 from crosshead.system.lines import LONGEST_LINE
@@ -165,7 +165,7 @@ _USUAL_NAMES = frozenset(
     source target src tgt trg text translation sentence input output original
     übersetzung traduction traducción
     """.split()  # noqa: SIM905
-).union(CODES_OF_NAMES)
+)
 """Words of column names, besides language codes, that need no comparison with the lines below."""
 _MOST_WORDS = 3
 """The largest number of words of a column name."""
@@ -181,6 +181,7 @@ def _is_usual_name(cell: str) -> bool:
         return False
     return any(
         word.lower() in _USUAL_NAMES
+        or word.lower() in codes_of_names()
         or (language_code(word.lower()) is not None and (word.isupper() or len(words) == 1))
         for word in words
     )

@@ -1,5 +1,6 @@
-"""Language codes in file suffixes and column names."""
+"""Language codes and names, in file suffixes, column names and pages."""
 
+import functools
 import re
 import unicodedata
 
@@ -39,54 +40,14 @@ wel wln wol xal xho yao yap yid yor zap zbl zen zgh zha zho zul zun
 
 _LANGUAGES = frozenset(f"{_ISO_639_1} {_ISO_639_2}".split())
 
-_NAMES = {
-    "ar": "arabic arabisch arabe العربية",
-    "bg": "bulgarian български",
-    "ca": "catalan català",
-    "cs": "czech tschechisch tchèque čeština česky",
-    "cy": "welsh cymraeg",
-    "da": "danish dansk",
-    "de": "german deutsch allemand alemán tedesco němčina",
-    "el": "greek ελληνικά",
-    "en": "english englisch anglais inglés inglês inglese engels angličtina angielski английский",
-    "es": "spanish spanisch espagnol español castellano spagnolo",
-    "et": "estonian eesti",
-    "eu": "basque euskara",
-    "fa": "persian farsi فارسی",
-    "fi": "finnish suomi",
-    "fr": "french französisch français francés francese",
-    "ga": "irish gaeilge",
-    "he": "hebrew עברית",
-    "hi": "hindi हिन्दी",
-    "hr": "croatian hrvatski",
-    "hu": "hungarian magyar",
-    "id": "indonesian",
-    "is": "icelandic íslenska",
-    "it": "italian italienisch italien italiano",
-    "ja": "japanese japanisch 日本語",
-    "ko": "korean 한국어",
-    "lt": "lithuanian lietuvių",
-    "lv": "latvian latviešu",
-    "nl": "dutch nederlands niederländisch néerlandais",
-    "no": "norwegian norsk",
-    "pl": "polish polski polnisch polonais",
-    "pt": "portuguese português portugiesisch portugais",
-    "ro": "romanian română",
-    "ru": "russian русский russisch russe",
-    "sk": "slovak slovenčina",
-    "sl": "slovenian slovenščina",
-    "sq": "albanian shqip",
-    "sr": "serbian српски srpski",
-    "sv": "swedish svenska",
-    "sw": "swahili kiswahili",
-    "th": "thai ไทย",
-    "tr": "turkish türkçe türkisch",
-    "uk": "ukrainian українська",
-    "vi": "vietnamese",
-    "zh": "chinese chinesisch chinois 中文",
-}
-CODES_OF_NAMES = {name: code for code, names in _NAMES.items() for name in names.split()}
-"""The codes of languages by their usual names in the heads of columns, in small letters."""
+_USUAL_NAMES = {
+    "bn": "Bengali", "nb": "Norwegian", "tl": "Tagalog", "zh-hans": "Chinese",
+    "zh-hant": "Chinese (traditional)",
+}  # fmt: skip
+"""The names of languages in Argos Translate and LibreTranslate, where langcodes has another one."""
+
+_NAMED_IN = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "cs", "ru")
+"""Languages in which the name of a language is recognised, besides the language itself."""
 
 _CODE = re.compile(r"([a-z]{2,3})([-_]([A-Z][a-z]{3}|[A-Za-z]{2}|[0-9]{3}))?")
 """A language, optionally followed by a script or a region."""
@@ -107,6 +68,31 @@ _NO_WORD = re.compile(r"""[\s_()\[\]{}<>/\\|,.;:!?*+#"'‘’“”„«»-]+"""
 
 _FROM = re.compile(r"(?<![^\W_])(?:from[\s_]+|(?:aus|von|de|du|del)\s+)([^\W_]+)")
 """The name of the language of the original, after one of these words."""
+
+
+@functools.cache
+def codes_of_names() -> dict[str, str]:
+    """Return the codes of languages by their names of one word, in small letters."""
+    import langcodes
+
+    found: dict[str, str] = {}
+    for code in _ISO_639_1.split():
+        language = langcodes.Language.get(code, normalize=False)
+        found |= {language.display_name(other).lower(): code for other in (code, *_NAMED_IN)}
+    return {name: code for name, code in found.items() if name not in _LANGUAGES}
+
+
+def language_name(code: str) -> str:
+    """Return the English name of a language, or its code if the name is not known.
+
+    Args:
+        code: The code, in any case.
+    """
+    import langcodes
+
+    if name := _USUAL_NAMES.get(code.lower()):
+        return name
+    return langcodes.get(code).display_name() if langcodes.tag_is_valid(code) else code
 
 
 def looks_like_code(name: str) -> bool:
@@ -142,7 +128,7 @@ def column_language(name: str) -> str | None:
     if code := language_code(name.rpartition(".")[2]):
         return code
     words = set(_NO_WORD.split(_FROM.sub("", name.lower())))
-    if found := {CODES_OF_NAMES[word] for word in words & CODES_OF_NAMES.keys()}:
+    if found := {codes_of_names()[word] for word in words & codes_of_names().keys()}:
         return found.pop() if len(found) == 1 else None
     if (found_code := _CAPITALS.search(name)) is None:
         return None
