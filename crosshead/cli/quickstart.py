@@ -14,12 +14,13 @@ from pathlib import Path
 import typer
 
 from crosshead.cli.reports import interruption_report, run_report
-from crosshead.cli.terminal import guarded, note, program, put, stop_on_signals, table
+from crosshead.cli.terminal import READER_LEFT, guarded, note, program, put, table
 from crosshead.data.synthetic import Pair, date_pairs, write_date_files
 from crosshead.evaluation.translations import exact_match
 from crosshead.inspection import attention_weights, draw_attention
 from crosshead.pipelines.translator import Translator
 from crosshead.system.progress import choose_display
+from crosshead.system.signals import stop_on_signals
 from crosshead.tasks.loading import load_as
 from crosshead.training.directory import holds_run
 from crosshead.training.run import train
@@ -56,11 +57,11 @@ def run(directory: Path) -> None:
             force=holds_run(out),
             command="python -m crosshead.cli.quickstart",
             display=choose_display(lambda: request.ask(signal.SIGPIPE)),
-            should_stop=request,
         )
+        if summary.interrupted:
+            note(interruption_report(summary))
     if summary.interrupted:
-        note(interruption_report(summary))
-        raise typer.Exit(request.exit_code)
+        raise typer.Exit(READER_LEFT)
     put(run_report(summary))
     show(load_as(Translator, out), directory, pairs.test, pairs.unseen_patterns)
 

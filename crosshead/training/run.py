@@ -33,7 +33,7 @@ from crosshead.training.directory import (
 from crosshead.training.directory_lock import LockedDirectory, locked_directory
 from crosshead.training.distributed import World, joined_process_group
 from crosshead.training.finished import earlier_end, has_whole_bundle, nothing_to_train
-from crosshead.training.interrupt import Interrupt, stop_on_interrupt
+from crosshead.training.interrupt import stop_on_interrupt
 from crosshead.training.log import RunLog
 from crosshead.training.loop import Diverged, MainProcess, Training, fit
 from crosshead.training.progress import Progress
@@ -90,7 +90,8 @@ def train(
         UserError: If the recipe, the data or the directory cannot be used, before anything is
             written; or later, if the run cannot continue.
         KeyboardInterrupt: After Ctrl-C. The run finishes the current update and saves a checkpoint,
-            so that `resume=True` continues it. A second Ctrl-C ends at once.
+            so that `resume=True` continues it. A second Ctrl-C ends at once. SIGTERM, SIGHUP,
+            SIGUSR1 and SIGXCPU do the same, and then end the program: see `stop_on_signals`.
         BaseException: An exception of a callback, after a checkpoint is saved in the same way.
     """
     began, out = time.perf_counter(), Path(out)
@@ -128,21 +129,12 @@ def train(
                             end = end.without_update()  # of a resumed run
                         assert training.main is not None
                         summary = finish(run.setup, run.validator, training.main, lock, end)
-    _raise_interruption(interrupt, summary)
+        interrupt.tell(_interruption_message(summary))
     return summary
 
 
-def _raise_interruption(interrupt: Interrupt, summary: Summary) -> None:
-    """Raise the error of a callback, or `KeyboardInterrupt` after Ctrl-C, now that all is saved."""
-    if interrupt.error is not None:
-        interrupt.error.add_note(_interruption_message(summary))
-        raise interrupt.error
-    if interrupt.was_pressed:
-        raise KeyboardInterrupt(_interruption_message(summary))
-
-
 def _interruption_message(summary: Summary) -> str:
-    """Return the message after Ctrl-C."""
+    """Return the message after a signal or an exception of a callback."""
     if not summary.interrupted:
         return f"the run in {summary.out} has ended, and its bundle is saved"
     if summary.progress.update == 0:
