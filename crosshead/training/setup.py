@@ -29,7 +29,7 @@ from crosshead.training.checkpoint import (
 )
 from crosshead.training.context import Context
 from crosshead.training.distributed import World, shard
-from crosshead.training.hardware import Machine, choose_machine
+from crosshead.training.hardware import Machine, choose_machine, naming_added_modules
 from crosshead.training.memory import (
     free_memory,
     measured_memory,
@@ -266,7 +266,8 @@ def set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) -
     model = corpus.kind.build(config).to(machine.device, machine.dtype)
     check_storable(model, recipe.model.architecture)
     measurement = Measurement(task, model, corpus.epochs(recipe)(0), train)
-    memory = measured_memory(measurement, corpus, machine, world, free)
+    with naming_added_modules(model, machine):
+        memory = measured_memory(measurement, corpus, machine, world, free)
     if train.recompute:
         recompute_activations(model)
     if train.sharded and world.size > 1:
