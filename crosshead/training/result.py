@@ -155,11 +155,9 @@ def finish(
     _plot(out, setup.task.metrics, context)
     progress.bundled = True
     save_state(main.directory, progress)
-    warmup, note = warmup_fault(setup.recipe.train, progress, findings)
-    if note:
-        context.say(note)
+    faults = [*warmup_fault(setup.recipe.train, progress, findings), *findings.faults]
     _say_if_late(setup)
-    return _summary(setup, out, end, result, [*([warmup] if warmup else []), *findings.faults])
+    return _summary(setup, out, end, result, faults)
 
 
 def _no_gain(setup: Setup, findings: Findings) -> list[str]:

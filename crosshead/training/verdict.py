@@ -12,11 +12,11 @@ from crosshead.tasks.usability import Findings
 from crosshead.training.budget import End, EndKind
 from crosshead.training.progress import Progress
 
-_MANY_UPDATES = 5000
-"""After this many updates, more updates do not help a model that is not usable."""
+_MANY_UPDATES, _MANY_EPOCHS = 5000, 50
+"""After so many updates or epochs, more of them do not help a model that is not usable."""
 
-_MANY_EPOCHS = 50
-"""After this many epochs, more of them do not help a model that is not usable."""
+_MADE = 0.5
+"""A run that made a smaller share of its planned updates says nothing about its data."""
 
 _LONGER = 4
 """The advised run has at least this many times the updates of the run that was too short."""
@@ -28,31 +28,25 @@ _LEAST_MINUTES, _LEAST_UPDATES = 5, 1000
 """A longer run has at least this many minutes, or this many updates."""
 
 
-def warmup_fault(config: TrainConfig, progress: Progress, findings: Findings) -> tuple[str, str]:
-    """Return a fault or a note for a run that ended before the last update of its warm-up.
+def warmup_fault(config: TrainConfig, progress: Progress, findings: Findings) -> list[str]:
+    """Return a clause if the run ended before the last update of its warm-up, in a list.
+
+    There is none if no other faults were found, and the model was fine-tuned or its scores are
+    above chance.
 
     Args:
         config: The settings of training.
         progress: The progress of the run.
         findings: The findings about the model.
-
-    Returns:
-        The fault, a clause, and the note, a sentence; one or both are empty. The note replaces the
-        fault if there are no other faults, and the model was fine-tuned or its scores are above
-        chance.
     """
     warmup = config.warmup or 0
-    if progress.update >= warmup or config.warmup_share:
-        return "", ""
-    if not findings.faults and (progress.tuned or findings.above_chance):
-        return "", (
-            f"training ended within the warm-up (update {progress.update:,} of {warmup:,}); longer "
-            "training may improve the model"
-        )
-    return (
+    is_fine = not findings.faults and (progress.tuned or findings.above_chance)
+    if progress.update >= warmup or config.warmup_share or is_fine:
+        return []
+    return [
         f"training ended at update {progress.update:,}, within the warm-up of "
         f"{counted(warmup, 'update')}"
-    ), ""
+    ]
 
 
 def verdict(
@@ -99,23 +93,26 @@ def improvement(task: Task, config: TrainConfig, progress: Progress, end: End, o
         EndKind.MAX_EPOCHS: config.max_epochs,
         EndKind.MAX_MINUTES: config.max_minutes,
     }.get(end.kind)
-    if budget is None or progress.update >= _MANY_UPDATES:
+    epochs = config.max_epochs and config.max_epochs * progress.batches
+    planned = min(filter(None, (config.max_updates, epochs, progress.planned)), default=0)
+    updates, few = progress.update, ""
+    if updates < _MADE * planned:
+        few = f"the run made {updates:,} of about {planned:,} planned updates; "
+    is_long = updates >= _MANY_UPDATES or (
+        progress.epochs >= _MANY_EPOCHS and updates >= (config.warmup or 0)
+    )
+    if budget is None or (is_long and not few):
         stopped = "the model has stopped improving: " if budget is None else ""
         return f"{stopped}{task.check_data}, or train on more data"
-    if progress.epochs >= _MANY_EPOCHS and progress.update >= (config.warmup or 0):
-        return (
-            f"the model has seen its training data {progress.epochs:.0f} times, so train on more "
-            "data instead of longer"
-        )
     longer = _longer(end.kind, budget, config, progress)
     larger = setting(f"train.{end.kind}", longer, has_flag=True)
     if config.cooldown:
         # A resumed run would begin at a high rate again, with settings for a short run.
         return (
-            f"train longer: begin this run again with {option('force')} and {larger}; to "
+            f"{few}train longer: begin this run again with {option('force')} and {larger}; to "
             "resume it would not help, because its learning rate has fallen to 0"
         )
-    return f"train longer: {how_to_resume(out, larger)}"
+    return f"{few}train longer: {how_to_resume(out, larger)}"
 
 
 def _longer(kind: EndKind, budget: float, config: TrainConfig, progress: Progress) -> int:

@@ -13,7 +13,7 @@ from crosshead.tasks.registry import load_bundle
 from crosshead.training.context import Context
 from crosshead.training.memory import FreeMemory
 from crosshead.training.run import train
-from crosshead.training.settings import stored_recipe
+from crosshead.training.settings import new_recipe, stored_recipe
 from crosshead.training.setup import prepare_new
 from tests.data.checks.made_up import pairs
 from tests.training.runs import (
@@ -120,3 +120,16 @@ def test_an_added_module_that_does_not_compute_in_the_precision_is_named(
     assert "\n" not in str(caught.value) and not (tmp_path / "run").exists()
     if not measured:
         assert train(compose(flags=data, assignments=given), tmp_path / "run").scores
+
+
+@pytest.mark.parametrize("preset", ["tiny", "auto"])
+def test_the_updates_that_the_minutes_allow_are_planned_where_the_speed_is_measured(
+    preset: str, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crosshead.training.setup.measured_seconds", lambda *given: 0.5)
+    data = {"data": {"source": [str(text / "en")], "target": [str(text / "de")]}}
+    given = ["max_minutes=10", "precision=float32", "threads=1", "model.d_model=16", "heads=2"]
+    planned = prepare_new(new_recipe(preset, None, data, given), None, Context()).progress.planned
+    assert 0.8 * 600 / 0.5 * 7 / 8 < planned <= 600 / 0.5 * 7 / 8
+    stated = new_recipe(preset, None, data, ["max_updates=10", *given[1:]])
+    assert prepare_new(stated, None, Context()).progress.planned == 0
