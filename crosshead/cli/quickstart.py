@@ -13,7 +13,7 @@ from pathlib import Path
 
 import typer
 
-from crosshead.cli.reports import interruption_report, run_report
+from crosshead.cli.reports import end_of_run
 from crosshead.cli.terminal import READER_LEFT, guarded, note, program, put, table
 from crosshead.data.synthetic import Pair, date_pairs, write_date_files
 from crosshead.evaluation.translations import exact_match
@@ -58,11 +58,9 @@ def run(directory: Path) -> None:
             command="python -m crosshead.cli.quickstart",
             display=choose_display(lambda: request.ask(signal.SIGPIPE)),
         )
-        if summary.interrupted:
-            note(interruption_report(summary))
+        (note if summary.interrupted else put)(end_of_run(summary))
     if summary.interrupted:
         raise typer.Exit(READER_LEFT)
-    put(run_report(summary))
     show(load_as(Translator, out), directory, pairs.test, pairs.unseen_patterns)
 
 

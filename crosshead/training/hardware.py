@@ -94,21 +94,19 @@ def naming_added_modules(model: nn.Module, machine: Machine) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        types = {type(each) for each in model.modules()}
-        added = {each for each in types if each.__module__.split(".")[0] not in _OWN}
-        if not added or machine.dtype == torch.float32 or is_out_of_memory(error):
+        added = [type(each) for each in model.modules() if not each.__module__.startswith(_OWN)]
+        names = " or ".join(sorted({each.__qualname__ for each in added}))
+        if not names or machine.dtype == torch.float32 or is_out_of_memory(error):
             raise
-        names = " or ".join(sorted(each.__qualname__ for each in added))
-        float32 = setting("train.precision", has_flag=True)
         raise UserError(
             f"{names} does not compute in {machine.precision} ({str(error).splitlines()[0]}): a "
             "module makes its tensors in the type of its arguments or weights, and returns them in "
-            f"that type; change it, or train in float32 ({float32})"
+            f"that type; change it, or use float32 ({setting('train.precision', has_flag=True)})"
         ) from error
 
 
-_OWN = ("crosshead", "torch")
-"""The packages whose modules compute in every precision."""
+_OWN = ("crosshead.", "torch.")
+"""The beginnings of packages whose modules compute in every precision."""
 
 
 @cache

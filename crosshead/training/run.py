@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from crosshead.bundle.places import CHECKPOINTS, earlier_run_path
-from crosshead.caller import option
+from crosshead.caller import how_to_resume, option
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, atomic_write, real_path
@@ -129,22 +129,8 @@ def train(
                             end = end.without_update()  # of a resumed run
                         assert training.main is not None
                         summary = finish(run.setup, run.validator, training.main, lock, end)
-        interrupt.tell(_interruption_message(summary))
+        interrupt.tell(summary.left_behind(how_to_resume(out)))
     return summary
-
-
-def _interruption_message(summary: Summary) -> str:
-    """Return the message after a signal or an exception of a callback."""
-    if not summary.interrupted:
-        return f"the run in {summary.out} has ended, and its bundle is saved"
-    if summary.progress.update == 0:
-        return (
-            f"the run in {summary.out} was stopped before its first update; nothing is kept of it"
-        )
-    return (
-        f"the run in {summary.out} was stopped at update {summary.progress.update} and is saved; "
-        "train it with resume=True to continue"
-    )
 
 
 class _Run(NamedTuple):

@@ -112,9 +112,8 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     corpus = task.read(recipe, base, None, context.say, context.should_stop)
     context.check_size(corpus.size)
     stated = _stated(recipe)
-    recipe, planned = _settled(
-        corpus.completed(on_machine(recipe, machine)), corpus, machine, context
-    )
+    recipe = corpus.completed(on_machine(recipe, machine))
+    recipe, planned = _settled(recipe, corpus, machine, context)
     setup = set_up(recipe, machine, corpus, context)
     if base is not None and start is not None:
         setup.optimizer.set_weights(weights_of(base.model))

@@ -22,7 +22,7 @@ _LONGER = 4
 """The advised run has at least this many times the updates of the run that was too short."""
 
 _WARMUPS = 5
-"""The advised run has at least this many times the updates of its warm-up, if that is fixed."""
+"""A resumed run has at least this many times the updates of its warm-up."""
 
 _LEAST_MINUTES, _LEAST_UPDATES = 5, 1000
 """A longer run has at least this many minutes, or this many updates."""
@@ -95,9 +95,9 @@ def improvement(task: Task, config: TrainConfig, progress: Progress, end: End, o
     }.get(end.kind)
     epochs = config.max_epochs and config.max_epochs * progress.batches
     planned = min(filter(None, (config.max_updates, epochs, progress.planned)), default=0)
-    updates, few = progress.update, ""
-    if updates < _MADE * planned:
-        few = f"the run made {updates:,} of about {planned:,} planned updates; "
+    updates = progress.update
+    made = f"the run made {updates:,} of about {planned:,} planned updates; "
+    few = made if updates < _MADE * planned else ""
     is_long = updates >= _MANY_UPDATES or (
         progress.epochs >= _MANY_EPOCHS and updates >= (config.warmup or 0)
     )
@@ -118,22 +118,15 @@ def improvement(task: Task, config: TrainConfig, progress: Progress, end: End, o
 def _longer(kind: EndKind, budget: float, config: TrainConfig, progress: Progress) -> int:
     """Return a budget for a run that is long enough, of the kind that has ended a shorter run."""
     updates = max(1, progress.update)
-    factor = max(_LONGER, _WARMUPS * _fixed_warmup(config, progress) / updates)
+    # A run that begins again may choose another warm-up.
+    warmup = 0 if config.cooldown else config.warmup or 0
+    factor = max(_LONGER, _WARMUPS * warmup / updates)
     if kind is not EndKind.MAX_MINUTES:
         return _rounded_up(budget * max(factor, _LEAST_UPDATES / updates))
     # Only the time of updates grows with their number. The rest is for reading and scoring.
     training = max(0.0, progress.seconds - progress.validation_seconds) / 60
     rest = max(0.0, budget - training)
     return _rounded_up(max(_LEAST_MINUTES, rest + factor * training))
-
-
-def _fixed_warmup(config: TrainConfig, progress: Progress) -> int:
-    """Return the warm-up that a longer run has too, or 0 if its length will follow the budget."""
-    begins_again = bool(config.cooldown)
-    if begins_again and config.warmup_share:
-        return 0
-    is_fixed = "train.warmup" in progress.stated or config.schedule == "paper"
-    return (config.warmup or 0) if is_fixed or not begins_again else 0
 
 
 def _rounded_up(value: float) -> int:

@@ -63,8 +63,8 @@ def test_a_signal_saves_the_run_and_then_ends_the_program(
     out = tmp_path / "run"
     code, said = ended(Signalling(number), recipe_for(text), out=str(out))
     if number == signal.SIGINT:
-        assert code == 0 and "stopped at update 5 " in said
-        assert said.endswith("resume=True to continue")
+        assert code == 0 and said.startswith("stopped at update 5; ")
+        assert said.endswith("resume=True)")
     else:
         assert code == -number
     assert [each.name for each in (out / "checkpoints").glob("update-*")] == ["update-00000005"]
@@ -121,7 +121,7 @@ def test_a_program_that_another_kills_has_saved_its_run(
         process.send_signal(number)
         said = process.stderr.read()
         assert process.wait(timeout=60) == -number
-    assert "resume=True to continue" in said
+    assert "resume=True)" in said
     update = max(int(each.name[7:]) for each in (out / "checkpoints").glob("update-*"))
     resumed = crosshead.train(
         out=out, resume=True, train={"max_updates": update + 1}, display=Silent()

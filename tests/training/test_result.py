@@ -1,6 +1,5 @@
 """The end of a run: its log, its picture and its scores."""
 
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -120,14 +119,6 @@ def test_fine_tuning_names_a_fault_of_the_data_but_advises_no_longer_run(
     monkeypatch.setattr(parallel_corpus, "glance", lambda *given: Glance([], "sides are shifted"))
     found = train(recipe, tmp_path / "shifted", start=finished).findings
     assert found and found.remarks[-1] == "The likely cause is the data: sides are shifted."
-
-
-def test_a_command_that_is_late_says_how_long_it_took(text: Path, tmp_path: Path) -> None:
-    display = Remembering()
-    train(recipe_for(text, "max_updates=1", "max_minutes=0.01"), tmp_path / "run", display=display,
-          on_update=lambda row: time.sleep(2))  # fmt: skip
-    (line,) = (line for line in display.lines if "longer than estimated" in line)
-    assert " seconds where max_minutes is 0.01 (1 second): " in line
 
 
 def test_fine_tuning_without_gain_is_said_with_advice(

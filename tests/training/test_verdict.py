@@ -65,29 +65,6 @@ def test_the_advice_leads_far_beyond_a_warm_up_that_stays(
 
 
 @pytest.mark.parametrize(
-    ("stated", "schedule", "share", "advice"),
-    [
-        (["train.warmup"], "constant", 0.0, "--max-minutes 16;"),
-        ([], "paper", 0.0, "--max-minutes 16;"),
-        (["tokenizer.vocab_size"], "constant", 0.0, "--max-minutes 7;"),
-        (["train.warmup"], "constant", 0.1, "--max-minutes 7;"),
-    ],
-)
-def test_a_stated_warm_up_stays_in_a_run_that_begins_again(
-    stated: list[str], schedule: str, share: float, advice: str
-) -> None:
-    rate = None if schedule == "paper" else 0.1
-    config = TrainConfig.model_validate({
-        "learning_rate": rate, "schedule": schedule, "cooldown": 0.9, "warmup": 20,
-        "max_minutes": 2.0, "warmup_share": share,
-    })  # fmt: skip
-    progress = Progress(update=10, seconds=100, validation_seconds=10, stated=stated)
-    end = End(EndKind.MAX_MINUTES, "it is reached")
-    said = verdict(["why"], TASKS["translation"], config, progress, end, Path("run"))
-    assert advice in said
-
-
-@pytest.mark.parametrize(
     ("minutes", "seconds", "advice"),
     [
         (22.52, 1200, "--max-minutes 83"),
