@@ -99,7 +99,7 @@ class Summary:
             holds_one = self.out.exists() and any(self.out.iterdir())
             left = "the earlier run is restored" if holds_one else "nothing is left"
             return f"stopped before the first update: {left} in {self.out}"
-        return f"stopped at update {self.progress.update}; resume with: {resume}"
+        return f"stopped at update {self.progress.update} and saved; resume with: {resume}"
 
     def __repr__(self) -> str:
         """Return a short description, for a notebook."""

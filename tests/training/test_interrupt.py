@@ -63,7 +63,7 @@ def test_a_signal_saves_the_run_and_then_ends_the_program(
     out = tmp_path / "run"
     code, said = ended(Signalling(number), recipe_for(text), out=str(out))
     if number == signal.SIGINT:
-        assert code == 0 and said.startswith("stopped at update 5; ")
+        assert code == 0 and said.startswith("stopped at update 5 and saved; ")
         assert said.endswith("resume=True)")
     else:
         assert code == -number

@@ -166,3 +166,14 @@ def test_only_fine_tuning_without_gain_is_said_so(
                                  progress=SimpleNamespace(**state))  # fmt: skip
     found = result_module._no_gain(setup, Findings([]))
     assert [words in line for line in found] == [True] if words else not found
+
+
+def test_the_work_after_the_last_update_is_announced(text: Path, tmp_path: Path) -> None:
+    """The last validation and the scoring of the chosen weights may take minutes."""
+    shown = Remembering()
+    shown.advance = lambda fraction, line: shown.lines.append(f"{fraction:.0%}")  # type: ignore[method-assign]
+    train(recipe_for(text, "max_updates=2"), tmp_path / "run", display=shown)
+    after = shown.lines[shown.lines.index("100%") + 1 :]
+    assert after[0] == "update 2: the last validation has begun"
+    assert "validation: " in after[1]
+    assert after[2] == "scoring the weights on the validation set"
