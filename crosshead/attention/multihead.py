@@ -135,7 +135,7 @@ class MultiHeadAttention(Attention):
             observe=self.observe,
             backend=self.backend,
         )
-        return self.output(heads.transpose(1, 2).flatten(2))
+        return self.output(heads.transpose(1, 2).flatten(2).to(x.dtype))
 
     def _split(self) -> tuple[int, int]:
         return self.kv_heads * self.d_key, self.kv_heads * self.d_value
@@ -143,7 +143,7 @@ class MultiHeadAttention(Attention):
     def _apply_rotary(
         self, x: Float[Tensor, "B H T E"], start: Positions
     ) -> Float[Tensor, "B H T E"]:
-        return x if self.rotate is None else self.rotate(x, start)
+        return x if self.rotate is None else self.rotate(x, start).to(x.dtype)
 
     def _for_each_head(self, x: Float[Tensor, "B G K E"]) -> Float[Tensor, "B H K E"]:
         """Return keys or values for each head; a view repeats the shared ones if all share one."""

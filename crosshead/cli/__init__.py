@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from crosshead.cli.program import run
 
-__all__ = ["main", "run"]
+__all__ = ["interrupt", "main", "run"]
 
 _INTERRUPTED = 130
 
@@ -24,7 +24,7 @@ def main() -> None:
         # No import stands before this line: Python ignores a KeyboardInterrupt in some callbacks of
         # an import, and the program would go on.
         if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # background jobs may ignore it
-            signal.signal(signal.SIGINT, _interrupt)
+            signal.signal(signal.SIGINT, interrupt)
         from crosshead.cli.program import run_and_end
 
         run_and_end()
@@ -32,7 +32,7 @@ def main() -> None:
         os._exit(_INTERRUPTED)
 
 
-def _interrupt(number: int, frame: "FrameType | None") -> None:
+def interrupt(number: int, frame: "FrameType | None") -> None:
     """End the process at once during the import of a verb; later raise `KeyboardInterrupt`.
 
     Code that is being imported may replace an exception, or print it and continue. Ending at once

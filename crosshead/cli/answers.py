@@ -5,9 +5,10 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from crosshead.cli.terminal import json_line, note, table
+from crosshead.cli.terminal import at_terminal, json_line, note, table, watched
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.pipelines.line_translator import Translation
@@ -15,7 +16,10 @@ from crosshead.pipelines.mask_filler import MARK, MaskFiller
 from crosshead.pipelines.scoring import ScoredTranslation
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import Translator
-from crosshead.system.progress import Bar, Messages
+from crosshead.system.progress import choose_display
+
+_QUIET = 2.0
+"""Seconds before plain lines of progress begin."""
 
 SCORED_AT_ONCE = 1024
 """Number of pairs that `score` scores and prints together."""
@@ -88,27 +92,35 @@ def answers(
 
 
 @contextlib.contextmanager
-def answering(total: int | None, unit: str = "lines") -> Iterator[Callable[..., None]]:
+def answering(
+    total: int | None, unit: str = "lines", then: str = ""
+) -> Iterator[Callable[..., None]]:
     """Yield a callback that reports how many lines are answered.
 
     The callback takes the number of lines answered before a group, the number of lines in the
     group, and the share of the group that is done. A progress bar shows the answered share of
-    `total` lines. If `total` is None or 0, no bar is shown.
+    `total` lines; away from a terminal, plain lines do after two seconds. If `total` is None or 0,
+    nothing is shown.
 
     Args:
         total: Number of lines in all, or None if it is not known.
         unit: Noun for what is counted.
+        then: Clause that says what follows when all are answered.
     """
     if not total:
         yield lambda before, lines, share: None
         return
-    display = Bar(Messages(lambda: None))
-    began = time.monotonic()
+    display, began = choose_display(lambda: None), time.monotonic()
+    quiet = 0.0 if at_terminal() else _QUIET
 
     def advance(before: int, lines: int, share: float) -> None:
         done = before + share * lines
-        speed = done / max(time.monotonic() - began, 1e-3)
-        display.advance(done / total, f"{int(done):,} of {total:,} {unit}, {speed:,.0f} {unit}/s")
+        took = time.monotonic() - began
+        if took < quiet or not (display.due() or done >= total):
+            return
+        speed, follows = done / max(took, 1e-3), then if done >= total else ""
+        line = f"{int(done):,} of {total:,} {unit}, {speed:,.0f} {unit}/s{follows}"
+        display.advance(done / total, line)
 
     try:
         advance(0, 0, 0.0)
@@ -125,18 +137,21 @@ def scored(
     A pair that is too long for the model also gets a line, `nan` or an object whose
     log-probability is null, and a warning.
     """
-    for first in range(0, len(sources), SCORED_AT_ONCE):
-        rows = slice(first, first + SCORED_AT_ONCE)
-        pairs = list(zip(sources[rows], targets[rows], strict=True))
-        refused = translator.refusals(sources[rows], targets[rows], first=first)
-        kept = [pair for row, pair in enumerate(pairs) if row not in refused]
-        found = iter(translator.score([pair[0] for pair in kept], [pair[1] for pair in kept]))
-        yield "".join(
-            _scored(first + row + 1, *pair, None if row in refused else next(found), jsonl)
-            for row, pair in enumerate(pairs)
-        )
-        for why in refused.values():
-            note(f"warning: {why}; it was not scored")
+    total = len(sources) if watched(None) or not at_terminal() else None
+    with answering(total, "pairs") as advance:
+        for first in range(0, len(sources), SCORED_AT_ONCE):
+            rows = slice(first, first + SCORED_AT_ONCE)
+            pairs = list(zip(sources[rows], targets[rows], strict=True))
+            refused = translator.refusals(sources[rows], targets[rows], first=first)
+            kept = [pair for row, pair in enumerate(pairs) if row not in refused]
+            sides = [pair[0] for pair in kept], [pair[1] for pair in kept]
+            found = iter(translator.score(*sides, progress=partial(advance, first, len(pairs))))
+            yield "".join(
+                _scored(first + row + 1, *pair, None if row in refused else next(found), jsonl)
+                for row, pair in enumerate(pairs)
+            )
+            for why in refused.values():
+                note(f"warning: {why}; it was not scored")
 
 
 def _scored(

@@ -10,7 +10,7 @@ from crosshead.cli.answers import answering
 from crosshead.cli.arguments import into
 from crosshead.cli.search_flags import search_settings
 from crosshead.cli.seen_data import say_if_seen
-from crosshead.cli.terminal import at_terminal, json_line, note, table
+from crosshead.cli.terminal import json_line, note, table
 from crosshead.cli.translation_sets import TranslationSet
 from crosshead.config import nearest
 from crosshead.data.caption_sets import read_caption_set
@@ -33,6 +33,9 @@ from crosshead.pipelines.translator import Translator
 from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
 from crosshead.tasks.loading import load, load_as
+
+_SCORES = "; the scores follow"
+"""The end of the line of progress when all is translated or read, because metrics take time too."""
 
 
 def metric_names(text: str, tokenize: str | None, others: Sequence[str] = ()) -> list[str]:
@@ -159,7 +162,7 @@ def text_evaluation(
             "--stride and --memory need a language model; this is a masked language model, which "
             "reads windows of its training length: leave them out"
         )
-    with answering(len(joined) if at_terminal() else None, "characters") as advance:
+    with answering(len(joined), "characters", _SCORES) as advance:
         progress = partial(advance, 0, len(joined))
         if isinstance(model, MaskFiller):
             scores = masked_scores(model.score(joined, progress))
@@ -242,7 +245,7 @@ def caption_evaluation(
         note(line)
     say_if_seen([bundle], captions)
     say_if_tokenised(found.texts, ", ".join(captions), metrics, tokenize)
-    with answering(len(found.names) if at_terminal() else None, "images") as advance:
+    with answering(len(found.names), "images", _SCORES) as advance:
         best = captioner.search(
             found.pixels, decode, progress=partial(advance, 0, len(found.names))
         )
@@ -269,7 +272,10 @@ def translated(
     A warning counts the lines that were passed through untranslated.
     """
     decode = search_settings(translator.bundle.config.decode, False, flags, None)
-    found = translator.translate(sources, decode=decode)
+    with answering(len(sources), "lines", _SCORES) as advance:
+        progress = partial(advance, 0, len(sources))
+        found = translator.translate(sources, decode=decode, progress=progress)
+        progress(1.0)
     passed = [number for number, best in enumerate(found, 1) if best[0].was_passed_through]
     if passed:
         note(

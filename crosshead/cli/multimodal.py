@@ -13,7 +13,7 @@ from crosshead.cli.answers import answering
 from crosshead.cli.evaluation import say_if_tokenised
 from crosshead.cli.search_flags import search_settings
 from crosshead.cli.seen_data import say_if_seen
-from crosshead.cli.terminal import at_terminal, json_line, note, table
+from crosshead.cli.terminal import json_line, note, table
 from crosshead.data.caption_sets import ImageNames, read_caption_set
 from crosshead.data.image_pairs import PAIRS, other_images
 from crosshead.data.images import ImageFolder, decode_image
@@ -169,7 +169,7 @@ def pair_evaluation(
     right = [each.image for each in found.captions]
     chosen = {"right": right, "shuffled": other_images(right)}
     rows, total = [], len(chosen) * len(right)
-    with answering(total if at_terminal() else None, "sentences") as advance:
+    with answering(total, "sentences") as advance:
         for number, (name, of) in enumerate(chosen.items()):
             progress = partial(advance, number * len(right), len(right))
             best = translator.search(found.pixels, of, found.sources, decode, progress=progress)

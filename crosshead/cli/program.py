@@ -15,7 +15,8 @@ from crosshead.cli import training, average, translation, scoring, text, forecas
 from crosshead.cli import classify, synthetic, captions, inspection, studies, recipes  # noqa: F401
 from crosshead.cli import serving, exporting, importing, others, sharing, data_check  # noqa: F401
 from crosshead.cli.app import app
-from crosshead.cli.terminal import INTERRUPTED, end_on, guarded
+from crosshead.cli.terminal import INTERRUPTED, guarded
+from crosshead.system.signals import STOP_SIGNALS, end_on
 
 
 def run_and_end() -> None:
@@ -23,9 +24,9 @@ def run_and_end() -> None:
     # PyTorch's threads wait for each other by spinning. On a busy machine one of them is often not
     # running, and the others then waste their time slices. OpenMP reads this before PyTorch starts.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    signal.signal(signal.SIGTERM, end_on)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
-        signal.signal(signal.SIGHUP, end_on)
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(number, end_on)
     # At exit, Python restores signal handlers before it ends; ignore a Ctrl-C that comes so late.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:

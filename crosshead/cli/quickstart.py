@@ -13,13 +13,14 @@ from pathlib import Path
 
 import typer
 
-from crosshead.cli.reports import interruption_report, run_report
-from crosshead.cli.terminal import guarded, note, program, put, stop_on_signals, table
+from crosshead.cli.reports import end_of_run
+from crosshead.cli.terminal import READER_LEFT, guarded, note, program, put, table
 from crosshead.data.synthetic import Pair, date_pairs, write_date_files
 from crosshead.evaluation.translations import exact_match
 from crosshead.inspection import attention_weights, draw_attention
 from crosshead.pipelines.translator import Translator
 from crosshead.system.progress import choose_display
+from crosshead.system.signals import stop_on_signals
 from crosshead.tasks.loading import load_as
 from crosshead.training.directory import holds_run
 from crosshead.training.run import train
@@ -56,12 +57,10 @@ def run(directory: Path) -> None:
             force=holds_run(out),
             command="python -m crosshead.cli.quickstart",
             display=choose_display(lambda: request.ask(signal.SIGPIPE)),
-            should_stop=request,
         )
+        (note if summary.interrupted else put)(end_of_run(summary))
     if summary.interrupted:
-        note(interruption_report(summary))
-        raise typer.Exit(request.exit_code)
-    put(run_report(summary))
+        raise typer.Exit(READER_LEFT)
     show(load_as(Translator, out), directory, pairs.test, pairs.unseen_patterns)
 
 

@@ -119,7 +119,7 @@ def end_of_run(summary: Summary, *flags: str) -> str:
     if summary.bundle_kept:  # nothing is new
         return table([["bundle", f"{summary.out}"], ["ended", summary.reason]])
     if summary.interrupted:
-        return interruption_report(summary, *flags)
+        return summary.left_behind(CommandLine(program()).resume(summary.out, *flags))
     return run_report(summary, has_folds=any(flag.startswith("--folds") for flag in flags))
 
 
@@ -227,16 +227,6 @@ def _shortened(text: str, most: int = 80) -> str:
     if not line:
         return "(nothing)"
     return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
-def interruption_report(summary: Summary, *flags: str) -> str:
-    """Return a line that says how to continue an interrupted run, or that nothing is left."""
-    if summary.progress.update == 0:
-        holds_one = summary.out.exists() and any(summary.out.iterdir())
-        left = "the earlier run is restored" if holds_one else "nothing is left"
-        return f"stopped before the first update: {left} in {summary.out}"
-    command = CommandLine(program()).resume(summary.out, *flags)
-    return f"stopped at update {summary.progress.update}; resume with: {command}"
 
 
 def preset_table() -> str:

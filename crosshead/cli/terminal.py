@@ -11,7 +11,6 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, TextIO
 
 import typer
@@ -181,62 +180,6 @@ def _notes_shown() -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
-
-
-class StopRequest:
-    """A record of the signal that asked the program to stop."""
-
-    def __init__(self) -> None:
-        self.signal: int | None = None
-
-    def __call__(self) -> bool:
-        """Return whether a signal has arrived."""
-        return self.signal is not None
-
-    def ask(self, number: int) -> None:
-        """Record the signal, unless an earlier one is recorded."""
-        if self.signal is None:
-            self.signal = number
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code that a shell reports for a program ended by the signal."""
-        return 128 + (self.signal or 0)
-
-
-@contextlib.contextmanager
-def stop_on_signals() -> Iterator[StopRequest]:
-    """Turn the first Ctrl-C, SIGTERM or SIGHUP in the block into a request to stop.
-
-    A second Ctrl-C or SIGTERM ends the program at once. If SIGHUP is ignored, for example under
-    nohup, it stays ignored.
-    """
-    request = StopRequest()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if request() and number != signal.SIGHUP:  # shell and kernel both send it, once each
-            end_on(number, frame)
-        request.ask(number)
-        # Write to the descriptor directly: the signal may have interrupted a print.
-        with contextlib.suppress(OSError):  # the terminal may be gone
-            os.write(2, b"\ncrosshead: stopping and saving; Ctrl-C again stops at once\n")
-
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    earlier = {number: signal.signal(number, ask) for number in numbers}
-    try:
-        yield request
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
-
-
-def end_on(number: int, frame: FrameType | None) -> None:
-    """End the program by an exception, so that unfinished files are removed."""
-    if number == signal.SIGINT:
-        raise KeyboardInterrupt
-    raise SystemExit(128 + number)
 
 
 def _usage_error(error: Exception) -> int:

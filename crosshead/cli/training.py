@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from crosshead.caller import split_names
+from crosshead.cli import interrupt
 from crosshead.cli import training_options as options
 from crosshead.cli.app import app
-from crosshead.cli.terminal import note, put, stop_on_signals
+from crosshead.cli.terminal import READER_LEFT, note, put
 from crosshead.errors import ConfigError, UserError
+from crosshead.system.signals import end_on, stop_on_signals
 
 if TYPE_CHECKING:
     from crosshead.recipe.presets import Sections
@@ -89,8 +91,8 @@ def train(
     recipe is written to DIR/recipe.toml.
 
     If you press Ctrl-C or the terminal closes, training finishes the current update, saves a
-    checkpoint and exits. SIGTERM does the same. A second signal ends the program at once. Continue
-    with --resume.
+    checkpoint and exits. SIGTERM, SIGUSR1 and SIGXCPU do the same. A second Ctrl-C or SIGTERM ends
+    the program at once. Continue with --resume.
 
     --curve and --folds train further models on subsets of the pairs. Finished ones are not trained
     again: continue with --resume and the same option. It also adds them to a finished run.
@@ -162,7 +164,7 @@ def train(
 
         command = shlex.join(["crosshead", *sys.argv[1:]])
         try:
-            with stop_on_signals() as request:
+            with stop_on_signals(end_on, interrupt) as request:
 
                 def display() -> Display:
                     return choose_display(lambda: request.ask(signal.SIGPIPE))
@@ -175,7 +177,6 @@ def train(
                     force=force,
                     command=command,
                     display=display(),
-                    should_stop=request,
                     check_size=check_and_announce,
                 )
                 if summary.rank == 0:  # only the main process prints
@@ -183,14 +184,14 @@ def train(
                     (note if summary.interrupted else put)(report)
                 finished = not summary.interrupted
                 if finished and more:
-                    runs = Runs(settings, force, command, display, request)
+                    runs = Runs(settings, force, command, display)
                     finished = run_subsets(out, runs, curve, folds, resume)
                     if not finished:
                         note(reports.how_to_continue(out, *more))
         except ConfigError as error:
             # The run names recipe keys; messages must name flags.
             raise error.named(typed) from None
-    raise typer.Exit(0 if finished else request.exit_code)
+    raise typer.Exit(0 if finished else READER_LEFT)
 
 
 def _columns(given: list[str] | None) -> str | None:

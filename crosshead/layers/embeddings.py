@@ -95,7 +95,7 @@ class Embeddings(nn.Module):
         """
         vectors = self._of_tokens(tokens) * self.scale
         if self.positions is not None:
-            vectors = vectors + self.positions(start, tokens.shape[1])
+            vectors = (vectors + self.positions(start, tokens.shape[1])).to(vectors.dtype)
         return self.dropout(vectors)
 
     def _of_tokens(self, tokens: Tensor) -> Tensor:

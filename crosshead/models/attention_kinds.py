@@ -41,7 +41,7 @@ It receives the configuration, the score of the configuration, and whether the l
 
 
 class PositionKind(NamedTuple):
-    """A kind of position information."""
+    """A kind of position information. What its parts return is converted to the model's type."""
 
     added: Callable[["StackConfig"], nn.Module] | None = None
     """Builds the module whose vectors are added to embeddings: called with the first position and
@@ -127,7 +127,8 @@ def register_score(name: str, build: Callable[["StackConfig"], Score]) -> None:
     Args:
         name: The new name.
         build: Function of the configuration that builds the score of one layer. A module is
-            trained and saved with the layer.
+            trained and saved with the layer. In a run in bfloat16 or float16, its weights, the
+            queries and the keys have this type. It may return float32.
 
     Raises:
         ValueError: If the package itself has a score or positions of this name.
@@ -140,7 +141,8 @@ def register_positions(name: str, kind: PositionKind) -> None:
 
     Args:
         name: The new name.
-        kind: The kind.
+        kind: The kind. In a run in bfloat16 or float16, the weights of its modules have this type,
+            and so have queries, keys, values and attention weights. All may return float32.
 
     Raises:
         ValueError: If the package itself has a score or positions of this name.

@@ -121,7 +121,7 @@ class PatchForecaster(Forecaster):
         batch, _, columns = context.shape
         x = self.projection(self.patches(context.transpose(1, 2).flatten(0, 1)))
         if self.positions is not None:
-            x = x + self.positions(0, x.shape[1])
+            x = (x + self.positions(0, x.shape[1])).to(x.dtype)
         x = self.dropout(x)
         for layer in self.encoder.layers:
             x = layer(x, None)

@@ -281,4 +281,4 @@ class SeriesRecurrent(AutoregressiveForecaster):
 
 
 def _with_positions(x: Tensor, positions: nn.Module | None, start: int) -> Tensor:
-    return x if positions is None else x + positions(start, x.shape[1])
+    return x if positions is None else (x + positions(start, x.shape[1])).to(x.dtype)

@@ -1,7 +1,7 @@
 """Scores of given translations: log-probabilities under a model, without a search."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -38,7 +38,10 @@ class ScoredTranslation:
 
 
 def score_examples(
-    model: SequenceModel, bundle: TextBundle, examples: Sequence[Example]
+    model: SequenceModel,
+    bundle: TextBundle,
+    examples: Sequence[Example],
+    progress: Callable[[float], None] = lambda share: None,
 ) -> list[ScoredTranslation]:
     """Return the log-probability of each target as a translation of its source, in order.
 
@@ -46,6 +49,7 @@ def score_examples(
         model: The model of the bundle.
         bundle: The bundle.
         examples: The token ids of the pairs.
+        progress: A callback that gets the finished share, from 0 to 1.
     """
     lengths = example_lengths(examples)
     device = next(model.parameters()).device
@@ -64,6 +68,7 @@ def score_examples(
                     bundle.target_tokenizer.pieces(ids),
                     piece_log_probs,
                 )
+            progress(len(scored) / len(examples))
     return [scored[row] for row in range(len(examples))]
 
 

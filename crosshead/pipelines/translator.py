@@ -219,7 +219,12 @@ class Translator(LineTranslator):
         return TranslatedText.of(document, found, n_best)
 
     def score(
-        self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        first: int = 0,
+        progress: Callable[[float], None] = lambda share: None,
     ) -> list[ScoredTranslation]:
         """Return the log-probability of each target as a translation of its source, in order.
 
@@ -230,13 +235,14 @@ class Translator(LineTranslator):
             sources: The source lines.
             targets: The target lines.
             first: The number of pairs before these, for messages.
+            progress: A callback that gets the finished share, from 0 to 1.
 
         Raises:
             TypeError: If a side is not a list of texts.
             DataError: If the lists differ in length, or a side of a pair is too long.
         """
         examples = self.examples(sources, targets, first=first)
-        return score_examples(self.model, self.bundle, examples)
+        return score_examples(self.model, self.bundle, examples, progress)
 
     def examples(
         self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0

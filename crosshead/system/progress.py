@@ -40,19 +40,15 @@ class Display(Protocol):
 
     def say(self, line: str) -> None:
         """Show a line that stays."""
-        ...
 
     def advance(self, fraction: float, line: str) -> None:
         """Show the finished share of the run, from 0 to 1, and a line of figures."""
-        ...
 
     def due(self) -> bool:
         """Return whether it is time to show new figures."""
-        ...
 
     def close(self) -> None:
         """End the display."""
-        ...
 
 
 class Messages(io.TextIOBase):

@@ -7,6 +7,8 @@ import signal
 import threading
 from collections.abc import Iterator
 
+from crosshead.system.signals import STOP_SIGNALS
+
 
 def become_worker() -> None:
     """Start a thread that ends this process when its parent ends."""
@@ -22,13 +24,11 @@ def _end_with_parent() -> None:
 
 @contextlib.contextmanager
 def signals_left_to_this() -> Iterator[None]:
-    """Block Ctrl-C, SIGTERM and SIGHUP in processes that are started in the block.
+    """Block `STOP_SIGNALS` in processes that are started in the block.
 
     Such a signal to the whole process group then reaches only the main process.
     """
-    before = signal.pthread_sigmask(
-        signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-    )
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield
     finally:

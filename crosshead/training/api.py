@@ -13,6 +13,7 @@ from crosshead.recipe.presets import AUTO, PRESETS
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, real_path
 from crosshead.system.progress import Display, choose_display
+from crosshead.system.signals import stop_on_signals
 from crosshead.tasks.places import local_bundle
 from crosshead.tasks.recipes import compose, file_arguments, known_keys, stored
 from crosshead.training import run
@@ -87,6 +88,7 @@ def train(
         ConfigError: If a section is not a mapping.
         UserError: If the recipe, the data or the directory cannot be used.
         KeyboardInterrupt: After Ctrl-C, when a checkpoint is saved: `resume=True` continues.
+            SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU save one too, and then end the program as usual.
         BaseException: An exception of a callback, when a checkpoint is saved in the same way.
 
     Example:
@@ -99,7 +101,9 @@ def train(
     _check_sections(sections)
     start = None if start is None else local_bundle(start, display)
     data = GivenData(out)
-    with data.kept(), calling_from(PYTHON):
+    shown = display or choose_display(lambda: None)
+    # Outermost, so that a signal ends the program after unused files are removed.
+    with stop_on_signals() as request, data.kept(), calling_from(PYTHON):
         given: dict[str, Any] = dict(sections.pop("data", {}))
         if named:
             found = stored(named if target is None else {**named, "target": target}, data.write)
@@ -110,18 +114,21 @@ def train(
             "valid", "valid_", valid_source, valid_target, valid_pairs, valid_text, fields
         )
         flags: dict[str, Any] = {**sections, "data": given}
-        return run.train(
+        summary = run.train(
             _recipe(recipe, flags, out, start, resume=resume),
             out,
             start=start,
             resume=resume,
             force=force,
             command="crosshead.train",
-            display=display or choose_display(lambda: None),
+            display=shown,
             should_stop=should_stop,
             on_update=on_update,
             on_validation=on_validation,
         )
+        if request() and summary.rank == 0:
+            shown.say(request.outcome)
+    return summary
 
 
 def _check_sections(sections: Mapping[str, object]) -> None:

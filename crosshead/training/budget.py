@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
-from crosshead.caller import setting
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
 from crosshead.training.progress import Progress
@@ -35,9 +34,6 @@ class End:
 
 _FALL = 0.25
 """Once patience is spent, the learning rate falls to 0 during this share of the updates so far."""
-
-_FEW_MINUTES = 5
-"""Messages about less than this many minutes give seconds."""
 
 STOPPED = End(EndKind.STOPPED, "it was asked to stop")
 
@@ -186,61 +182,3 @@ def _fraction_of_minutes(
 ) -> float:
     training = 60 * minutes - overhead.before - seconds_after(minutes, progress, overhead)
     return (progress.seconds + since) / training if training > 0 else 1.0
-
-
-def warmup_outlook(
-    config: TrainConfig, progress: Progress, overhead: Overhead, since: float
-) -> str:
-    """Return a warning if `max_minutes` will end the run within two warm-ups, or an empty string.
-
-    The speed counts as known after five updates and a tenth of the minutes, or after half of the
-    minutes. Fine-tuning gets no warning, and neither does a warm-up that ends with its share.
-
-    Args:
-        config: The limits and the warm-up.
-        progress: The progress of the run.
-        overhead: The time that the command needs besides updates.
-        since: Seconds since `progress.seconds` was last updated.
-
-    Returns:
-        The warning, in one line.
-    """
-    if config.max_minutes is None or config.warmup is None or config.warmup_share:
-        return ""
-    if not progress.update or progress.tuned:
-        return ""
-    share = min(1.0, _fraction_of_minutes(config.max_minutes, progress, overhead, since))
-    if share < (0.1 if progress.update >= 5 else 0.5):
-        return ""
-    if progress.update >= 2 * config.warmup * share:
-        return ""
-    updates = round(progress.update / share)
-    line = (
-        f"at this speed max_minutes {config.max_minutes:g} allows about "
-        f"{counted(updates, 'update')}, and the warm-up takes {config.warmup:,}: the model may not "
-        "become usable; give more minutes"
-    )
-    if config.warmup > 1:
-        line += f", or begin again with {setting('train.warmup', max(1, updates // 10))}"
-    return line
-
-
-def late_line(minutes: float, took: float) -> str:
-    """Return a message if a command took longer than `max_minutes`, or an empty string.
-
-    Two hundredths more are no delay, and neither is a difference that the message would not show.
-
-    Args:
-        minutes: The budget of the run.
-        took: The seconds that the command took.
-    """
-    seconds, limit = round(took), round(60 * minutes)
-    if took <= 1.02 * 60 * minutes or seconds == limit:
-        return ""
-    duration, allowed = f"{took / 60:.1f} minutes", ""
-    if minutes < _FEW_MINUTES:
-        duration, allowed = counted(seconds, "second"), f" ({counted(limit, 'second')})"
-    return (
-        f"the command took {duration} where max_minutes is {minutes:g}{allowed}: reading the data, "
-        "or validation and scoring at the end, took longer than estimated"
-    )

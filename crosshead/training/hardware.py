@@ -1,13 +1,16 @@
 """Properties of this machine: device, threads, best precision, speed of matrix products."""
 
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
 import torch
+from torch import nn
 
 from crosshead.caller import setting
-from crosshead.errors import ConfigError
+from crosshead.errors import ConfigError, UserError, is_out_of_memory
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.devices import available_cores, choose_threads, hold_kernels
 from crosshead.system.progress import counted
@@ -78,6 +81,32 @@ def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1
     threads = choose_threads(config.threads or max(1, available_cores() // processes))
     dtype, why = choose_precision(config.precision, device)
     return Machine(device, threads, dtype, why)
+
+
+@contextlib.contextmanager
+def naming_added_modules(model: nn.Module, machine: Machine) -> Iterator[None]:
+    """Raise `UserError` in the block if modules of other packages do not compute in the precision.
+
+    Args:
+        model: The model that computes in the block.
+        machine: The machine, with the precision.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        added = [type(each) for each in model.modules() if not each.__module__.startswith(_OWN)]
+        names = " or ".join(sorted({each.__qualname__ for each in added}))
+        if not names or machine.dtype == torch.float32 or is_out_of_memory(error):
+            raise
+        raise UserError(
+            f"{names} does not compute in {machine.precision} ({str(error).splitlines()[0]}): a "
+            "module makes its tensors in the type of its arguments or weights, and returns them in "
+            f"that type; change it, or use float32 ({setting('train.precision', has_flag=True)})"
+        ) from error
+
+
+_OWN = ("crosshead.", "torch.")
+"""The beginnings of packages whose modules compute in every precision."""
 
 
 @cache

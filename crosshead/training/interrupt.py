@@ -1,31 +1,29 @@
-"""Ctrl-C, or an exception of a callback: the run finishes its update and saves a checkpoint."""
+"""A signal, or an exception of a callback: the run finishes its update and saves a checkpoint."""
 
 import contextlib
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from types import FrameType
 from typing import Any
 
+from crosshead.system.signals import StopRequest, stop_on_signals
 from crosshead.training.context import Callback
 
 
 class Interrupt:
-    """A stop condition: true after a Ctrl-C or an exception, or when `should_stop` returns True.
+    """A stop condition: true after a signal or an exception, or when `should_stop` returns True.
 
     Args:
-        should_stop: A second stop condition: the run also stops when this returns True.
+        should_stop: A further stop condition: the run also stops when this returns True.
+        request: Tells whether a signal has arrived.
     """
 
-    def __init__(self, should_stop: Callable[[], bool]) -> None:
-        self._should_stop = should_stop
-        self.was_pressed = False
+    def __init__(self, should_stop: Callable[[], bool], request: StopRequest) -> None:
+        self._should_stop, self._request = should_stop, request
         self.error: BaseException | None = None
         """The exception of a callback or of `should_stop`, to be raised when the run is saved."""
 
     def __call__(self) -> bool:
         """Return whether the run should stop."""
-        if self.was_pressed or self.error is not None:
+        if self._request() or self.error is not None:
             return True
         try:
             return self._should_stop()
@@ -44,39 +42,31 @@ class Interrupt:
 
         return call
 
+    def tell(self, outcome: str) -> None:
+        """Let the exceptions that follow say how the run ended."""
+        self._request.outcome = outcome
+        if self.error is not None:
+            self.error.add_note(outcome)
+
     def _keep(self, error: BaseException) -> None:
-        """Keep the first exception; after a Ctrl-C it ends the run at once."""
-        if self.was_pressed:
+        """Keep the first exception; after a signal it ends the run at once."""
+        if self._request():
             raise error
         self.error = self.error or error
-
-    def press(self, number: int, frame: FrameType | None) -> None:
-        """Record a Ctrl-C; raise `KeyboardInterrupt` at the second."""
-        if self.was_pressed:
-            raise KeyboardInterrupt
-        self.was_pressed = True
 
 
 @contextlib.contextmanager
 def stop_on_interrupt(should_stop: Callable[[], bool]) -> Iterator[Interrupt]:
-    """Stop the run on Ctrl-C instead of raising KeyboardInterrupt.
-
-    An existing SIGINT handler is kept, such as that of the command line. Python runs signal
-    handlers in its main thread only, so the block changes nothing in another thread.
+    """Stop the run on signals and exceptions of callbacks, which are raised after the block.
 
     Args:
-        should_stop: A second stop condition: the run also stops when this returns True.
+        should_stop: A further stop condition: the run also stops when this returns True.
 
     Yields:
         A callable that returns True if the run should stop.
     """
-    interrupt = Interrupt(should_stop)
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    with stop_on_signals() as request:
+        interrupt = Interrupt(should_stop, request)
         yield interrupt
-        return
-    signal.signal(signal.SIGINT, interrupt.press)
-    try:
-        yield interrupt
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if interrupt.error is not None:
+            raise interrupt.error

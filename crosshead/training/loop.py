@@ -28,7 +28,6 @@ from crosshead.training.budget import (
     fraction_done,
     has_stalled,
     needs_timed_validation,
-    warmup_outlook,
 )
 from crosshead.training.checkpoint import save_best, save_checkpoint
 from crosshead.training.context import Context
@@ -87,8 +86,6 @@ class Training:
     """Number of microbatches that are computed in parallel."""
     overhead: Overhead = field(default_factory=Overhead)
     """The time that the command needs besides updates."""
-    has_warned: bool = False
-    """True after the warning that the minutes end within the warm-up."""
     done: float = 0.0
     """The completed fraction of the run at the last decision, the same in all processes."""
 
@@ -136,9 +133,6 @@ def fit(training: Training) -> End:
         progress.update += 1
         context.on_update({"update": progress.update, "epoch": progress.epoch, **result.row(rate)})
         end = _after_update(training, meter)
-        if end != STOPPED:
-            # A first validation, which may end the run, has shown how much time is left.
-            _warn_of_warmup(training, meter)
         if end:
             break
     assert end is not None, "the batches have no end"
@@ -172,6 +166,8 @@ def _after_update(training: Training, meter: Meter) -> End | None:
         progress.update, config.checkpoint_every or config.valid_every
     )
     if (validates or end) and end != STOPPED:
+        if end:
+            training.context.say(f"update {progress.update}: the last validation has begun")
         _validate(training, meter)
         end = end or _decide(training, 0.0).end
     if checkpoints or end:
@@ -281,17 +277,6 @@ def _report(training: Training, meter: Meter) -> None:
         skipped=progress.skipped,
         peak_memory_bytes=peak_memory(device),
     )
-
-
-def _warn_of_warmup(training: Training, meter: Meter) -> None:
-    """Warn once, as soon as the speed is known, if the minutes are too few for the warm-up."""
-    if training.has_warned or training.main is None:
-        return
-    elapsed = meter.elapsed()
-    line = warmup_outlook(training.config, training.progress, training.overhead, elapsed)
-    if line:
-        training.context.say(line)
-        training.has_warned = True
 
 
 def _show(training: Training, meter: Meter) -> None:

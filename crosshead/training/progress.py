@@ -83,6 +83,8 @@ class Progress:
     `tokenizer.vocab_size`. Empty in checkpoints of older versions."""
     data_fault: str = ""
     """`Corpus.data_fault` of the beginning of the run."""
+    planned: int = 0
+    """The updates that `max_minutes` allowed at the speed measured before the run; 0 if unknown."""
     tuned: bool = False
     """True if training started from the weights of a bundle."""
     origin: ImportOrigin | None = None

@@ -1,7 +1,6 @@
 """The result of a run: the chosen weights, their scores, the bundle, and the summary."""
 
 import dataclasses
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import Metric, Validator
-from crosshead.training.budget import STOPPED, End, EndKind, late_line
+from crosshead.training.budget import STOPPED, End, EndKind
 from crosshead.training.checkpoint import save_state
 from crosshead.training.choice import ChosenWeights, choose_weights
 from crosshead.training.context import Context
@@ -88,6 +87,20 @@ class Summary:
         """
         return self.end.kind is EndKind.STOPPED
 
+    def left_behind(self, resume: str) -> str:
+        """Return a line about an end before its time: how to continue, or that nothing is left.
+
+        Args:
+            resume: The call that resumes the run.
+        """
+        if not self.interrupted:
+            return f"ended, and the bundle is saved: {self.out}"
+        if self.progress.update == 0:
+            holds_one = self.out.exists() and any(self.out.iterdir())
+            left = "the earlier run is restored" if holds_one else "nothing is left"
+            return f"stopped before the first update: {left} in {self.out}"
+        return f"stopped at update {self.progress.update} and saved; resume with: {resume}"
+
     def __repr__(self) -> str:
         """Return a short description, for a notebook."""
         parts = [str(self.out), f"update {self.progress.update:,}", self.reason]
@@ -135,6 +148,7 @@ def finish(
         if end == STOPPED:
             raise Stopped
         lock.check()
+        context.say("scoring the weights on the validation set")
         choice = choose_weights(setup.task, setup.recipe.train, progress, main, validator, context)
         findings = validator.findings(choice.weights)
         remarks = [*_no_gain(setup, findings), *findings.remarks]
@@ -155,11 +169,8 @@ def finish(
     _plot(out, setup.task.metrics, context)
     progress.bundled = True
     save_state(main.directory, progress)
-    warmup, note = warmup_fault(setup.recipe.train, progress, findings)
-    if note:
-        context.say(note)
-    _say_if_late(setup)
-    return _summary(setup, out, end, result, [*([warmup] if warmup else []), *findings.faults])
+    faults = [*warmup_fault(setup.recipe.train, progress, findings), *findings.faults]
+    return _summary(setup, out, end, result, faults)
 
 
 def _no_gain(setup: Setup, findings: Findings) -> list[str]:
@@ -227,16 +238,6 @@ def _plot(out: Path, metrics: Sequence[Metric], context: Context) -> None:
         context.say(
             f"{out / LOG}: {counted(len(damaged), 'damaged line')} left out of {PICTURE}: {shown}"
         )
-
-
-def _say_if_late(setup: Setup) -> None:
-    """Show a message if the command took longer than `max_minutes`."""
-    limit = setup.recipe.train.max_minutes
-    if limit is None:
-        return
-    line = late_line(limit, time.perf_counter() - setup.context.began)
-    if line:
-        setup.context.say(line)
 
 
 def _summary(setup: Setup, out: Path, end: End, result: _Result, faults: Sequence[str]) -> Summary:

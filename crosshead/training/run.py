@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from crosshead.bundle.places import CHECKPOINTS, earlier_run_path
-from crosshead.caller import option
+from crosshead.caller import how_to_resume, option
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, atomic_write, real_path
@@ -33,7 +33,7 @@ from crosshead.training.directory import (
 from crosshead.training.directory_lock import LockedDirectory, locked_directory
 from crosshead.training.distributed import World, joined_process_group
 from crosshead.training.finished import earlier_end, has_whole_bundle, nothing_to_train
-from crosshead.training.interrupt import Interrupt, stop_on_interrupt
+from crosshead.training.interrupt import stop_on_interrupt
 from crosshead.training.log import RunLog
 from crosshead.training.loop import Diverged, MainProcess, Training, fit
 from crosshead.training.progress import Progress
@@ -90,7 +90,8 @@ def train(
         UserError: If the recipe, the data or the directory cannot be used, before anything is
             written; or later, if the run cannot continue.
         KeyboardInterrupt: After Ctrl-C. The run finishes the current update and saves a checkpoint,
-            so that `resume=True` continues it. A second Ctrl-C ends at once.
+            so that `resume=True` continues it. A second Ctrl-C ends at once. SIGTERM, SIGHUP,
+            SIGUSR1 and SIGXCPU do the same, and then end the program: see `stop_on_signals`.
         BaseException: An exception of a callback, after a checkpoint is saved in the same way.
     """
     began, out = time.perf_counter(), Path(out)
@@ -128,31 +129,8 @@ def train(
                             end = end.without_update()  # of a resumed run
                         assert training.main is not None
                         summary = finish(run.setup, run.validator, training.main, lock, end)
-    _raise_interruption(interrupt, summary)
+        interrupt.tell(summary.left_behind(how_to_resume(out)))
     return summary
-
-
-def _raise_interruption(interrupt: Interrupt, summary: Summary) -> None:
-    """Raise the error of a callback, or `KeyboardInterrupt` after Ctrl-C, now that all is saved."""
-    if interrupt.error is not None:
-        interrupt.error.add_note(_interruption_message(summary))
-        raise interrupt.error
-    if interrupt.was_pressed:
-        raise KeyboardInterrupt(_interruption_message(summary))
-
-
-def _interruption_message(summary: Summary) -> str:
-    """Return the message after Ctrl-C."""
-    if not summary.interrupted:
-        return f"the run in {summary.out} has ended, and its bundle is saved"
-    if summary.progress.update == 0:
-        return (
-            f"the run in {summary.out} was stopped before its first update; nothing is kept of it"
-        )
-    return (
-        f"the run in {summary.out} was stopped at update {summary.progress.update} and is saved; "
-        "train it with resume=True to continue"
-    )
 
 
 class _Run(NamedTuple):

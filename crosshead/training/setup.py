@@ -29,7 +29,7 @@ from crosshead.training.checkpoint import (
 )
 from crosshead.training.context import Context
 from crosshead.training.distributed import World, shard
-from crosshead.training.hardware import Machine, choose_machine
+from crosshead.training.hardware import Machine, choose_machine, naming_added_modules
 from crosshead.training.memory import (
     free_memory,
     measured_memory,
@@ -112,7 +112,8 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     corpus = task.read(recipe, base, None, context.say, context.should_stop)
     context.check_size(corpus.size)
     stated = _stated(recipe)
-    recipe = _settled(corpus.completed(on_machine(recipe, machine)), corpus, machine, context)
+    recipe = corpus.completed(on_machine(recipe, machine))
+    recipe, planned = _settled(recipe, corpus, machine, context)
     setup = set_up(recipe, machine, corpus, context)
     if base is not None and start is not None:
         setup.optimizer.set_weights(weights_of(base.model))
@@ -121,6 +122,7 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
         setup.start = start
     progress = setup.progress
     progress.stated, progress.data_fault = stated, corpus.data_fault
+    progress.planned = planned
     progress.longest_input = max(
         corpus.longest_input, base.longest_input if base is not None else 0
     )
@@ -182,16 +184,28 @@ def _stated(recipe: Recipe) -> list[str]:
     ]
 
 
-def _settled(recipe: Recipe, corpus: Corpus, machine: Machine, context: Context) -> Recipe:
-    """Fill in the settings that depend on the data, the budget and the speed of this machine."""
-    minutes, world = recipe.train.max_minutes, context.world
+def _settled(
+    recipe: Recipe, corpus: Corpus, machine: Machine, context: Context
+) -> tuple[Recipe, int]:
+    """Fill in the settings that depend on the data, the budget and the speed of this machine.
+
+    Returns:
+        The recipe, and the updates that `max_minutes` allows; 0 if the speed was not measured.
+    """
+    minutes, world, epoch_seconds = recipe.train.max_minutes, context.world, 0.0
     free = free_memory(machine.device, world.local_size)
 
+    def updates_of_epoch(recipe: Recipe) -> int:
+        train = recipe.train
+        return len(corpus.epochs(recipe)(0).plan(train.batch_tokens, train.seed, 0))
+
     def seconds_per_update(recipe: Recipe) -> float | None:
+        nonlocal epoch_seconds
         if too_large(recipe, corpus, machine, world, free):
             return None
-        seconds = measured_seconds(recipe, corpus, machine)
-        return seconds and seconds / world.size
+        seconds = (measured_seconds(recipe, corpus, machine) or 0.0) / world.size
+        epoch_seconds = seconds * updates_of_epoch(recipe)
+        return seconds or None
 
     def seconds_left() -> float | None:
         # Measuring the speed and learning alignments take some of the minutes.
@@ -203,11 +217,12 @@ def _settled(recipe: Recipe, corpus: Corpus, machine: Machine, context: Context)
         recipe, lines = task_of(recipe).settle(recipe, corpus, speed)
         for line in lines:
             context.say(line)
-    budget = None
     if minutes is not None and recipe.train.warmup is None:
-        each, left = seconds_per_update(recipe), seconds_left()
-        budget = each and left and left / each
-    return with_sizes(recipe.opened(()), corpus.epochs(recipe)(0), budget)
+        seconds_per_update(recipe)
+    left, budget = seconds_left(), None
+    if left is not None and epoch_seconds:
+        budget = left * updates_of_epoch(recipe) / epoch_seconds
+    return with_sizes(recipe.opened(()), corpus.epochs(recipe)(0), budget), int(budget or 0)
 
 
 def set_origin(setup: Setup, origin: ImportOrigin | None) -> None:
@@ -266,7 +281,8 @@ def set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) -
     model = corpus.kind.build(config).to(machine.device, machine.dtype)
     check_storable(model, recipe.model.architecture)
     measurement = Measurement(task, model, corpus.epochs(recipe)(0), train)
-    memory = measured_memory(measurement, corpus, machine, world, free)
+    with naming_added_modules(model, machine):
+        memory = measured_memory(measurement, corpus, machine, world, free)
     if train.recompute:
         recompute_activations(model)
     if train.sharded and world.size > 1:

@@ -8,7 +8,7 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Corpus, Epoch
 from crosshead.tasks.registry import task_of
 from crosshead.training.distributed import ALONE
-from crosshead.training.hardware import Machine
+from crosshead.training.hardware import Machine, naming_added_modules
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
@@ -48,7 +48,8 @@ def measured_seconds(recipe: Recipe, corpus: Corpus, machine: Machine) -> float 
     )  # fmt: skip
     epoch = corpus.epochs(recipe)(0)
     try:
-        return _measured(updater, epoch, epoch.plan(train.batch_tokens, train.seed, 0))
+        with naming_added_modules(model, machine):
+            return _measured(updater, epoch, epoch.plan(train.batch_tokens, train.seed, 0))
     except RowTooLarge:
         return None
 

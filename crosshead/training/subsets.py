@@ -65,7 +65,6 @@ class Runs:
     """The typed command, for the model cards."""
     display: Callable[[], Display] = field(default=Silent)
     """Returns a display for each run."""
-    should_stop: Callable[[], bool] = lambda: False
 
 
 def subset_folder(out: Path, kind: str) -> Path:
@@ -169,7 +168,7 @@ def train_subsets(runs: Runs, folder: Path, subsets: Iterable[Subset]) -> list[O
             display.say(f"{subset.words}: training in {out}")
             summary = train(
                 recipe, out, resume=not runs.force and is_resumable(out), force=runs.force,
-                command=runs.command, display=display, should_stop=runs.should_stop,
+                command=runs.command, display=display,
             )  # fmt: skip
             if summary.interrupted:
                 return None

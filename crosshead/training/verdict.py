@@ -12,47 +12,41 @@ from crosshead.tasks.usability import Findings
 from crosshead.training.budget import End, EndKind
 from crosshead.training.progress import Progress
 
-_MANY_UPDATES = 5000
-"""After this many updates, more updates do not help a model that is not usable."""
+_MANY_UPDATES, _MANY_EPOCHS = 5000, 50
+"""After so many updates or epochs, more of them do not help a model that is not usable."""
 
-_MANY_EPOCHS = 50
-"""After this many epochs, more of them do not help a model that is not usable."""
+_MADE = 0.5
+"""A run that made a smaller share of its planned updates says nothing about its data."""
 
 _LONGER = 4
 """The advised run has at least this many times the updates of the run that was too short."""
 
 _WARMUPS = 5
-"""The advised run has at least this many times the updates of its warm-up, if that is fixed."""
+"""A resumed run has at least this many times the updates of its warm-up."""
 
 _LEAST_MINUTES, _LEAST_UPDATES = 5, 1000
 """A longer run has at least this many minutes, or this many updates."""
 
 
-def warmup_fault(config: TrainConfig, progress: Progress, findings: Findings) -> tuple[str, str]:
-    """Return a fault or a note for a run that ended before the last update of its warm-up.
+def warmup_fault(config: TrainConfig, progress: Progress, findings: Findings) -> list[str]:
+    """Return a clause if the run ended before the last update of its warm-up, in a list.
+
+    There is none if no other faults were found, and the model was fine-tuned or its scores are
+    above chance.
 
     Args:
         config: The settings of training.
         progress: The progress of the run.
         findings: The findings about the model.
-
-    Returns:
-        The fault, a clause, and the note, a sentence; one or both are empty. The note replaces the
-        fault if there are no other faults, and the model was fine-tuned or its scores are above
-        chance.
     """
     warmup = config.warmup or 0
-    if progress.update >= warmup or config.warmup_share:
-        return "", ""
-    if not findings.faults and (progress.tuned or findings.above_chance):
-        return "", (
-            f"training ended within the warm-up (update {progress.update:,} of {warmup:,}); longer "
-            "training may improve the model"
-        )
-    return (
+    is_fine = not findings.faults and (progress.tuned or findings.above_chance)
+    if progress.update >= warmup or config.warmup_share or is_fine:
+        return []
+    return [
         f"training ended at update {progress.update:,}, within the warm-up of "
         f"{counted(warmup, 'update')}"
-    ), ""
+    ]
 
 
 def verdict(
@@ -99,44 +93,40 @@ def improvement(task: Task, config: TrainConfig, progress: Progress, end: End, o
         EndKind.MAX_EPOCHS: config.max_epochs,
         EndKind.MAX_MINUTES: config.max_minutes,
     }.get(end.kind)
-    if budget is None or progress.update >= _MANY_UPDATES:
+    epochs = config.max_epochs and config.max_epochs * progress.batches
+    planned = min(filter(None, (config.max_updates, epochs, progress.planned)), default=0)
+    updates = progress.update
+    made = f"the run made {updates:,} of about {planned:,} planned updates; "
+    few = made if updates < _MADE * planned else ""
+    is_long = updates >= _MANY_UPDATES or (
+        progress.epochs >= _MANY_EPOCHS and updates >= (config.warmup or 0)
+    )
+    if budget is None or (is_long and not few):
         stopped = "the model has stopped improving: " if budget is None else ""
         return f"{stopped}{task.check_data}, or train on more data"
-    if progress.epochs >= _MANY_EPOCHS and progress.update >= (config.warmup or 0):
-        return (
-            f"the model has seen its training data {progress.epochs:.0f} times, so train on more "
-            "data instead of longer"
-        )
     longer = _longer(end.kind, budget, config, progress)
     larger = setting(f"train.{end.kind}", longer, has_flag=True)
     if config.cooldown:
         # A resumed run would begin at a high rate again, with settings for a short run.
         return (
-            f"train longer: begin this run again with {option('force')} and {larger}; to "
+            f"{few}train longer: begin this run again with {option('force')} and {larger}; to "
             "resume it would not help, because its learning rate has fallen to 0"
         )
-    return f"train longer: {how_to_resume(out, larger)}"
+    return f"{few}train longer: {how_to_resume(out, larger)}"
 
 
 def _longer(kind: EndKind, budget: float, config: TrainConfig, progress: Progress) -> int:
     """Return a budget for a run that is long enough, of the kind that has ended a shorter run."""
     updates = max(1, progress.update)
-    factor = max(_LONGER, _WARMUPS * _fixed_warmup(config, progress) / updates)
+    # A run that begins again may choose another warm-up.
+    warmup = 0 if config.cooldown else config.warmup or 0
+    factor = max(_LONGER, _WARMUPS * warmup / updates)
     if kind is not EndKind.MAX_MINUTES:
         return _rounded_up(budget * max(factor, _LEAST_UPDATES / updates))
     # Only the time of updates grows with their number. The rest is for reading and scoring.
     training = max(0.0, progress.seconds - progress.validation_seconds) / 60
     rest = max(0.0, budget - training)
     return _rounded_up(max(_LEAST_MINUTES, rest + factor * training))
-
-
-def _fixed_warmup(config: TrainConfig, progress: Progress) -> int:
-    """Return the warm-up that a longer run has too, or 0 if its length will follow the budget."""
-    begins_again = bool(config.cooldown)
-    if begins_again and config.warmup_share:
-        return 0
-    is_fixed = "train.warmup" in progress.stated or config.schedule == "paper"
-    return (config.warmup or 0) if is_fixed or not begins_again else 0
 
 
 def _rounded_up(value: float) -> int:

@@ -1,24 +1,35 @@
 import pytest
 
-from crosshead.cli.answers import answering
+from crosshead.cli import answers
+from crosshead.cli.answers import answering, scored
 from crosshead.system.progress import Silent
+from crosshead.tasks.loading import load
+from tests.cli.tools import BUNDLE
+
+
+class Recorded(Silent):
+    def __init__(self) -> None:
+        self.shown: list[tuple[float, str]] = []
+
+    def due(self) -> bool:
+        return True
+
+    def advance(self, fraction: float, line: str) -> None:
+        self.shown.append((fraction, line.partition(",")[0]))
+
+
+@pytest.fixture
+def display(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    recorded = Recorded()
+    monkeypatch.setattr(answers, "choose_display", lambda lost: recorded)
+    return recorded
 
 
 def test_progress_is_shown_of_a_known_number_of_lines(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    display: Recorded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shown: list[tuple[float, str]] = []
-
-    class Recorded(Silent):
-        def __init__(self, messages: object) -> None: ...
-
-        def say(self, line: str) -> None:
-            shown.append((-1, line))
-
-        def advance(self, fraction: float, line: str) -> None:
-            shown.append((fraction, line.partition(",")[0]))
-
-    monkeypatch.setattr("crosshead.cli.answers.Bar", Recorded)
+    monkeypatch.setattr(answers, "at_terminal", lambda: True)
+    shown = display.shown
     with answering(4) as advance:
         advance(1, 2, 0.5)
         advance(0, 2, 1.0)
@@ -26,9 +37,36 @@ def test_progress_is_shown_of_a_known_number_of_lines(
     with answering(200, "characters") as advance:
         advance(0, 200, 0.5)
     assert shown[3:] == [(0, "0 of 200 characters"), (0.5, "100 of 200 characters")]
-    assert capsys.readouterr().err == ""
     for unknown in (None, 0):
         with answering(unknown) as advance:
             advance(0, 2, 1.0)
     assert capsys.readouterr().err == ""
     assert len(shown) == 5
+
+
+def test_away_from_a_terminal_lines_begin_after_two_seconds(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with answering(100, "lines", "; the scores follow") as advance:
+        for now[0] in (1.0, 1.9, 2.5, 2.6, 30.0):
+            advance(0, 100, now[0] / 30)
+    said = capfd.readouterr().err.splitlines()
+    assert said == [
+        "  8%  8 of 100 lines, 3 lines/s", "100%  100 of 100 lines, 3 lines/s; the scores follow"
+    ]  # fmt: skip
+
+
+def test_score_shows_how_many_pairs_are_scored(
+    display: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a group of pairs too, which may take a minute."""
+    monkeypatch.setattr(answers, "_QUIET", 0.0)
+    translator = load(BUNDLE, "cpu")
+    monkeypatch.setattr(
+        "crosshead.pipelines.scoring.SCORED_LOGITS", 20 * translator.bundle.config.target_vocabulary
+    )
+    assert len(list(scored(translator, ["One."] * 9, ["Eins."] * 9, False))) == 1
+    shares = [fraction for fraction, _ in display.shown]
+    assert len(shares) > 3 and shares[0] == 0 and shares[-1] == 1 and shares == sorted(shares)

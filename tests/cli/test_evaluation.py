@@ -53,9 +53,11 @@ def test_a_test_set_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch) ->
     searched: list[DecodeConfig] = []
     translate = translator.translate
 
-    def watched(lines: list[str], *, decode: DecodeConfig) -> list[list[Translation]]:
+    def watched(
+        lines: list[str], *, decode: DecodeConfig, progress: Callable[[float], None]
+    ) -> list[list[Translation]]:
         searched.append(decode)
-        return translate(lines, decode=decode)
+        return translate(lines, decode=decode, progress=progress)
 
     monkeypatch.setattr(translator, "translate", watched)
     assert translated(translator, ["One."], {"beam": 1, "length_penalty": None})
@@ -80,7 +82,8 @@ def test_the_scoring_of_a_text_is_watched_at_a_terminal_only(
             return scored
 
     class Recorded:
-        def __init__(self, messages: object) -> None: ...
+        def due(self) -> bool:
+            return True
 
         def advance(self, fraction: float, line: str) -> None:
             shown.append((fraction, line.partition(",")[0]))
@@ -88,7 +91,7 @@ def test_the_scoring_of_a_text_is_watched_at_a_terminal_only(
         def close(self) -> None: ...
 
     monkeypatch.setattr("crosshead.cli.evaluation.load", lambda *given: Half())
-    monkeypatch.setattr("crosshead.cli.answers.Bar", Recorded)
+    monkeypatch.setattr("crosshead.cli.answers.choose_display", lambda lost: Recorded())
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
     scores = text_evaluation(tmp_path, tmp_path / "text", 3, None, "cpu", None)
     assert scores == text_scores(scored)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from crosshead.cli import program
+from crosshead.system.signals import STOP_SIGNALS
 from tests.cli.tools import COMMAND, environment, output_of
 
 GROUPS = [
@@ -24,8 +25,7 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("atexit.register", lambda *arguments: None)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
-    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
-    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -86,7 +86,7 @@ def test_the_process_ends_with_the_code_of_the_work(
 
 
 @pytest.mark.usefixtures("signals")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", STOP_SIGNALS[1:])
 def test_a_signal_ends_the_process_with_its_code(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:

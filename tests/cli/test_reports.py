@@ -2,7 +2,7 @@ import dataclasses
 from pathlib import Path
 
 from crosshead.bundle.config import BundleScore
-from crosshead.cli.reports import bundle_facts, end_of_run, interruption_report, run_report
+from crosshead.cli.reports import bundle_facts, end_of_run, run_report
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.tasks.usability import Findings, Sample
 from crosshead.training.budget import STOPPED, End, EndKind
@@ -94,8 +94,8 @@ def test_a_cross_validation_is_not_advised_before_one(tmp_path: Path) -> None:
 
 def test_what_is_left_of_a_run_that_was_stopped(tmp_path: Path) -> None:
     begun = Summary(tmp_path, STOPPED, Progress(), 5)
-    assert interruption_report(begun).startswith("stopped before the first update: nothing is left")
+    assert end_of_run(begun).startswith("stopped before the first update: nothing is left")
     (tmp_path / "recipe.toml").write_text("")
-    assert "the earlier run is restored" in interruption_report(begun)
+    assert "the earlier run is restored" in end_of_run(begun)
     later = Summary(tmp_path, STOPPED, Progress(update=7), 5)
-    assert f"--resume --out {tmp_path}" in interruption_report(later)
+    assert f"--resume --out {tmp_path}" in end_of_run(later)

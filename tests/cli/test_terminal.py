@@ -1,6 +1,5 @@
 import errno
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ from crosshead.cli.terminal import (
     open_output,
     program,
     put,
-    stop_on_signals,
     table,
     watched,
 )
@@ -148,46 +146,6 @@ def test_an_output_file_is_whole_or_absent(tmp_path: Path) -> None:
 def test_a_table_is_aligned() -> None:
     rows = [["name", "n"], ["a", "1,000"], ["long name", ""]]
     assert table(rows, numbers=1) == "name           n\na          1,000\nlong name\n"
-
-
-@pytest.mark.parametrize(
-    ("number", "code", "second"),
-    [(signal.SIGINT, 130, KeyboardInterrupt), (signal.SIGTERM, 143, SystemExit)],
-)
-def test_the_first_signal_asks_and_the_second_ends(
-    number: int, code: int, second: type[BaseException]
-) -> None:
-    before = signal.getsignal(number)
-    with stop_on_signals() as request:
-        assert not request()
-        os.kill(os.getpid(), number)
-        assert request()
-        assert request.exit_code == code
-        with pytest.raises(second):
-            os.kill(os.getpid(), number)
-    assert signal.getsignal(number) is before
-
-
-def test_a_terminal_that_hangs_up_asks_as_often_as_it_likes() -> None:
-    with stop_on_signals() as request:
-        os.kill(os.getpid(), signal.SIGHUP)
-        os.kill(os.getpid(), signal.SIGHUP)  # shell and kernel both send it
-        assert request.exit_code == 129
-        request.ask(signal.SIGPIPE)
-        assert request.exit_code == 129  # the first reason counts
-        with pytest.raises(SystemExit):
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
-def test_under_nohup_a_terminal_may_hang_up() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with stop_on_signals() as request:
-            os.kill(os.getpid(), signal.SIGHUP)
-            assert not request()
-        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

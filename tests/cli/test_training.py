@@ -161,7 +161,14 @@ def test_pairs_of_named_fields_and_a_recipe_train_too(
 @pytest.mark.parametrize(
     ("number", "code"),
     mostly_slow(
-        [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], [(signal.SIGTERM, 143)]
+        [
+            (signal.SIGINT, 130),
+            (signal.SIGTERM, 143),
+            (signal.SIGHUP, 129),
+            (signal.SIGUSR1, 138),
+            (signal.SIGXCPU, 152),
+        ],
+        [(signal.SIGTERM, 143)],
     ),
 )
 def test_a_signal_saves_a_checkpoint(number: int, code: int, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -109,3 +110,40 @@ def test_positions_act_in_embeddings_or_in_attention(positions: str) -> None:
     parts = attention_parts(config, causal=True)
     changed = type(parts.score) is not type(plain.score) or parts[1:] != plain[1:]
     assert changed == (kind.attention is not None)
+
+
+class Wide(nn.Module):
+    """Positions and other parts that return float32, whatever they are given."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.vectors = nn.Parameter(torch.full((1, d_model), 0.1))
+
+    def forward(self, *given: Any) -> Tensor:
+        if len(given) == 3:  # weights and values
+            return given[0].float() @ given[1].float()
+        if isinstance(given[0], int):
+            return self.vectors.float().expand(given[1], -1)
+        return given[0].float()
+
+
+@pytest.mark.parametrize("kind", ["added", "rotate", "combine"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_added_parts_may_return_float32(kind: str, dtype: torch.dtype) -> None:
+    """Their results are converted to the type of the model, gradients included."""
+    made = {
+        "added": PositionKind(added=lambda config: Wide(config.d_model)),
+        "rotate": PositionKind(attention=lambda *each: AttentionParts(each[1], rotate=Wide(4))),
+        "combine": PositionKind(attention=lambda *each: AttentionParts(each[1], combine=Wide(4))),
+    }
+    register_positions("wide", made[kind])
+    try:
+        config = TransformerConfig.model_validate({**SHAPE, "positions": "wide"})
+        model = build_model(config, 20, 20).to(dtype)
+    finally:
+        del POSITIONS["wide"]
+    tokens = torch.randint(4, 20, (2, 40))
+    logits = model(tokens, tokens)
+    assert logits.dtype == dtype
+    logits.sum().backward()
+    assert any(part.grad is not None and part.grad.any() for part in model.parameters())

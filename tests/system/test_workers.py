@@ -2,6 +2,7 @@ import multiprocessing
 import signal
 from concurrent.futures import ProcessPoolExecutor
 
+from crosshead.system.signals import STOP_SIGNALS
 from crosshead.system.workers import become_worker, signals_left_to_this
 
 
@@ -16,5 +17,5 @@ def test_a_worker_that_is_started_in_the_block_leaves_signals_to_its_parent() ->
     with ProcessPoolExecutor(1, context, initializer=become_worker) as pool:
         with signals_left_to_this():
             found = pool.submit(blocked)
-        assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= found.result()
+        assert set(STOP_SIGNALS) <= found.result()
     assert blocked() == before

@@ -9,9 +9,7 @@ from crosshead.training.budget import (
     budget_line,
     budget_spent,
     fraction_done,
-    late_line,
     needs_timed_validation,
-    warmup_outlook,
 )
 from crosshead.training.progress import Progress
 from crosshead.training.schedule import cooldown_factor
@@ -129,53 +127,6 @@ def test_the_share_is_of_the_budget_that_ends_the_run_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "update", "seconds", "warns"),
-    [
-        ({"max_minutes": 4.0}, 76, 38, True),  # of 240 seconds: 480 updates
-        ({"max_minutes": 4.0}, 76, 20, False),  # less than a tenth of the minutes
-        ({"max_minutes": 8.0}, 152, 76, False),  # two warm-ups and more
-        ({"max_minutes": 4.0, "warmup": 200}, 76, 38, False),
-        ({"max_minutes": 4.0, "warmup_share": 0.1}, 76, 38, False),
-        ({"max_minutes": 4.0}, 3, 38, False),  # too few to know the speed
-        ({"max_minutes": 4.0}, 240, 120, True),
-        ({}, 76, 38, False),
-    ],
-)
-def test_minutes_that_end_within_the_warm_up_are_foreseen(
-    values: dict[str, object], update: int, seconds: int, warns: bool
-) -> None:
-    """Another budget does not change the outlook."""
-    found = config(**{"warmup": 420} | values)
-    progress = Progress(update=update, seconds=seconds)
-    line = warmup_outlook(found, progress, Overhead(), 0)
-    tuned = Progress(update=update, seconds=seconds, tuned=True)
-    assert not warmup_outlook(found, tuned, Overhead(), 0)
-    expected = (
-        "at this speed max_minutes 4 allows about 480 updates, and the warm-up takes 420: the "
-        "model may not become usable; give more minutes, or begin again with --set "
-        "train.warmup=48"
-    )
-    assert line == (expected if warns else "")
-
-
-def test_a_warm_up_of_one_update_is_not_advised_again() -> None:
-    shortest = config(max_minutes=1.0, warmup=1)
-    line = warmup_outlook(shortest, Progress(update=1, seconds=50), Overhead(), 0)
-    assert line.endswith("the model may not become usable; give more minutes")
-
-
-def test_the_speed_is_known_at_half_of_the_minutes_or_at_the_end() -> None:
-    found, overhead = config(max_minutes=1.0, warmup=9), Overhead(before=10, validations_after=2)
-    slow = warmup_outlook(found, Progress(update=1, seconds=25), overhead, 0)
-    assert "allows about 2 updates, and the warm-up takes 9" in slow
-    assert not warmup_outlook(found, Progress(update=1, seconds=24), overhead, 0)
-    assert not warmup_outlook(found, Progress(update=8, seconds=4), overhead, 0)
-    # Half of the minutes are kept for the end of the run after a slow validation.
-    over = Progress(update=8, seconds=21, validation_seconds=16)
-    assert "allows about 8 updates" in warmup_outlook(found, over, overhead, 0)
-
-
-@pytest.mark.parametrize(
     ("values", "line"),
     [
         ({"patience": 0}, "training ends after 1,000 updates"),
@@ -196,21 +147,3 @@ def test_the_speed_is_known_at_half_of_the_minutes_or_at_the_end() -> None:
 )
 def test_a_line_says_what_the_percentage_is_of(values: dict[str, object], line: str) -> None:
     assert budget_line(config(**values)) == line
-
-
-@pytest.mark.parametrize(
-    ("minutes", "took", "words"),
-    [
-        (0.6, 36.5, ""),
-        (0.4, 24.49, ""),  # 24 seconds are not more than 24
-        (0.6, 37.2, "took 37 seconds where max_minutes is 0.6 (36 seconds): reading the data"),
-        (2.0, 123.0, "took 123 seconds where max_minutes is 2 (120 seconds): "),
-        (10.0, 611.0, ""),
-        (10.0, 613.0, "took 10.2 minutes where max_minutes is 10: "),
-    ],
-)
-def test_a_late_command_is_told_by_numbers_that_differ(
-    minutes: float, took: float, words: str
-) -> None:
-    line = late_line(minutes, took)
-    assert words in line and bool(line) == bool(words)

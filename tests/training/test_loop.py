@@ -855,30 +855,3 @@ def test_a_run_whose_gradients_stay_infinite_ends_no_later_for_a_break(
     with pytest.raises(UserError, match="10 updates in a row, up to update 13,"):
         fit(resumed)
     resumed.context.log.close()
-
-
-def test_minutes_within_the_warm_up_are_announced_once(tmp_path: Path) -> None:
-    lines: list[str] = []
-    training = begin(tmp_path, settings(max_minutes=10.0, max_updates=7, warmup=50))
-    training.progress.seconds = 590
-    training.context.say = lines.append  # type: ignore[method-assign]
-    fit(training)
-    training.context.log.close()
-    [line] = [line for line in lines if "warm-up" in line]
-    assert line.startswith("at this speed max_minutes 10 allows about 1 update, and the warm-up")
-
-
-def test_a_validation_that_ends_a_run_in_its_warm_up_is_followed_by_the_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Until then the minutes seem to allow 31 updates."""
-    validate = timed(monkeypatch, 2, 20)
-    config = settings(max_minutes=1.5, warmup=10, valid_every=100)
-    training, lines = begin(tmp_path, config, validate=validate), list[str]()
-    training.overhead = Overhead(before=28, validations_after=3)
-    training.context.say = lines.append  # type: ignore[method-assign]
-    fit(training)
-    training.context.log.close()
-    assert training.progress.update == 9
-    [line] = [line for line in lines if "warm-up" in line]
-    assert line.startswith("at this speed max_minutes 1.5 allows about 9 updates, and the warm-up")

@@ -1,6 +1,5 @@
 """The end of a run: its log, its picture and its scores."""
 
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -122,14 +121,6 @@ def test_fine_tuning_names_a_fault_of_the_data_but_advises_no_longer_run(
     assert found and found.remarks[-1] == "The likely cause is the data: sides are shifted."
 
 
-def test_a_command_that_is_late_says_how_long_it_took(text: Path, tmp_path: Path) -> None:
-    display = Remembering()
-    train(recipe_for(text, "max_updates=1", "max_minutes=0.01"), tmp_path / "run", display=display,
-          on_update=lambda row: time.sleep(2))  # fmt: skip
-    (line,) = (line for line in display.lines if "longer than estimated" in line)
-    assert " seconds where max_minutes is 0.01 (1 second): " in line
-
-
 def test_fine_tuning_without_gain_is_said_with_advice(
     finished: Path, text: Path, tmp_path: Path
 ) -> None:
@@ -175,3 +166,14 @@ def test_only_fine_tuning_without_gain_is_said_so(
                                  progress=SimpleNamespace(**state))  # fmt: skip
     found = result_module._no_gain(setup, Findings([]))
     assert [words in line for line in found] == [True] if words else not found
+
+
+def test_the_work_after_the_last_update_is_announced(text: Path, tmp_path: Path) -> None:
+    """The last validation and the scoring of the chosen weights may take minutes."""
+    shown = Remembering()
+    shown.advance = lambda fraction, line: shown.lines.append(f"{fraction:.0%}")  # type: ignore[method-assign]
+    train(recipe_for(text, "max_updates=2"), tmp_path / "run", display=shown)
+    after = shown.lines[shown.lines.index("100%") + 1 :]
+    assert after[0] == "update 2: the last validation has begun"
+    assert "validation: " in after[1]
+    assert after[2] == "scoring the weights on the validation set"

@@ -3,14 +3,17 @@
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor, nn
 
 from crosshead.errors import UserError
+from crosshead.models.attention_kinds import SCORES
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import load_bundle
 from crosshead.training.context import Context
 from crosshead.training.memory import FreeMemory
 from crosshead.training.run import train
-from crosshead.training.settings import stored_recipe
+from crosshead.training.settings import new_recipe, stored_recipe
 from crosshead.training.setup import prepare_new
 from tests.data.checks.made_up import pairs
 from tests.training.runs import (
@@ -93,3 +96,40 @@ def test_auto_chooses_a_model_that_fits_into_memory(
     setup = prepare_new(recipe, None, Context(display=display))
     assert setup.recipe.model.d_model == 64
     assert any("memory does not suffice for width 256" in line for line in display.lines)
+
+
+class Mixed(nn.Module):
+    """A score that multiplies by a matrix in float32, whatever the type of the queries."""
+
+    def forward(self, query: Tensor, key: Tensor, relative: object) -> Tensor:
+        return query @ torch.eye(query.shape[-1]) @ key.transpose(-2, -1)
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_an_added_module_that_does_not_compute_in_the_precision_is_named(
+    measured: bool, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line, before the first update, and where the speed is measured first."""
+    monkeypatch.setitem(SCORES, "mixed", lambda config: Mixed())
+    settings = [each for each in SMALL if not (measured and each.startswith(("warmup", "max_up")))]
+    data = {"data": {"source": str(text / "en"), "target": str(text / "de")}}
+    budget = "max_minutes=1" if measured else "max_updates=1"
+    given = [*settings, budget, "score=mixed"]
+    with pytest.raises(UserError, match=r"^Mixed does not compute in bfloat16 .*--prec") as caught:
+        train(compose(flags=data, assignments=[*given, "precision=bfloat16"]), tmp_path / "run")
+    assert "\n" not in str(caught.value) and not (tmp_path / "run").exists()
+    if not measured:
+        assert train(compose(flags=data, assignments=given), tmp_path / "run").scores
+
+
+@pytest.mark.parametrize("preset", ["tiny", "auto"])
+def test_the_updates_that_the_minutes_allow_are_planned_where_the_speed_is_measured(
+    preset: str, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crosshead.training.setup.measured_seconds", lambda *given: 0.5)
+    data = {"data": {"source": [str(text / "en")], "target": [str(text / "de")]}}
+    given = ["max_minutes=10", "precision=float32", "threads=1", "model.d_model=16", "heads=2"]
+    planned = prepare_new(new_recipe(preset, None, data, given), None, Context()).progress.planned
+    assert 0.8 * 600 / 0.5 * 7 / 8 < planned <= 600 / 0.5 * 7 / 8
+    stated = new_recipe(preset, None, data, ["max_updates=10", *given[1:]])
+    assert prepare_new(stated, None, Context()).progress.planned == 0

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from crosshead.bundle.places import CONFIG, RECIPE
 from crosshead.caller import PYTHON, calling_from
 from crosshead.errors import BundleError, ConfigError, UserError
 from crosshead.recipe.text_recipe import TextRecipe
+from crosshead.system.progress import Silent
+from crosshead.system.signals import stop_on_signals
 from crosshead.tasks.recipes import compose
 from crosshead.training.log import LOG
 from crosshead.training.run import train
@@ -85,8 +88,16 @@ def test_other_settings_are_refused_and_replace_the_runs_with_force(
 def test_a_stopped_run_goes_on(trained: tuple[Runs, Path, list[Outcome]], tmp_path: Path) -> None:
     runs, folder, _ = trained
     place = tmp_path / "x.kind"
-    stop = stop_after(place / "a", 2)
-    assert train_subsets(dataclasses.replace(runs, should_stop=stop), place, HALVES) is None
+    with stop_on_signals() as request:
+
+        class Stopping(Silent):
+            def due(self) -> bool:
+                if stop_after(place / "a", 2)():
+                    request.ask(signal.SIGPIPE)
+                return False
+
+        stopping = dataclasses.replace(runs, display=Stopping)
+        assert train_subsets(stopping, place, HALVES) is None
     assert not (place / "a" / CONFIG).exists() and not (place / "b").exists()
     found = train_subsets(runs, place, HALVES[:1])
     assert found is not None
