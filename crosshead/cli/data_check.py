@@ -9,7 +9,7 @@ from crosshead.caller import split_names
 from crosshead.cli.app import data_app
 from crosshead.cli.options import Files
 from crosshead.cli.terminal import note, put, table
-from crosshead.errors import UserError
+from crosshead.errors import UserError, printable
 
 if TYPE_CHECKING:
     from crosshead.data.checks.check import DataReport
@@ -193,6 +193,6 @@ def _stretches(report: "DataReport") -> str:
 
 
 def _cut(text: str) -> str:
-    """Return a text without control characters, cut to a readable length."""
-    shown = "".join(c if c.isprintable() else " " for c in text)
+    """Return a text cut to a readable length, on one line."""
+    shown = printable(text)
     return shown if len(shown) <= _WIDEST else f"{shown[: _WIDEST - 1]}…"
