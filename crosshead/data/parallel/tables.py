@@ -30,21 +30,6 @@ def file_kind(path: Path) -> str:
     return "jsonl" if is_jsonl(path) else "csv" if is_csv(path) else "tsv"
 
 
-def whole_lines_warning(path: Path) -> list[str]:
-    """Return a warning, in a list, if a file whose lines are sentences is named as a table.
-
-    Args:
-        path: The name of the file.
-    """
-    if not path.name.removesuffix(".gz").lower().endswith((".csv", ".tsv", ".jsonl")):
-        return []
-    more = "keys" if is_jsonl(path) else "columns and quotes"
-    return [
-        f"warning: {path}: each line is read as one sentence, with all of its {more}; expected a "
-        "text file with a sentence on every line: write the sentences into such a file"
-    ]
-
-
 def is_header(first: Sequence[str], fields: Sequence[str]) -> bool:
     """Return whether the first record of a file of cells is a header.
 
