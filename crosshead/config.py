@@ -6,18 +6,12 @@ known key.
 """
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    GetCoreSchemaHandler,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, ValidationInfo
+from pydantic.functional_validators import field_validator
 from pydantic_core import PydanticKnownError
 from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function
 
@@ -104,13 +98,11 @@ class OneOf:
         return value
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in the value of a field, in lists and keys too."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | tuple | dict):
-        for each in value:
-            yield from _texts(each)
+def _texts(value: Any) -> list[str]:
+    """Return the texts in the value of a field, in lists and keys too."""
+    if isinstance(value, list | tuple | dict):
+        return [text for each in value for text in _texts(each)]
+    return [value] if isinstance(value, str) else []
 
 
 class Config(BaseModel):

@@ -26,11 +26,6 @@ def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str
         UserError: If a file that is no packed bundle stands in the place of a bundle, or the last
             argument is a text.
     """
-    if _is_other_file(bundle):
-        raise UserError(
-            f"{bundle}: a file; the first argument is the bundle, its directory or a file that "
-            "`crosshead pack` wrote: give the bundle first, then the file to translate"
-        )
     if more and len(more[-1].split()) > 1 and not os.path.exists(more[-1]):
         raise UserError(
             f"{more[-1]}: no such file; to translate a text, send it through a pipe: echo "
@@ -41,17 +36,14 @@ def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str
     file = "-"
     if more and not (last.is_dir() or _is_archive(last)):
         bundles, file = bundles[:-1], more[-1]
-    for each in filter(_is_other_file, bundles):
-        raise UserError(
-            f"{each}: a file in the place of a bundle; expected bundles and then one file of text: "
-            "give the file last, and translate several files one after the other"
-        )
+    for each in bundles:
+        if each.is_file() and not _is_archive(each):
+            raise UserError(
+                f"{each}: a file in the place of a bundle; expected bundles, which are directories "
+                "or files that `crosshead pack` wrote, and then one file of text: give the file "
+                "last, and translate several files one after the other"
+            )
     return bundles, file
-
-
-def _is_other_file(path: Path) -> bool:
-    """Return whether a path is a file that is no packed bundle."""
-    return path.is_file() and not _is_archive(path)
 
 
 def _is_archive(path: Path) -> bool:
@@ -59,10 +51,9 @@ def _is_archive(path: Path) -> bool:
 
     A whole archive of something else is none. A damaged one gets its message when it is loaded.
     """
-    if kind_of(head_of(path)) is not ARCHIVE:
-        return False
     names, config = content_of(path)
-    return not names or CONFIG in names or bool(foreign_models(names, config))
+    is_model = not names or CONFIG in names or bool(foreign_models(names, config))
+    return is_model and kind_of(head_of(path)) is ARCHIVE
 
 
 def only(bundles: Sequence[Path], option: str) -> Path:

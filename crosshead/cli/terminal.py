@@ -10,6 +10,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import call
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
@@ -151,16 +152,15 @@ def note(text: str) -> None:
 def table(rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
     """Return rows as aligned columns; the last `numbers` columns are aligned to the right."""
     rows = [list(map(printable, row)) for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    right = range(len(widths) - numbers, len(widths))
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip() + "\n")
-    return "".join(lines)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [str.ljust] * (len(widths) - numbers) + [str.rjust] * numbers
+    return "".join("  ".join(map(call, sides, row, widths)).rstrip() + "\n" for row in rows)
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """Return a text on one line of at most `most` characters."""
+    line = printable(" ".join(text.split())) or "(nothing)"
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 class _Notes(logging.Handler):

@@ -52,8 +52,8 @@ FormatOption = Annotated[
         "--format",
         show_default=False,
         help="Format of the input (default: markdown, html or srt for a file whose name ends in "
-        ".md, .html or .srt, else lines). All but lines are documents: their sentences are "
-        "translated, and their markup stays. text is lines of several sentences.",
+        ".md, .html or .srt, else what its content shows). All but lines are documents: their "
+        "sentences are translated, and their markup stays. text is lines of several sentences.",
     ),
 ]
 OutputOption = Annotated[
@@ -266,12 +266,9 @@ def _document(kind: Format | None, file: str) -> "Document | None":
     from crosshead.data.documents.document import Document
     from crosshead.data.documents.formats import ENDS, FORMATS
 
-    name: str | None = kind
-    if kind is None:
-        name = ENDS.get(Path(file.removesuffix(".gz")).suffix.lower(), "text")
-        if name == "text":
-            found = kind_of(head_of(Path(file)))
-            name = found.format if found else None
+    named = {**ENDS, ".txt": None}.get(Path(file.removesuffix(".gz")).suffix.lower())
+    found = kind_of(head_of(Path(file)))
+    name = kind or named or (found and found.format)
     if name in (None, "lines"):
         return None
     text = read_document(file)

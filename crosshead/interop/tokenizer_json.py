@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crosshead.data.text.imported import ImportedTokenizer
-from crosshead.data.text.pieces import CONTROL, load_pieces
+from crosshead.data.text.pieces import CONTROL, NEW, load_pieces
 from crosshead.data.text.subwords import ESCAPE, RESERVED, SPACE, SubwordTokenizer
 from crosshead.interop.joined_vocabulary import MARK, JoinedVocabulary
 from crosshead.vocabulary import EOS, UNK
@@ -174,7 +174,7 @@ def any_of(special: Sequence[str]) -> str:
 
 def _model(tokenizer: SentencePieces, joined: JoinedVocabulary) -> dict[str, Any]:
     """Return the pieces with their scores, or with the merges that build them."""
-    processor, pieces = load_pieces(tokenizer.model, "the tokenizer")
+    processor, pieces = load_pieces(tokenizer.model, NEW)
     scores: dict[str, float] = {}
     byte_names = set()
     for index, piece in enumerate(pieces):

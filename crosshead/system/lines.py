@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -27,33 +27,28 @@ LONGEST_TEXT = 1 << 30
 _BLOCK = 1 << 20
 
 
-Check = Callable[[bytes, str], None]
-"""A function of the first bytes and the name of a file, which refuses files of the wrong kind."""
-
-
-def read_lines(path: Path, longest: int = LONGEST_LINE, check: Check = check_text) -> list[str]:
+def read_lines(path: Path, longest: int = LONGEST_LINE) -> list[str]:
     """Return the lines of a text file, without their ends. An empty file has no lines.
 
     Args:
         path: The file; `.gz` files are gunzipped.
         longest: The largest size of a line in bytes.
-        check: Refuses files of the wrong kind.
 
     Raises:
         DataError: If the file is missing, unreadable, damaged or not UTF-8, has a line that is too
             long, or does not fit into memory.
     """
     try:
-        return list(iter_lines(path, longest, check))
+        return list(iter_lines(path, longest))
     except MemoryError:
         raise DataError(
             f"{path}: does not fit into memory; use a part of it, or a machine with more memory"
         ) from None
 
 
-def iter_lines(path: Path, longest: int = LONGEST_LINE, check: Check = check_text) -> Iterator[str]:
-    """Yield the lines that `read_lines` returns, few at a time."""
-    return chain.from_iterable(_line_blocks(path, longest, check))
+def iter_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
+    """Yield the lines that `read_lines` returns, with few of them in memory at a time."""
+    return chain.from_iterable(_line_blocks(path, longest))
 
 
 def check_regular(path: Path) -> None:
@@ -126,13 +121,11 @@ def file_sha256(path: Path) -> str:
         raise _unreadable(path, error) from None
 
 
-def _line_blocks(path: Path, longest: int, check: Check) -> Iterator[list[str]]:
+def _line_blocks(path: Path, longest: int) -> Iterator[list[str]]:
     """Yield lists of lines, one for each block of bytes."""
     before = held = 0
     pieces: list[bytes] = []
     for block in _byte_blocks(path):
-        if not (before or held):
-            check(block, str(path))
         head, end, rest = block.rpartition(b"\n")
         if end:
             lines = split_lines(b"".join([*pieces, head, end]), str(path), before)

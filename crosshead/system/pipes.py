@@ -7,7 +7,7 @@ import select
 import stat
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import FileIO
 from itertools import chain
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from crosshead.errors import DataError, why_unreadable
 from crosshead.system.kinds import check_text
-from crosshead.system.lines import LONGEST_LINE, Check, split_lines, too_long
+from crosshead.system.lines import LONGEST_LINE, split_lines, too_long
 
 PATIENCE = 0.05
 """Seconds that a line waits for further lines, to be processed in one group."""
@@ -34,7 +34,7 @@ _CHUNK = 1 << 16
 _STDIN = 0
 
 
-def read_groups(name: str, check: Check = check_text) -> Iterator[list[str]]:
+def read_groups(name: str, check: Callable[[bytes, str], None] = check_text) -> Iterator[list[str]]:
     r"""Yield the lines of a file in groups, as they arrive.
 
     Lines end as in `crosshead.system.lines.read_lines`: only `\n` ends a line, a `\r` before it is

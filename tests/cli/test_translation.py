@@ -83,9 +83,9 @@ NO_LINES = {
     "paper.pdf": ("%PDF-1.7\nstream\n", "a PDF document"),
     "strings.json": ('{"one": "two", "three": ["four"]}\n', "a JSON file"),
     "pairs.jsonl": ('{"en": "one"}\n{"en": "two"}\n', "a JSON file"),
-    "a.tmx.gz": ('<?xml version="1.0"?>\n<tmx>\n', "a file of a translation program (TMX or"),
-    "a.xliff": ('<xliff version="1.2">\n', "a file of a translation program (TMX or XLIFF)"),
-    "a.po": ('msgid "one"\nmsgstr "eins"\n', "a file of a translation program (PO)"),
+    "a.tmx.gz": ('<?xml version="1.0"?>\n<tmx>\n', "a file in TMX or XLIFF"),
+    "a.xliff": ('<xliff version="1.2">\n', "a file in TMX or XLIFF"),
+    "a.po": ('msgid "one"\nmsgstr "eins"\n', "a file in PO"),
     "a.tsv": ("one\teins\ntwo\tzwei\n", "a table"),
     "a.csv": ("en,de\none,eins\ntwo,zwei\n", "a table"),
 }

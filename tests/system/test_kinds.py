@@ -46,11 +46,11 @@ KINDS = {
         b"<!DOCTYPE html>\n<p>", b"<!-- x -->\n<HTML lang=en>",
         b'<?xml version="1.0"?>\n<!DOCTYPE html>',
     ],
-    "a file of a translation program (TMX or XLIFF)": [
+    "a file in TMX or XLIFF": [
         b'<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">',
         b'<xliff version="1.2">',
     ],
-    "a file of a translation program (PO)": [b'# A comment\n#\nmsgid ""\nmsgstr ""\n"a: b\\n"\n'],
+    "a file in PO": [b'# A comment\n#\nmsgid ""\nmsgstr ""\n"a: b\\n"\n'],
     "an XML file": [b'<?xml version="1.0"?>\n<a>'],
     "a document in rich text": [b"{\\rtf1\\ansi Hello}"],
     "a JSON file": [

@@ -20,7 +20,7 @@ from crosshead.data.parallel.tables import (
     table_pairs,
 )
 from crosshead.errors import DataError
-from crosshead.system.kinds import check_sentences
+from crosshead.system.kinds import check_sentences, head_of
 from crosshead.system.lines import iter_lines
 
 
@@ -214,7 +214,9 @@ def aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
         UnequalLinesError: If the files have different numbers of lines.
         DataError: If both are empty, or the surplus lines of one are.
     """
-    left, right = (iter_lines(path, check=check_sentences) for path in (source, target))
+    for path in (source, target):
+        check_sentences(head_of(path), str(path))
+    left, right = iter_lines(source), iter_lines(target)
     before = 0
     while True:
         chunk = list(islice(left, CHUNK)), list(islice(right, CHUNK))

@@ -14,6 +14,7 @@ from crosshead.caller import joined_names, option
 from crosshead.data.parallel.delimited import SAMPLE, Layout, is_csv, looks_like_header, place
 from crosshead.data.parallel.pairs import Pair
 from crosshead.errors import DataError
+from crosshead.system.kinds import kind_of
 from crosshead.system.progress import counted
 
 _MOST_DIGITS = 6
@@ -248,11 +249,8 @@ def _advice_for_one_column(line: str) -> str:
             "this looks like JSON: if there is one object on every line, let the name of the file "
             "end in .jsonl"
         )
-    if _XML.match(line):
-        return (
-            "this looks like XML: export a translation memory (TMX, XLIFF) as TSV or CSV from the "
-            "program that wrote it"
-        )
+    if kind := kind_of(line.encode()):
+        return f"this looks like {kind.words}: {kind.advice}"
     if "|||" in line:
         return "this looks like source ||| target: replace each ||| by a tab"
     return (
@@ -263,8 +261,6 @@ def _advice_for_one_column(line: str) -> str:
 
 _JSON_ARRAY = re.compile(r"\s*\[\s*(\{|$)")
 """The beginning of an array of objects."""
-_XML = re.compile(r"\s*<(\?xml|!DOCTYPE|tmx|xliff)\b")
-"""The beginning of an XML file."""
 
 
 def _fault_of_first_row(

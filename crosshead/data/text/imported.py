@@ -16,6 +16,8 @@ import numpy as np
 
 from crosshead.data.text.pieces import (
     CONTROL,
+    NEW,
+    Place,
     WithoutGaps,
     control_ids,
     load_pieces,
@@ -79,9 +81,7 @@ class ImportedTokenizer(WithoutGaps):
     kind = "sentencepiece"
     sampling = 0.0
 
-    def __init__(
-        self, model: bytes, vocabulary: ForeignVocabulary, where: Path | str = "the tokenizer"
-    ) -> None:
+    def __init__(self, model: bytes, vocabulary: ForeignVocabulary, where: Place = NEW) -> None:
         self.model, self.vocabulary = model, vocabulary
         self._processor, self._of_model = load_pieces(model, where)
         names = vocabulary.pieces

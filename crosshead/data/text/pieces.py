@@ -17,6 +17,12 @@ from crosshead.system.files import atomic_write
 from crosshead.system.stored import LARGEST_METADATA, read_stored
 from crosshead.vocabulary import EOS
 
+Place = Path | str
+"""The place of a model, for messages."""
+
+NEW = "the tokenizer"
+"""The place of a model that was just learned."""
+
 CONTROL = ("<pad>", "<s>", "</s>", "<unk>")
 """The names of ids 0 to 3. Only `<unk>` can occur in decoded text."""
 
@@ -136,7 +142,7 @@ def stored_model(directory: Path, stem: str, metadata: dict[str, Any]) -> bytes:
 
 
 def load_pieces(
-    model: bytes, where: Path | str
+    model: bytes, where: Place
 ) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:
     """Return a SentencePiece model, and its pieces in the order of their ids.
 

@@ -21,6 +21,8 @@ import numpy as np
 
 from crosshead.data.text.pieces import (
     CONTROL,
+    NEW,
+    Place,
     SpelledInBytes,
     fill,
     load_pieces,
@@ -66,11 +68,7 @@ class SubwordTokenizer(SpelledInBytes):
     kind: str
 
     def __init__(
-        self,
-        model: bytes,
-        special: Sequence[str] = (),
-        sampling: float = 0.0,
-        where: Path | str = "the tokenizer",
+        self, model: bytes, special: Sequence[str] = (), sampling: float = 0.0, where: Place = NEW
     ) -> None:
         self.model = model
         self.special = list(special)
@@ -218,11 +216,7 @@ class BpeTokenizer(SubwordTokenizer):
     kind = "bpe"
 
     def __init__(
-        self,
-        model: bytes,
-        special: Sequence[str] = (),
-        sampling: float = 0.0,
-        where: Path | str = "the tokenizer",
+        self, model: bytes, special: Sequence[str] = (), sampling: float = 0.0, where: Place = NEW
     ) -> None:
         super().__init__(model, special, sampling, where)
         # User-defined pieces are found before merging starts. They take part in no merge.

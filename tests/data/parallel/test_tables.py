@@ -79,7 +79,7 @@ def test_damaged_pairs_are_named(
         ("x.jsonl", '[{"en": "a", "de": "b"}]\n', "looks like a JSON array"),
         ("x.jsonl", '[\n {\n  "en": "a"\n', "looks like a JSON array"),
         ("x.json", '{"en": "a"}\n', "looks like JSON: if there is one object on every line, let"),
-        ("x.tmx", '<?xml version="1.0"?>\n<tmx>\n', "looks like XML: export a translation memory"),
+        ("x.tmx", '<?xml version="1.0"?>\n<tmx>\n', "looks like an XML file: copy its sentences"),
         ("x.txt", "a ||| b\nc ||| d\n", "looks like source ||| target: replace each ||| by a tab"),
         (
             "x.tsv",
