@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, ValidationInfo
+from pydantic.functional_validators import field_validator
 from pydantic_core import PydanticKnownError
 from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function
 
-from crosshead.errors import ConfigError
+from crosshead.errors import ConfigError, printable
 
 # The largest numbers that configurations accept, far above any real model. Without them a wrong or
 # hostile number would cause an overflow or take hours.
@@ -97,12 +98,28 @@ class OneOf:
         return value
 
 
+def _texts(value: Any) -> list[str]:
+    """Return the texts in the value of a field, in lists and keys too."""
+    if isinstance(value, list | tuple | dict):
+        return [text for each in value for text in _texts(each)]
+    return [value] if isinstance(value, str) else []
+
+
 class Config(BaseModel):
     """A frozen, strictly typed set of named values. Unknown keys, NaN and infinity are refused."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
     )
+
+    @field_validator("*")
+    @classmethod
+    def _has_no_control_character(cls, value: Any) -> Any:
+        # Tabs and line ends stand in names of columns, as spreadsheets write them.
+        for text in _texts(value):
+            if printable(text, keep="\t\n\r\u2028\u2029") != text:
+                raise ValueError(f"expected text without control characters, found {shown(text)}")
+        return value
 
     @classmethod
     def variant(cls, values: Any) -> "type[Config]":

@@ -3,8 +3,27 @@
 Each message is one line with the fault, the place and the remedy.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
+
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that a terminal acts on: controls, line and paragraph ends, marks that reverse text.
+Lone surrogates, which names of files may hold, cannot be written at all."""
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Return a text with its control characters as escapes such as `\\u001b`, as JSON has them.
+
+    Args:
+        text: The text, which may come from a stranger.
+        keep: The control characters that stay.
+    """
+    return _CONTROL.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+
+
+def _escape(character: str) -> str:
+    return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character, f"\\u{ord(character):04x}")
 
 
 class UserError(Exception):

@@ -143,3 +143,22 @@ def test_bounds_are_written_as_people_write_them() -> None:
         validate(Large, {"count": 2**63})
     with pytest.raises(ConfigError, match=r"expected 1 or more, found 0\.5"):
         validate(Large, {"share": 0.5})
+
+
+class Texts(Config):
+    word: str = ""
+    words: list[str] = Field(default_factory=list)
+    shares: dict[str, float] = Field(default_factory=dict)
+
+
+@pytest.mark.parametrize("hostile", ["\x1b]0;owned\x07", "a\x9b31m", "\x7f", "\0", "\u202egnp.exe"])
+def test_control_characters_are_refused_wherever_a_text_stands(hostile: str) -> None:
+    for key, value in {"word": hostile, "words": ["a", hostile], "shares": {hostile: 0.5}}.items():
+        with pytest.raises(ConfigError, match=rf"^{key}: .* without control characters") as caught:
+            validate(Texts, {key: value})
+        assert str(caught.value).isprintable()
+
+
+def test_line_ends_and_tabs_in_names_of_columns_stay() -> None:
+    names = ["Load\n(MW)", "a\tb", "c\r\nd", "مى\u200cخواهم", "a\u00a0b"]
+    assert validate(Texts, {"words": names}).words == names

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import docs_pages
 import pytest
 
+import crosshead
 from crosshead.models.attention_kinds import POSITIONS, SCORES
 from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS
@@ -136,6 +137,20 @@ def test_blocks_not_run_are_counted() -> None:
     reasons = [f"{name(page)}: {why}" for page in pages() for why in not_run(page)]
     if reasons:
         pytest.skip("; ".join(reasons))
+
+
+def test_the_default_preset_is_documented(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    chosen: list[object] = []
+
+    def new_recipe(preset: str | None, *rest: object) -> None:
+        chosen.append(preset)
+        raise KeyError
+
+    monkeypatch.setattr("crosshead.training.api.new_recipe", new_recipe)
+    with pytest.raises(KeyError):
+        crosshead.train(source=["a"], target=["b"], out=tmp_path / "run")
+    page = (ROOT / "docs" / "python.md").read_text("utf-8")
+    assert re.findall(r"The default is `([\w-]+)`", page) == chosen
 
 
 def test_blocks_are_found_and_told_apart() -> None:

@@ -2,27 +2,18 @@
 
 import os
 import shlex
-import zipfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 from crosshead.bundle.files import files_in_use
+from crosshead.bundle.foreign import content_of, foreign_models
+from crosshead.bundle.places import CONFIG
 from crosshead.cli.options import bundle_place
-from crosshead.cli.terminal import note
-from crosshead.data.parallel.delimited import SAMPLE, looks_like_header
 from crosshead.data.parallel.languages import column_language, contradict, suffix_language
-from crosshead.data.parallel.tables import whole_lines_warning
-from crosshead.errors import DataError, UserError
+from crosshead.errors import UserError
 from crosshead.pipelines.translator import Translator
 from crosshead.system.files import real_path
-from crosshead.system.lines import check_regular, iter_lines
-
-_SPREADSHEETS = frozenset({".xls", ".xlsx", ".ods"})
-_DOCUMENTS = frozenset({".doc", ".docx", ".odt"})
-_OF_TRANSLATORS = frozenset({".tmx", ".xlf", ".xliff", ".po"})
-"""The ends of the names of translation memories and of other files of translation programs."""
+from crosshead.system.kinds import ARCHIVE, head_of, kind_of
 
 
 def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str]:
@@ -35,11 +26,6 @@ def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str
         UserError: If a file that is no packed bundle stands in the place of a bundle, or the last
             argument is a text.
     """
-    if _is_other_file(bundle):
-        raise UserError(
-            f"{bundle}: a file; the first argument is the bundle, its directory or a file that "
-            "`crosshead pack` wrote: give the bundle first, then the file to translate"
-        )
     if more and len(more[-1].split()) > 1 and not os.path.exists(more[-1]):
         raise UserError(
             f"{more[-1]}: no such file; to translate a text, send it through a pipe: echo "
@@ -50,27 +36,24 @@ def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str
     file = "-"
     if more and not (last.is_dir() or _is_archive(last)):
         bundles, file = bundles[:-1], more[-1]
-    for each in filter(_is_other_file, bundles):
-        raise UserError(
-            f"{each}: a file in the place of a bundle; expected bundles and then one file of text: "
-            "give the file last, and translate several files one after the other"
-        )
+    for each in bundles:
+        if each.is_file() and not _is_archive(each):
+            raise UserError(
+                f"{each}: a file in the place of a bundle; expected bundles, which are directories "
+                "or files that `crosshead pack` wrote, and then one file of text: give the file "
+                "last, and translate several files one after the other"
+            )
     return bundles, file
-
-
-def _is_other_file(path: Path) -> bool:
-    """Return whether a path is a file that is no packed bundle."""
-    return path.is_file() and path.suffix != ".zip" and not _is_archive(path)
 
 
 def _is_archive(path: Path) -> bool:
     """Return whether a path is a zip archive that may be a packed bundle.
 
-    The files of office programs are zip archives, too. Their names tell them apart.
+    A whole archive of something else is none. A damaged one gets its message when it is loaded.
     """
-    if path.suffix.lower() in _SPREADSHEETS | _DOCUMENTS:
-        return False
-    return path.is_file() and zipfile.is_zipfile(path)
+    names, config = content_of(path)
+    is_model = not names or CONFIG in names or bool(foreign_models(names, config))
+    return is_model and kind_of(head_of(path)) is ARCHIVE
 
 
 def only(bundles: Sequence[Path], option: str) -> Path:
@@ -185,64 +168,3 @@ def check_direction(
             f"{source}:{what} is named as text in {writes}, but {model} translates from {reads} "
             f"to {writes}; give a model of the other direction, or {other}"
         )
-
-
-def warn_of_table(source: str | os.PathLike[str]) -> None:
-    """Print a warning if a source file is named as a table, whose lines are no sentences.
-
-    Args:
-        source: The file that a model reads, line by line.
-    """
-    for line in whole_lines_warning(Path(source)):
-        note(line)
-
-
-def refuse_table(source: str | os.PathLike[str]) -> None:
-    """Raise `UserError` if the lines of a text to translate are no sentences, judged by its name.
-
-    The name is that of a table, of an office document, or of a file of a translation program.
-
-    Args:
-        source: The file that a model reads, line by line.
-    """
-    name = os.fspath(source)
-    stem, ending = os.path.splitext(name.removesuffix(".gz"))
-    table, text = shlex.quote(name), shlex.quote(f"{stem}.txt")
-    unpacked = "cat" if stem + ending == name else "gzip -dc"
-    kind = "a table"
-    match ending.lower():
-        case ".tsv":
-            names, rest = "", ""
-            if _has_column_names(Path(name)):
-                names, rest = "without the names of the columns in line 1, ", " | tail -n +2"
-            how = (
-                f"copy column 1, for example, {names}with: "
-                f"{unpacked} {table} | cut -f 1{rest} > {text}"
-            )
-        case ".jsonl":
-            how = f"copy the field en, for example, with: {unpacked} {table} | jq -r .en > {text}"
-        case other if other == ".csv" or other in _SPREADSHEETS:
-            how = "copy one column from a spreadsheet program into such a file"
-        case other if other in _DOCUMENTS:
-            kind = "a document of an office program"
-            how = "save it as text in that program"
-        case other if other in _OF_TRANSLATORS:
-            kind = "a file of a translation program"
-            how = "export its sentences of one language as text from that program"
-        case _:
-            return
-    raise UserError(
-        f"{name}: {kind}, by its name; expected a text file with one sentence per line: {how}"
-    )
-
-
-def _has_column_names(table: Path) -> bool:
-    """Return whether the first line of a table with tabs looks like names of columns.
-
-    A file that cannot be read has none, and a pipe is not read.
-    """
-    with suppress(DataError):
-        check_regular(table)
-        rows = [line.split("\t")[:2] for line in islice(iter_lines(table), SAMPLE)]
-        return bool(rows) and looks_like_header(rows[0], rows[1:])
-    return False

@@ -8,7 +8,7 @@ import typer
 from crosshead.caller import split_names
 from crosshead.cli.app import data_app
 from crosshead.cli.options import Files
-from crosshead.cli.terminal import note, put, table
+from crosshead.cli.terminal import note, put, shortened, table
 from crosshead.errors import UserError
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _summary(report: "DataReport") -> str:
         found = [suspect for suspect in report.suspects if suspect.kind == kind]
         best = max(found, key=lambda suspect: suspect.score)
         file, line = report.origin(best.row)
-        sides = (_cut(side[best.row]) for side in report.sides)
+        sides = (shortened(side[best.row], _WIDEST) for side in report.sides)
         examples.append(f"{kind}: {file}:{line}: {best.reason}\n    {' | '.join(sides)}\n")
     stretches = _stretches(report)
     advice = "lines are missing or added where a stretch begins; repair the files there"
@@ -190,9 +190,3 @@ def _stretches(report: "DataReport") -> str:
         (file, begin), (_, end) = report.origin(first.row), report.origin(last.row)
         lines.append(f"{file}:{begin} to {end}: {first.reason}\n")
     return "".join(lines)
-
-
-def _cut(text: str) -> str:
-    """Return a text without control characters, cut to a readable length."""
-    shown = "".join(c if c.isprintable() else " " for c in text)
-    return shown if len(shown) <= _WIDEST else f"{shown[: _WIDEST - 1]}…"

@@ -151,20 +151,12 @@ def _read_validation(
     source: Path | None, target: Path | None
 ) -> tuple[list[str] | None, list[str] | None]:
     """Return the validation lines and their translations; None for what is not given."""
-    from crosshead.errors import ConfigError, DataError
+    from crosshead.data.parallel.corpora import read_aligned
+    from crosshead.errors import ConfigError
     from crosshead.system.lines import read_lines
 
-    if source is None:
-        if target is not None:
-            raise ConfigError(f"--valid-target {target} has no --valid-source; give both")
-        return None, None
-    sources = read_lines(source)
-    if target is None:
-        return sources, None
-    references = read_lines(target)
-    if len(sources) != len(references):
-        raise DataError(
-            f"{source} has {len(sources)} lines and {target} has {len(references)}; expected a "
-            "translation for each line"
-        )
-    return sources, references
+    if source is not None and target is not None:
+        return read_aligned(source, target)
+    if target is not None:
+        raise ConfigError(f"--valid-target {target} has no --valid-source; give both")
+    return None if source is None else read_lines(source), None

@@ -12,7 +12,7 @@ from crosshead.bundle.hub_names import hub_place
 from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, is_run
 from crosshead.bundle.weights import build_without_memory
 from crosshead.caller import CommandLine
-from crosshead.cli.terminal import program, put, table
+from crosshead.cli.terminal import program, put, shortened, table
 from crosshead.config import validate
 from crosshead.data.parallel.filters import LEFT_OUT
 from crosshead.errors import BundleError
@@ -206,7 +206,7 @@ def _samples(findings: Findings) -> list[str]:
         f"{each.title}\n" * bool(each.title)
         + table(
             [
-                [name, _shortened(part)]
+                [name, shortened(part)]
                 for name, part in zip(
                     findings.labels, (each.input, each.output, each.expected), strict=True
                 )
@@ -219,14 +219,6 @@ def _samples(findings: Findings) -> list[str]:
 def _paragraph(sentences: Sequence[str]) -> str:
     """Return sentences as lines of at most 100 characters; each sentence begins a line."""
     return "".join(f"{textwrap.fill(each, 100)}\n" for each in sentences)
-
-
-def _shortened(text: str, most: int = 80) -> str:
-    """Return a text on one line of at most `most` characters."""
-    line = " ".join(text.split())
-    if not line:
-        return "(nothing)"
-    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def preset_table() -> str:

@@ -370,8 +370,6 @@ def score(
 
     loaded = load_as(Translator, bundles, device, threads, instead=_SCORE_TEXT)
     translator = arguments.into(loaded, to)
-    for file in (source, target):
-        arguments.warn_of_table(file)
     sources, targets = read_aligned(source, target)
     for text in answers.scored(translator, sources, targets, jsonl):
         put(text)

@@ -92,11 +92,8 @@ def distill(
 
     The command prints the command that trains a student on the new files.
     """
-    from crosshead.cli.arguments import refuse_table
     from crosshead.training.synthetic import distill as write_distilled
 
-    if target is not None:
-        refuse_table(target)
     flags = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens}
     machine = device, threads, precision
     made = _made(
@@ -182,7 +179,7 @@ def _made(
     A warning counts the translations that may be bad. It also says if the text does not look like
     the source language.
     """
-    from crosshead.cli.arguments import check_direction, into, refuse_table
+    from crosshead.cli.arguments import check_direction, into
     from crosshead.cli.search_flags import search_settings
     from crosshead.data.text.profile import FLAGS
     from crosshead.pipelines.translator import Translator
@@ -190,7 +187,6 @@ def _made(
     from crosshead.tasks.loading import load_as
     from crosshead.training.synthetic import BLOCK, Synthesis
 
-    refuse_table(text)
     translator = into(load_as(Translator, bundles, *machine), to)
     check_direction(translator, text)
     decode = search_settings(translator.bundle.config.decode, sample, flags, None)

@@ -10,12 +10,13 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import call
 from pathlib import Path
 from typing import Any, TextIO
 
 import typer
 
-from crosshead.errors import UserError, is_out_of_memory
+from crosshead.errors import UserError, is_out_of_memory, printable
 from crosshead.system.files import Write, atomic_file
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -72,15 +73,15 @@ def guarded(work: Callable[[], None]) -> int:
 
 
 def put(text: str) -> None:
-    """Write text to standard output at once, always in UTF-8.
+    """Write a report to standard output at once, always in UTF-8.
 
-    Bytes of a file name that are not UTF-8 become escapes, such as `\\udce9`.
+    Control characters except tabs and line ends become escapes: names and quotes may hold them.
     """
-    put_bytes(text.encode(errors="backslashreplace"))
+    put_bytes(printable(text, keep="\n\t").encode())
 
 
 def put_bytes(data: bytes) -> None:
-    """Write bytes to standard output at once."""
+    """Write what was asked for to standard output at once, such as a translation: as it is."""
     if sys.stdout is None:
         raise UserError("standard output is closed")
     try:
@@ -136,7 +137,7 @@ def json_line(values: Mapping[str, Any]) -> str:
 
 def note(text: str) -> None:
     """Print a line to standard error, if it is open; a long line is cut in the middle."""
-    line = _printable(text)
+    line = printable(text)
     if len(line) > LONGEST_MESSAGE:
         left_out = len(line) - LONGEST_MESSAGE
         first, last = line[: LONGEST_MESSAGE // 2], line[-LONGEST_MESSAGE // 2 :]
@@ -149,16 +150,16 @@ def note(text: str) -> None:
 
 def table(rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
     """Return rows as aligned columns; the last `numbers` columns are aligned to the right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    right = range(len(widths) - numbers, len(widths))
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip() + "\n")
-    return "".join(lines)
+    rows = [list(map(printable, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [str.ljust] * (len(widths) - numbers) + [str.rjust] * numbers
+    return "".join("  ".join(map(call, sides, row, widths)).rstrip() + "\n" for row in rows)
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """Return a text on one line of at most `most` characters."""
+    line = printable(" ".join(text.split())) or "(nothing)"
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 class _Notes(logging.Handler):
@@ -219,11 +220,6 @@ def _flags(context: Any) -> set[str]:
 def _fail(message: str) -> int:
     note(f"error: {message}")
     return 2
-
-
-def _printable(text: str) -> str:
-    """Return the text on one line, with control characters escaped; file names may hold them."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _open_standard_error() -> None:

@@ -13,7 +13,7 @@ from crosshead.cli.options import (
     PrecisionOption,
     ThreadsOption,
 )
-from crosshead.cli.terminal import put
+from crosshead.cli.terminal import put_bytes
 
 
 @app.command(
@@ -114,7 +114,7 @@ def generate(
     flags = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     decode = search_flags.writing_settings(writer.bundle.config.decode, greedy, beam, flags)
     for text in answers.written(writer, prompt, length, samples, decode, stop):
-        put(text)
+        put_bytes(text.encode(errors="backslashreplace"))
 
 
 @app.command(
@@ -152,4 +152,4 @@ def fill(
     from crosshead.tasks.loading import load_as
 
     filler = load_as(MaskFiller, bundle, device, threads, precision)
-    put(answers.filled(filler, text, top, jsonl))
+    put_bytes(answers.filled(filler, text, top, jsonl).encode(errors="backslashreplace"))

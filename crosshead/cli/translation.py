@@ -19,6 +19,7 @@ from crosshead.cli.options import (
 )
 from crosshead.cli.terminal import note, open_output, watched
 from crosshead.errors import DataError, UserError
+from crosshead.system.kinds import check_sentences, check_text, head_of, kind_of
 from crosshead.system.pipes import count_lines, read_document, read_groups
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ FormatOption = Annotated[
         "--format",
         show_default=False,
         help="Format of the input (default: markdown, html or srt for a file whose name ends in "
-        ".md, .html or .srt, else lines). All but lines are documents: their sentences are "
-        "translated, and their markup stays. text is lines of several sentences.",
+        ".md, .html or .srt, else what its content shows). All but lines are documents: their "
+        "sentences are translated, and their markup stays. text is lines of several sentences.",
     ),
 ]
 OutputOption = Annotated[
@@ -216,8 +217,6 @@ def translate(
         if images is None
         else BesideImages(arguments.only(bundles, "--images"), images, device, threads, precision)
     )
-    if document is None and images is None:
-        arguments.refuse_table(file)
     flags = {
         "beam": beam, "length_penalty": length_penalty, "temperature": temperature,
         "top_k": top_k, "top_p": top_p, "seed": seed, "batch_tokens": batch_tokens,
@@ -231,7 +230,8 @@ def translate(
     )
     whole = document is not None and n_best is None and not scores and not jsonl
     unit = "line" if document is None else "sentence"
-    groups = read_groups(file) if document is None else iter([document.sentences])
+    check = check_sentences if kind is None and images is None else check_text
+    groups = read_groups(file, check) if document is None else iter([document.sentences])
     total = None
     if watched(output):
         total = count_lines(file) if document is None else len(document.sentences)
@@ -261,17 +261,15 @@ def translate(
 def _document(kind: Format | None, file: str) -> "Document | None":
     """Return the document to translate, or None to translate lines.
 
-    Without `--format`, the end of the file's name decides. A plain text is lines then.
+    Without `--format`, the end of the file's name decides, then its content. A plain text is lines.
     """
     from crosshead.data.documents.document import Document
     from crosshead.data.documents.formats import ENDS, FORMATS
 
-    if kind is None:
-        found = ENDS.get(Path(file.removesuffix(".gz")).suffix.lower(), "text")
-        name = "lines" if found == "text" else found
-    else:
-        name = kind
-    if name == "lines":
+    named = {**ENDS, ".txt": None}.get(Path(file.removesuffix(".gz")).suffix.lower())
+    found = kind_of(head_of(Path(file)))
+    name = kind or named or (found and found.format)
+    if name in (None, "lines"):
         return None
     text = read_document(file)
     try:

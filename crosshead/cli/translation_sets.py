@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from crosshead.caller import split_names
-from crosshead.cli.arguments import check_direction, check_reference, warn_of_table
+from crosshead.cli.arguments import check_direction, check_reference
 from crosshead.cli.terminal import note
 from crosshead.config import validate
 from crosshead.data.parallel.corpora import read_aligned, read_valid_pairs
@@ -66,10 +66,6 @@ class TranslationSet:
             DataError: If the files cannot be used.
         """
         if self.source is not None and self.reference is not None:
-            # A table has one line more than the other file if its columns have names. The warning
-            # then says why the lines do not fit.
-            for file in (self.source, self.reference):
-                warn_of_table(file)
             sources, references = read_aligned(self.source, self.reference)
         else:
             text = read_valid_pairs(self._config, note)

@@ -16,13 +16,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import sentencepiece
-
 from crosshead.bundle.places import CARD
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Example
 from crosshead.data.parallel.languages import language_name
 from crosshead.data.text.imported import ImportedTokenizer
+from crosshead.data.text.pieces import load_pieces
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.errors import UserError
 from crosshead.interop import ctranslate2
@@ -223,8 +222,8 @@ def _opened(package: Path) -> Iterator[_Parts]:
             archive.extractall(scratch)
         [folder] = Path(scratch).iterdir()
         [splitter] = (folder / "minisbd").iterdir()
-        model = str(folder / "sentencepiece.model")
-        pieces = sentencepiece.SentencePieceProcessor(model_file=model)
+        model = folder / "sentencepiece.model"
+        pieces, _ = load_pieces(model.read_bytes(), model)
         yield _Parts(folder / "model", splitter, pieces)
 
 

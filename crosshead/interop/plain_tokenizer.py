@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import sentencepiece
-
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.parallel.directions import tag_of
 from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.data.text.json_tokenizer import JsonTokenizer
+from crosshead.data.text.pieces import load_pieces
 from crosshead.data.text.symbols import ByteTokenizer, CharacterTokenizer, WordTokenizer
 from crosshead.data.text.tokenizers import JOINT, SIDES
 
@@ -38,7 +37,7 @@ class PlainTokenizer:
         if self._kind == JsonTokenizer.kind:
             self._model = importlib.import_module("tokenizers").Tokenizer.from_file(str(model))
         elif self._kind not in _SIMPLE:
-            self._model = sentencepiece.SentencePieceProcessor(model_file=str(model))
+            self._model, _ = load_pieces(model.read_bytes(), model)
 
     def encode(self, text: str) -> list[str]:
         """Return the pieces of a text. A tag of a target language before it is a piece."""

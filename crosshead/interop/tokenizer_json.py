@@ -19,10 +19,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import sentencepiece
-
 from crosshead.data.text.imported import ImportedTokenizer
-from crosshead.data.text.pieces import CONTROL
+from crosshead.data.text.pieces import CONTROL, NEW, load_pieces
 from crosshead.data.text.subwords import ESCAPE, RESERVED, SPACE, SubwordTokenizer
 from crosshead.interop.joined_vocabulary import MARK, JoinedVocabulary
 from crosshead.vocabulary import EOS, UNK
@@ -176,11 +174,10 @@ def any_of(special: Sequence[str]) -> str:
 
 def _model(tokenizer: SentencePieces, joined: JoinedVocabulary) -> dict[str, Any]:
     """Return the pieces with their scores, or with the merges that build them."""
-    processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    processor, pieces = load_pieces(tokenizer.model, NEW)
     scores: dict[str, float] = {}
     byte_names = set()
-    for index in range(processor.vocab_size()):
-        piece = processor.id_to_piece(index)
+    for index, piece in enumerate(pieces):
         if processor.is_byte(index):
             byte_names.add(piece)
         elif not processor.is_control(index) and not processor.is_unknown(index):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crosshead.config import nearest, nearest_key
-from crosshead.errors import ConfigError
+from crosshead.errors import ConfigError, printable
 from crosshead.recipe.presets import AUTO, ENDLESS, PRESETS, TO_THE_END, Sections, paper_peak
 from crosshead.recipe.train import LAST_PART
 
@@ -150,7 +150,7 @@ def _overlay(
 def _assignment(text: str, known: KnownKeys) -> tuple[list[str], str, Any]:
     """Return the sections, the key and the value of `section.key=value` or `key=value`."""
     name, equals, raw = text.partition("=")
-    text = _on_one_line(text)
+    text = printable(text)
     if not equals:
         raise ConfigError(f"--set {text}: expected section.key=value")
     section, dot, key = name.strip().partition(".")
@@ -176,13 +176,8 @@ def _section(text: str, key: str, having: list[str], of_task: KnownKeys) -> str:
         having = [section for section in of_task.having(key) if section in having] or having
     if len(having) > 1:
         full = " or ".join(f"{section}.{key}" for section in having)
-        raise ConfigError(f"--set {_on_one_line(text)}: {key!r} is ambiguous; write {full}")
+        raise ConfigError(f"--set {printable(text)}: {key!r} is ambiguous; write {full}")
     return having[0]
-
-
-def _on_one_line(text: str) -> str:
-    """Return a text for a message, which is one line."""
-    return text if text.isprintable() else repr(text)
 
 
 def _value(raw: str) -> Any:

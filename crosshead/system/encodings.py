@@ -11,15 +11,6 @@ _MARKS = ((b"\xff\xfe\x00\x00", "UTF-32"), (b"\x00\x00\xfe\xff", "UTF-32"),
           (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))  # fmt: skip
 """Byte order marks, the longer ones first."""
 
-_ARCHIVE = b"PK\x03\x04"
-"""The first bytes of a zip archive: .xlsx, .ods and .docx files are zip archives."""
-
-_COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-"""The first bytes of a compound file: .xls and .doc files of old versions of Office."""
-
-_GZIP = b"\x1f\x8b"
-"""The first bytes of a gzip file."""
-
 _FEWEST_ZEROS = 16
 _LEAST_SHARE = 0.1
 _NOT_WESTERN = frozenset(b"\x81\x8d\x8f\x90\x9d")
@@ -45,28 +36,6 @@ def wide_encoding(head: bytes) -> str | None:
     if min(counts) == 0 and max(counts) >= enough:
         return "UTF-16BE" if counts[0] else "UTF-16LE"
     return None
-
-
-def archive_advice(head: bytes) -> str | None:
-    """Return advice for a file that is packed or of an office program, such as a spreadsheet.
-
-    Args:
-        head: The first bytes of the file.
-
-    Returns:
-        A clause, or None if the file is neither.
-    """
-    if head.startswith(_GZIP):
-        return "a gzip file whose name does not end in .gz, expected text; rename it"
-    if not head.startswith((_ARCHIVE, _COMPOUND)):
-        return None
-    kind = "a spreadsheet or document of an old version of Office"
-    if head.startswith(_ARCHIVE):
-        kind = "a spreadsheet, a document or another zip archive"
-    return (
-        f"{kind}, expected text; save a spreadsheet as 'CSV UTF-8' (in Excel: File, Save As) and "
-        "give the .csv file"
-    )
 
 
 def legacy_advice(raw: bytes, name: str) -> str:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from crosshead.errors import DataError, why_unreadable
-from crosshead.system.encodings import archive_advice, conversion, legacy_advice, wide_encoding
+from crosshead.system.encodings import conversion, legacy_advice, wide_encoding
+from crosshead.system.kinds import check_text
 
 LONGEST_LINE = 1 << 24
 """The largest size of a line in bytes. A device or a sparse file may have no line end at all."""
@@ -88,9 +89,8 @@ def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
         DataError: If the bytes are not UTF-8. The message has the form `name:line:byte` and names
             the command that converts the file.
     """
-    archive = None if before else archive_advice(raw)
-    if archive is not None:
-        raise DataError(f"{name}: {archive}")
+    if not before:
+        check_text(raw, name)
     wide = None if before else wide_encoding(raw)
     if wide is not None:
         raise DataError(

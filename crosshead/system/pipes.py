@@ -7,12 +7,14 @@ import select
 import stat
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import FileIO
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from crosshead.errors import DataError, why_unreadable
+from crosshead.system.kinds import check_text
 from crosshead.system.lines import LONGEST_LINE, split_lines, too_long
 
 PATIENCE = 0.05
@@ -32,7 +34,7 @@ _CHUNK = 1 << 16
 _STDIN = 0
 
 
-def read_groups(name: str) -> Iterator[list[str]]:
+def read_groups(name: str, check: Callable[[bytes, str], None] = check_text) -> Iterator[list[str]]:
     r"""Yield the lines of a file in groups, as they arrive.
 
     Lines end as in `crosshead.system.lines.read_lines`: only `\n` ends a line, a `\r` before it is
@@ -40,12 +42,16 @@ def read_groups(name: str) -> Iterator[list[str]]:
 
     Args:
         name: The name of the file; `-` is standard input.
+        check: Refuses files of the wrong kind.
 
     Raises:
-        DataError: If the file cannot be read or is not UTF-8, after the lines before that place.
+        DataError: If the file is refused, or cannot be read or is not UTF-8, after the lines before
+            that place.
     """
     with _opened(name) as stream:
-        yield from line_groups(stream.chunks, stream.shown, stream.most)
+        first = next(stream.chunks, b"")
+        check(first, stream.shown)
+        yield from line_groups(chain([first], stream.chunks), stream.shown, stream.most)
 
 
 def read_document(name: str) -> str:

@@ -12,6 +12,8 @@ from typing import IO, Protocol, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from crosshead.errors import printable
+
 
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: `1 epoch`, `2 epochs`, `2,000 batches`."""
@@ -105,7 +107,7 @@ class Lines:
 
     def say(self, line: str) -> None:
         """Write a line."""
-        self._messages.write(f"{line}\n")
+        self._messages.write(f"{printable(line)}\n")
 
     def advance(self, fraction: float, line: str) -> None:
         """Write a line with the finished share."""
@@ -139,7 +141,7 @@ class Bar:
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""
-        self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._progress.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
     def advance(self, fraction: float, line: str) -> None:
         """Move the bar."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from crosshead.errors import BundleError, DamagedBundle
 from crosshead.system.archive import BROKEN, NotPackedError, open_archive, open_member
+from crosshead.system.kinds import head_of, kind_of
 
 LARGEST_HEADER = 1 << 22
 """The largest header of a safetensors file in bytes: names and shapes of forty thousand tensors.
@@ -196,9 +197,11 @@ def _archive(path: Path, file: io.BufferedReader) -> zipfile.ZipFile:
 
 def not_packed(path: Path, found: str) -> BundleError:
     """Return the error for a file that is no packed bundle; `found` says why."""
+    kind = kind_of(head_of(path))
     return BundleError(
-        f"{path}: a file; expected the directory of a bundle, or a file that `crosshead pack` "
-        f"wrote ({found}); if it is an archive, unpack it and give the directory"
+        f"{path}: {kind.words if kind else 'a file'}; expected the directory of a bundle, or a "
+        f"file that `crosshead pack` wrote ({found}); if it is an archive, unpack it and give the "
+        "directory"
     )
 
 

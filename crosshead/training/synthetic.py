@@ -32,6 +32,7 @@ from crosshead.system.files import (
     explain_os_errors,
     write_all,
 )
+from crosshead.system.kinds import check_sentences, head_of
 from crosshead.system.lines import check_regular, file_sha256, iter_lines
 from crosshead.system.progress import Display
 from crosshead.system.stored import read_metadata, read_stored
@@ -170,6 +171,7 @@ def _count(text: Path, original: Path | None) -> int:
     for path in (text, original):
         if path is not None:
             check_regular(path)
+            check_sentences(head_of(path), str(path))
             counts.append(sum(1 for _ in iter_lines(path)))
     if len(set(counts)) > 1:
         raise DataError(

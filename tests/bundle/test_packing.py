@@ -121,7 +121,9 @@ def test_a_file_that_is_no_packed_bundle(tmp_path: Path) -> None:
         zipped(tmp_path / "more.zip", SEALED, **{"../../outside\n": b""}),
     ):
         for read in (load_bundle, outline_bundle, bundle_files):
-            with pytest.raises(BundleError, match=r"\.zip: a file; .*unpack it and give") as caught:
+            with pytest.raises(
+                BundleError, match=r"\.zip: a zip archive; .*unpack it and give"
+            ) as caught:
                 read(other)
             assert "\n" not in str(caught.value)
 

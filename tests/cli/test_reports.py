@@ -1,8 +1,14 @@
 import dataclasses
+import json
+import shutil
 from pathlib import Path
 
+import pytest
+
 from crosshead.bundle.config import BundleScore
+from crosshead.cli import run
 from crosshead.cli.reports import bundle_facts, end_of_run, run_report
+from crosshead.cli.terminal import put
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.tasks.usability import Findings, Sample
 from crosshead.training.budget import STOPPED, End, EndKind
@@ -99,3 +105,31 @@ def test_what_is_left_of_a_run_that_was_stopped(tmp_path: Path) -> None:
     assert "the earlier run is restored" in end_of_run(begun)
     later = Summary(tmp_path, STOPPED, Progress(update=7), 5)
     assert f"--resume --out {tmp_path}" in end_of_run(later)
+
+
+def test_a_sample_of_a_run_cannot_control_the_terminal(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    hostile = "\x1b]0;owned\x07 \x9b31m\u202e"
+    findings = Findings([], samples=[Sample(hostile, hostile, hostile)], remarks=[hostile])
+    put(run_report(Summary(tmp_path, ENDED, Progress(update=9), 5, "best", findings=findings)))
+    said = capfdbinary.readouterr().out.decode()
+    assert "owned" in said and not set(said) & set("\x1b\x07\x9b\u202e")
+
+
+@pytest.mark.parametrize("key", ["crosshead", "license", "source_language", "scores", "origin"])
+def test_a_bundle_with_control_characters_is_refused_without_printing_them(
+    key: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    bundle = Path(shutil.copytree(BUNDLE, tmp_path / "bundle"))
+    config = json.loads((bundle / "config.json").read_text())
+    hostile = "en\x1b]0;owned\x07"
+    config[key] = {
+        "scores": [{"metric": hostile, "value": 1.0, "signature": "x", "test_set": "y"}],
+        "origin": {"kind": "marian", "name": hostile, "sha256": "0" * 64},
+    }.get(key, hostile)
+    (bundle / "config.json").write_text(json.dumps(config))
+    assert run(["info", str(bundle)]) == 2
+    said = capfdbinary.readouterr()
+    assert said.out == b"" and said.err.decode().count("\n") == 1
+    assert not set(said.err) & {0x1B, 0x07}

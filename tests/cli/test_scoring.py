@@ -155,33 +155,6 @@ def test_tokenised_references_bring_a_warning_unless_they_are_scored_as_such(
             assert "detokenize" not in said
 
 
-def test_a_table_is_read_as_lines_with_a_warning(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    table, reference, other = tmp_path / "table.csv", tmp_path / "reference", tmp_path / "copy"
-    table.write_text("one two,x\n")
-    reference.write_text("eins zwei\n")
-    shutil.copytree(BUNDLE, other)
-    for source, second in ((table, reference), (reference, table)):
-        sides = ["--source", source, "--reference", second]
-        for command in (
-            ["evaluate", BUNDLE, *sides], ["compare", BUNDLE, other, *sides],
-            ["score", BUNDLE, "--source", source, "--target", second],
-        ):  # fmt: skip
-            assert run([str(word) for word in command]) == 0
-            said = capfd.readouterr().err
-            assert said.count(f"warning: {table}: each line is read as one sentence") == 1
-    # The names of the columns are one line more: the warning says why the lines do not fit.
-    table.write_text("English,German\none two,x\n")
-    for sides in ([table, reference], [reference, table]):
-        for verb, option in (("evaluate", "--reference"), ("score", "--target")):
-            command = [verb, BUNDLE, "--source", sides[0], option, sides[1]]
-            assert run([str(word) for word in command]) == 2
-            warning, error = capfd.readouterr().err.splitlines()
-            assert f"warning: {table}: each line is read" in warning
-            assert f"error: {sides[0]} has " in error
-
-
 def test_perplexity_is_not_taken_of_a_pair_that_is_too_long(
     tmp_path: Path, refused: Refused
 ) -> None:

@@ -60,13 +60,13 @@ def test_the_printed_command_trains_on_tagged_back_translations(
 
 def test_a_table_is_refused(tmp_path: Path, text: Path, refused: Refused) -> None:
     table, out = tmp_path / "table.csv", ["--out", tmp_path / "set"]
-    table.write_text("one two,x\n")
+    table.write_text("one two\tx\nthree\ty\n")
     for command in (
         ["distill", BUNDLE, "--source", table],
         ["distill", BUNDLE, "--source", text, "--target", table],
         ["backtranslate", BUNDLE, table],
     ):
-        assert f"{table}: a table, by its name; " in refused(*command, *out)
+        assert f"{table}: a table, expected text with" in refused(*command, *out)
 
 
 def test_the_seed_is_explained_without_an_option_that_back_translation_lacks(

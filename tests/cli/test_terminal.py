@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def test_somebody_watches_a_file_grow(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_message_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     note("a\nfile\x1b[31m [bold]\udcff é")
-    assert capsys.readouterr().err == "crosshead: a\\nfile\\x1b[31m [bold]\\udcff é\n"
+    assert capsys.readouterr().err == "crosshead: a\\nfile\\u001b[31m [bold]\\udcff é\n"
 
 
 def test_a_long_message_is_cut_in_the_middle(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,8 +104,21 @@ def test_a_long_message_is_cut_in_the_middle(capsys: pytest.CaptureFixture[str])
 
 
 def test_output_is_utf8(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    put("é\u2028\r\n")
-    assert capfdbinary.readouterr().out == "é\u2028\r\n".encode()
+    put("é\u200c\t\n")
+    assert capfdbinary.readouterr().out == "é\u200c\t\n".encode()
+
+
+@pytest.mark.parametrize("hostile", ["\x1b]0;owned\x07", "\x9b31m", "\x7f\b", "\u202egnp", "\r"])
+def test_a_report_of_foreign_text_cannot_control_the_terminal(
+    hostile: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    put(table([["a", f"x{hostile}\ny"], ["name", "z"]]) + f"{hostile}\n")
+    said = capfdbinary.readouterr().out.decode()
+    assert not any(each in said for each in hostile if not each.isprintable())
+    assert said.count("\n") == 3  # a cell is one line
+    line = json.dumps({"text": hostile}, ensure_ascii=False)
+    put(line)  # JSON keeps its meaning
+    assert json.loads(capfdbinary.readouterr().out) == {"text": hostile}
 
 
 def test_the_program_is_named_as_the_shell_finds_it(

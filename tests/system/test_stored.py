@@ -134,5 +134,5 @@ def test_metadata_are_read_or_the_reason_is_given(tmp_path: Path) -> None:
     assert read_metadata(tmp_path / "a.json") == {"a": [1]}
     with pytest.raises(DamagedBundle, match="a directory, expected a file"):
         read_metadata(tmp_path)
-    with pytest.raises(BundleError, match=r"a\.json: a file; expected the directory of a bundle"):
+    with pytest.raises(BundleError, match=r"a\.json: a JSON file; expected the directory"):
         read_metadata(tmp_path / "a.json" / "b.json")

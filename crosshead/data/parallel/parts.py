@@ -18,9 +18,9 @@ from crosshead.data.parallel.tables import (
     is_jsonl,
     jsonl_pairs,
     table_pairs,
-    whole_lines_warning,
 )
 from crosshead.errors import DataError
+from crosshead.system.kinds import check_sentences, head_of
 from crosshead.system.lines import iter_lines
 
 
@@ -76,8 +76,6 @@ class Part:
 
     def notes(self) -> list[str]:
         """Return messages about how the file is read, and warnings if this may be wrong."""
-        if len(self.files) == 2:
-            return [line for name in self.files for line in whole_lines_warning(Path(name))]
         if self._is_lines:
             return []
         path = Path(self.files[0])
@@ -216,6 +214,8 @@ def aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
         UnequalLinesError: If the files have different numbers of lines.
         DataError: If both are empty, or the surplus lines of one are.
     """
+    for path in (source, target):
+        check_sentences(head_of(path), str(path))
     left, right = iter_lines(source), iter_lines(target)
     before = 0
     while True:

@@ -14,6 +14,7 @@ from crosshead.caller import joined_names, option
 from crosshead.data.parallel.delimited import SAMPLE, Layout, is_csv, looks_like_header, place
 from crosshead.data.parallel.pairs import Pair
 from crosshead.errors import DataError
+from crosshead.system.kinds import kind_of
 from crosshead.system.progress import counted
 
 _MOST_DIGITS = 6
@@ -28,21 +29,6 @@ def is_jsonl(path: Path) -> bool:
 def file_kind(path: Path) -> str:
     """Return the format of a file with both sides, judged by its name: `jsonl`, `csv` or `tsv`."""
     return "jsonl" if is_jsonl(path) else "csv" if is_csv(path) else "tsv"
-
-
-def whole_lines_warning(path: Path) -> list[str]:
-    """Return a warning, in a list, if a file whose lines are sentences is named as a table.
-
-    Args:
-        path: The name of the file.
-    """
-    if not path.name.removesuffix(".gz").lower().endswith((".csv", ".tsv", ".jsonl")):
-        return []
-    more = "keys" if is_jsonl(path) else "columns and quotes"
-    return [
-        f"warning: {path}: each line is read as one sentence, with all of its {more}; expected a "
-        "text file with a sentence on every line: write the sentences into such a file"
-    ]
 
 
 def is_header(first: Sequence[str], fields: Sequence[str]) -> bool:
@@ -263,11 +249,8 @@ def _advice_for_one_column(line: str) -> str:
             "this looks like JSON: if there is one object on every line, let the name of the file "
             "end in .jsonl"
         )
-    if _XML.match(line):
-        return (
-            "this looks like XML: export a translation memory (TMX, XLIFF) as TSV or CSV from the "
-            "program that wrote it"
-        )
+    if kind := kind_of(line.encode()):
+        return f"this looks like {kind.words}: {kind.advice}"
     if "|||" in line:
         return "this looks like source ||| target: replace each ||| by a tab"
     return (
@@ -278,8 +261,6 @@ def _advice_for_one_column(line: str) -> str:
 
 _JSON_ARRAY = re.compile(r"\s*\[\s*(\{|$)")
 """The beginning of an array of objects."""
-_XML = re.compile(r"\s*<(\?xml|!DOCTYPE|tmx|xliff)\b")
-"""The beginning of an XML file."""
 
 
 def _fault_of_first_row(

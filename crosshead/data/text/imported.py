@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import sentencepiece
 
 from crosshead.data.text.pieces import (
     CONTROL,
+    NEW,
+    Place,
     WithoutGaps,
     control_ids,
+    load_pieces,
     stored_model,
     string_list,
     to_utf8,
     write_metadata,
 )
 from crosshead.data.text.subwords import SPACE, UNKNOWN_MARK
-from crosshead.errors import DamagedBundle
 from crosshead.system.files import atomic_write
 from crosshead.vocabulary import UNK
 
@@ -74,15 +75,15 @@ class ImportedTokenizer(WithoutGaps):
     Args:
         model: The serialised SentencePiece model.
         vocabulary: The vocabulary.
+        where: The place of the model, for messages.
     """
 
     kind = "sentencepiece"
     sampling = 0.0
 
-    def __init__(self, model: bytes, vocabulary: ForeignVocabulary) -> None:
+    def __init__(self, model: bytes, vocabulary: ForeignVocabulary, where: Place = NEW) -> None:
         self.model, self.vocabulary = model, vocabulary
-        self._processor = sentencepiece.SentencePieceProcessor()
-        self._processor.LoadFromSerializedProto(model)
+        self._processor, self._of_model = load_pieces(model, where)
         names = vocabulary.pieces
         self._pieces = [
             CONTROL[index] if row is None else names[row]
@@ -122,9 +123,8 @@ class ImportedTokenizer(WithoutGaps):
         model, known = self._processor, {*self._pieces}
         return [
             piece
-            for index in range(model.vocab_size())
-            if not (model.is_control(index) or model.is_unknown(index))
-            and (piece := model.id_to_piece(index)) not in known
+            for index, piece in enumerate(self._of_model)
+            if piece not in known and not (model.is_control(index) or model.is_unknown(index))
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -165,10 +165,7 @@ class ImportedTokenizer(WithoutGaps):
         """
         model, control = stored_model(directory, stem, metadata), control_ids(metadata)
         vocabulary = ForeignVocabulary(tuple(string_list(metadata, "pieces")), control)
-        try:
-            return cls(model, vocabulary)
-        except RuntimeError:
-            raise DamagedBundle(directory / f"{stem}.model", "no SentencePiece model") from None
+        return cls(model, vocabulary, directory / f"{stem}.model")
 
     def _segmented(self, text: str) -> list[str]:
         to_utf8(text)

@@ -10,10 +10,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import sentencepiece
+
 from crosshead.errors import ConfigError, DamagedBundle, DataError
 from crosshead.system.files import atomic_write
 from crosshead.system.stored import LARGEST_METADATA, read_stored
 from crosshead.vocabulary import EOS
+
+Place = Path | str
+"""The place of a model, for messages."""
+
+NEW = "the tokenizer"
+"""The place of a model that was just learned."""
 
 CONTROL = ("<pad>", "<s>", "</s>", "<unk>")
 """The names of ids 0 to 3. Only `<unk>` can occur in decoded text."""
@@ -131,6 +139,26 @@ def stored_model(directory: Path, stem: str, metadata: dict[str, Any]) -> bytes:
     if hashlib.sha256(model).hexdigest() != metadata.get("model_sha256"):
         raise DamagedBundle(path, f"its SHA-256 is not the one in {stem}.json")
     return model
+
+
+def load_pieces(
+    model: bytes, where: Place
+) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:
+    """Return a SentencePiece model, and its pieces in the order of their ids.
+
+    Args:
+        model: The serialised model.
+        where: The place of the model, for the message.
+
+    Raises:
+        DamagedBundle: If the model is damaged, or none.
+    """
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        size = processor.vocab_size()
+        return processor, [processor.id_to_piece(index) for index in range(size)]
+    except (RuntimeError, UnicodeDecodeError):  # the second from bytes that are not UTF-8
+        raise DamagedBundle(where, "no SentencePiece model, or a damaged one") from None
 
 
 def control_ids(metadata: dict[str, Any]) -> tuple[int | None, int | None, int | None, int | None]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import sentencepiece
 
 from crosshead.caller import setting
-from crosshead.data.text.pieces import CONTROL
+from crosshead.data.text.pieces import CONTROL, NEW, load_pieces
 from crosshead.data.text.subwords import escape
 from crosshead.errors import ConfigError, DataError
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
@@ -54,7 +54,7 @@ def train_model(kind: str, lines: Iterable[str], vocab_size: int, special: Seque
         model = _train(kind, lines, size, special)
     except RuntimeError as error:
         raise _explain(str(error), vocab_size) from None
-    largest = sentencepiece.SentencePieceProcessor(model_proto=model).vocab_size()
+    largest = len(load_pieces(model, NEW)[1])
     if largest < vocab_size:
         raise VocabularyError(
             f"tokenizer.vocab_size={vocab_size} is larger than the data allow; the largest that "

@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import sentencepiece
 
 from crosshead.data.text.pieces import (
     CONTROL,
+    NEW,
+    Place,
     SpelledInBytes,
     fill,
+    load_pieces,
     special_splitter,
     stored_model,
     string_list,
@@ -60,19 +62,19 @@ class SubwordTokenizer(SpelledInBytes):
         model: The serialised SentencePiece model.
         special: Pieces that are never split.
         sampling: The probability of dropping a merge in BPE; 0 in other tokenizers.
+        where: The place of the model, for messages.
     """
 
     kind: str
 
-    def __init__(self, model: bytes, special: Sequence[str] = (), sampling: float = 0.0) -> None:
+    def __init__(
+        self, model: bytes, special: Sequence[str] = (), sampling: float = 0.0, where: Place = NEW
+    ) -> None:
         self.model = model
         self.special = list(special)
         self.sampling = sampling
-        processor = sentencepiece.SentencePieceProcessor()
-        processor.LoadFromSerializedProto(model)
-        self._processor = processor
-        self.vocab_size: int = processor.vocab_size()
-        self._pieces: list[str] = [processor.id_to_piece(i) for i in range(self.vocab_size)]
+        self._processor, self._pieces = load_pieces(model, where)
+        self.vocab_size = len(self._pieces)
         self._bytes = [self._spelling(index) for index in range(self.vocab_size)]
         self.line_breaks = frozenset(
             index for index, spelling in enumerate(self._bytes) if set(spelling) & set(b"\n\r")
@@ -166,10 +168,7 @@ class SubwordTokenizer(SpelledInBytes):
         special = string_list(metadata, "special")
         if not isinstance(sampling, float) or not 0 <= sampling < 1:
             raise ValueError("'sampling' is not a number from 0 to below 1")
-        try:
-            found = cls(model, special, sampling)
-        except RuntimeError:
-            raise DamagedBundle(path, "no SentencePiece model") from None
+        found = cls(model, special, sampling, path)
         first = found.pieces(range(min(len(CONTROL), found.vocab_size)))
         if first != list(CONTROL):
             raise DamagedBundle(path, f"its first pieces are {first}, expected {list(CONTROL)}")
@@ -208,6 +207,7 @@ class BpeTokenizer(SubwordTokenizer):
         model: The serialised SentencePiece model.
         special: Pieces that are never split.
         sampling: The probability of dropping a merge when `rng` is given.
+        where: The place of the model, for messages.
 
     Reference:
         Sennrich et al. 2016; Provilkov et al. 2020, Algorithm 1 (BPE-dropout).
@@ -215,8 +215,10 @@ class BpeTokenizer(SubwordTokenizer):
 
     kind = "bpe"
 
-    def __init__(self, model: bytes, special: Sequence[str] = (), sampling: float = 0.0) -> None:
-        super().__init__(model, special, sampling)
+    def __init__(
+        self, model: bytes, special: Sequence[str] = (), sampling: float = 0.0, where: Place = NEW
+    ) -> None:
+        super().__init__(model, special, sampling, where)
         # User-defined pieces are found before merging starts. They take part in no merge.
         self._special_ids = {piece: self._pieces.index(piece) for piece in special}
         self._splitter = special_splitter(special)

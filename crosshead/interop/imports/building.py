@@ -16,7 +16,7 @@ from crosshead.data.text.json_tokenizer import JsonTokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import all_parameters, from_family, to_family
 from crosshead.interop.gpt2_weights import TABLE, from_gpt2, to_gpt2
-from crosshead.interop.imports.reading import AGAIN, MIXED, ForeignModelError
+from crosshead.interop.imports.reading import MIXED, ForeignModelError, explained
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import Transformer, TransformerConfig
@@ -54,6 +54,7 @@ class ForeignText:
     decode: DecodeConfig
 
 
+@explained()
 def translation_bundle(
     config: TransformerConfig,
     text: ForeignText,
@@ -74,7 +75,7 @@ def translation_bundle(
         ForeignModelError: If a weight is missing, has another shape, or is none of the model's.
     """
     tokenizers = [
-        _tokenizer(model, vocabulary, where.parent)
+        ImportedTokenizer(model, vocabulary, where.parent)
         for model, vocabulary in zip(text.models, text.vocabularies, strict=True)
     ]
     sizes = [each.vocab_size for each in tokenizers]
@@ -180,15 +181,6 @@ def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], w
                 f"{shown} holds numbers that are not finite in float32; the model is damaged, and "
                 "cannot be imported"
             )
-
-
-def _tokenizer(model: bytes, vocabulary: ForeignVocabulary, where: Path) -> ImportedTokenizer:
-    try:
-        return ImportedTokenizer(model, vocabulary)
-    except RuntimeError:
-        raise ForeignModelError(
-            f"{where}: a file of SentencePiece is truncated or damaged; {AGAIN}"
-        ) from None
 
 
 def _float32(tensor: Tensor) -> Tensor:

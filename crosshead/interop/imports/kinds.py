@@ -8,7 +8,7 @@ from pathlib import Path
 from crosshead.bundle.foreign import ForeignModel, content_of, foreign_models, is_bundle
 from crosshead.bundle.places import CARD
 from crosshead.config import nearest
-from crosshead.errors import ConfigError
+from crosshead.errors import ConfigError, printable
 from crosshead.interop.ctranslate2 import SEARCH
 from crosshead.interop.imports import argos, ctranslate2, gpt2, huggingface, marian
 from crosshead.interop.imports.building import Imported
@@ -87,7 +87,7 @@ def import_model(
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"there is no kind of model {kind!r}; {nearest(kind, list(KINDS))}")
     check_languages(languages)
-    name = name or path.resolve().name
+    name = printable(name or path.resolve().name)
     with tempfile.TemporaryDirectory() as scratch, unpacked(path, Path(scratch)) as directory:
         try:
             found = KINDS[kind or recognised(directory, path)](directory, name)

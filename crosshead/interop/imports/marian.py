@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sentencepiece
 import torch
 from torch import Tensor
 
@@ -18,6 +17,7 @@ from crosshead.bundle.origin import ImportOrigin
 from crosshead.config import MOST_POSITIONS
 from crosshead.data.parallel.languages import suffix_language
 from crosshead.data.text.imported import ForeignVocabulary
+from crosshead.data.text.pieces import load_pieces
 from crosshead.decoding.search import DecodeConfig
 from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
@@ -25,6 +25,7 @@ from crosshead.interop.imports.reading import (
     AGAIN,
     ForeignDirectory,
     ForeignModelError,
+    explained,
     parse_yaml,
 )
 from crosshead.interop.imports.settings import checked, shown, whole_number
@@ -379,10 +380,11 @@ def _vocabularies(
     return source, target
 
 
+@explained()
 def _vocabulary(directory: ForeignDirectory, name: str) -> ForeignVocabulary:
     where = directory.path / name
     if name.endswith(".spm"):
-        pieces = _pieces(directory.bytes(name), where)
+        _, pieces = load_pieces(directory.bytes(name), where)
     elif name.endswith((".yml", ".yaml", ".json")):
         pieces = ordered(directory.yaml(name), where)
     else:
@@ -393,15 +395,6 @@ def _vocabulary(directory: ForeignDirectory, name: str) -> ForeignVocabulary:
     ids = {piece: n for n, piece in enumerate(pieces)}
     control = (ids.get("<pad>"), ids.get("<s>"), ids.get("</s>"), ids.get("<unk>"))
     return vocabulary(pieces, control, where)
-
-
-def _pieces(model: bytes, where: Path) -> list[str]:
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.LoadFromSerializedProto(model)
-    except RuntimeError:
-        raise ForeignModelError(f"{where}: truncated or damaged; {AGAIN}") from None
-    return [processor.id_to_piece(n) for n in range(processor.vocab_size())]
 
 
 def _search(decoder: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list[str]]:

@@ -29,6 +29,7 @@ from crosshead.system.archive import (
     is_litter,
     open_archive,
 )
+from crosshead.system.kinds import ARCHIVE, head_of, kind_of
 from crosshead.system.stored import LARGEST_METADATA, open_stored, read_metadata, read_stored
 
 AGAIN = "take a fresh copy of the model"
@@ -354,9 +355,8 @@ def unpacked(path: Path, scratch: Path, most: int = _LARGEST_CONTENT) -> Iterato
 
 def _why_no_archive(path: Path) -> str:
     """Return why a path is neither a directory nor a whole zip archive, and what to do."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        if file.read(4) == b"PK\x03\x04":  # the index stands at the end of an archive
-            return f"a truncated zip archive, whose end is missing; {AGAIN}"
+    if kind_of(head_of(path)) is ARCHIVE:  # the index stands at the end of an archive
+        return f"a truncated zip archive, whose end is missing; {AGAIN}"
     return "neither a directory nor a zip archive; name another path"
 
 

@@ -146,6 +146,8 @@ def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
     names = [str(tmp_path / folder / "x.tsv") for folder in ("a", "b")]
     with pytest.raises(DataError, match="two of the written files would get this name"):
         check(DataConfig(pairs=names), tmp_path / "out")
+    for name in names:
+        Path(name).write_text("one\ntwo\n")
     with pytest.raises(DataError, match="two of the written files"):
         check(DataConfig(source=names[:1], target=names[1:]), tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -33,10 +33,12 @@ def test_a_pair_of_exchanged_sides_comes_from_the_file_of_its_source(part: Part)
     assert text.read().source[5] == "<2en> drei"
 
 
-def test_sides_that_are_named_as_tables_bring_a_warning(part: Part, tmp_path: Path) -> None:
+def test_a_side_that_is_a_table_is_refused(part: Part, tmp_path: Path) -> None:
     assert part.notes() == []
-    [said] = Part((part.files[0], str(tmp_path / "a.csv")), []).notes()
-    assert said.startswith(f"warning: {tmp_path / 'a.csv'}: each line is read as one sentence")
+    table = tmp_path / "a.en"
+    table.write_text("one\teins\ntwo\tzwei\n")
+    with pytest.raises(DataError, match=r"a\.en: a table, expected text with one"):
+        list(Part((part.files[0], str(table)), []).chunks())
 
 
 def test_reading_can_be_stopped(part: Part) -> None:

@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 
 from crosshead.data.parallel.corpora import read_pairs, read_valid_pairs, training_parts
-from crosshead.data.parallel.tables import whole_lines_warning
 from tests.data.written import config, refusal, write
 
 
@@ -80,7 +79,7 @@ def test_damaged_pairs_are_named(
         ("x.jsonl", '[{"en": "a", "de": "b"}]\n', "looks like a JSON array"),
         ("x.jsonl", '[\n {\n  "en": "a"\n', "looks like a JSON array"),
         ("x.json", '{"en": "a"}\n', "looks like JSON: if there is one object on every line, let"),
-        ("x.tmx", '<?xml version="1.0"?>\n<tmx>\n', "looks like XML: export a translation memory"),
+        ("x.tmx", '<?xml version="1.0"?>\n<tmx>\n', "looks like an XML file: copy its sentences"),
         ("x.txt", "a ||| b\nc ||| d\n", "looks like source ||| target: replace each ||| by a tab"),
         (
             "x.tsv",
@@ -324,21 +323,3 @@ def test_a_field_beside_the_pair_may_hold_a_number_of_any_length(tmp_path: Path)
     path = write(tmp_path / "x.jsonl", line)
     found = read_pairs(config(pairs=str(path), fields=["en", "de"]))
     assert (list(found.source), list(found.target)) == (["a"], ["b"])
-
-
-@pytest.mark.parametrize(
-    ("name", "more"),
-    [
-        ("a.csv", "columns and quotes"), ("a.TSV", "columns and quotes"),
-        ("a.tsv.gz", "columns and quotes"), ("a.jsonl", "keys"),
-    ],
-)  # fmt: skip
-def test_a_table_that_is_read_as_lines_brings_a_warning(name: str, more: str) -> None:
-    [said] = whole_lines_warning(Path("x", name))
-    assert said.startswith(f"warning: x/{name}: each line is read as one sentence, with all of ")
-    assert f"its {more}; expected a text file" in said
-
-
-@pytest.mark.parametrize("name", ["a.en", "a.txt", "csv", "a.csv.en", "-"])
-def test_a_text_file_brings_no_warning(name: str) -> None:
-    assert whole_lines_warning(Path(name)) == []

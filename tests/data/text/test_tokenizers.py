@@ -196,7 +196,7 @@ def test_too_small_a_vocabulary_names_the_smallest(kind: str) -> None:
         ({"special": ["<s>"]}, "every tokenizer has"),
         ({"special": ["<0x0A>"]}, "every tokenizer has"),
         ({"special": ["x", "x"]}, "given twice"),
-        ({"special": ["\ud800"]}, "lone surrogate"),
+        ({"special": ["\ud800"]}, "without control characters"),
         ({"sampling": 1.0}, "sampling"),
         ({"sampling": float("nan")}, "sampling"),
         ({"sampling": 0.1, "kind": "unigram"}, "sampling needs kind = 'bpe'"),

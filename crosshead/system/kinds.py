@@ -1,0 +1,128 @@
+"""Kinds of files, recognised by their first bytes, and the advice for a file of the wrong kind."""
+
+import gzip
+import re
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+from crosshead.errors import DataError
+
+HEAD = 1 << 16
+"""The number of bytes that show the kind of a file."""
+
+_SAVE = "save it as text in the program that opens it"
+_AS_CSV = "save a spreadsheet as 'CSV UTF-8' (in Excel: File, Save As) and give the .csv file"
+_FORMAT = "`crosshead translate --format` translates it"
+_AS_SRT = "convert them to SubRip (.srt)"
+_EXPORT = "export its sentences of one language as text from a translation program"
+_COPY = "copy one column, without its name, into such a file"
+
+
+class Kind(NamedTuple):
+    """A kind of file that is no text with one sentence per line."""
+
+    pattern: bytes
+    """A regular expression that matches the beginning of such a file."""
+    words: str
+    """A noun for messages, such as `a PDF document`."""
+    advice: str
+    """A clause that says what to do."""
+    format: str | None = None
+    """The format of documents that it is, if documents of this kind are translated."""
+
+
+ARCHIVE = Kind(rb"PK\x03\x04", "a zip archive", "unpack it and give a file of text")
+"""A zip archive that is no document: a packed bundle, for example."""
+
+# The names of members follow 26 bytes behind their mark, wherever the member is.
+_MEMBER = rb"(?=PK\x03\x04).*?PK\x03\x04.{26}(?:%b)"
+_BINARY = (
+    Kind(_MEMBER % rb"xl/|mimetype[\w./-]*spreadsheet", "a spreadsheet", _AS_CSV),
+    Kind(_MEMBER % rb"word/", "a Word document", _SAVE),
+    Kind(_MEMBER % rb"ppt/", "a PowerPoint presentation", _SAVE),
+    Kind(_MEMBER % rb"mimetypeapplication/epub", "an EPUB book", _SAVE),
+    Kind(_MEMBER % rb"mimetypeapplication/vnd\.oasis|content\.xml", "an OpenDocument file", _SAVE),
+    ARCHIVE,
+    Kind(rb"\xd0\xcf\x11\xe0", "a spreadsheet or document of an old version of Office", _AS_CSV),
+    Kind(rb"\x1f\x8b", "a gzip file whose name does not end in .gz", "rename it"),
+    Kind(rb"BZh[1-9]1AY|\xfd7zXZ|7z\xbc\xaf|Rar!\x1a", "a compressed file", ARCHIVE.advice),
+    Kind(rb"%PDF-", "a PDF document", _SAVE),
+    Kind(rb"\x89PNG|\xff\xd8\xff|GIF8[79]a[^ -~]|RIFF.{4}WEBP", "an image", "name another file"),
+    Kind(rb"OggS\0|ID3[\2-\4]|fLaC|RIFF.{4}WAVE|.{4}ftyp", "audio or video", "name another file"),
+)
+_STRING = rb'"(?:[^"\\\n]|\\.)*"\s*'
+_TEXTS = (
+    Kind(rb"WEBVTT(?!\S)", "WebVTT subtitles", _AS_SRT),
+    Kind(rb"\[Script Info\]", "SubStation subtitles", _AS_SRT),
+    Kind(rb"\s*\d+\s*\n\s*\d+:\d\d:\d\d[,.]\d+ +-->", "SubRip subtitles", _FORMAT, "srt"),
+    Kind(rb"(?i)\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!DOCTYPE )?html\b",
+         "an HTML document", _FORMAT, "html"),
+    Kind(rb"\s*<(?=[?!tx]).*?(?<=<)(?:tmx|xliff)\b", "a file in TMX or XLIFF", _EXPORT),
+    Kind(rb'(?:#.*?\n|\s)*msgid ".*\nmsgstr', "a file in PO", _EXPORT),
+    Kind(rb"\s*<(?:\?xml|!DOCTYPE)\b", "an XML file", "copy its sentences into such a file"),
+    Kind(rb"\{\\rtf", "a document in rich text", _SAVE),
+    Kind(rb"[\[\s]*\{\s*%b:|\s*\[[\[\s]*%b(?:,\s*\"|[\]\s]*\Z)|\s*[\[{][][{}\s\d.,-]*\Z"
+         % (_STRING, _STRING), "a JSON file", "copy the values of one key into such a file"),
+)  # fmt: skip
+_TABLES = (
+    (re.compile(rb"\t"), 2, Kind(b"", "a table", f"{_COPY} (cut -f 1 IN > OUT)")),
+    (re.compile(rb"(?<=[^\d\s])[,;](?=[^\d\s])"), 3, Kind(b"", "a table", _COPY)),
+)
+"""The mark between two cells, the least number of lines with equally many marks, and the kind."""
+
+
+def check_text(head: bytes, name: str) -> None:
+    """Raise `DataError` if a file is no text.
+
+    Args:
+        head: The first bytes of the file.
+        name: The name of the file, for the message.
+    """
+    if (kind := kind_of(head)) in _BINARY:
+        raise DataError(f"{name}: {kind.words}, expected text; {kind.advice}")
+
+
+def check_sentences(head: bytes, name: str) -> None:
+    """Raise `DataError` if the lines of a file are no sentences.
+
+    Args:
+        head: The first bytes of the file.
+        name: The name of the file, for the message.
+    """
+    if kind := kind_of(head):
+        raise DataError(
+            f"{name}: {kind.words}, expected text with one sentence per line; {kind.advice}"
+        )
+
+
+def kind_of(head: bytes) -> Kind | None:
+    """Return the kind of a file, or None for text whose lines may be sentences.
+
+    Args:
+        head: The first bytes of the file.
+    """
+    head = head[:HEAD].removeprefix(b"\xef\xbb\xbf")
+    for kind in (*_BINARY, *_TEXTS):
+        if re.match(kind.pattern, head, re.DOTALL):
+            return kind
+    lines = re.sub(rb'"(?:[^"]|"")*"', b"x", head).split(b"\n")[:-1]
+    for mark, least, kind in _TABLES:  # all lines have equally many cells, and more than one
+        counts = {len(mark.findall(line)) for line in lines if line.strip()}
+        if len(lines) >= least and len(counts) == 1 and 0 not in counts:
+            return kind
+    return None
+
+
+def head_of(path: Path) -> bytes:
+    """Return the first bytes of a regular file, gunzipped if its name ends in `.gz`.
+
+    There are none if the file cannot be read; reading all of it raises a clearer error.
+    """
+    if not path.is_file():
+        return b""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            return file.read(HEAD)
+    except (OSError, EOFError, zlib.error):
+        return b""

@@ -1,0 +1,104 @@
+"""Files are recognised by their content, whatever their names."""
+
+import gzip
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from crosshead.errors import DataError
+from crosshead.system.kinds import check_sentences, head_of, kind_of
+
+
+def zipped(*names: str, mimetype: str = "") -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        if mimetype:
+            archive.writestr("mimetype", mimetype)
+        for name in names:
+            archive.writestr(name, "<x/>" * 20, zipfile.ZIP_DEFLATED)
+    return data.getvalue()
+
+
+ODF = "application/vnd.oasis.opendocument."
+KINDS = {
+    "a spreadsheet": [
+        zipped("[Content_Types].xml", "_rels/.rels", "xl/workbook.xml"),
+        zipped("content.xml", mimetype=f"{ODF}spreadsheet"),
+    ],
+    "a Word document": [zipped("[Content_Types].xml", "word/document.xml")],
+    "a PowerPoint presentation": [zipped("[Content_Types].xml", "ppt/presentation.xml")],
+    "an EPUB book": [zipped("META-INF/container.xml", mimetype="application/epub+zip")],
+    "an OpenDocument file": [zipped("content.xml"), zipped("x", mimetype=f"{ODF}text")],
+    "a zip archive": [zipped("config.json", "model.safetensors"), zipped("a.txt")[:40]],
+    "a spreadsheet or document of an old version of Office": [
+        bytes.fromhex("d0cf11e0a1b11ae1") + bytes(504)
+    ],
+    "a PDF document": [b"%PDF-1.7\n%\xe2\xe3\n", b"%PDF-1.4\nplain\n"],
+    "an image": [b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"GIF89a\1\0\1\0"],
+    "audio or video": [b"OggS\0\2", b"RIFF\1\2\3\4WAVEfmt "],
+    "a compressed file": [b"BZh91AY&SY", b"\xfd7zXZ\0"],
+    "WebVTT subtitles": [b"WEBVTT\n\n00:01.000 --> 00:02.000\nHi\n", b"\xef\xbb\xbfWEBVTT - x\n"],
+    "SubRip subtitles": [b"1\n00:00:01,000 --> 00:00:02,000\nHi.\n", b"\r\n1\r\n0:00:01.5 --> 0"],
+    "SubStation subtitles": [b"[Script Info]\nTitle: x\n"],
+    "an HTML document": [
+        b"<!DOCTYPE html>\n<p>", b"<!-- x -->\n<HTML lang=en>",
+        b'<?xml version="1.0"?>\n<!DOCTYPE html>',
+    ],
+    "a file in TMX or XLIFF": [
+        b'<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">',
+        b'<xliff version="1.2">',
+    ],
+    "a file in PO": [b'# A comment\n#\nmsgid ""\nmsgstr ""\n"a: b\\n"\n'],
+    "an XML file": [b'<?xml version="1.0"?>\n<a>'],
+    "a document in rich text": [b"{\\rtf1\\ansi Hello}"],
+    "a JSON file": [
+        b'{"a": 1}', b'[{"a": [1]}]\n', b'["a"]', b"[]", b"[[1, 2], [3]]\n",
+        b'{"en": "One.", "de": "Eins."}\n{"en": "Two.", "de": "Zwei."}\n',
+        b'[\n  "' + b'", "'.join([b"sentence"] * 20_000),
+        b"{\n" + b'  "key": "text",\n' * 10_000,
+    ],
+    "a table": [
+        b"One.\tEins.\nTwo.\tZwei.\n", b"a\tb\tc\r\nd\t\tf\r\n",
+        b'en,de\n"One, two.",Eins\nThree,"Drei, ""vier"""\n',
+        b"en;de\nOne;Eins\nTwo;Zwei\n",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", KINDS)
+def test_a_file_is_known_by_its_content(words: str) -> None:
+    for content in KINDS[words]:
+        found = kind_of(content)
+        assert found is not None and found.words == words, content[:60]
+        with pytest.raises(DataError) as caught:
+            check_sentences(content, "x.txt")
+        assert str(caught.value).startswith(f"x.txt: {words}, expected text")
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "\n", "One sentence.\n", "a\0b\n", "\0" * 40 + "\n", "PK is it.\n", "GIF89a is old.\n",
+        "[1] The first note.\n[2] The second note.\n", "[[link]] and text\n", '"Yes", she said.\n',
+        "{x} is a set.\n", "{ \"a\" } is a set.\n", "WEBVTTX\n", "<b>One</b> two.\n", "<s> a\n",
+        "1\n2\n3\n", "00:00 --> 00:01\n", "msgid is a key.\n",
+        "One, two.\nThree, four.\nFive, six.\n",
+        "It costs 1,000 euros.\nAnd 2,000.\nOr 3,000.\n", "a\tb\n", "One.\tEins.\nTwo.\n",
+        "你好,世界\n早上好,妈妈\n", "RIFF is a word.\n", "BMW makes cars.\n", "%PD\n",
+        "12\n", '"text"\n',
+    ],
+)  # fmt: skip
+def test_plain_lines_are_lines(text: str) -> None:
+    assert kind_of(text.encode()) is None
+    check_sentences(text.encode(), "x.json")
+
+
+def test_the_head_of_a_file_is_unpacked_and_may_be_missing(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"WEBVTT\n"))
+    assert head_of(tmp_path / "a.gz") == b"WEBVTT\n"
+    (tmp_path / "a.gz").write_bytes(b"no gzip")
+    for path in (tmp_path / "a.gz", tmp_path, tmp_path / "missing", Path("/dev/null")):
+        assert head_of(path) == b""
