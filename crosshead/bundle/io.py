@@ -21,11 +21,7 @@ from crosshead.bundle.base import Bundle, Kinds
 from crosshead.bundle.checksums import Manifest, config_bytes, file_checksum
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.config_file import parse_config, read_settings
-from crosshead.bundle.places import (
-    CARD,
-    CONFIG,
-    WEIGHTS,
-)
+from crosshead.bundle.places import CARD, CONFIG, WEIGHTS
 from crosshead.bundle.unfinished import BestSoFar, best_so_far
 from crosshead.bundle.weights import (
     TensorFile,
@@ -40,14 +36,12 @@ from crosshead.bundle.weights import (
 from crosshead.errors import DamagedBundle
 from crosshead.models.base import Model
 from crosshead.system.files import StrPath, atomic_write_all, make_directory
-from crosshead.system.stored import (
-    open_stored,
-)
+from crosshead.system.stored import open_stored
 
 logger = logging.getLogger(__name__)
 
 
-def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
+def save_bundle(directory: Path, bundle: Bundle, card: str, *, new: bool = False) -> None:
     """Write the bundle, and `card` as its README.md, into `directory`.
 
     All files are complete before the first one takes its place, so that an error leaves an earlier
@@ -58,6 +52,7 @@ def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
         directory: The directory, which is made if necessary.
         bundle: The bundle.
         card: The text of the model card.
+        new: True if other files of these names may not be replaced.
 
     Raises:
         UserError: If a file cannot be written.
@@ -68,7 +63,7 @@ def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
     contents[CARD] = card.encode()
     sums = {name: file_checksum(data) for name, data in contents.items()}
     contents[CONFIG] = config_bytes(bundle.config.model_dump(mode="json"), sums)
-    atomic_write_all(directory, contents)
+    atomic_write_all(directory, contents, new=contents if new else ())
 
 
 def load_bundle(path: StrPath, kinds: Kinds, device: torch.device | str = "cpu") -> Bundle:

@@ -12,10 +12,8 @@ from crosshead.interop.export import (
     Exported,
     check_place,
     missing_libraries,
-    move,
     number_format,
-    put,
-    staging,
+    put_export,
     write_export,
     write_verification,
 )
@@ -30,7 +28,7 @@ from crosshead.interop.formats import (
 from crosshead.interop.languages import with_languages
 from crosshead.interop.readme import about, use
 from crosshead.interop.search_settings import check_references
-from crosshead.system.files import atomic_write, explain_os_errors, real_path
+from crosshead.system.files import atomic_write, explain_os_errors, hidden_directory, put, real_path
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def export_all(
     if len(left_out) == len(forms):
         raise UserError("; ".join(left_out.values()))
     done = []
-    with staging(out) as hidden, explain_os_errors(out):
+    with hidden_directory(out) as hidden, explain_os_errors(out):
         for name, form in forms.items():
             if name in left_out:
                 continue
@@ -109,11 +107,11 @@ def export_all(
             done.append(
                 write_export(text, form, kind, part, out / entry, sources, references, verify)
             )
-            put(form, part, hidden / entry, force=False)
+            put_export(form, part, hidden / entry, force=False)
         atomic_write(hidden / CARD, readme(text, done, left_out).encode())
         write_verification(hidden, ALL, None)
         check_place(out, force=force, source=source)  # minutes have passed
-        move(hidden, real_path(out), force=force)
+        put(hidden, real_path(out), replace=force)
     return EveryExport(done, left_out)
 
 

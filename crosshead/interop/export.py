@@ -1,11 +1,8 @@
 """Export a trained model: refuse, write beside the place, verify, and only then put it there."""
 
-import contextlib
 import importlib.util
 import os
-import secrets
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,8 +34,10 @@ from crosshead.interop.verify import (
 from crosshead.system.files import (
     atomic_write,
     explain_os_errors,
-    make_directory,
+    hidden_directory,
+    put,
     real_path,
+    remove_leftovers,
     synchronise,
     synchronise_all,
 )
@@ -116,29 +115,11 @@ def export(
     chosen = number_format(form, kind)
     check_place(out, force=force, suffix=form.suffix, source=source)
     check_libraries(form, chosen, verify=verify)
-    with staging(out) as hidden, explain_os_errors(out):
+    with hidden_directory(out) as hidden, explain_os_errors(out):
         done = write_export(text, form, chosen, hidden, out, sources, references, verify)
         check_place(out, force=force, suffix=form.suffix, source=source)  # minutes have passed
-        put(form, hidden, real_path(out), force=force)
+        put_export(form, hidden, real_path(out), force=force)
     return done
-
-
-@contextlib.contextmanager
-def staging(out: Path) -> Iterator[Path]:
-    """Yield an empty directory beside the place of an export, and remove it at the end.
-
-    Args:
-        out: The place of the export. Its parents are made.
-    """
-    real = real_path(out)
-    make_directory(real.parent)
-    hidden = real.with_name(f".{real.name}.{secrets.token_hex(4)}.tmp")  # no other process's name
-    with explain_os_errors(out):
-        hidden.mkdir()
-    try:
-        yield hidden
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def check_libraries(form: Format, kind: str, *, verify: bool) -> None:
@@ -217,6 +198,7 @@ def check_place(out: Path, *, force: bool, suffix: str = "", source: Path | None
     if not out.name.endswith(suffix):
         raise UserError(f"{out}: expected a name that ends in {suffix}; name another place")
     real = real_path(out)
+    remove_leftovers(real.parent, real.name)  # a kill may have left the earlier export there
     if source is not None:
         bundle = real_path(source)
         if real.is_relative_to(bundle) or bundle.is_relative_to(real):
@@ -382,23 +364,18 @@ def write_verification(
     write_comparison(comparison, path, format=name, **more, crosshead=__version__, files=files)
 
 
-def put(form: Format, directory: Path, place: Path, *, force: bool) -> None:
+def put_export(form: Format, hidden: Path, place: Path, *, force: bool) -> None:
     """Put a finished export in its place.
 
     Args:
         form: The format.
-        directory: The directory of the finished export.
+        hidden: The directory of the finished export.
         place: Its place.
         force: Whether an earlier export there is replaced.
     """
-    if form.suffix:
-        _put_file(directory, place)
-    else:
-        move(directory, place, force=force)
-
-
-def _put_file(hidden: Path, place: Path) -> None:
-    """Put a finished export that is one file in its place, and its figures beside it."""
+    if not form.suffix:
+        put(hidden, place, replace=force)
+        return
     [file] = [each for each in hidden.iterdir() if each.name != VERIFICATION]
     synchronise_all(hidden)
     figures = place.with_name(beside(place.name))
@@ -407,29 +384,3 @@ def _put_file(hidden: Path, place: Path) -> None:
     file.replace(place)
     hidden.rmdir()
     synchronise(place.parent)
-
-
-def move(hidden: Path, place: Path, *, force: bool) -> None:
-    """Put a finished export in its place, instead of an earlier one, which an error brings back.
-
-    Args:
-        hidden: The directory of the finished export. Its files are flushed to the disk first.
-        place: Its place.
-        force: Whether an earlier export there is replaced. Otherwise a file or a directory that is
-            not empty is an error.
-    """
-    synchronise_all(hidden)
-    former = hidden.with_suffix(".old")
-    try:
-        if force and os.path.lexists(place):
-            place.replace(former)
-        hidden.replace(place)
-    except BaseException:
-        if os.path.lexists(former) and not os.path.lexists(place):
-            former.replace(place)
-        raise
-    synchronise(place.parent)
-    if former.is_dir():
-        shutil.rmtree(former)
-    else:
-        former.unlink(missing_ok=True)

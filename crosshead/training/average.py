@@ -21,12 +21,11 @@ from crosshead.bundle.hub_names import bundle_shown
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.weights import set_weights, weights_of
 from crosshead.errors import BundleError, UserError
-from crosshead.system.files import StrPath, real_path
+from crosshead.system.files import StrPath, output_directory, real_path
 from crosshead.tasks.places import local_bundle
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.training.checkpoint import average_weights
-from crosshead.training.directory import check_utf8, is_unused, remove_unfinished
-from crosshead.training.directory_lock import locked_directory
+from crosshead.training.directory import check_utf8
 
 
 def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "") -> Bundle:
@@ -50,24 +49,20 @@ def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "")
     directories, out = [local_bundle(bundle) for bundle in bundles], Path(out)
     if len(directories) < 2:
         raise UserError(f"expected two bundles or more to average, found {len(directories)}")
-    if out.exists() and (not out.is_dir() or not is_unused(out)):
-        raise UserError(f"{out}: already exists; give a new directory with --out")
     for place in (out, *directories):
         check_utf8("the bundle", str(place))
-    first, *others = [load_bundle(directory) for directory in directories]
-    for directory, other in zip(directories[1:], others, strict=True):
-        _check_alike(directories[0], first, directory, other)
-    weights = [weights_of(bundle.model) for bundle in (first, *others)]
-    set_weights(first.model, average_weights(weights))
-    # The old scores belong to other weights.
-    changed = {"crosshead": __version__, "scores": []}
-    merged = first.merged(others).model_copy(update=changed)
-    averaged = dataclasses.replace(first, config=merged)
-    with locked_directory(out) as lock:
-        remove_unfinished(lock)
-        save_bundle(
-            out, averaged, _card(real_path(out).name, averaged.config, directories, command)
-        )
+    with output_directory(out) as hidden:
+        first, *others = [load_bundle(directory) for directory in directories]
+        for directory, other in zip(directories[1:], others, strict=True):
+            _check_alike(directories[0], first, directory, other)
+        weights = [weights_of(bundle.model) for bundle in (first, *others)]
+        set_weights(first.model, average_weights(weights))
+        # The old scores belong to other weights.
+        changed = {"crosshead": __version__, "scores": []}
+        merged = first.merged(others).model_copy(update=changed)
+        averaged = dataclasses.replace(first, config=merged)
+        card = _card(real_path(out).name, averaged.config, directories, command)
+        save_bundle(hidden, averaged, card, new=True)
     return averaged
 
 

@@ -5,7 +5,7 @@
         optimizer.safetensors   Adam's moments, and the moving average with `train.ema`
         state.json              the progress of the run, and the checksums of all three files
     checkpoints/best.safetensors    the weights that validated best so far, with their checksum
-    checkpoints/.update-*.tmp       a checkpoint that is unfinished, or about to be removed
+    checkpoints/.update-*           a checkpoint that is unfinished, or about to be removed
 
 A checkpoint is written under a temporary name, synchronised to disk and renamed. It therefore
 exists as a whole or not at all. No pickle is read or written.
@@ -15,7 +15,6 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,8 +31,11 @@ from crosshead.system.files import (
     atomic_write,
     atomic_write_all,
     explain_os_errors,
+    hide,
     make_directory,
-    synchronise,
+    output_directory,
+    remove,
+    remove_leftovers,
 )
 from crosshead.system.stored import LARGEST_METADATA, open_regular
 from crosshead.training.optimizer import Optimizer, averages_in
@@ -83,19 +85,19 @@ def save_checkpoint(
         _stored(progress),
         {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
     )
-    with explain_os_errors(directory):
-        for unfinished in directory.glob(".update-*.tmp"):
-            shutil.rmtree(unfinished)
+    remove_leftovers(directory)
     if place.is_dir():
         # The same update has the same tensors, so a kill between two of these renames does no harm.
         atomic_write_all(place, contents)
     else:
-        _write_new(place, contents)
+        with output_directory(place) as hidden:
+            atomic_write_all(hidden, contents)
     with explain_os_errors(directory):
-        if replaced and replaced != progress.update:
-            _remove(_checkpoint_path(directory, replaced))
+        interim = _checkpoint_path(directory, replaced)
+        if interim.is_dir() and interim != place:
+            remove(hide(interim))
         for old in list_checkpoints(directory)[:-keep]:
-            _remove(old)
+            remove(hide(old))
     return place
 
 
@@ -153,9 +155,9 @@ def load_newest(directory: Path, optimizer: Optimizer) -> tuple[Progress, list[s
             continue
         with explain_os_errors(directory):
             for each in damaged:
-                _set_aside(each.path.parent)
+                hide(each.path.parent)
             if places and _is_interim(places[-1]):
-                _remove(places[-1])
+                remove(hide(places[-1]))
         return progress, [f"{each.path}: {each.found}; passed over" for each in damaged]
     if not damaged:
         raise BundleError(f"{directory}: holds no checkpoint; begin again with {option('force')}")
@@ -254,40 +256,6 @@ def average_weights(several: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 def _checkpoint_path(directory: Path, update: int) -> Path:
     return directory / f"update-{update:08d}"
-
-
-def _temporary_path(place: Path) -> Path:
-    """Return the temporary path of a checkpoint that is unfinished or about to be removed."""
-    return place.with_name(f".{place.name}.tmp")
-
-
-def _write_new(place: Path, contents: dict[str, bytes]) -> None:
-    temporary = _temporary_path(place)
-    with explain_os_errors(temporary):
-        is_first = not place.parent.is_dir()
-        temporary.mkdir(parents=True)
-        if is_first:
-            synchronise(place.parent.parent)
-    try:
-        atomic_write_all(temporary, contents)
-        with explain_os_errors(place):
-            temporary.rename(place)
-            synchronise(place.parent)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-
-
-def _set_aside(place: Path) -> None:
-    shutil.rmtree(_temporary_path(place), ignore_errors=True)
-    place.rename(_temporary_path(place))
-
-
-def _remove(place: Path) -> None:
-    """Rename a checkpoint, if it exists, then remove it, so that a kill leaves no part of it."""
-    if place.is_dir():
-        _set_aside(place)
-        shutil.rmtree(_temporary_path(place))
 
 
 def _is_interim(place: Path) -> bool:

@@ -18,9 +18,7 @@ first. A kill therefore leaves either an empty directory or a run that --force r
 """
 
 import contextlib
-import glob
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -36,9 +34,17 @@ from crosshead.bundle.places import (
 from crosshead.bundle.unfinished import BEST
 from crosshead.caller import option
 from crosshead.errors import UserError
-from crosshead.system.files import make_directory, real_path
+from crosshead.system.files import (
+    finished_name,
+    is_leftover,
+    is_unused,
+    make_directory,
+    real_path,
+    remove,
+    remove_leftovers,
+)
 from crosshead.tasks.registry import kinds, run_files
-from crosshead.training.checkpoint import CHECKPOINT_FILES, list_checkpoints
+from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.directory_lock import LockedDirectory
 from crosshead.training.log import LOG
 
@@ -47,9 +53,7 @@ PICTURE = "training.png"
 _FILES = {RECIPE, LOG, PICTURE, CONFIG, WEIGHTS, CARD}
 """The files of every run. Tasks have further ones: see `_files`."""
 _FOLDERS = {CHECKPOINTS, "tensorboard"}
-_CHECKPOINT = re.compile(rf"\.?update-\d+(\.tmp)?|{re.escape(BEST)}")
-_UNFINISHED = re.compile(r"\.(.+)\.\d+\.tmp")
-_UNFINISHED_CHECKPOINT = re.compile(r"\.update-\d+\.tmp")
+_CHECKPOINT = re.compile(rf"update-\d+|{re.escape(BEST)}")
 
 
 def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Path]) -> None:
@@ -130,14 +134,9 @@ def is_resumable(out: Path) -> bool:
     return whole and bool(list_checkpoints(out / CHECKPOINTS))
 
 
-def is_unused(out: Path) -> bool:
-    """Return whether `out` is empty, apart from unfinished files that a kill has left."""
-    return all(_is_unfinished(entry) for entry in out.iterdir())
-
-
 def _no_run(out: Path) -> str:
     """Return the error message for a directory that is not empty and holds no run."""
-    if {entry.name for entry in out.iterdir() if not _is_unfinished(entry)} == {RECIPE}:
+    if {entry.name for entry in out.iterdir() if not is_leftover(entry)} == {RECIPE}:
         return (
             f"{out}: is not empty and holds no run, only a {RECIPE}; choose another directory for "
             f"{option('out')}, or remove the {RECIPE} if you do not need it"
@@ -156,26 +155,13 @@ def check_utf8(what: str, name: str) -> None:
         ) from None
 
 
-def remove_unfinished(lock: LockedDirectory) -> None:
-    """Remove unfinished files that killed runs have left in a locked directory.
-
-    The lock guarantees that no other process is writing these files, whatever process number their
-    names contain. Without a lock nothing is removed.
-    """
-    if not lock.is_locked:
-        return
-    out = lock.path
+def remove_unfinished(out: Path) -> None:
+    """Remove what killed runs have left unfinished in a run directory, and beside it."""
     checkpoints = out / CHECKPOINTS
-    inside = list(checkpoints.iterdir()) if checkpoints.is_dir() else []
-    for checkpoint in list_checkpoints(checkpoints):
-        inside += checkpoint.iterdir()
-    for entry in [*out.iterdir(), *inside]:
-        if _is_unfinished(entry):
-            _remove(entry)
+    for directory in (out, checkpoints, *list_checkpoints(checkpoints)):
+        remove_leftovers(directory)
     batch = failed_batch(out)
-    for entry in batch.parent.glob(f".{glob.escape(batch.name)}.*.tmp"):
-        if _finished_name(entry) == batch.name:
-            entry.unlink()
+    remove_leftovers(batch.parent, batch.name)
 
 
 @contextlib.contextmanager
@@ -262,7 +248,7 @@ def clear(out: Path) -> None:
     """Remove the files that runs write, and no other files."""
     others = set(_others(out))
     for entry in _in_order(entry for entry in out.iterdir() if entry not in others):
-        _remove(entry)
+        remove(entry)
 
 
 def _in_order(entries: Iterable[Path]) -> list[Path]:
@@ -276,41 +262,20 @@ def _in_order(entries: Iterable[Path]) -> list[Path]:
     )
 
 
-def _remove(entry: Path) -> None:
-    if entry.is_dir() and not entry.is_symlink():
-        shutil.rmtree(entry)
-    else:
-        entry.unlink()
-
-
 def _others(out: Path) -> list[Path]:
     """Return the files in the directory that no run writes."""
     found = [entry for entry in sorted(out.iterdir()) if not _is_of_a_run(entry)]
     if (out / CHECKPOINTS).is_dir():
         inside = sorted((out / CHECKPOINTS).iterdir())
-        found += [entry for entry in inside if not _CHECKPOINT.fullmatch(_finished_name(entry))]
+        found += [entry for entry in inside if not _CHECKPOINT.fullmatch(finished_name(entry))]
     return found
 
 
 def _is_of_a_run(entry: Path) -> bool:
-    return _finished_name(entry) in (_FOLDERS if entry.is_dir() else _files())
+    return finished_name(entry) in (_FOLDERS if entry.is_dir() else _files())
 
 
 def _files() -> set[str]:
     """Return the names of all files that runs of registered tasks write."""
     own = {name for kind in kinds().values() for name in kind.own_files}
     return _FILES | own | run_files()
-
-
-def _is_unfinished(entry: Path) -> bool:
-    """Return whether a kill has left this file while a run was writing or removing it."""
-    if entry.is_dir():
-        return bool(_UNFINISHED_CHECKPOINT.fullmatch(entry.name))
-    name = _finished_name(entry)
-    return name != entry.name and name in _files() | {BEST, *CHECKPOINT_FILES}
-
-
-def _finished_name(entry: Path) -> str:
-    """Return the name of a file; for an unfinished file, the name that it would have had."""
-    unfinished = _UNFINISHED.fullmatch(entry.name)
-    return unfinished[1] if unfinished else entry.name

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from crosshead.caller import option
 from crosshead.errors import UserError
-from crosshead.system.files import make_directory
+from crosshead.system.files import is_held, is_same, lock, made_directory
 
 
 class Displaced(UserError):
@@ -24,11 +24,15 @@ class LockedDirectory:
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path, self._descriptor = path, descriptor
-        self.is_locked = _lock(descriptor, path)
+        if lock(descriptor) is False:
+            raise UserError(
+                f"{path}: another run is writing there; wait for its end, or give another "
+                f"{option('out')}"
+            )
 
     def is_in_place(self) -> bool:
         """Return whether the directory still has its name."""
-        return _same(self.path, self._descriptor)
+        return is_same(self.path, self._descriptor)
 
     def check(self) -> None:
         """Raise `Displaced` if the directory was renamed or removed."""
@@ -41,7 +45,7 @@ class LockedDirectory:
             place = Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))
         except OSError:  # a system without /proc
             return None
-        return place if _same(place, self._descriptor) else None
+        return place if is_same(place, self._descriptor) else None
 
 
 @contextlib.contextmanager
@@ -62,18 +66,12 @@ def locked_directory(out: Path) -> Iterator[LockedDirectory]:
     """
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; {option('out')} names a directory")
-    made = [place for place in (out, *out.parents) if not place.exists()]
-    make_directory(out)
-    descriptor = os.open(out, os.O_RDONLY)
-    try:
-        yield LockedDirectory(out, descriptor)
-    finally:
-        in_place = _same(out, descriptor)
-        os.close(descriptor)
-        if in_place:
-            with contextlib.suppress(OSError):  # if it is not empty
-                for place in made:
-                    place.rmdir()
+    with made_directory(out):
+        descriptor = os.open(out, os.O_RDONLY)
+        try:
+            yield LockedDirectory(out, descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def is_locked(out: Path) -> bool:
@@ -82,39 +80,6 @@ def is_locked(out: Path) -> bool:
     False if that cannot be found out: without locks, or without permission to read the directory.
     """
     try:
-        descriptor = os.open(out, os.O_RDONLY)
+        return is_held(out)
     except OSError:
         return False
-    try:
-        _lock(descriptor, out)
-    except UserError:
-        return True
-    finally:
-        os.close(descriptor)  # this also releases the lock
-    return False
-
-
-def _same(place: Path, descriptor: int) -> bool:
-    """Return whether an open directory has this name."""
-    try:
-        return os.path.samestat(place.stat(), os.fstat(descriptor))
-    except OSError:
-        return False
-
-
-def _lock(descriptor: int, out: Path) -> bool:
-    """Lock an open directory; return False if the system or its file system has no locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UserError(
-            f"{out}: another run is writing there; wait for its end, or give another "
-            f"{option('out')}"
-        ) from None
-    except OSError:
-        return False
-    return True

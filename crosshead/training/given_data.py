@@ -14,7 +14,7 @@ from crosshead.bundle.places import RECIPE, earlier_run_path
 from crosshead.data.parallel.tables import field_names, field_of
 from crosshead.data.section import file_names
 from crosshead.errors import ConfigError, DataError
-from crosshead.system.files import StrPath, atomic_file, make_directory, real_path
+from crosshead.system.files import StrPath, atomic_file, hidden_directory, make_directory, real_path
 
 Texts = StrPath | Iterable[str] | Iterable[os.PathLike[str]]
 """The name of a file, several `Path`s, or texts in memory."""
@@ -120,8 +120,8 @@ class GivenData:
         make_directory(self._folder)
         stem, suffix = name.split(".")
         checksum = hashlib.sha256()
-        new = self._folder / f"{name}.{os.getpid()}.new"
-        try:
+        with hidden_directory(self._folder / name) as hidden:
+            new = hidden / name
             with atomic_file(new) as write:
                 for number, line in enumerate(lines, 1):
                     encoded = _encoded(line, name, number)
@@ -131,8 +131,6 @@ class GivenData:
             if not path.is_file():
                 self._new.append(path)
                 new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)
         return str(path)
 
 

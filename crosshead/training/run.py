@@ -114,7 +114,7 @@ def train(
         else:
             with locked_directory(out) as lock:
                 check_directory(out, resume=resume, force=force, inputs=inputs)
-                remove_unfinished(lock)
+                remove_unfinished(out)
                 run = _prepare(recipe, out, start, resume, command, context)
                 if run is None:
                     summary = _summary_of_stopped(out, resume, world)

@@ -30,13 +30,13 @@ from crosshead.system.files import (
     atomic_file,
     atomic_write,
     explain_os_errors,
+    is_unused,
     write_all,
 )
 from crosshead.system.kinds import check_sentences, head_of
 from crosshead.system.lines import check_regular, file_sha256, iter_lines
 from crosshead.system.progress import Display
 from crosshead.system.stored import read_metadata, read_stored
-from crosshead.training.directory import is_unused
 from crosshead.training.directory_lock import locked_directory
 
 BLOCK = 1024

@@ -13,6 +13,8 @@ from crosshead.interop import export as exporting
 from crosshead.interop.base import ForeignSearch, Tolerance
 from crosshead.interop.export import export
 from crosshead.interop.formats import FORMATS
+from crosshead.system import files
+from crosshead.system.files import locked, put
 from tests.interop.small_bundles import TEXT, small_bundle
 
 CTRANSLATE2 = FORMATS["ctranslate2"]
@@ -147,7 +149,7 @@ def test_no_rename_replaces_a_full_directory_unasked(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()
     with pytest.raises(OSError, match="not empty"):
-        exporting.move(tmp_path / "new", tmp_path / "place", force=False)
+        put(tmp_path / "new", tmp_path / "place", replace=False)
     assert (tmp_path / "place" / "place").exists() and (tmp_path / "new" / "new").exists()
 
 
@@ -174,10 +176,11 @@ def test_force_keeps_what_crosshead_has_not_written(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_the_hidden_directory_of_another_process_stays(tmp_path: Path) -> None:
-    other = tmp_path / f".out.{os.getpid()}.tmp"
+    other = tmp_path / ".out.0.crosshead"
     other.mkdir()
     (other / "model").touch()
-    exports(tmp_path / "out")
+    with locked(other):
+        exports(tmp_path / "out")
     assert (other / "model").exists() and (tmp_path / "out" / "model").exists()
 
 
@@ -278,14 +281,15 @@ def test_an_earlier_export_comes_back_if_the_new_one_cannot_take_its_place(
     out = tmp_path / "out"
     exports(out)
     (out / "model").write_text("old")
-    rename = Path.replace
+    rename = Path.rename
 
     def fails_for_new(self: Path, place: Path) -> Path:
-        if self.name.endswith(".tmp") and self.is_dir():
+        if self.name.endswith(".crosshead"):
             raise OSError(28, "No space left on device")
         return rename(self, place)
 
-    monkeypatch.setattr(Path, "replace", fails_for_new)
+    monkeypatch.setattr(files, "exchange", lambda one, other: False)
+    monkeypatch.setattr(Path, "rename", fails_for_new)
     with pytest.raises(UserError, match="cannot be written: No space left"):
         exports(out)
     assert (out / "model").read_text() == "old"

@@ -90,7 +90,7 @@ def signature(folder: Path) -> str:
     names = [f"{path.relative_to(folder)}{'/' * path.is_dir()}" for path in folder.rglob("*")]
     lines = [path.read_bytes().count(b"\n") for path in sorted(folder.rglob("log.jsonl"))]
     recipes = [digest(path) for path in sorted(folder.rglob("recipe.toml"))]
-    return re.sub(r"\.\d+\.tmp|tfevents\S+", ".tmp", f"{sorted(names)} {lines} {recipes}")
+    return re.sub(r"\.\d+\.crosshead|tfevents\S+", ".tmp", f"{sorted(names)} {lines} {recipes}")
 
 
 def copied(folder: Path, place: Path) -> Path:
@@ -115,7 +115,7 @@ def check_left(recipe: Recipe, left: Path, place: Path, weights: set[str]) -> st
             works[way] = not message
             if not message:
                 assert digest(out / "model.safetensors") in weights, way
-                assert not list(place.rglob("*.tmp")), way
+                assert not list(place.rglob("*.crosshead*")), way
                 assert not earlier_run_path(out).exists(), way
             else:
                 assert "\n" not in message and not message.startswith("traceback"), message

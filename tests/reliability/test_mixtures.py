@@ -98,9 +98,9 @@ from crosshead.system import files
 from crosshead.cli import main
 move, names, left = files._Unfinished.move, {MOVED[2:]}, [int(sys.argv.pop(1))]
 def move_or_die(self):
-    if self._path.name in names and left[0] == 0:
+    if self.path.name in names and left[0] == 0:
         os.kill(os.getpid(), signal.SIGKILL)
-    left[0] -= self._path.name in names
+    left[0] -= self.path.name in names
     move(self)
 files._Unfinished.move = move_or_die
 main()

@@ -116,13 +116,16 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path, name: str) -
 def test_an_interrupt_just_after_opening_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = Path.open
+    opened = os.open
 
-    def open_and_interrupt(self: Path, *arguments: Any, **options: Any) -> io.FileIO:
-        opened(self, *arguments, **options).close()
+    def open_and_interrupt(path: Path, flags: int, *more: Any) -> int:
+        descriptor = opened(path, flags, *more)
+        if not flags & os.O_CREAT:
+            return descriptor
+        os.close(descriptor)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "open", open_and_interrupt)
+    monkeypatch.setattr(os, "open", open_and_interrupt)
     with pytest.raises(KeyboardInterrupt), atomic_file(tmp_path / "a.txt"):
         pass
     with pytest.raises(KeyboardInterrupt):

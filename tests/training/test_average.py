@@ -94,7 +94,7 @@ def test_the_card_of_a_mean_of_models_of_text_says_how_these_are_used(tmp_path: 
 def test_what_a_kill_left_unfinished_is_no_hindrance(tmp_path: Path) -> None:
     out = tmp_path / "mean"
     out.mkdir()
-    (out / ".model.safetensors.99.tmp").write_bytes(b"cut off")
+    (out / ".model.safetensors.0.crosshead").write_bytes(b"cut off")
     average_bundles([BUNDLE, BUNDLE], out)
     assert load_bundle(out) and not list(out.glob(".*"))
 

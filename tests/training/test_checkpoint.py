@@ -310,7 +310,7 @@ def test_what_was_to_be_replaced_goes_after_a_kill(tmp_path: Path) -> None:
 
 def test_what_a_kill_left_unfinished_goes_with_the_next(tmp_path: Path) -> None:
     optimizer = new_optimizer()
-    left = tmp_path / ".update-00000007.tmp"
+    left = tmp_path / ".update-00000007.9.crosshead"
     left.mkdir()
     (left / WEIGHTS).write_bytes(b"half")
     place = save_checkpoint(tmp_path, optimizer, Progress(1), keep=1)

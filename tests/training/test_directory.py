@@ -1,3 +1,5 @@
+import errno
+import fcntl
 import re
 import shutil
 from collections.abc import Iterator
@@ -24,8 +26,8 @@ OF_A_RUN = [
     "recipe.toml", "log.jsonl", "left-out.tsv", "training.png", "config.json", "README.md",
     "model.safetensors", "tokenizer.json", "tokenizer.model", "source.json", "target.json",
     "checkpoints/update-00000002/state.json", "checkpoints/best.safetensors",
-    "checkpoints/.update-00000003.tmp/weights.safetensors", "tensorboard/events",
-    ".config.json.123.tmp", "checkpoints/.best.safetensors.123.tmp",
+    "checkpoints/.update-00000003.123.crosshead/weights.safetensors", "tensorboard/events",
+    ".config.json.123.crosshead", "checkpoints/.best.safetensors.123.crosshead",
 ]  # fmt: skip
 
 
@@ -107,12 +109,12 @@ def test_a_run_is_a_recipe_and_what_came_of_it(
 def test_a_directory_with_nothing_but_an_unfinished_file_is_as_good_as_empty(
     tmp_path: Path,
 ) -> None:
-    out = fill(tmp_path / "out", ".recipe.toml.123.tmp")
+    out = fill(tmp_path / "out", ".recipe.toml.123.crosshead")
     assert "begin one without --resume" in refusal(out, resume=True)
     check_directory(out, resume=False, force=False, inputs=[])
 
 
-@pytest.mark.parametrize("more", [[], [".recipe.toml.123.tmp"], ["recipe.toml"]])
+@pytest.mark.parametrize("more", [[], [".recipe.toml.123.crosshead"], ["recipe.toml"]])
 def test_a_run_that_was_cut_off_at_its_beginning_is_replaced_by_force(
     tmp_path: Path, more: list[str]
 ) -> None:
@@ -126,7 +128,7 @@ def test_a_run_that_was_cut_off_at_its_beginning_is_replaced_by_force(
 
 
 def test_a_recipe_alone_is_somebodys_own(tmp_path: Path) -> None:
-    out = fill(tmp_path / "out", "recipe.toml", ".log.jsonl.123.tmp")
+    out = fill(tmp_path / "out", "recipe.toml", ".log.jsonl.123.crosshead")
     for flags in ({}, {"force": True}, {"resume": True}):
         said = refusal(out, **flags)
         assert "only a recipe.toml" in said and "choose another directory" in said
@@ -157,23 +159,34 @@ def test_what_a_move_has_left_is_known_as_a_run_until_the_last(run: Path) -> Non
 
 
 LEFT_BY_A_KILL = [
-    ".recipe.toml.123.tmp", ".model.safetensors.9.tmp", "checkpoints/.best.safetensors.123.tmp",
-    "checkpoints/.update-00000003.tmp/weights.safetensors",
-    "checkpoints/update-00000002/.state.json.123.tmp", "../.run.failed-batch.jsonl.5.tmp",
+    ".recipe.toml.123.crosshead", ".model.safetensors.9.crosshead",
+    "checkpoints/.best.safetensors.123.crosshead",
+    "checkpoints/.update-00000003.123.crosshead/weights.safetensors",
+    "checkpoints/update-00000002/.state.json.123.crosshead",
+    "../.run.failed-batch.jsonl.5.crosshead",
 ]  # fmt: skip
 
 
-def test_what_a_kill_left_unfinished_is_removed_under_the_lock(run: Path) -> None:
+def without_locks(file: object, kind: int) -> None:
+    raise OSError(errno.ENOLCK, "No locks available")
+
+
+def test_what_a_kill_left_unfinished_is_removed_if_nobody_writes_it(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(run, *LEFT_BY_A_KILL)
-    others = ["notes.9.tmp", ".thesis.123.tmp", "../.running.failed-batch.jsonl.5.tmp"]
+    others = ["notes.9.tmp", ".thesis.123.tmp", "../.running.failed-batch.jsonl.5.crosshead"]
     fill(run, *others)
-    whole = [name for name in OF_A_RUN if not name.endswith(".tmp") and ".tmp/" not in name]
-    with locked_directory(run) as lock:
-        lock.is_locked = False
-        remove_unfinished(lock)
+    whole = [name for name in OF_A_RUN if ".crosshead" not in name]
+    with monkeypatch.context() as patch:
+        patch.setattr("fcntl.flock", without_locks)
+        remove_unfinished(run)
         assert all((run / name).exists() for name in LEFT_BY_A_KILL)
-        lock.is_locked = True
-        remove_unfinished(lock)
+    with (run / "../.run.failed-batch.jsonl.5.crosshead").open("ab") as written:
+        fcntl.flock(written, fcntl.LOCK_EX)
+        remove_unfinished(run)
+        assert [name for name in LEFT_BY_A_KILL if (run / name).exists()] == LEFT_BY_A_KILL[-1:]
+    remove_unfinished(run)
     assert not any((run / name).exists() for name in LEFT_BY_A_KILL)
     assert all((run / name).exists() for name in [*others, *whole])
 

@@ -26,7 +26,7 @@ def test_the_directory_of_a_run(finished: Path) -> None:
         "config.json", "model.safetensors", "tokenizer.json", "README.md", "recipe.toml",
         "log.jsonl", "left-out.tsv", "checkpoints", "training.png",
     }  # fmt: skip
-    assert not [path for path in finished.rglob("*") if path.name.endswith(".tmp")]
+    assert not [path for path in finished.rglob("*") if ".crosshead" in path.name]
     assert [place.name[-2:] for place in list_checkpoints(finished / "checkpoints")] == [
         "06", "12", "18",
     ]  # fmt: skip

@@ -19,7 +19,7 @@ from crosshead.data.parallel.parts import Corpora, Part, UnequalLinesError, surv
 from crosshead.data.parallel.section import DataConfig
 from crosshead.data.parallel.tables import is_jsonl
 from crosshead.errors import DataError
-from crosshead.system.files import atomic_write_all, make_directory, real_path
+from crosshead.system.files import atomic_write_all, is_unfinished, make_directory, real_path
 from crosshead.system.lines import iter_lines
 
 SUSPECTS = "suspects.tsv"
@@ -130,8 +130,8 @@ def check_outputs(
             )
         if real_path(out / name) in inputs:
             raise DataError(f"{out / name}: a file that is read; name another directory")
-    for name in cleaned:
-        if not force and (out / name).exists():
+    for name in cleaned if not (force or is_unfinished(out)) else ():
+        if (out / name).exists():
             raise DataError(
                 f"{out / name}: there is such a file; {option('force')} replaces it, or name "
                 "another directory"
@@ -175,8 +175,10 @@ def write_files(
         files = list(sides) if len(names) == 2 else [_table(part, sides)]
         outputs.update(zip(names, files, strict=True))
     make_directory(out)
-    atomic_write_all(out, {name: _encoded(name, lines) for name, lines in outputs.items()})
-    return [out / name for name in outputs if name != SUSPECTS]
+    written = {name: _encoded(name, lines) for name, lines in outputs.items()}
+    cleaned = [name for name in outputs if name != SUSPECTS]
+    atomic_write_all(out, written, new=() if force else cleaned)
+    return [out / name for name in cleaned]
 
 
 def _cleaned_names(part: Part) -> list[str]:

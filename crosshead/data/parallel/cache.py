@@ -13,10 +13,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from crosshead.errors import UserError
-from crosshead.system.files import explain_os_errors
+from crosshead.system.files import explain_os_errors, is_held, lock
 
 UNUSED = 30
 """Days after which a corpus that no run has opened may be removed."""
@@ -65,36 +64,12 @@ def alone(place: Path, say: Say, check: Check) -> Iterator[None]:
         file = path.open("ab")
     with file:
         # The system's own blocking wait is not used: Python resumes it after a signal.
-        if not lock(file, exclusive=True):
+        if lock(file) is False:
             say(f"waiting for another run that is tokenizing this corpus in {place.parent}")
-            while not lock(file, exclusive=True):
+            while lock(file) is False:
                 check()
                 time.sleep(PATIENCE)
         yield
-
-
-def lock(file: BinaryIO, *, exclusive: bool) -> bool:
-    """Hold the system's lock on a file while it is open or mapped.
-
-    A shared lock waits, because no process holds an exclusive lock on a corpus for long. On systems
-    and file systems without locks this does nothing.
-
-    Args:
-        file: The open file.
-        exclusive: True for a lock that no other process shares.
-
-    Returns:
-        False if `exclusive` is true and another process holds the lock, otherwise True.
-    """
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):
-        pass
-    return True
 
 
 def remove_unused(directory: Path, say: Say) -> None:
@@ -122,21 +97,13 @@ def _remove_free(place: Path) -> bool:
     Without system locks nothing protects a corpus.
     """
     with _lock_of(place).open("ab") as file:
-        if not lock(file, exclusive=True) or _is_mapped(place):
+        if lock(file) is False or any(map(is_held, place.iterdir())):
             return False
         # Checked again, as the last step: a run that opens a corpus updates its time first.
         if not _is_old(place):
             return False
         shutil.rmtree(place)
     return True
-
-
-def _is_mapped(place: Path) -> bool:
-    for path in place.iterdir():
-        with path.open("r+b") as file:  # NFS locks a file exclusively only if it is writable
-            if not lock(file, exclusive=True):
-                return True
-    return False
 
 
 def _is_corpus(place: Path) -> bool:

@@ -30,7 +30,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from crosshead.data.parallel.cache import PATIENCE, Check, Say, alone, lock, remove_unused
+from crosshead.data.parallel.cache import PATIENCE, Check, Say, alone, remove_unused
 from crosshead.data.parallel.filters import (
     CHUNKS_A_SHARD,
     Encoded,
@@ -49,7 +49,13 @@ from crosshead.data.parallel.section import DataConfig
 from crosshead.data.parallel.tables import file_kind
 from crosshead.data.text.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
 from crosshead.errors import UserError
-from crosshead.system.files import atomic_file, atomic_write, explain_os_errors, make_directory
+from crosshead.system.files import (
+    atomic_file,
+    atomic_write,
+    explain_os_errors,
+    lock,
+    make_directory,
+)
 from crosshead.system.lines import file_sha256
 from crosshead.system.workers import become_worker, signals_left_to_this
 
@@ -247,7 +253,7 @@ def _mapped(path: Path, facts: dict[str, Any]) -> np.ndarray:
     """
     dtype, length = np.dtype(facts["dtype"]), int(facts["length"])
     with _reading(path), path.open("rb") as file:
-        lock(file, exclusive=False)
+        lock(file, shared=True)
         if hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
             raise ValueError("has not its checksum")
         if not length:
@@ -320,9 +326,9 @@ def _join(part: Path, count: int, text: Corpora, held: HeldOut, check: Check) ->
 
 
 def _remove_shards(part: Path) -> None:
-    """Remove the shards, and unfinished files of a killed process."""
+    """Remove the shards."""
     with explain_os_errors(part):
-        for path in (*part.glob("shard-*"), *part.glob(".*.tmp")):
+        for path in part.glob("shard-*"):
             path.unlink()
 
 

@@ -1,6 +1,5 @@
 """Imports: from a model of another toolkit to a bundle on disk."""
 
-import contextlib
 import platform
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +12,10 @@ from crosshead.bundle.hub import download_files
 from crosshead.bundle.hub_names import hub_name, hub_place
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.errors import UserError
 from crosshead.interop.base import words
 from crosshead.interop.imports.building import Imported
 from crosshead.interop.imports.kinds import foreign_files, import_model
-from crosshead.system.files import StrPath, real_path
+from crosshead.system.files import StrPath, output_directory, real_path
 
 
 def import_to(
@@ -47,27 +45,18 @@ def import_to(
         UserError: If `out` is not empty or cannot be written, or the model cannot be imported.
     """
     out = Path(out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out}: already exists; give a new directory with --out")
-    name = hub_name(path)
-    place = Path(path) if name is None else download_files(name, foreign_files)
-    found = import_model(
-        place,
-        kind,
-        None if name is None else name.repository,
-        (source_language, target_language),
-    )
-    imported = _with_place(found, place)
-    is_new = not out.exists()
-    try:
-        save_bundle(out, imported.bundle, card(real_path(out).name, imported.bundle, command))
-    except BaseException:
-        with contextlib.suppress(OSError):  # the directory was new or empty
-            for file in out.iterdir():
-                file.unlink()
-            if is_new:
-                out.rmdir()
-        raise
+    with output_directory(out) as hidden:
+        name = hub_name(path)
+        place = Path(path) if name is None else download_files(name, foreign_files)
+        found = import_model(
+            place,
+            kind,
+            None if name is None else name.repository,
+            (source_language, target_language),
+        )
+        imported = _with_place(found, place)
+        said = card(real_path(out).name, imported.bundle, command)
+        save_bundle(hidden, imported.bundle, said, new=True)
     return imported
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.data.parallel.cache import alone, cache_directory, lock, remove_unused
+from crosshead.data.parallel.cache import alone, cache_directory, remove_unused
 from crosshead.errors import UserError
+from crosshead.system.files import lock
 
 DAY = 86_400
 KEYS = [letter * 32 for letter in "abcdef"]
@@ -66,7 +67,7 @@ def test_what_was_begun_goes_too_and_nothing_else(cache: Path) -> None:
 
 def test_what_is_mapped_or_written_stays(cache: Path) -> None:
     with (cache / KEYS[1] / "rows").open("rb") as file:
-        assert lock(file, exclusive=False)
+        assert lock(file, shared=True)
         mapped = np.asarray(np.memmap(file, np.int64, "r"))
     with alone(cache / KEYS[2], print, never):
         line, *gone = removed(cache)
@@ -88,7 +89,7 @@ def test_what_is_removed_is_locked_until_it_is_gone(
         for moment in (lambda: None, lambda: remove(part)):
             moment()
             with part.with_suffix(".lock").open("ab") as other:
-                held.append(not lock(other, exclusive=True))
+                held.append(lock(other) is False)
 
     monkeypatch.setattr(shutil, "rmtree", watched)
     assert next(removed(cache)).startswith("removed 5 corpora ")
@@ -139,11 +140,11 @@ def test_readers_share_a_lock_and_a_writer_has_it_alone(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.touch()
     with path.open("rb") as one, path.open("rb") as two, path.open("rb") as three:
-        assert lock(one, exclusive=False) and lock(two, exclusive=False)
-        assert not lock(three, exclusive=True)
+        assert lock(one, shared=True) and lock(two, shared=True)
+        assert lock(three) is False
         one.close()
         two.close()
-        assert lock(three, exclusive=True)
+        assert lock(three)
 
 
 def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

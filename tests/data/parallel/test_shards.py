@@ -388,7 +388,11 @@ def test_what_a_killed_writer_has_not_finished_goes(config: DataConfig, tmp_path
     place, said = tmp_path / "key", list[str]()
     part = place.with_suffix(".part")
     part.mkdir()
-    for name in (".rows.17.tmp", ".shard-00001.safetensors.17.tmp", "shard-00099.safetensors"):
+    for name in (
+        ".rows.0.crosshead",
+        ".shard-00001.safetensors.0.crosshead",
+        "shard-00099.safetensors",
+    ):
         (part / name).write_bytes(b"half of it")
     assert_same(stored(config, place, said).kept, in_memory(config))
     expected = {"corpus.json", "corpus.sha256", "source.json", "target.json", *Encoded._fields}
