@@ -85,8 +85,8 @@ def forecast_scores(
         + f"units:{'original' if original else 'deviations'}|season:{config.season}|"
         f"version:crosshead-{__version__}"
     )
-    errors = np.reshape(config.naive_errors, (-1, targets))
-    by_key = dict(zip(config.keys or [""], errors, strict=True))
+    naive_errors = np.reshape(config.naive_errors, (-1, targets))
+    by_key = dict(zip(config.keys or [""], naive_errors, strict=True))
     unknown = np.zeros(targets)  # a series without training data has no MASE
     naive = units * [by_key.get(series.key, unknown) for series, _ in test.parts]
     scored = [(name, errors.scores(naive)) for name, errors in methods.items()]

@@ -314,11 +314,11 @@ class SeriesForecaster(Pipeline):
             DataError: If a column is missing, or the time between rows is another one.
         """
         config = self.bundle.config
-        if isinstance(series, str | os.PathLike):
-            series = [os.fspath(series)]
-        every = [series]
-        if not isinstance(series, Series):
-            every = read_series(series, config.columns, config.time, config.id or "", config.step)
+        if isinstance(series, Series):
+            every = [series]
+        else:
+            files = [os.fspath(series)] if isinstance(series, str | os.PathLike) else series
+            every = read_series(files, config.columns, config.time, config.id or "", config.step)
         first = every[0]
         missing = [name for name in config.columns if name not in first.names]
         if missing:
@@ -436,11 +436,10 @@ class SeriesForecaster(Pipeline):
 
 def _check_future(future: Series, first: int, ahead: np.ndarray) -> None:
     """Refuse columns whose future is known if they have no value in a step to forecast."""
-    given = np.zeros((len(ahead), len(future.names)), bool)
     there = future.observed[first : first + len(ahead)]
-    given[: len(there)] = there
-    if not given.all():
-        step, column = np.argwhere(~given)[0]
+    absent = np.argwhere(~np.pad(there, ((0, len(ahead) - len(there)), (0, 0))))
+    if len(absent):
+        step, column = absent[0]
         raise DataError(
             f"column {future.names[column]!r} has no value at {shown_time(ahead[step])}, and the "
             f"model reads it in all steps of the forecast; give rows up to {shown_time(ahead[-1])}"

@@ -100,12 +100,10 @@ class SeriesCorpus(Corpus):
         """Return the size of the series, their step and periods; then what rules changed."""
         first, rows = self.series[0], sum(map(len, self.series))
         many = f"{len(self.series):,} series of {first.id}, " * bool(first.id)
-        begin, end = (
-            pick(each.times[at] for each in self.series) for pick, at in ((min, 0), (max, -1))
-        )
+        ends = [time for each in self.series for time in each.times[[0, -1]]]
         opening = (
-            f"{many}{rows:,} rows, one every {first.step.words()}, {shown_time(begin)} to "
-            f"{shown_time(end)}; columns: {shown_names(self.target)}{self._others()}; "
+            f"{many}{rows:,} rows, one every {first.step.words()}, {shown_time(min(ends))} to "
+            f"{shown_time(max(ends))}; columns: {shown_names(self.target)}{self._others()}; "
             f"{self.size:,} windows to train on; validation: {self._periods()}; a season is "
             f"{counted(self.season, 'step')}"
         )

@@ -187,7 +187,12 @@ def read_series(
 
 
 def fewer(notes: Sequence[str], most: int = 8) -> list[str]:
-    """Return messages; of a long list the first ones, and the number of further ones."""
+    """Return messages; of a long list the first ones, and the number of further ones.
+
+    Args:
+        notes: The messages.
+        most: The number of messages that are kept.
+    """
     left = len(notes) - most
     return [*notes[:most], *([f"and {counted(left, 'more message')}"] if left > 0 else [])]
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from itertools import compress
 from typing import Annotated, Any, NamedTuple
 
@@ -38,12 +39,11 @@ def pandas() -> Any:
         DataError: If it is not installed.
     """
     try:
-        import pandas
+        return import_module("pandas")
     except ImportError:
         raise DataError(
             "pandas, which reads time series, is not installed: pip install 'crosshead[series]'"
         ) from None
-    return pandas
 
 
 class Step(NamedTuple):
@@ -67,12 +67,11 @@ class Step(NamedTuple):
         """
         if self.numbers:
             return last + self.numbers * np.arange(1, count + 1)
-        offsets = pandas().offsets
         offset = pandas().Timedelta(microseconds=self.microseconds)
         if self.months:
-            offset = offsets.DateOffset(months=self.months, day=self.day)
+            offset = pandas().DateOffset(months=self.months, day=self.day)
         elif self.weekdays != _ALL_DAYS:
-            offset = offsets.CustomBusinessDay(weekmask=self.weekdays)
+            offset = pandas().offsets.CustomBusinessDay(weekmask=self.weekdays)
         first = pandas().Timestamp(last).as_unit("us") + offset
         return pandas().date_range(first, periods=count, freq=offset).to_numpy("M8[us]")
 
@@ -242,8 +241,8 @@ def _of_digits(text: Any) -> np.ndarray:
         if times.notna().all() and (size == 4 or times.dt.year.between(1900, 2099).all()):
             return np.array(times.to_numpy("M8[us]"))
     if size in _EPOCHS:
-        return numbers.astype(f"M8[{_EPOCHS[size]}]").astype("M8[us]")
-    return numbers
+        numbers = numbers.astype(f"M8[{_EPOCHS[size]}]").astype("M8[us]")
+    return np.array(numbers)
 
 
 def _on_clock(text: Any) -> np.ndarray:

@@ -69,10 +69,10 @@ class Table:
         Raises:
             DataError: If there is none.
         """
-        if name not in self.columns:
-            raise DataError(
-                f"{self.path}: there is no {what} {name!r}; {nearest(name, self.columns)}"
-            )
+        absent = self.frame[name].isna() if name in self.columns else np.ones(1, bool)
+        if absent.any():
+            path = self.origin(int(absent.argmax())).rpartition(":")[0]
+            raise DataError(f"{path}: there is no {what} {name!r}; {nearest(name, self.columns)}")
 
     def times(self, name: str) -> Times:
         """Return the times of a column.
@@ -122,20 +122,16 @@ def read_tables(given: Sequence[str | os.PathLike[str]] | Any) -> Table:
         given: Names of CSV or Parquet files, or a table: a DataFrame or a dict of columns.
 
     Raises:
-        DataError: If a file cannot be read or has no rows, a column is missing in a further file,
-            or it is no table.
+        DataError: If a file cannot be read or has no rows, or it is no table.
     """
-    if not isinstance(given, list | tuple):
-        frame = _text(given)
-        tables = [Table(frame, [("table", range(2, len(frame) + 2))])]
-    else:
+    if isinstance(given, list | tuple):
         tables = [read_table(Path(path)) for path in given]
-    first = tables[0]
-    for table in tables[1:]:
-        for name in first.columns:
-            table.check(name, "column")
+    else:
+        tables = [Table(found := _text(given), [("table", range(2, len(found) + 2))])]
+    # A column that a further file lacks is NaN there; all other cells are text.
+    frame = pandas().concat([each.frame for each in tables], ignore_index=True)
     return Table(
-        pandas().concat([each.frame[first.columns] for each in tables], ignore_index=True),
+        frame[tables[0].columns],
         [part for each in tables for part in each.parts],
         tuple(dict.fromkeys(note for each in tables for note in each.notes)),
     )
@@ -170,9 +166,8 @@ def _read_csv(path: Path) -> Table:
     delimiter, above = csv_delimiter(lines[comments:].__iter__)
     if comments and lines[comments - 1].count(delimiter) == lines[comments].count(delimiter):
         comments -= 1  # the names of the columns, such as `#date,load`
-    records = quoted_records(
-        path, islice(lines, comments + above, None), delimiter, comments + above
-    )
+    above += comments
+    records = quoted_records(path, islice(lines, above, None), delimiter, above)
     header = [name.strip() for name in next(records, (0, [], 0))[1]]
     if header and all(map(_is_value, header)):
         raise DataError(
@@ -194,11 +189,11 @@ def _read_csv(path: Path) -> Table:
         numbers.append(number)
     frame = pandas().DataFrame(rows, columns=header, dtype=object)
     notes = [f"line 1 is a comment and is left out: {shown(lines[0])}"] * bool(comments)
-    for group, mark, what in (
-        (",", ".", "separators of thousands are left out"),
-        (".", ",", "separators of thousands are left out"),
-        ("", ",", "decimal commas are read as points"),
-    ):
+    thousands, decimals = (
+        "separators of thousands are left out",
+        "decimal commas are read as points",
+    )
+    for group, mark, what in ((",", ".", thousands), (".", ",", thousands), ("", ",", decimals)):
         changed = [name for name in header if _is_written(frame[name], group, mark, delimiter)]
         for name in changed:
             column = frame[name].str.replace(group, "", regex=False)

@@ -119,7 +119,7 @@ class SeriesWindows(EqualRows):
     @property
     def before(self) -> np.ndarray:
         """The number of rows of its series before each window's horizon."""
-        return self.starts + self.context - self.begins[self.series]
+        return np.array(self.starts + self.context - self.begins[self.series])
 
     def __len__(self) -> int:
         """Return the number of windows."""

@@ -188,3 +188,11 @@ def test_gaps_of_whole_numbers_are_filled(tmp_path: Path) -> None:
     )
     for time in ("soon", "2024-01-31"):
         assert "expected a time such as 4, found" in refusal(found.row, time)
+
+
+def test_a_further_file_needs_the_columns_that_are_read(tmp_path: Path) -> None:
+    first = write(tmp_path / "a.csv", "date,a,b\n2024-01-01,1,1\n2024-01-02,2,2")
+    second = write(tmp_path / "b.csv", "c,date,a\n9,2024-01-03,3\n9,2024-01-04,4")
+    both = [str(first), str(second)]
+    assert read_series(both, ["a"]).values[:, 0].tolist() == [1, 2, 3, 4]
+    assert refusal(read_series, both).startswith(f"{second}: there is no column 'b'")
