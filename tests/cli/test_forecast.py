@@ -12,6 +12,7 @@ from crosshead.cli import run
 from crosshead.cli.forecast import _picture
 from tests.cli.tools import BUNDLE, Refused, output_of
 from tests.data.written import write, write_series
+from tests.parameters import mostly_slow
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +201,7 @@ def test_a_forecast_shows_all_digits_of_large_values(
 
 
 SMALL = ["--threads", "1", "--max-updates", "2", "--model", "dlinear", "--context", "6"]
+MODELS = ["series-recurrent", "series-transformer"]
 FORMS = {
     "quarters": ("quarter,a", [f"{1990 + n // 4}-Q{n % 4 + 1}" for n in range(60)],
                  ["2005-01-01", "2005-04-01", "2005-07-01"]),
@@ -298,7 +300,7 @@ def test_a_long_table_is_forecast_and_scored(
     assert 70 < float(shown.out.splitlines()[-1].split(",")[2]) < 150
 
 
-@pytest.mark.parametrize("model", ["series-recurrent", "series-transformer"])
+@pytest.mark.parametrize("model", mostly_slow(MODELS, ["series-recurrent"]))
 def test_a_column_that_is_known_ahead_tells_what_comes(
     model: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

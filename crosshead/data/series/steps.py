@@ -29,6 +29,7 @@ _DIGITS = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14
 _EPOCHS = {10: "s", 13: "ms"}
 """Units since 1970, by their number of digits."""
 _OFFSET = r"(?<=\d)\s*(?:Z|[+-]\d\d(?::?\d\d)?)$"
+_QUARTER = re.compile(r"^(\d{4})[- ]?Q([1-4])$")
 _CLOCK = re.compile(r"\s*\d\d?:\d\d(:\d\d(\.\d+)?)?\s*([ap]\.?m\.?)?\s*", re.IGNORECASE)
 
 
@@ -65,13 +66,11 @@ class Step(NamedTuple):
             last: A time.
             count: The number of times.
         """
-        if self.numbers:
-            return last + self.numbers * np.arange(1, count + 1)
-        offset = pandas().Timedelta(microseconds=self.microseconds)
+        if not self.months and self.weekdays == _ALL_DAYS:
+            return last + self._size * np.arange(1, count + 1)
+        offset = pandas().offsets.CustomBusinessDay(weekmask=self.weekdays)
         if self.months:
             offset = pandas().DateOffset(months=self.months, day=self.day)
-        elif self.weekdays != _ALL_DAYS:
-            offset = pandas().offsets.CustomBusinessDay(weekmask=self.weekdays)
         first = pandas().Timestamp(last).as_unit("us") + offset
         return pandas().date_range(first, periods=count, freq=offset).to_numpy("M8[us]")
 
@@ -89,9 +88,13 @@ class Step(NamedTuple):
             days = times.astype("M8[D]")
             between = ~np.is_busday(days, self.weekdays) | (times - days != times[0] - days[0])
             return np.busday_count(days[0], days, self.weekdays), int(between.sum())
-        exact = (times - times[0]) / (self.numbers or np.timedelta64(self.microseconds, "us"))
+        exact = (times - times[0]) / self._size
         places = np.rint(exact).astype(int)
         return places, int((np.abs(exact - places) > 1e-9 * np.maximum(1, exact)).sum())
+
+    @property
+    def _size(self) -> Any:
+        return self.numbers or np.timedelta64(self.microseconds, "us")
 
     @property
     def is_zero(self) -> bool:
@@ -247,25 +250,35 @@ def _of_digits(text: Any) -> np.ndarray:
 
 def _on_clock(text: Any) -> np.ndarray:
     """Return the times of cells without offsets."""
-    text = text.str.replace(r"(?i)\s*([ap])\.?m\.?$", r" \1m", regex=True)
-    text = text.str.replace(
-        r"^(\d{4})[- ]?Q([1-4])$", lambda of: f"{of[1]}-{3 * int(of[2]) - 2:02}", regex=True
-    )  # a quarter
-    text = text.str.replace(r"^(\d{4})-?W(\d\d)$", r"\1-W\2-1", regex=True)
-    forms = ["ISO8601", "%G-W%V-%u", *_forms(_DATES)]
+    text = text.where(text.str.match(r"\d"), "")  # pandas knows `now`
+    found = _parsed(text, "ISO8601")
+    text = text[found.isna()]
+    if any(map(re.compile("[A-Za-z]").search, text)):
+        text = text.str.replace(r"(?i)\s*([ap])\.?m\.?$", r" \1m", regex=True)
+        text = text.str.replace(_QUARTER, _first_month, regex=True)
+        text = text.str.replace(r"^(\d{4})-?W(\d\d)$", r"\1-W\2-1", regex=True)
+    forms = ["%Y-%m", "%G-W%V-%u", *_forms(_DATES)]
     slashes = text.str.extract(r"^(\d\d?)/(\d\d?)/").astype(float)
     if slashes[0].notna().any():
         day_first, month_first = slashes[0].max() > 12, slashes[1].max() > 12
         if day_first == month_first:
             raise MixedDatesError
         forms += _forms(_SLASHES[bool(day_first)])
-    text = text.where(text.str.match(r"\d"), "")  # pandas knows `now`
-    found = pandas().Series(np.full(len(text), np.datetime64("NaT", "us")))
-    for form in forms:
-        if (rest := found.isna()).any():
-            more = pandas().to_datetime(text[rest], format=form, errors="coerce")
-            found[rest] = more.astype("M8[us]")
+    while len(text):
+        of_first = (each for each in forms if _parsed(text.iloc[:1], each).notna().all())
+        if (form := next(of_first, None)) is None:
+            break
+        found[text.index] = _parsed(text, form)
+        text = text[found[text.index].isna()]
     return np.array(found)
+
+
+def _parsed(text: Any, form: str) -> Any:
+    return pandas().to_datetime(text, format=form, errors="coerce").astype("M8[us]")
+
+
+def _first_month(quarter: re.Match[str]) -> str:
+    return f"{quarter[1]}-{3 * int(quarter[2]) - 2:02}"
 
 
 def _forms(dates: Sequence[str]) -> list[str]:

@@ -209,6 +209,8 @@ def _is_written(cells: Any, group: str, mark: str, delimiter: str) -> bool:
     A number such as `1,234.50` shows both marks. Commas alone are decimal commas, but not in a file
     with commas between its cells.
     """
+    if not any("," in cell for cell in cells):
+        return False
     cells = cells.str.strip()
     marked = cells[cells.str.contains(group or ".", regex=False) & (cells != ".")]
     if not group:
@@ -294,6 +296,13 @@ def time_column(table: Table, name: str | None) -> str:
 
 def _numbers(cells: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of cells, NaN for missing values, and which cells are neither."""
+    try:
+        found = cells.to_numpy(dtype=object).astype(float)
+    except ValueError:
+        pass
+    else:
+        if (np.abs(found) <= _LARGEST).all() and not any("_" in cell for cell in cells):
+            return found, np.zeros(len(found), bool)
     cells = cells.str.strip().str.lower().replace({"true": "1", "false": "0"})
     good = cells.str.fullmatch(_NUMBER).to_numpy(bool)
     found = cells.where(good, "nan").to_numpy(dtype=object).astype(float)
