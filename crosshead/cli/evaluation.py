@@ -195,19 +195,19 @@ def series_evaluation(
         DataError: If the series cannot be used.
     """
     forecaster = load_as(SeriesForecaster, bundle, device, threads)
-    whole = forecaster.checked(series)
-    for line in whole.notes:
+    every = forecaster.checked(series)
+    for line in every[0].notes:
         note(f"{series}: {line}")
-    first = 0 if start is None else whole.row(start, forecaster.last_start(whole))
-    given, season = forecaster.windows(whole, first), forecaster.bundle.config.season
+    given, season = forecaster.windows(every, start), forecaster.bundle.config.season
     if start is None:
         note(
             f"{series}: all {len(given.starts):,} windows are scored; if the model was trained on "
             "this file, give --start after its training period"
         )
     if why := why_without_season(given, season):
-        if len(whole) > season:
-            why += f"; use --start '{shown_time(whole.times[season])}' or later"
+        if min(map(len, every)) > season:
+            latest = max(each.times[season] for each in every)
+            why += f"; use --start '{shown_time(latest)}' or later"
         note(f"{series}: {why}")
     return forecast_scores(forecaster, given, original=original)
 

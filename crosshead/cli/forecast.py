@@ -1,5 +1,6 @@
 """The verb `forecast`, and the picture of a forecast."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -28,7 +29,8 @@ def forecast(
         Path,
         typer.Option(
             metavar="F",
-            help="File of the series, CSV or Parquet, with the columns of the training data.",
+            help="File of the series, CSV or Parquet, with the columns of the training data. "
+            "Columns of --future need values in the rows to forecast, too.",
         ),
     ],
     start: Annotated[
@@ -57,7 +59,8 @@ def forecast(
     """Forecast the next steps of a time series.
 
     The output is CSV: the time and the forecast of each column. A model with quantiles also has a
-    column for each quantile, such as `OT 0.1`. Messages say what was changed in the series, such as
+    column for each quantile, such as `OT 0.1`. A model of a long table forecasts each series of the
+    file, and the output is a long table, too. Messages say what was changed in the series, such as
     missing values that were filled.
     """
     import csv
@@ -72,16 +75,18 @@ def forecast(
         check_picture(plot)
     check_outputs({"--output": output, "--plot": plot}, [series], bundle)
     forecaster = load_as(SeriesForecaster, bundle, device, threads)
-    found = forecaster(series, start)
-    for line in found.notes:
-        note(f"{series}: {line}")
-    rows = [
-        {key: f"{value:.10g}" if isinstance(value, float) else value for key, value in row.items()}
-        for row in found.rows()
-    ]
+    found = forecaster.every(series, start)
+    for each in found:
+        for line in each.notes:
+            note(f"{series}: {line}")
+    every = [row for each in found for row in each.rows()]
     if jsonl:
-        text = "".join(map(json_line, found.rows()))
+        text = "".join(map(json_line, every))
     else:
+        rows = [
+            {key: f"{cell:.10g}" if isinstance(cell, float) else cell for key, cell in row.items()}
+            for row in every
+        ]
         table = io.StringIO()
         writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
         writer.writeheader()
@@ -94,25 +99,28 @@ def forecast(
 
 
 @drawing()
-def _picture(found: "Forecast") -> Any:
-    """Return a figure with a panel for each column: history, forecast, interval, later values."""
+def _picture(every: "Sequence[Forecast]") -> Any:
+    """Return a figure with a panel for each column of each series, with its forecast."""
     import numpy as np
     from matplotlib import dates
 
     from crosshead.data.series.steps import shown_time
 
-    names = found.series.names[:MOST_DRAWN]
-    if len(names) < len(found.series.names):
-        note(f"the picture has the first {MOST_DRAWN} of {len(found.series.names)} columns")
-    figure = new_figure(figsize=(9, 1 + 2.2 * len(names)))
-    panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
-    steps, times = len(found.times), found.series.times
-    past = slice(max(0, found.first - max(24, 3 * steps)), found.first)
-    before = slice(max(0, found.first - 1), found.first)  # it joins the lines
-    later = slice(before.start, found.first + steps)
-    marks: dict[str, Any] = {"marker": ".", "markevery": [-1]} if steps == 1 else {}
-    levels = sorted(found.quantiles)
-    for column, (name, panel) in enumerate(zip(names, panels, strict=True)):
+    columns = [(found, column) for found in every for column in range(len(found.series.names))]
+    drawn = columns[:MOST_DRAWN]
+    if len(drawn) < len(columns):
+        note(f"the picture has the first {MOST_DRAWN} of {len(columns)} columns")
+    figure = new_figure(figsize=(9, 1 + 2.2 * len(drawn)))
+    panels = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)[:, 0]
+    ends = []
+    for (found, column), panel in zip(drawn, panels, strict=True):
+        steps, times = len(found.times), found.series.times
+        past = slice(max(0, found.first - max(24, 3 * steps)), found.first)
+        before = slice(max(0, found.first - 1), found.first)  # it joins the lines
+        later = slice(before.start, found.first + steps)
+        marks: dict[str, Any] = {"marker": ".", "markevery": [-1]} if steps == 1 else {}
+        levels = sorted(found.quantiles)
+        ends += [times[past][0], found.times[-1]]
         values, observed = found.series.values[:, column], found.series.observed[:, column]
         panel.plot(times[past], values[past], color="0.3", linewidth=1, label="history")
         if found.first < len(times):
@@ -130,9 +138,10 @@ def _picture(found: "Forecast") -> Any:
                 panel.fill_between(found.times, low, high, lw=0, **style)
         ahead = [*values[before], *found.values[:, column]]
         panel.plot([*times[before], *found.times], ahead, color="C0", label="forecast", **marks)
-        panel.set_ylabel(name)
+        panel.set_ylabel(" ".join(filter(None, (found.series.key, found.series.names[column]))))
     panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)
-    axis, formatter = panels[-1].xaxis, cast(Any, dates.ConciseDateFormatter)  # it has no types
-    axis.set_major_formatter(formatter(axis.get_major_locator(), show_offset=False))
-    panels[-1].set_xlabel(f"{shown_time(times[past][0])} to {shown_time(found.times[-1])}")
+    if ends[0].dtype.kind == "M":
+        axis, formatter = panels[-1].xaxis, cast(Any, dates.ConciseDateFormatter)  # it has no types
+        axis.set_major_formatter(formatter(axis.get_major_locator(), show_offset=False))
+    panels[-1].set_xlabel(f"{shown_time(min(ends))} to {shown_time(max(ends))}")
     return figure

@@ -50,6 +50,8 @@ def train(
     text: options.TextOption = None,
     series: options.SeriesOption = None,
     inputs: options.InputsOption = None,
+    future: options.FutureOption = None,
+    series_id: options.SeriesIdOption = None,
     images: options.ImagesOption = None,
     captions: options.CaptionsOption = None,
     horizon: options.HorizonOption = None,
@@ -77,9 +79,9 @@ def train(
     precision: options.PrecisionOption = None,
     assignments: options.AssignmentsOption = None,
 ) -> None:
-    """Train a model on parallel text, monolingual text, a time series or images.
+    """Train a model on parallel text, monolingual text, time series or images.
 
-    Give parallel text as --source and --target or as --pairs, monolingual text as --text, a time
+    Give parallel text as --source and --target or as --pairs, monolingual text as --text, time
     series as --series, and images as --images.
 
     The trained bundle is written to --out. Training ends when the first of --max-minutes,
@@ -121,7 +123,7 @@ def train(
             "license": licence,
             "valid_source": valid_source, "valid_target": valid_target, "valid_pairs": valid_pairs,
             "text": text, "valid_text": valid_text, "series": series,
-            "inputs": _columns(inputs),
+            "inputs": _columns(inputs), "future": _columns(future), "id": series_id,
             "images": images, "valid_images": valid_images,
             "captions": captions, "valid_captions": valid_captions,
             "horizon": horizon, "context": context,

@@ -87,7 +87,7 @@ SeriesOption = Annotated[
     Files,
     typer.Option(
         metavar="F",
-        help="File of a time series, CSV or Parquet with a time column, for a forecaster. "
+        help="File of time series, CSV or Parquet with a time column, for a forecaster. "
         "Repeat it for files that continue it; --target then names columns.",
     ),
 ]
@@ -97,6 +97,23 @@ InputsOption = Annotated[
         metavar="C,D",
         help="Columns of --series that the model reads and does not forecast, separated by "
         "commas, for series-transformer and series-recurrent (default: none).",
+    ),
+]
+FutureOption = Annotated[
+    Files,
+    typer.Option(
+        metavar="C,D",
+        help="Columns of --series that are known for the steps to forecast, too, such as "
+        "holidays; otherwise as for --inputs.",
+    ),
+]
+SeriesIdOption = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="Column that tells the series of a long table apart; one model is trained on all "
+        "of them (default: a column called unique_id or item_id, if there is one).",
     ),
 ]
 ImagesOption = Annotated[

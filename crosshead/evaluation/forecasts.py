@@ -35,8 +35,9 @@ def forecast_scores(
     The baselines repeat the last value, or the last season (seasonal naive; see
     `why_without_season`). Each method has the mean squared error (MSE), the mean absolute error
     (MAE), and the MAE divided by that of the seasonal naive forecast, one season ahead, in the
-    training period, averaged over columns (MASE). A model with quantiles also has its pinball loss
-    and the coverage of each symmetric interval. Values that were missing are not scored.
+    training period, averaged over series and columns (MASE). A model with quantiles also has its
+    pinball loss and the coverage of each symmetric interval. Values that were missing are not
+    scored.
 
     This is the seasonal form of MASE. With a season of 1 step it is the form of Hyndman and Koehler
     (2006).
@@ -61,25 +62,33 @@ def forecast_scores(
         raise DataError("there is no window to score")
     config = forecaster.bundle.config
     targets = len(config.target)
-    unit = np.array(config.deviations[:targets]) if original else np.ones(targets)
+    deviations = np.stack([scale.deviation[:targets] for _, scale in test.parts])
+    units = deviations if original else np.ones(deviations.shape)
     methods: dict[str, _Errors] = {}
-    quantiles = _QuantileErrors(forecaster.quantiles, forecaster.intervals)
+    quantiles = _QuantileErrors(units.shape, forecaster.quantiles, forecaster.intervals)
     baselines = {"last value": 1}
     if config.season > 1 and not why_without_season(test, config.season):
         baselines[f"seasonal naive ({config.season})"] = config.season
     for rows, batch, found in forecaster.predictions(test, check):
         target, counted = batch.target.numpy().astype(np.float64), batch.observed.numpy()
+        series = test.series[rows]
+        unit = units[series, None]
         made = {"model": found[..., forecaster.median]}
         made |= {name: test.repeated(rows, steps).numpy() for name, steps in baselines.items()}
         for name, values in made.items():
-            methods.setdefault(name, _Errors()).add((values - target) * unit, counted)
-        quantiles.add(found, target, unit, counted)
+            errors = methods.setdefault(name, _Errors(units.shape))
+            errors.add((values - target) * unit, counted, series)
+        quantiles.add(found, target, unit, counted, series)
     signature = (
-        f"windows:{len(test.starts)}|steps:{test.horizon}|columns:{len(unit)}|"
-        f"units:{'original' if original else 'deviations'}|season:{config.season}|"
+        f"windows:{len(test.starts)}|steps:{test.horizon}|columns:{targets}|"
+        + f"series:{len(units)}|" * (len(units) > 1)
+        + f"units:{'original' if original else 'deviations'}|season:{config.season}|"
         f"version:crosshead-{__version__}"
     )
-    naive = np.array(config.naive_errors) * unit
+    naive_errors = np.reshape(config.naive_errors, (-1, targets))
+    by_key = dict(zip(config.keys or [""], naive_errors, strict=True))
+    unknown = np.zeros(targets)  # a series without training data has no MASE
+    naive = units * [by_key.get(series.key, unknown) for series, _ in test.parts]
     scored = [(name, errors.scores(naive)) for name, errors in methods.items()]
     return [
         ForecastScore(name, metric, value, signature)
@@ -97,7 +106,7 @@ def why_without_season(test: SeriesWindows, season: int) -> str:
         test: The windows.
         season: The steps of a season.
     """
-    before = int(test.starts.min()) + test.context
+    before = int(test.before.min())
     if before >= season:
         return ""
     return (
@@ -107,19 +116,18 @@ def why_without_season(test: SeriesWindows, season: int) -> str:
 
 
 class _Errors:
-    """Sums of errors by column."""
+    """Sums of errors by series and column."""
 
-    def __init__(self) -> None:
-        self.squared: Any = 0.0
-        self.absolute: Any = 0.0
-        self.count: Any = 0
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.squared, self.absolute = np.zeros(shape), np.zeros(shape)
+        self.count = np.zeros(shape, int)
 
-    def add(self, errors: np.ndarray, counted: np.ndarray) -> None:
-        """Add errors, "B T C", where they count."""
+    def add(self, errors: np.ndarray, counted: np.ndarray, series: np.ndarray) -> None:
+        """Add errors, "B T C", where they count; `series` has the number of each window's."""
         errors = np.where(counted, errors, 0.0)
-        self.squared = self.squared + (errors**2).sum(axis=(0, 1))
-        self.absolute = self.absolute + abs(errors).sum(axis=(0, 1))
-        self.count = self.count + counted.sum(axis=(0, 1))
+        np.add.at(self.squared, series, (errors**2).sum(axis=1))
+        np.add.at(self.absolute, series, abs(errors).sum(axis=1))
+        np.add.at(self.count, series, counted.sum(axis=1))
 
     def mean(self) -> float:
         """Return the mean absolute error of all values."""
@@ -143,21 +151,19 @@ class _QuantileErrors:
         intervals: The places of both ends of each interval in `quantiles`.
     """
 
-    def __init__(self, quantiles: Sequence[float], intervals: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, shape: Any, quantiles: Sequence[float], intervals: Any) -> None:
         self.quantiles, self.intervals = np.array(quantiles), intervals
-        self._pinball, self._inside = _Errors(), [_Errors() for _ in intervals]
+        self._pinball, self._inside = _Errors(shape), [_Errors(shape) for _ in intervals]
 
-    def add(
-        self, found: np.ndarray, target: np.ndarray, unit: np.ndarray, counted: np.ndarray
-    ) -> None:
-        """Add the quantiles of a batch, "B T C N", where the values of `target` count."""
+    def add(self, found: Any, target: Any, unit: Any, *where: np.ndarray) -> None:
+        """Add the quantiles of a batch, "B T C N"; `where` as for `_Errors`."""
         if len(self.quantiles):
-            error = (target[..., None] - found) * unit[:, None]
+            error = (target[..., None] - found) * unit[..., None]
             loss = np.maximum(self.quantiles * error, (self.quantiles - 1) * error).mean(axis=-1)
-            self._pinball.add(loss, counted)
+            self._pinball.add(loss, *where)
         for (low, high), hits in zip(self.intervals, self._inside, strict=True):
             within = (found[..., low] <= target) & (target <= found[..., high])
-            hits.add(within.astype(np.float64), counted)
+            hits.add(within.astype(np.float64), *where)
 
     def scores(self) -> dict[str, float]:
         """Return the pinball loss, and the coverage of each interval in per cent."""

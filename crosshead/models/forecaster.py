@@ -1,7 +1,7 @@
 """Forecasters: models that continue a series of numbers; their common base.
 
 Axes: `B` windows, `S` context steps, `T` steps of the horizon, `I` columns that are read, the
-`C` columns to forecast first, `K` calendar features, `Q` quantiles (1 for a point forecast).
+`C` columns to forecast first, `K` features known ahead, `Q` quantiles (1 for a point forecast).
 """
 
 from abc import abstractmethod
@@ -31,7 +31,7 @@ class ForecasterShape(NamedTuple):
     columns: int
     """The number of columns to forecast."""
     known: int
-    """The number of calendar features."""
+    """The number of features that are known ahead: the calendar, and columns of the file."""
     inputs: int = 0
     """The number of further columns, which are read and not forecast."""
 
@@ -42,7 +42,8 @@ class ForecasterConfig(ModelConfig):
     task: ClassVar[str] = "forecasting"
     vocabularies: ClassVar[int] = 0
     reads_inputs: ClassVar[bool] = False
-    """True if the model can read columns that it does not forecast (`data.inputs`)."""
+    """True if the model can read columns that it does not forecast (`data.inputs`), and features
+    that are known ahead (`data.future`)."""
 
     normalize: Literal["none", "instance", "last"] = "instance"
     """Normalisation of each window and column: subtract the mean and divide by the deviation of the
@@ -108,7 +109,7 @@ class Forecaster(Model):
 
         Args:
             context: The past, "B S I"; the columns to forecast come first.
-            known: Calendar features of the past and of the horizon, "B S+T K".
+            known: Features of the past and of the horizon that are known ahead, "B S+T K".
             target: The true values, "B T C", for teacher forcing in training; only autoregressive
                 models read them. Without them a model forecasts from the context alone.
 

@@ -1,12 +1,11 @@
 """Forecasts of a series with a trained forecaster, and the bundle of one."""
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations, starmap
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,10 +17,16 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.config import BundleConfig
 from crosshead.config import MOST_POSITIONS, MOST_WIDTH, nearest
-from crosshead.data.series.reading import Series, read_series
+from crosshead.data.series.reading import Series, fewer, read_series
 from crosshead.data.series.steps import CALENDAR, Step, calendar, shown_time
-from crosshead.data.series.tables import table_lines
-from crosshead.data.series.windows import Scale, SeriesBatch, SeriesWindows, scaled_values, windows
+from crosshead.data.series.windows import (
+    Scale,
+    SeriesBatch,
+    SeriesWindows,
+    fit_scale,
+    scaled_values,
+    windows,
+)
 from crosshead.errors import DataError
 from crosshead.models.base import Model
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
@@ -63,49 +68,55 @@ def repeated_output(target: Sequence[str], quantiles: Sequence[float]) -> str | 
 class SeriesBundleConfig(BundleConfig):
     """The settings in the `config.json` of a forecaster's bundle."""
 
-    # The columns to forecast, then columns that are only read, and the means and deviations of all
-    # of them in the training period.
+    # The columns to forecast, columns that are only read, and columns whose future is known.
     target: list[str] = Field(min_length=1, max_length=MOST_WIDTH)
     inputs: list[str] = Field(default_factory=list, max_length=MOST_WIDTH)
+    future: list[str] = Field(default_factory=list, max_length=MOST_WIDTH)
+    # The column that tells the series of a long table apart, and the name of each series in it.
+    id: str | None = None
+    keys: list[str] = Field(default_factory=list)
+    # The means and deviations of all columns in the training period, for one series after another.
     means: list[float]
     deviations: list[float]
     # The time column, or None if it is found.
     time: str | None
     context: int = Field(ge=1, le=MOST_POSITIONS)
     horizon: int = Field(ge=1, le=MOST_POSITIONS)
-    # The time between rows: microseconds, or months and the day of the month.
-    step: tuple[int, int, int] = Field(strict=False)
+    # The time between rows. Older bundles have microseconds, months and the day of the month.
+    step: Step
     # Steps of a season, for the seasonal naive forecast.
     season: int = Field(ge=1, le=MOST_POSITIONS)
     # The mean absolute error, in deviations, of the seasonal naive forecast of each target in the
-    # training period.
+    # training period, for one series after another.
     naive_errors: list[float]
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:
         sizes = {"means": self.columns, "deviations": self.columns, "naive_errors": self.target}
         for key, columns in sizes.items():
-            if len(getattr(self, key)) != len(columns):
+            expected = max(1, len(self.keys)) * len(columns)
+            if len(getattr(self, key)) != expected:
                 raise ValueError(
-                    f"{key}: expected a number for each of {len(columns)} columns, found "
+                    f"{key}: expected a number for each of {expected} columns, found "
                     f"{len(getattr(self, key))}"
                 )
         quantiles = self.model.quantiles if isinstance(self.model, ForecasterConfig) else []
         if (name := repeated_output(self.target, quantiles)) is not None:
             raise ValueError(f"two columns of its forecasts would be called {name!r}")
-        if min(self.deviations) <= 0 or min(self.step) < 0 or not any(self.step[:2]):
+        if min(self.deviations) <= 0 or self.step.is_zero:
             raise ValueError("expected deviations and a step above 0")
         return self
 
     @property
     def columns(self) -> list[str]:
-        """All columns that the model reads, those to forecast first."""
-        return [*self.target, *self.inputs]
+        """All columns that the model reads, those to forecast first and those known ahead last."""
+        return [*self.target, *self.inputs, *self.future]
 
     @property
     def sizes(self) -> ForecasterShape:
         """The sizes of the data."""
-        sizes = (self.context, self.horizon, len(self.target), CALENDAR, len(self.inputs))
+        known = CALENDAR + len(self.future)
+        sizes = (self.context, self.horizon, len(self.target), known, len(self.inputs))
         return ForecasterShape(*sizes)
 
 
@@ -123,10 +134,22 @@ class SeriesBundle(Bundle):
         """The steps of a context."""
         return self.config.context
 
-    @property
-    def scale(self) -> Scale:
-        """The scale of all columns that the model reads."""
-        return Scale(np.array(self.config.means), np.array(self.config.deviations))
+    @cached_property
+    def scales(self) -> dict[str, Scale]:
+        """The scale of all columns that the model reads, by the name of the series."""
+        numbers = (self.config.means, self.config.deviations)
+        shape = (-1, len(self.config.columns))
+        each = zip(*(np.array(column).reshape(shape) for column in numbers), strict=True)
+        return dict(zip(self.config.keys or [""], starmap(Scale, each), strict=True))
+
+    def scale_of(self, series: Series, rows: int) -> Scale:
+        """Return the scale of a series.
+
+        Args:
+            series: The series.
+            rows: The first rows, which scale a series that the training data do not have.
+        """
+        return self.scales.get(series.key) or fit_scale(series, rows)
 
     @classmethod
     def build(cls, config: BundleConfig) -> Model:
@@ -136,7 +159,8 @@ class SeriesBundle(Bundle):
 
     def why_not_averaged(self, other: Bundle) -> str:
         """Return why another bundle of the same model cannot be averaged with this one, or ""."""
-        keys = ("target", "inputs", "means", "deviations", "context", "horizon", "step")
+        data = ("target", "inputs", "future", "id", "keys", "means", "deviations")
+        keys = (*data, "context", "horizon", "step")
         if all(getattr(self.config, key) == getattr(other.config, key) for key in keys):
             return ""
         return (
@@ -165,11 +189,20 @@ class Forecast:
     model read."""
 
     def rows(self) -> Iterator[dict[str, str | float]]:
-        """Yield the forecast as rows of a table: time, columns, and columns of quantiles."""
-        unit = "D" if (self.times == self.times.astype("datetime64[D]")).all() else "s"
-        for step, time in enumerate(self.times.astype(f"datetime64[{unit}]")):
-            row: dict[str, str | float] = {TIME: str(time).replace("T", " ")}
-            for column, name in enumerate(self.series.names):
+        """Yield the forecast as rows of a table: time, columns, and columns of quantiles.
+
+        The rows of a series from a long table begin with its name, and keep the name of the column
+        of times.
+        """
+        times = self.times
+        if times.dtype.kind == "M":
+            days = (times == times.astype("datetime64[D]")).all()
+            times = times.astype(f"datetime64[{'D' if days else 's'}]")
+        series = self.series
+        for step, time in enumerate(times):
+            row: dict[str, str | float] = {series.id: series.key} if series.id else {}
+            row[series.time if series.id else TIME] = str(time).replace("T", " ")
+            for column, name in enumerate(series.names):
                 row[name] = float(self.values[step, column])
                 for level, called in output_names(name, list(self.quantiles)).items():
                     row[called] = float(self.quantiles[level][step, column])
@@ -177,7 +210,7 @@ class Forecast:
 
 
 class SeriesForecaster(Pipeline):
-    """Forecasts a series. A call takes a file, or a `Series`, and returns a `Forecast`."""
+    """Forecasts a series. A call takes a file, a table or a `Series`, and returns a `Forecast`."""
 
     does, verb = "forecasts a time series", "forecast"
     usage = "Forecast with: {command} {bundle} --series FILE"
@@ -196,19 +229,52 @@ class SeriesForecaster(Pipeline):
             series: A CSV or Parquet file with the columns of the training data, a table such as a
                 DataFrame or a dict of columns, or a `Series`.
             start: The time of the first step to forecast, by default the step after the last row
-                with a value of a column to forecast. Later rows are not read.
+                with a value of a column to forecast. Later rows are not read, except for columns
+                whose future is known.
 
         Raises:
             DataError: If the series lacks a column, has another time between rows, has fewer rows
-                than a context, or a column has no value in the context.
+                than a context, a column has no value in the context, or it is a table of several
+                series.
         """
-        series = self.checked(series)
-        config, scale, step = self.bundle.config, self.bundle.scale, series.step
-        targets = len(config.target)
+        every = self.checked(series)
+        if len(every) > 1:
+            raise DataError(f"the table has {len(every):,} series; call `every` for all of them")
+        return self._forecast(every[0], start)
+
+    def every(self, series: StrPath | Any, start: str | None = None) -> list[Forecast]:
+        """Return the forecasts of all series of a file or a table.
+
+        A series of a long table that cannot be forecast is left out, with a message.
+
+        Args:
+            series: As of a call, or a long table.
+            start: As of a call; each series begins at its own row of this time.
+
+        Raises:
+            DataError: As for a call, or if no series can be forecast.
+        """
+        found, notes = [], []
+        for each in self.checked(series):
+            try:
+                found.append(self._forecast(each, start))
+            except DataError as error:
+                if not each.id:
+                    raise
+                notes.append(f"series {each.key} left out: {error}")
+        if not found:
+            raise DataError(notes[0])
+        found[0] = replace(found[0], notes=(*found[0].notes, *fewer(notes)))
+        return found
+
+    def _forecast(self, series: Series, start: str | None) -> Forecast:
+        """Return the forecast of a series with the columns that the model reads."""
+        config = self.bundle.config
+        targets, read = len(config.target), len(config.target) + len(config.inputs)
         known = np.flatnonzero(series.observed[:, :targets].any(axis=1))
         first = int(known[-1]) + 1 if start is None else series.row(start)
         ended: tuple[str, ...] = ()
-        if first < len(series) and start is None:
+        if first < len(series) and start is None and not config.future:
             left = counted(len(series) - first, "row")
             ended = (
                 f"the last {left} have no value of a column to forecast; the forecast begins at "
@@ -220,10 +286,16 @@ class SeriesForecaster(Pipeline):
                 f"{config.context:,}; give more rows"
             )
         past = slice(first - config.context, first)
+        whole = slice(past.start, first + config.horizon)
+        ahead = series.step.after(series.times[first - 1], config.horizon)
+        _check_future(series.selected(range(read, len(config.columns))), first, ahead)
         notes = (*series.notes, *ended, *_filled_notes(series, past))
-        ahead = step.after(series.times[first - 1], config.horizon)
+        scale = self.bundle.scale_of(series, first).centred()
+        scaled = scaled_values(series, scale, whole if config.future else past)
         times = np.concatenate([series.times[past], ahead])
-        inputs = scaled_values(series, scale, past), calendar(times)
+        future = scaled[:, read:] if config.future else np.zeros((len(times), 0), np.float32)
+        known = np.concatenate([calendar(times), future], axis=1)
+        inputs = scaled[: config.context, :read], known
         with torch.inference_mode():
             found = self.model(*(torch.from_numpy(each)[None].to(self.device) for each in inputs))
         levels_first = np.moveaxis(_sorted(found)[0], -1, 0)
@@ -232,8 +304,8 @@ class SeriesForecaster(Pipeline):
         forecast = series.selected(range(targets))
         return Forecast(forecast, first, ahead, units[self.median], levels, notes)
 
-    def checked(self, series: StrPath | Series | Any) -> Series:
-        """Return a series with the columns that the model reads; a file or a table is read first.
+    def checked(self, series: StrPath | Series | Any) -> list[Series]:
+        """Return series with the columns that the model reads; a file or a table is read first.
 
         Args:
             series: The series, its file, or a table of it.
@@ -242,71 +314,56 @@ class SeriesForecaster(Pipeline):
             DataError: If a column is missing, or the time between rows is another one.
         """
         config = self.bundle.config
-        if isinstance(series, str | os.PathLike):
-            series = read_series([os.fspath(series)], config.columns, config.time)
-        elif not isinstance(series, Series):
-            with tempfile.TemporaryDirectory() as scratch:
-                path = Path(scratch, "table.csv")
-                path.write_text("".join(f"{line}\n" for line in table_lines(series)))
-                series = read_series([str(path)], config.columns, config.time)
-        missing = [name for name in config.columns if name not in series.names]
+        if isinstance(series, Series):
+            every = [series]
+        else:
+            files = [os.fspath(series)] if isinstance(series, str | os.PathLike) else series
+            every = read_series(files, config.columns, config.time, config.id or "", config.step)
+        first = every[0]
+        missing = [name for name in config.columns if name not in first.names]
         if missing:
-            hint = nearest(missing[0], list(series.names))
+            hint = nearest(missing[0], list(first.names))
             raise DataError(f"there is no column {missing[0]!r} in the series; {hint}")
-        series = series.selected([series.names.index(name) for name in config.columns])
-        wanted = Step(*config.step)
-        if series.step[:2] != wanted[:2]:
+        if first.step.words() != config.step.words():
             raise DataError(
-                f"the series has a row every {series.step.words()}, and the model was trained on "
-                f"one every {wanted.words()}; bring the rows to that step"
+                f"the series has a row every {first.step.words()}, and the model was trained on "
+                f"one every {config.step.words()}; bring the rows to that step"
             )
-        return series
+        columns = [first.names.index(name) for name in config.columns]
+        return [each.selected(columns) for each in every]
 
-    def last_start(self, series: Series) -> int:
-        """Return the last row at which a forecast with a value to score can begin.
-
-        Args:
-            series: The series.
-        """
-        starts = self._all_windows(series).starts
-        return int(starts[-1]) + self.bundle.config.context if len(starts) else len(series) - 1
-
-    def _all_windows(self, series: Series) -> SeriesWindows:
-        config = self.bundle.config
-        return windows(
-            series, self.bundle.scale, config.context, config.horizon, len(config.target)
-        )
-
-    def windows(self, series: Series, first: int = 0) -> SeriesWindows:
-        """Return all windows of a series that forecast rows from `first` on, for scores.
+    def windows(self, given: Sequence[Series], start: str | None = None) -> SeriesWindows:
+        """Return all windows of series that forecast rows from a time on, for scores.
 
         Args:
-            series: The series.
-            first: The first row to forecast.
+            given: The series.
+            start: The time of the first row to forecast, or None for the first after a context.
 
         Raises:
             DataError: If there is no window with a value to score.
         """
         config = self.bundle.config
         context, horizon = config.context, config.horizon
-        every = self._all_windows(series)
-        found = every.between(first, len(series))
+        lengths = np.array([len(each) for each in given])
+        first = np.array([0 if start is None else each.since(start) for each in given])
+        parts = [
+            (each, self.bundle.scale_of(each, max(context, row)).centred())
+            for each, row in zip(given, first, strict=True)
+        ]
+        every = windows(parts, context, horizon, len(config.target), len(config.future))
+        found = every.between(first, lengths)
         if len(found.starts):
             return found
         if len(every.starts):
+            series, row = every.place(int(every.before.argmax()))
             raise DataError(
-                f"no forecast of {counted(horizon, 'step')} with a value to score begins at this "
-                "start or later; the latest start is "
-                f"{shown_time(series.times[self.last_start(series)])}"
-            )
-        if len(series) < context + horizon:
-            raise DataError(
-                f"the series is too short: it has {counted(len(series), 'row')}, and a forecast "
-                f"with its context needs {context + horizon:,}; give more rows"
+                f"no forecast of {counted(horizon, 'step')} with a value to score begins at "
+                f"{start} or later; the latest start is {shown_time(series.times[row + context])}"
             )
         raise DataError(
-            f"there is no value after the first {counted(context, 'row')}, which the model reads; "
-            "give more values"
+            f"the series is too short: it has {counted(int(lengths.max()), 'row')}, and a forecast "
+            f"with its context needs {context + horizon:,}, with a value after the first "
+            f"{context:,}; give more values"
         )
 
     def predictions(
@@ -356,7 +413,9 @@ class SeriesForecaster(Pipeline):
         rows = [
             ["columns", shown_names(config.target)],
             *([["inputs", shown_names(config.inputs)]] * bool(config.inputs)),
-            ["step", Step(*config.step).words()],
+            *([["known ahead", shown_names(config.future)]] * bool(config.future)),
+            *([["series", f"{len(config.keys):,} of {config.id}"]] * bool(config.id)),
+            ["step", config.step.words()],
             ["context", f"{config.context:,} steps"],
             ["horizon", f"{config.horizon:,} steps"],
         ]
@@ -372,6 +431,18 @@ class SeriesForecaster(Pipeline):
             variable="forecast",
             call='forecast("series.csv").values',
             scored="Forecasts of",
+        )
+
+
+def _check_future(future: Series, first: int, ahead: np.ndarray) -> None:
+    """Refuse columns whose future is known if they have no value in a step to forecast."""
+    there = future.observed[first : first + len(ahead)]
+    absent = np.argwhere(~np.pad(there, ((0, len(ahead) - len(there)), (0, 0))))
+    if len(absent):
+        step, column = absent[0]
+        raise DataError(
+            f"column {future.names[column]!r} has no value at {shown_time(ahead[step])}, and the "
+            f"model reads it in all steps of the forecast; give rows up to {shown_time(ahead[-1])}"
         )
 
 

@@ -20,12 +20,13 @@ class ForecastingRecipe(Recipe):
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
         context, model = self.data.context, self.model
-        if self.data.inputs and not getattr(model, "reads_inputs", False):
-            raise ValueError(
-                f"model {model.architecture} forecasts each column from its own past and cannot "
-                f"read {called('data.inputs', info)}; leave it out, or choose model "
-                f"{' or '.join(_readers_of_inputs())}"
-            )
+        for key, names in (("data.inputs", self.data.inputs), ("data.future", self.data.future)):
+            if names and not getattr(model, "reads_inputs", False):
+                raise ValueError(
+                    f"model {model.architecture} forecasts each column from its own past and "
+                    f"cannot read {called(key, info)}; leave it out, or choose model "
+                    f"{' or '.join(_readers_of_inputs())}"
+                )
         if isinstance(model, PatchForecasterConfig) and context < model.patch_length:
             raise ValueError(
                 f"{called('data.context', info)} {context} is shorter than a patch of "

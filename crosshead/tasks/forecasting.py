@@ -185,6 +185,6 @@ class ForecastingTask(Task):
         """Return the model and the sizes of a bundle."""
         assert isinstance(bundle, SeriesBundle)
         config = bundle.config
-        keys = ("context", "horizon", "target", "inputs")
+        keys = ("context", "horizon", "target", "inputs", "future", "id")
         data = {key: getattr(config, key) for key in keys}
         return {**super().sections(bundle), "data": data}

@@ -1,10 +1,10 @@
-"""A series as training data: read, split by time, scaled, and cut into windows."""
+"""Series as training data: read, split by time, scaled, and cut into windows."""
 
 import csv
 import hashlib
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,9 +15,9 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig
 from crosshead.caller import setting
-from crosshead.data.series.reading import Series, read_series
+from crosshead.data.series.reading import Series, fewer, read_series
 from crosshead.data.series.section import SeriesData
-from crosshead.data.series.steps import Step, shown_time
+from crosshead.data.series.steps import CALENDAR, shown_time
 from crosshead.data.series.tables import read_table
 from crosshead.data.series.windows import Scale, SeriesWindows, fit_scale, split_rows, windows
 from crosshead.errors import DataError
@@ -37,20 +37,25 @@ from crosshead.tasks.corpus import Corpus
 
 @dataclass(frozen=True)
 class SeriesCorpus(Corpus):
-    """A series, scaled, and its windows by period."""
+    """Series, scaled, and their windows by period."""
 
-    series: Series
-    """The columns to forecast, then those that are only read."""
-    scale: Scale
+    notes: Sequence[str]
+    """Messages about the changes that rules made."""
     train: SeriesWindows
     valid: SeriesWindows
     test: SeriesWindows
     """The windows of the test period; empty if there is none."""
     season: int
     naive_errors: list[float]
+    """The seasonal naive errors of each column to forecast, for one series after another."""
 
     kind: ClassVar[type[Bundle]] = SeriesBundle
     unit, unit_name, bound = "window", "windows", "data.context"
+
+    @property
+    def series(self) -> list[Series]:
+        """Each series: the columns to forecast, those that are only read, and those known ahead."""
+        return [series for series, _ in self.train.parts]
 
     @property
     def size(self) -> int:
@@ -72,62 +77,71 @@ class SeriesCorpus(Corpus):
         return lambda epoch: self.train
 
     def sha256(self) -> str:
-        """Return the checksum of the scaled series and its periods."""
+        """Return the checksum of the scaled series and their periods."""
         found = hashlib.sha256(self.train.values.numpy().tobytes())
         for part in (self.train, self.valid):
             found.update(part.starts.tobytes())
         found.update(self.train.observed.numpy().tobytes())
+        found.update(self.train.known[:, CALENDAR:].numpy().tobytes())
         return found.hexdigest()
 
     def origin(self, row: int) -> str:
         """Return the file and the time of the first row of a window."""
         names = " to ".join(dict.fromkeys((self.files[0].path, self.files[-1].path)))
-        return f"{names}, window from {self._time(int(self.train.starts[row]))}"
+        series, begin = self.train.place(row)
+        of = f"series {series.key}, " if series.id else ""
+        return f"{names}, {of}window from {shown_time(series.times[begin])}"
 
     def extent(self, row: int) -> str:
         """Return the size of a window."""
         return self.train.extent(row)
 
     def opening(self, data: SeriesData) -> list[str]:
-        """Return the size of the series, its step and its periods; then what rules changed."""
-        series, season = self.series, self.season
-        first = (
-            f"{len(series):,} rows, one every {series.step.words()}, {self._time(0)} to "
-            f"{self._time(-1)}; columns: {shown_names(self.target)}{self._inputs()}; "
+        """Return the size of the series, their step and periods; then what rules changed."""
+        first, rows = self.series[0], sum(map(len, self.series))
+        many = f"{len(self.series):,} series of {first.id}, " * bool(first.id)
+        ends = [time for each in self.series for time in each.times[[0, -1]]]
+        opening = (
+            f"{many}{rows:,} rows, one every {first.step.words()}, {shown_time(min(ends))} to "
+            f"{shown_time(max(ends))}; columns: {shown_names(self.target)}{self._others()}; "
             f"{self.size:,} windows to train on; validation: {self._periods()}; a season is "
-            f"{counted(season, 'step')}"
+            f"{counted(self.season, 'step')}"
         )
-        return [first, *series.notes]
+        return [opening, *self.notes]
 
     def validation(self, data: SeriesData) -> str:
         """Return the number of validation and test windows, and what rules changed."""
-        return "; ".join([self._periods(), *self.series.notes])
+        return "; ".join([self._periods(), *self.notes])
 
     def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
         """Return the rows of windows as CSV."""
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
-        table.writerow(["time", *self.series.names])
+        table.writerow(["time", *self.series[0].names])
         for row in rows:
-            begin = int(self.train.starts[row])
+            series, begin = self.train.place(row)
             for place in range(begin, begin + self.train.context + self.train.horizon):
-                table.writerow([self.series.times[place], *self.series.values[place]])
+                table.writerow([series.times[place], *series.values[place]])
         return text.getvalue(), f"windows of {self.train.context + self.train.horizon} rows each"
 
     def bundle_config(self, recipe: ForecastingRecipe, longest_input: int) -> BundleConfig:
         """Return the columns, their scale, the sizes and the season."""
-        step = self.series.step
+        first, data = self.series[0], recipe.data
+        scales = [scale for _, scale in self.train.parts]
         return SeriesBundleConfig(
             task=ForecasterConfig.task,
             model=recipe.model,
             target=list(self.target),
-            inputs=list(self.series.names[self.train.targets :]),
-            means=self.scale.mean.tolist(),
-            deviations=self.scale.deviation.tolist(),
-            time=recipe.data.time,
-            context=recipe.data.context,
-            horizon=recipe.data.horizon,
-            step=(step.microseconds, step.months, step.day),
+            inputs=data.inputs,
+            future=data.future,
+            id=first.id or None,
+            keys=[each.key for each in self.series if each.id],
+            means=[value for each in scales for value in each.mean.tolist()],
+            deviations=[value for each in scales for value in each.deviation.tolist()],
+            time=data.time,
+            context=data.context,
+            horizon=data.horizon,
+            step=first.step,
             season=self.season,
             naive_errors=self.naive_errors,
         )
@@ -135,35 +149,34 @@ class SeriesCorpus(Corpus):
     @property
     def target(self) -> Sequence[str]:
         """The columns to forecast."""
-        return self.series.names[: self.train.targets]
+        return self.series[0].names[: self.train.targets]
 
-    def _inputs(self) -> str:
-        """Return the columns that are only read, as a clause."""
-        names = self.series.names[self.train.targets :]
-        return f"; inputs: {shown_names(names)}" if names else ""
+    def _others(self) -> str:
+        """Return the columns that are only read, and those known ahead, as clauses."""
+        read = self.train.values.shape[1]
+        names = self.series[0].names
+        others = {"inputs": names[self.train.targets : read], "known ahead": names[read:]}
+        return "".join(f"; {what}: {shown_names(each)}" for what, each in others.items() if each)
 
     def _periods(self) -> str:
         """Return the number of validation and test windows, and where they begin."""
-        parts = [f"{len(self.valid.starts):,} windows from {self._time(self._begin(self.valid))}"]
+        parts = [f"{len(self.valid.starts):,} windows from {self._first(self.valid)}"]
         if len(self.test.starts):
-            begin = self._time(self._begin(self.test))
-            parts.append(f"test: {len(self.test.starts):,} windows from {begin}")
+            parts.append(f"test: {len(self.test.starts):,} windows from {self._first(self.test)}")
         return "; ".join(parts)
 
-    def _begin(self, part: SeriesWindows) -> int:
-        """Return the first row that a period forecasts."""
-        return int(part.starts[0]) + part.context
-
-    def _time(self, row: int) -> str:
-        return shown_time(self.series.times[row])
+    def _first(self, part: SeriesWindows) -> str:
+        """Return the time of the first row that a period forecasts."""
+        series, begin = part.place(0)
+        return shown_time(series.times[begin + part.context])
 
 
 def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesCorpus:
-    """Read the series of a recipe, and split and scale it.
+    """Read the series of a recipe, and split and scale them.
 
     Args:
         recipe: The settings of the run.
-        base: The bundle that training starts from, whose columns and scale are kept, or None.
+        base: The bundle that training starts from, whose columns and scales are kept, or None.
 
     Returns:
         The training, validation and test windows.
@@ -176,49 +189,72 @@ def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesC
         raise DataError("no training data: give a file with a time series (--series)")
     if base:
         _check_kept(data, base)
-    series = read_series(data.series, [*data.target, *data.inputs], data.time)
-    if base and series.step[:2] != base.config.step[:2]:
+    names = [*data.target, *data.inputs, *data.future]
+    every = read_series(data.series, names, data.time, data.id, base.config.step if base else None)
+    step, path, notes = every[0].step, data.series[0], list(every[0].notes)
+    if base and step.words() != base.config.step.words():
         raise DataError(
-            f"{data.series[0]}: a row every {series.step.words()}, and the bundle was trained on "
-            f"one every {Step(*base.config.step).words()}; bring the rows to that step"
+            f"{path}: a row every {step.words()}, and the bundle was trained on "
+            f"one every {base.config.step.words()}; bring the rows to that step"
         )
-    periods = split_rows(data.split, len(series), series.step)
-    _check_lengths(periods, data)
-    train = periods[0]
-    scale = base.scale if base else fit_scale(series, train)
-    series, scale = _without_constants(series, scale, train, data)
-    targets = len(data.target) or len(series.names)
+    parts, periods = _usable(every, data, base, notes)
+    first = parts[0][0]
+    targets = len(data.target) or len(first.names)
     assert isinstance(recipe.model, ForecasterConfig)
-    name = repeated_output(series.names[:targets], recipe.model.quantiles)
+    name = repeated_output(first.names[:targets], recipe.model.quantiles)
     if name is not None:
         raise DataError(
-            f"{data.series[0]}: a forecast would have two columns called {name!r}; rename the "
+            f"{path}: a forecast would have two columns called {name!r}; rename the "
             "column in the file, or name other columns (--target)"
         )
-    every = windows(series, scale, data.context, data.horizon, targets)
-    training, validation, test = _by_period(every, periods, data)
-    season = data.season or series.step.season()
+    found = windows(parts, data.context, data.horizon, targets, len(data.future))
+    training, validation, test = _by_period(found, periods, data)
+    season, train = data.season or step.season(), int(periods[:, 0].min())
     if season >= train:
         if data.season:
             raise DataError(
-                f"{data.series[0]}: data.season {season} is not shorter than the training period, "
+                f"{path}: data.season {season} is not shorter than the training period, "
                 f"which has {counted(train, 'row')}; lower it, or give more rows"
             )
-        note = (
+        notes.append(
             f"no season: the usual {counted(season, 'step')} are not shorter than the training "
             f"period of {counted(train, 'row')}"
         )
-        series, season = replace(series, notes=(*series.notes, note)), 1
-    return SeriesCorpus(
-        [_card_file(Path(each)) for each in data.series],
-        series,
-        scale,
-        training,
-        validation,
-        test,
-        season,
-        _naive_errors(series.selected(range(targets)), scale.first(targets), train, season),
-    )
+        season = 1
+    naive = [
+        error
+        for (series, scale), ends in zip(parts, periods, strict=True)
+        for error in _naive_errors(
+            series.selected(range(targets)), scale.first(targets), ends[0], season
+        )
+    ]
+    files = [_card_file(Path(each)) for each in data.series]
+    return SeriesCorpus(files, notes, training, validation, test, season, naive)
+
+
+def _usable(
+    every: Sequence[Series], data: SeriesData, base: SeriesBundle | None, notes: list[str]
+) -> tuple[list[tuple[Series, Scale]], np.ndarray]:
+    """Return series with their scales, and the rows where the periods of each end.
+
+    A series of a long table that cannot be used is left out, with a message in `notes`.
+    """
+    parts, periods, left = [], [], []
+    for series in every:
+        try:
+            ends = split_rows(data.split, len(series), series.step)
+            _check_lengths(ends, data)
+            scale = base.scale_of(series, ends[0]) if base else fit_scale(series, ends[0])
+            parts.append(_without_constants(series, scale, ends[0], data, notes))
+            periods.append(ends)
+        except DataError as error:
+            if not series.id:
+                raise
+            left.append(f"series {series.key} left out: {error}")
+    if not parts:
+        raise DataError(left[0])
+    notes += fewer(left)
+    return parts, np.array(periods)
 
 
 def _check_lengths(ends: tuple[int, int, int], data: SeriesData) -> None:
@@ -243,7 +279,7 @@ def _check_lengths(ends: tuple[int, int, int], data: SeriesData) -> None:
 
 def _check_kept(data: SeriesData, base: SeriesBundle) -> None:
     """Check the keys that fine-tuning keeps: the bundle gave them, and a recipe may differ."""
-    for key in ("context", "horizon", "target", "inputs"):
+    for key in ("context", "horizon", "target", "inputs", "future", "id"):
         kept, given = getattr(base.config, key), getattr(data, key)
         if kept != given:
             raise DataError(
@@ -253,11 +289,17 @@ def _check_kept(data: SeriesData, base: SeriesBundle) -> None:
 
 
 def _without_constants(
-    series: Series, scale: Scale, train: int, data: SeriesData
+    series: Series, scale: Scale, train: int, data: SeriesData, notes: list[str]
 ) -> tuple[Series, Scale]:
-    """Return the series and its scale without constant columns; refuse those that are named."""
+    """Return a series and its scale without constant columns; refuse those that are named.
+
+    A series of a long table keeps its columns. Those that it only reads may be constant.
+    """
     constant = [each for each, size in zip(series.names, scale.deviation, strict=True) if not size]
-    if constant and (data.target or len(constant) == len(series.names)):
+    if series.id:
+        constant = [name for name in constant if name in (data.target or series.names)]
+        scale = scale.centred()
+    if constant and (series.id or data.target or len(constant) == len(series.names)):
         raise DataError(
             f"{data.series[0]}: column {constant[0]!r} is constant in the {train:,} rows to train "
             "on; leave it out"
@@ -265,32 +307,28 @@ def _without_constants(
     if not constant:
         return series, scale
     kept = [number for number, size in enumerate(scale.deviation) if size]
-    notes = (*series.notes, f"constant columns are left out: {', '.join(constant)}")
-    return (
-        replace(series.selected(kept), notes=notes),
-        Scale(scale.mean[kept], scale.deviation[kept]),
-    )
+    notes.append(f"constant columns are left out: {', '.join(constant)}")
+    return series.selected(kept), Scale(scale.mean[kept], scale.deviation[kept])
 
 
-def _by_period(
-    every: SeriesWindows, ends: tuple[int, int, int], data: SeriesData
-) -> Iterator[SeriesWindows]:
+def _by_period(every: SeriesWindows, ends: np.ndarray, data: SeriesData) -> Iterator[SeriesWindows]:
     """Yield the windows of training, validation and test; refuse a period that has none."""
     for period, (first, end) in zip(
-        ("training", "validation", "test"), pairwise((0, *ends)), strict=True
+        ("training", "validation", "test"), pairwise((0 * ends[:, 0], *ends.T)), strict=True
     ):
         found = every.between(first, end)
-        if not len(found.starts) and (first < end or period != "test"):
+        rows = int((end - first).sum())
+        if not len(found.starts) and (rows or period != "test"):
             raise DataError(
                 f"{data.series[0]}: no value of the columns to forecast is known in the {period} "
-                f"period of {end - first:,} rows; give values, or change data.split"
+                f"period of {rows:,} rows; give values, or change data.split"
             )
         yield found
 
 
 def _card_file(path: Path) -> CardFile:
     """Return the number of rows and the checksum of a file."""
-    return CardFile(str(path), len(read_table(path)), file_sha256(path))
+    return CardFile(str(path), len(read_table(path).frame), file_sha256(path))
 
 
 def _naive_errors(series: Series, scale: Scale, rows: int, season: int) -> list[float]:

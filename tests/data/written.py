@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from crosshead.data.ambiguous import PicturedPair, ambiguous_pairs
 from crosshead.data.images import encode_png
 from crosshead.data.parallel.section import DataConfig
 from crosshead.data.scenes import Scene, scenes
-from crosshead.data.series.reading import Series, read_series
+from crosshead.data.series import reading
+from crosshead.data.series.reading import Series
 from crosshead.data.series.steps import Step
 from crosshead.errors import UserError
 
@@ -47,6 +49,12 @@ def hours(values: list[object], skip: tuple[int, ...] = ()) -> str:
     """The text of a series of hours with one column `a`, without some of its rows."""
     rows = [f"2024-01-01 {hour:02}:00,{value}" for hour, value in enumerate(values)]
     return "\n".join(["date,a", *(row for hour, row in enumerate(rows) if hour not in skip)])
+
+
+def read_series(*given: Any) -> Series:
+    """The only series of files."""
+    [found] = reading.read_series(*given)
+    return found
 
 
 def read(path: Path, text: str, *target: str) -> Series:

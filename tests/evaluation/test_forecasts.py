@@ -4,11 +4,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.data.series.reading import read_series
 from crosshead.evaluation.forecasts import forecast_scores, why_without_season
 from crosshead.pipelines.forecaster import SeriesForecaster
-from tests.data.written import refusal, write, write_series
+from tests.data.written import read_series, refusal, write, write_series
 from tests.pipelines.forecasters import forecaster
+
+
+def hour(row: int) -> str:
+    """The time of a row of the series."""
+    return str(np.datetime64("2024-01-01T00", "h") + row)
 
 
 @pytest.fixture
@@ -23,8 +27,8 @@ def test_scores_are_those_of_all_windows_written_out(path: Path, original: bool)
     write(path, "\n".join(lines))
     forecast = forecaster(path, quantiles=[0.1, 0.5, 0.9])
     config = forecast.bundle.config
-    series = forecast.checked(path)
-    scores = forecast_scores(forecast, forecast.windows(series, 70), original=original)
+    [series] = given = forecast.checked(path)
+    scores = forecast_scores(forecast, forecast.windows(given, hour(70)), original=original)
     found = {(each.method, each.metric): each.value for each in scores}
     unit = np.ones(2) if original else np.array(config.deviations)
     starts = range(70, 96)
@@ -59,8 +63,8 @@ def test_scores_are_those_of_all_windows_written_out(path: Path, original: bool)
 
 def test_columns_that_are_only_read_are_not_scored(path: Path) -> None:
     forecast = forecaster(path, "series-recurrent", targets=1, quantiles=[0.1, 0.5, 0.9])
-    series, scale = read_series([str(path)]), forecast.bundle.scale
-    scores = forecast_scores(forecast, forecast.windows(forecast.checked(path), 60))
+    series, scale = read_series([str(path)]), forecast.bundle.scales[""]
+    scores = forecast_scores(forecast, forecast.windows(forecast.checked(path), hour(60)))
     assert "columns:1|" in scores[0].signature
     last = {each.metric: each.value for each in scores if each.method == "last value"}
     errors = [
@@ -82,7 +86,7 @@ def test_every_symmetric_interval_has_its_coverage(
     quantiles: list[float], pairs: dict[str, tuple[int, int]], path: Path
 ) -> None:
     forecast = forecaster(path, quantiles=quantiles)
-    given = forecast.windows(forecast.checked(path), 60)
+    given = forecast.windows(forecast.checked(path), hour(60))
     found = {each.metric: each.value for each in forecast_scores(forecast, given)}
     assert [name for name in found if name.startswith("coverage")] == [
         f"coverage of the {share} % interval, %" for share in pairs
@@ -102,8 +106,8 @@ def with_season(path: Path, season: int) -> SeriesForecaster:
 
 def test_the_seasonal_forecast_reads_a_season_that_is_longer_than_the_context(path: Path) -> None:
     forecast, season = with_season(path, 50), 50
-    series = forecast.checked(path)
-    scores = forecast_scores(forecast, forecast.windows(series, 50))
+    [series] = given = forecast.checked(path)
+    scores = forecast_scores(forecast, forecast.windows(given, hour(50)))
     found = {(each.method, each.metric): each.value for each in scores}
     errors = [
         (series.values[start - season : start - season + 5] - series.values[start : start + 5])
@@ -113,7 +117,7 @@ def test_the_seasonal_forecast_reads_a_season_that_is_longer_than_the_context(pa
     assert found["seasonal naive (50)", "MAE"] == pytest.approx(np.abs(errors).mean(), rel=1e-4)
     assert "|season:50|" in scores[0].signature
     short = with_season(path, 3)
-    scores = forecast_scores(short, short.windows(series, 60))
+    scores = forecast_scores(short, short.windows(given, hour(60)))
     naive = {each.metric: each.value for each in scores if each.method == "seasonal naive (3)"}
     errors = [
         series.values[start - 3 + np.arange(5) % 3] - series.values[start : start + 5]
@@ -125,8 +129,8 @@ def test_the_seasonal_forecast_reads_a_season_that_is_longer_than_the_context(pa
 
 def test_a_season_that_the_first_forecast_has_not_before_it_is_named(path: Path) -> None:
     forecast = with_season(path, 50)
-    series = forecast.checked(path)
-    every = forecast.windows(series)
+    given = forecast.checked(path)
+    every = forecast.windows(given)
     assert [each.method for each in forecast_scores(forecast, every) if each.metric == "MAE"] == [
         "model", "last value",
     ]  # fmt: skip
@@ -134,24 +138,24 @@ def test_a_season_that_the_first_forecast_has_not_before_it_is_named(path: Path)
         "the seasonal naive forecast has no scores: it repeats the 50 rows before a forecast, and "
         "the first forecast has 30 rows before it"
     )
-    assert why_without_season(forecast.windows(series, 50), 50) == ""
+    assert why_without_season(forecast.windows(given, hour(50)), 50) == ""
     assert why_without_season(every, 30) == ""
 
 
 def test_without_a_window_the_reason_is_named(path: Path, tmp_path: Path) -> None:
     forecast = forecaster(path)
-    series = forecast.checked(path)
+    given = forecast.checked(path)
     latest = "the latest start is 2024-01-04 23:00:00"
-    assert latest in refusal(forecast.windows, series, 97)
-    assert latest in refusal(forecast.windows, series, 100)
+    assert latest in refusal(forecast.windows, given, hour(97))
+    assert latest in refusal(forecast.windows, given, hour(100))
     lines = path.read_text().splitlines()
     ends = [*lines[:81], *(f"{line.partition(',')[0]},," for line in lines[81:])]
     gap = forecast.checked(write(tmp_path / "gap.csv", "\n".join(ends)))
-    assert "the latest start is 2024-01-04 07:00:00" in refusal(forecast.windows, gap, 80)
-    assert len(forecast.windows(gap, 79).starts) == 1
+    assert "the latest start is 2024-01-04 07:00:00" in refusal(forecast.windows, gap, hour(80))
+    assert len(forecast.windows(gap, hour(79)).starts) == 1
     short = forecast.checked(write(tmp_path / "short.csv", "\n".join(lines[:31])))
     said = refusal(forecast.windows, short)
     assert said.startswith("the series is too short: it has 30 rows, and a forecast with its")
     gap = [*lines[:31], *(f"{line.partition(',')[0]},," for line in lines[31:])]
-    series = forecast.checked(write(tmp_path / "none.csv", "\n".join(gap)))
-    assert "there is no value after the first 30 rows" in refusal(forecast.windows, series)
+    short = forecast.checked(write(tmp_path / "none.csv", "\n".join(gap)))
+    assert "with a value after the first 30; give more values" in refusal(forecast.windows, short)

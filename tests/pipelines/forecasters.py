@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from crosshead.data.series.reading import read_series
 from crosshead.data.series.windows import fit_scale
 from crosshead.models.forecaster import ForecasterShape
 from crosshead.pipelines.forecaster import SeriesBundle, SeriesBundleConfig, SeriesForecaster
+from tests.data.written import read_series
 from tests.models.small_forecasters import small
 
 SHAPE = ForecasterShape(context=30, horizon=5, columns=2, known=4)

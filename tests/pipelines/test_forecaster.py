@@ -1,3 +1,4 @@
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,10 @@ import torch
 
 import crosshead
 from crosshead.config import validate
-from crosshead.data.series.reading import read_series
 from crosshead.data.series.steps import Step, calendar
 from crosshead.errors import ConfigError, DataError
 from crosshead.pipelines.forecaster import SeriesBundleConfig
-from tests.data.written import write, write_series
+from tests.data.written import read_series, write, write_series
 from tests.pipelines.forecasters import HOUR, forecaster
 
 
@@ -27,7 +27,7 @@ def test_a_forecast_follows_the_series_in_its_units(path: Path) -> None:
     assert [str(time) for time in found.times[:2]] == [
         "2024-01-05T04:00:00.000000", "2024-01-05T05:00:00.000000",
     ]  # fmt: skip
-    scale = forecast.bundle.scale
+    scale = forecast.bundle.scales[""]
     context = torch.from_numpy(scale.scaled(series.values[-30:]).astype(np.float32))[None]
     with torch.inference_mode():
         expected = forecast.model(context, torch.zeros(1, 35, 4))[0, :, :, 0].numpy()
@@ -61,7 +61,7 @@ def test_columns_that_are_only_read_have_no_forecast(
     found = forecast(path, start=start)
     assert found.values.shape == (5, 1) and found.series.names == ("load",)
     assert list(next(found.rows())) == ["time", "load", "load 0.1", "load 0.9"]
-    scale = forecast.bundle.scale
+    scale = forecast.bundle.scales[""]
     series = read_series([str(path)])
     context = torch.from_numpy(scale.scaled(series.values[30:60]).astype(np.float32))[None]
     known = torch.from_numpy(calendar(series.times[30:65]))[None]
@@ -184,3 +184,21 @@ def test_a_table_in_memory_is_forecast_like_its_file(tmp_path: Path) -> None:
     assert "series" not in repr(found)
     with pytest.raises(DataError, match="expected files or a table of columns, found int"):
         forecast(7)
+
+
+def test_an_older_bundle_makes_the_same_forecasts(tmp_path: Path) -> None:
+    """The forecasts were made when the bundle was written."""
+    stored = Path(__file__).parent.parent / "fixtures" / "forecaster-format-1"
+    found = list(crosshead.load(stored)(stored / "wave.csv").rows())
+    with open(stored / "forecast.csv") as file:
+        for row, expected in zip(found, csv.DictReader(file), strict=True):
+            assert row["time"] == expected.pop("time")
+            assert row == pytest.approx({**row, **{k: float(v) for k, v in expected.items()}})
+    recipe = (stored / "recipe.toml").read_text().replace("../wave.csv", str(stored / "wave.csv"))
+    write(tmp_path / "recipe.toml", recipe)
+    summary = crosshead.train(
+        recipe=tmp_path / "recipe.toml", out=tmp_path / "run", display=crosshead.Silent()
+    )
+    assert summary is not None
+    again = crosshead.load(tmp_path / "run").bundle.config
+    assert again.means == crosshead.load(stored).bundle.config.means

@@ -14,12 +14,15 @@ def recipe(architecture: str, **data: Any) -> Any:
 @pytest.mark.parametrize("architecture", ["series-transformer", "series-recurrent"])
 def test_models_of_all_columns_together_take_further_inputs(architecture: str) -> None:
     assert recipe(architecture, inputs="price,wind").data.inputs == ["price", "wind"]
+    assert recipe(architecture, future="price,wind").data.future == ["price", "wind"]
 
 
 @pytest.mark.parametrize("architecture", ["patchtst", "dlinear"])
-def test_models_of_one_column_at_a_time_refuse_further_inputs(architecture: str) -> None:
+@pytest.mark.parametrize("key", ["inputs", "future"])
+def test_models_of_one_column_at_a_time_refuse_further_inputs(architecture: str, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        recipe(architecture, inputs=["price"])
+        recipe(architecture, **{key: ["price"]})
+    assert f"cannot read data.{key};" in str(caught.value)
     assert f"model {architecture} forecasts each column from its own past and cannot read" in str(
         caught.value
     )

@@ -1,29 +1,38 @@
 """Series from files: on a regular grid of times, by rules for imperfect data.
 
-A series is a table with a time column and columns of numbers. `read_series` brings it onto a
-regular grid of times. Every change that a rule makes is counted in `Series.notes`.
+A series is a table with a time column and columns of numbers. A long table holds several series,
+which a column of names tells apart. `read_series` brings each onto a regular grid of times. Every
+change that a rule makes is counted in `Series.notes`.
 """
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from crosshead.data.series.steps import (
+    OUTLIERS,
+    MixedDatesError,
     Step,
+    Times,
+    find_step,
     is_clock,
-    on_clock,
-    parse_time,
-    places_of,
+    pandas,
+    read_times,
     shown_time,
 )
-from crosshead.data.series.tables import Columns, is_number, read_table, time_column
+from crosshead.data.series.tables import Table, read_tables, time_column
 from crosshead.errors import DataError
 from crosshead.system.progress import counted
 
-_MOVED = 0.1
-"""The largest share of rows with a time between the steps of the grid."""
+ID_NAMES = ("unique_id", "item_id")
+"""The usual names of the column that tells series apart, in small letters."""
+
+_VALUE = "y"
+"""The column to forecast of a long table, if it is there."""
 
 _EQUAL = 0.1
 """The largest share of rows with the time of another row."""
@@ -36,7 +45,7 @@ class Series:
     names: tuple[str, ...]
     """The columns."""
     times: np.ndarray
-    """The time of each row, `datetime64[us]`."""
+    """The time of each row, `datetime64[us]`, or whole numbers."""
     values: np.ndarray
     """Numbers, `rows C`. Missing values are filled with the value before them."""
     observed: np.ndarray
@@ -47,37 +56,55 @@ class Series:
     """Messages about the changes that rules made."""
     utc: bool = False
     """True if times with an offset were converted to UTC."""
+    time: str = "time"
+    """The name of the time column."""
+    id: str = ""
+    """The column that tells the series of a long table apart, or an empty text."""
+    key: str = ""
+    """The name of this series in the column `id`."""
 
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.times)
 
-    def row(self, time: str, last: int | None = None) -> int:
-        """Return the row of a time.
+    def since(self, time: str) -> int:
+        """Return the first row at a time or later.
 
         Args:
-            time: The time of a row; without `last` also that of the step after the last row.
-            last: The last row that a message may propose.
+            time: The time.
+
+        Raises:
+            DataError: If `time` is no time.
+        """
+        return int(np.searchsorted(self.times, self._parsed(time)))
+
+    def row(self, time: str) -> int:
+        """Return the row of a time, which may be the step after the last row.
+
+        Args:
+            time: The time.
 
         Raises:
             DataError: If `time` is no time, or no row has this time.
         """
-        try:
-            wanted = on_clock(parse_time(time), utc=self.utc)
-        except (ValueError, OverflowError):
-            raise DataError(f"expected a time such as 2024-01-31 12:00, found {time!r}") from None
-        known = self.times
-        if last is None:
-            known, last = np.append(known, self.step.after(known[-1], 1)), len(known)
-        place = int(np.searchsorted(known, wanted))
+        known = np.append(self.times, self.step.after(self.times[-1], 1))
+        place = int(np.searchsorted(known, wanted := self._parsed(time)))
         if place == len(known) or known[place] != wanted:
-            after = min(place, last)
-            nearest = " or ".join(map(shown_time, known[min(max(0, place - 1), after) : after + 1]))
+            nearest = " or ".join(map(shown_time, known[max(0, place - 1) : place + 1]))
             raise DataError(
                 f"the series has no row at {time}: it has one every {self.step.words()} from "
                 f"{shown_time(self.times[0])} to {shown_time(self.times[-1])}; give {nearest}"
             )
         return place
+
+    def _parsed(self, time: str) -> Any:
+        """Return a time, or raise `DataError`."""
+        with suppress(MixedDatesError):
+            [found] = read_times([time], self.utc).values
+            if found.dtype.kind == self.times.dtype.kind and not np.isnat(found.astype("M8[us]")):
+                return found
+        example = shown_time(self.times[-1])
+        raise DataError(f"expected a time such as {example}, found {time!r}")
 
     def selected(self, columns: Sequence[int]) -> "Series":
         """Return the series with these columns only."""
@@ -89,9 +116,13 @@ class Series:
 
 
 def read_series(
-    paths: Sequence[str], target: Sequence[str] = (), time: str | None = None
-) -> Series:
-    """Read a series from files, and bring it onto a regular grid of times.
+    given: Sequence[str | os.PathLike[str]] | Any,
+    target: Sequence[str] = (),
+    time: str | None = None,
+    id: str | None = None,
+    step: Step | None = None,
+) -> list[Series]:
+    """Read the series of files or of a table, and bring each onto a regular grid of times.
 
     Rules, each counted in `Series.notes`:
 
@@ -101,134 +132,154 @@ def read_series(
       as those of days do, they keep their clock.
     - A time between two steps of the grid moves to the nearest step. If more than a tenth of the
       rows would move, the series is refused.
+    - Days of the week without rows, such as those of a weekend, are no part of the grid of days.
     - A missing row or value is filled with the value before it, never with a later one. Filled
       values are read, but not predicted or scored.
     - Rows before the first value of each column are left out.
     - Without `target`, columns of text and columns without a name are left out.
     - In a file with semicolons or tabs between its cells, a column may have decimal commas.
+    - Separators of thousands are left out if a number of the column also has a decimal mark.
+    - Lines above the names of the columns that begin with `#` are left out.
 
     Args:
-        paths: CSV or Parquet files of one series. Each further file continues the one before it.
-        target: The columns to read; by default all columns of numbers.
+        given: CSV or Parquet files, each of which continues the one before it, or a table.
+        target: The columns to read; by default all columns of numbers, or `y` in a long table.
         time: The time column; by default it is found by its name or its values.
+        id: The column that tells the series of a long table apart; by default one that is called
+            unique_id or item_id, if there is one.
+        step: The step of the training data, for a series that is too short to show it.
 
     Returns:
-        The series.
+        The series, in the order of their first rows; one for a table that is not long.
 
     Raises:
         DataError: If a file or a column cannot be read, a cell is no number, or times go back.
     """
-    tables = [read_table(Path(path)) for path in paths]
-    time = time_column(tables[0], time)
-    notes: list[str] = []
-    names = _columns(tables, target, time, notes)
-    times, utc = _times(tables, time, notes)
-    values = np.concatenate([table.numbers(names) for table in tables])
-    _check_equal(times, tables, time)
-    _check_order(times, tables)
-    found = _on_grid(names, times, values, notes, str(tables[0].path))
-    return replace(found, utc=utc)
+    table = read_tables(given)
+    time = time_column(table, time)
+    if id is None:
+        id = next((name for name in table.columns if name.lower() in ID_NAMES), "")
+    elif id:
+        table.check(id, "column of --id")
+    notes = list(table.notes)
+    names = _columns(table, target, time, id, notes)
+    times, _, utc = _times(table, time, notes)
+    codes, keys = pandas().factorize(table.frame[id].str.strip() if id else np.zeros(len(times)))
+    groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    equal = int(pandas().DataFrame({"series": codes, "time": times}).duplicated().sum())
+    if equal > _EQUAL * len(times):
+        raise DataError(_why_equal(table, times, time, equal, id))
+    values = table.numbers(names)
+    for rows in groups:
+        _check_order(times, rows, table)
+    grid_step = find_step([np.unique(times[rows]) for rows in groups], step)
+    if grid_step is None:
+        raise DataError(f"{table.path}: expected at least two rows with different times")
+    found = []
+    for key, rows in zip(keys, groups, strict=True):
+        of, path = (f"series {key}: ", f"{table.path}: series {key}") if id else ("", table.path)
+        each = _on_grid(names, times[rows], values[rows], grid_step, path)
+        notes += [of + note for note in each.notes]
+        found.append(replace(each, utc=utc, time=time, id=id, key=str(key) if id else ""))
+    found = [replace(each, notes=()) for each in found]
+    found[0] = replace(found[0], notes=tuple(fewer(notes)))
+    return found
+
+
+def fewer(notes: Sequence[str], most: int = 8) -> list[str]:
+    """Return messages; of a long list the first ones, and the number of further ones.
+
+    Args:
+        notes: The messages.
+        most: The number of messages that are kept.
+    """
+    left = len(notes) - most
+    return [*notes[:most], *([f"and {counted(left, 'more message')}"] if left > 0 else [])]
 
 
 def _columns(
-    tables: Sequence[Columns], target: Sequence[str], time: str, notes: list[str]
+    table: Table, target: Sequence[str], time: str, id: str, notes: list[str]
 ) -> tuple[str, ...]:
     """Return the columns to read; add messages about rules to `notes`."""
-    first = tables[0]
-    names = tuple(target) or tuple(name for name in first.columns if name and name != time)
-    if not target and time and "" in first.columns:
+    others = ("", time, id)
+    names = tuple(target) or tuple(name for name in table.columns if name not in others)
+    if not target and id and _VALUE in names:
+        names = (_VALUE,)
+    elif not target and time and "" in table.columns:
         notes.append("a column without a name is left out")
     for name in names:
-        for table in tables:
-            table.check(name, "column")
-    if time in names:
-        raise DataError(f"{first.path}: {time!r} is the time column; choose other columns")
+        table.check(name, "column")
+    for special, what in ((time, "the time column"), (id, "the column of --id")):
+        if special and special in names:
+            raise DataError(f"{table.path}: {special!r} is {what}; choose other columns")
     if not target:
-        text = [name for name in names if not any(map(is_number, first.columns[name]))]
+        text = [name for name in names if not table.has_numbers(name)]
         names = tuple(name for name in names if name not in text)
         if text:
             notes.append(f"columns without numbers are left out: {', '.join(text)}")
     if not names:
         raise DataError(
-            f"{first.path}: there is no column of numbers beside {time!r}; write numbers as "
-            "1234.5, without separators of thousands"
+            f"{table.path}: there is no column of numbers beside {time!r}; write numbers as 1234.5"
         )
-    commas = [name for name in names if any(name in table.decimal_commas for table in tables)]
-    if commas:
-        notes.append(f"decimal commas are read as points: {', '.join(commas)}")
     return names
 
 
-def _times(tables: Sequence[Columns], column: str, notes: list[str]) -> tuple[np.ndarray, bool]:
-    """Return the times of all rows, and whether they are of UTC; add a message to `notes`."""
-    times = [time for table in tables for time in table.times(column)]
-    zoned = [time.tzinfo is not None for time in times]
-    if any(zoned) and not all(zoned):
-        row = zoned.index(False)
+def _times(table: Table, column: str, notes: list[str]) -> Times:
+    """Return the times of all rows; add a message about offsets to `notes`."""
+    found = table.times(column)
+    if found.zoned.any() and not found.zoned.all():
+        row = int((~found.zoned).argmax())
         raise DataError(
-            f"{_origin(tables, row)}: the time {times[row]} has no offset from UTC, and other "
-            "times have one; write all times with an offset, or none"
+            f"{table.origin(row)}: the time {shown_time(found.values[row])} has no offset from "
+            "UTC, and other times have one; write all times with an offset, or none"
         )
-    clocks = {time.time() for time in times}
-    utc = any(zoned) and len(clocks) > 1
-    if utc:
+    if found.utc:
         notes.append("times with an offset from UTC are converted to UTC")
-    elif any(zoned):
-        notes.append(f"offsets from UTC are left out: all times are {clocks.pop()} of the clock")
-    return np.array([on_clock(time, utc=utc) for time in times], "M8[us]"), utc
+    elif found.zoned.any():
+        clock = str(found.values[0].astype("M8[s]")).partition("T")[2]
+        notes.append(f"offsets from UTC are left out: all times are {clock} of the clock")
+    return found
 
 
-def _check_equal(times: np.ndarray, tables: Sequence[Columns], column: str) -> None:
-    """Refuse files of which many rows have the time of another row, such as several series."""
-    known, places = np.unique(times, return_inverse=True)
-    equal = len(times) - len(known)
-    if equal <= _EQUAL * len(times):
-        return
-    found = f"{tables[0].path}: {equal:,} of {len(times):,} rows have the time of another row"
-    for name in tables[0].columns:
-        cells = [str(cell) for table in tables for cell in table.columns.get(name, ())]
-        if name == column or any(map(is_number, cells)):
+def _why_equal(table: Table, times: np.ndarray, column: str, equal: int, id: str) -> DataError:
+    """Return the error for many rows with the time of another row, as of several series."""
+    of = f" in their series of {id!r}" if id else ""
+    found = f"{table.path}: {equal:,} of {len(times):,} rows have the time of another row{of}"
+    for name in () if id or len(table.columns) < 3 else table.columns:
+        cells = table.frame[name]
+        different = cells.nunique()
+        if name == column or different > len(times) / 2:
             continue
-        if len(cells) == len(times) == len({*zip(places.tolist(), cells, strict=True)}):
+        if len({*zip(times.tolist(), cells, strict=True)}) == len(times):
             advice = (
                 f"write {column!r} and {name!r} as one column"
-                if all(map(is_clock, cells))
-                else "give a file with one of them alone, or a column of numbers for each"
+                if all(map(is_clock, cells.unique()))
+                else f"name it with --id {name!r} for one model of {different:,} series"
             )
-            raise DataError(f"{found}, and column {name!r} tells them apart; {advice}")
-    raise DataError(f"{found}; give one row for each time")
+            return DataError(f"{found}, and column {name!r} tells them apart; {advice}")
+    return DataError(f"{found}; give one row for each time")
 
 
-def _check_order(times: np.ndarray, tables: Sequence[Columns]) -> None:
-    back = np.flatnonzero(times[1:] < times[:-1])
+def _check_order(times: np.ndarray, rows: np.ndarray, table: Table) -> None:
+    back = np.flatnonzero(times[rows[1:]] < times[rows[:-1]])
     if len(back):
-        row = int(back[0]) + 1
+        before, row = rows[back[0] : back[0] + 2]
         raise DataError(
-            f"{_origin(tables, row)}: the time {shown_time(times[row])} stands below the later "
-            f"time {shown_time(times[row - 1])}; sort the rows by time"
+            f"{table.origin(int(row))}: the time {shown_time(times[row])} stands below the later "
+            f"time {shown_time(times[before])}; sort the rows by time"
         )
-
-
-def _origin(tables: Sequence[Columns], row: int) -> str:
-    """Return the file and the line of a row, counted through all files."""
-    for table in tables:
-        if row < len(table):
-            break
-        row -= len(table)
-    return table.origin(row)
 
 
 def _on_grid(
-    names: tuple[str, ...], times: np.ndarray, values: np.ndarray, notes: list[str], path: str
+    names: tuple[str, ...], times: np.ndarray, values: np.ndarray, step: Step, called: str
 ) -> Series:
-    """Return the series on a regular grid; add messages about changes to `notes`."""
+    """Return the series on a regular grid, with messages about changes."""
+    notes: list[str] = []
     times, values = _last_of_equal(times, times, values, notes, "with the same time")
-    if len(times) < 2:
-        raise DataError(f"{path}: expected at least two rows with different times")
-    step, places, moved = places_of(times)
-    if moved > _MOVED * len(times):
+    places, moved = step.places(times)
+    if moved > OUTLIERS * len(times):
         raise DataError(
-            f"{path}: {moved:,} of {len(times):,} times are not whole steps of {step.words()} "
+            f"{called}: {moved:,} of {len(times):,} times are not whole steps of {step.words()} "
             "after the first; bring the rows to regular times first"
         )
     if moved:
@@ -237,7 +288,7 @@ def _on_grid(
     rows = int(places[-1]) + 1
     if rows > 2 * len(places):
         raise DataError(
-            f"{path}: the most frequent step is {step.words()}, and most of its rows are missing "
+            f"{called}: the most frequent step is {step.words()}, and most of its rows are missing "
             f"({len(places):,} of {rows:,} are there); bring the rows to regular times first"
         )
     if rows > len(places):
@@ -247,7 +298,7 @@ def _on_grid(
     observed = ~np.isnan(whole)
     empty = [name for name, seen in zip(names, observed.any(axis=0), strict=True) if not seen]
     if empty:
-        raise DataError(f"{path}: column {empty[0]!r} has no value at all; leave it out")
+        raise DataError(f"{called}: column {empty[0]!r} has no value at all; leave it out")
     grid = np.concatenate([times[:1], step.after(times[0], rows - 1)])
     # Before its first value a column has nothing to be filled with: a later value is the future.
     first = int(observed.argmax(axis=0).max())

@@ -26,8 +26,8 @@ class SeriesData(DataSection):
     file_keys: ClassVar[tuple[str, ...]] = ("series",)
 
     series: Names = Field(default_factory=list)
-    """Files of one time series: CSV (also .csv.gz) or Parquet, with a time column. Each further
-    file continues the file before it."""
+    """Files of time series: CSV (also .csv.gz) or Parquet, with a time column. Each further file
+    continues the file before it."""
 
     target: Columns = Field(default_factory=list)
     """Columns to forecast. The model reads the past of the same columns. Unset: all columns of
@@ -38,9 +38,19 @@ class SeriesData(DataSection):
     They need `target`, and a model that reads all columns together: series-transformer or
     series-recurrent."""
 
+    future: Columns = Field(default_factory=list)
+    """Columns that are known for the steps to forecast, too, such as holidays or prices. A file to
+    forecast has rows with their values after the last value of `target`. They need `target`, and a
+    model as for `inputs`."""
+
+    id: str | None = None
+    """The column that tells the series of a long table apart: one model is trained on all of them,
+    each scaled by its own training period. Unset: a column called unique_id or item_id, if there is
+    one. A long table with a column y forecasts it by default."""
+
     time: str | None = None
-    """The time column. Unset: a column called date, time, timestamp, datetime, ds, day, month or
-    year, or else the first column with times."""
+    """The time column. Unset: a column called date, time, timestamp, datetime, ds, day, month,
+    quarter, year, t or step, or else the first column with times."""
 
     horizon: int = Field(96, ge=1, le=MOST_POSITIONS)
     """Number of steps to forecast."""
@@ -57,7 +67,7 @@ class SeriesData(DataSection):
     """Number of steps of a season, for the seasonal naive forecast and for MASE. Unset: guessed
     from the time between rows, such as 24 for hours."""
 
-    @field_validator("target", "inputs")
+    @field_validator("target", "inputs", "future")
     @classmethod
     def _columns(cls, given: list[str]) -> list[str]:
         for name in given:
@@ -76,13 +86,15 @@ class SeriesData(DataSection):
 
     @model_validator(mode="after")
     def _check_inputs(self, info: ValidationInfo) -> Self:
-        inputs, target = called("data.inputs", info), called("data.target", info)
-        if self.inputs and not self.target:
-            raise ValueError(f"{inputs} needs data.target (--target): name the columns to forecast")
-        for name in self.inputs:
-            if name in self.target:
-                raise ValueError(
-                    f"{inputs} names {name!r}, which {target} names too; the model reads the past "
-                    f"of every column that it forecasts, so leave {name!r} out of {inputs}"
-                )
+        target = called("data.target", info)
+        for key in ("inputs", "future"):
+            this, names = called(f"data.{key}", info), getattr(self, key)
+            if names and not self.target:
+                raise ValueError(f"{this} needs data.target (--target): name columns to forecast")
+            for name in names:
+                if name in self.target:
+                    raise ValueError(
+                        f"{this} names {name!r}, which {target} names too; the model reads the "
+                        f"past of every column that it forecasts, so leave {name!r} out of {this}"
+                    )
         return self

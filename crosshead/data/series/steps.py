@@ -1,30 +1,63 @@
-"""Times of a series: reading one, the step between rows, places on a grid, calendar features."""
+"""Times of a series: reading them, the step between rows, places on a grid, calendar features."""
 
-import datetime
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from itertools import compress
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
+from crosshead.errors import DataError
 from crosshead.system.progress import counted
 
 CALENDAR = 4
 """The number of calendar features: time of day, day of the week, of the month and of the year."""
 
-_DAY_FIRST = re.compile(r"^(\d\d?)\.(\d\d?)\.(\d{4}|\d\d)(?=\s|$)")
-_SLASHES = re.compile(r"^(\d\d?)/(\d\d?)/(\d{4}|\d\d)(?=\s|$)")
-_CLOCK = re.compile(r"\s*(\d\d?):(\d\d)(:\d\d(?:\.\d+)?)?\s*([ap])?(?(4)\.?m\.?)\s*", re.IGNORECASE)
+OUTLIERS = 0.1
+"""The largest share of rows with a time between the steps of the grid."""
+
+_ALL_DAYS = "1111111"
 _DAY = np.timedelta64(1, "D")
-_MICROSECOND = np.timedelta64(1, "us")
+_DAY_MICROSECONDS = 86_400_000_000
+_DATES = ("%d.%m.%Y", "%d.%m.%y", "%Y-%m-%d")
+_SLASHES = {True: ("%d/%m/%Y", "%d/%m/%y"), False: ("%m/%d/%Y", "%m/%d/%y")}
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
+_DIGITS = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+"""Forms of times without separators, by their number of digits."""
+_EPOCHS = {10: "s", 13: "ms"}
+"""Units since 1970, by their number of digits."""
+_OFFSET = r"(?<=\d)\s*(?:Z|[+-]\d\d(?::?\d\d)?)$"
+_QUARTER = re.compile(r"^(\d{4})[- ]?Q([1-4])$")
+_CLOCK = re.compile(r"\s*\d\d?:\d\d(:\d\d(\.\d+)?)?\s*([ap]\.?m\.?)?\s*", re.IGNORECASE)
+
+
+def pandas() -> Any:
+    """Return pandas, which reads tables and times.
+
+    Raises:
+        DataError: If it is not installed.
+    """
+    try:
+        return import_module("pandas")
+    except ImportError:
+        raise DataError(
+            "pandas, which reads time series, is not installed: pip install 'crosshead[series]'"
+        ) from None
 
 
 class Step(NamedTuple):
-    """The time between two rows: microseconds, or calendar months with a day of the month."""
+    """The step between rows: microseconds, calendar months, or whole numbers."""
 
-    microseconds: int = 0
-    months: int = 0
-    day: int = 1
+    microseconds: Annotated[int, Field(ge=0)] = 0
+    months: Annotated[int, Field(ge=0)] = 0
+    day: Annotated[int, Field(ge=1, le=31)] = 1
+    """The day of the month, for steps of months."""
+    weekdays: Annotated[str, Field(pattern="^[01]{7}$")] = _ALL_DAYS
+    """The days of the week with rows, from Monday, for steps of one day."""
+    numbers: Annotated[int, Field(ge=0)] = 0
+    """The step of times that are whole numbers."""
 
     def after(self, last: Any, count: int) -> Any:
         """Return the times after another.
@@ -33,11 +66,47 @@ class Step(NamedTuple):
             last: A time.
             count: The number of times.
         """
-        steps = np.arange(1, count + 1)
+        if not self.months and self.weekdays == _ALL_DAYS:
+            return last + self._size * np.arange(1, count + 1)
+        offset = pandas().offsets.CustomBusinessDay(weekmask=self.weekdays)
         if self.months:
-            months = _month_of(last) + self.months * steps
-            return _month_times(months, self.day, last)
-        return np.asarray(last + self.microseconds * _MICROSECOND * steps)
+            offset = pandas().DateOffset(months=self.months, day=self.day)
+        first = pandas().Timestamp(last).as_unit("us") + offset
+        return pandas().date_range(first, periods=count, freq=offset).to_numpy("M8[us]")
+
+    def places(self, times: np.ndarray) -> tuple[np.ndarray, int]:
+        """Return the place of each row on the grid, and how many times lie between places.
+
+        Args:
+            times: Rising times; the first is on the grid.
+        """
+        if self.months:
+            months = _months(times)
+            places, rest = np.divmod(months - months[0], self.months)
+            return places + np.rint(rest / self.months).astype(int), int((rest != 0).sum())
+        if self.weekdays != _ALL_DAYS:
+            days = times.astype("M8[D]")
+            between = ~np.is_busday(days, self.weekdays) | (times - days != times[0] - days[0])
+            return np.busday_count(days[0], days, self.weekdays), int(between.sum())
+        exact = (times - times[0]) / self._size
+        places = np.rint(exact).astype(int)
+        return places, int((np.abs(exact - places) > 1e-9 * np.maximum(1, exact)).sum())
+
+    @property
+    def _size(self) -> Any:
+        return self.numbers or np.timedelta64(self.microseconds, "us")
+
+    @property
+    def is_zero(self) -> bool:
+        """True if the step does not move."""
+        return not any((self.microseconds, self.months, self.numbers)) or "1" not in self.weekdays
+
+    @property
+    def days(self) -> float:
+        """The mean number of days of a step; 0 for whole numbers."""
+        if self.months:
+            return self.months * 30
+        return self.microseconds / _DAY_MICROSECONDS * 7 / self.weekdays.count("1")
 
     def season(self) -> int:
         """Return the steps of the usual season: of a day, a week or a year; 1 if there is none.
@@ -49,6 +118,8 @@ class Step(NamedTuple):
         seconds = self.microseconds / 1e6
         if seconds < 60:
             return 1
+        if seconds == 86_400:
+            return self.weekdays.count("1")
         for season, longest in ((86_400, 43_200), (7 * 86_400, 86_400)):
             if seconds <= longest:
                 return round(season / seconds) if season % seconds == 0 else 1
@@ -58,170 +129,50 @@ class Step(NamedTuple):
         """Return the step as text, such as `1 hour`."""
         if self.months:
             return counted(self.months, "month")
+        if self.numbers:
+            return f"{self.numbers:,} in whole numbers"
+        if self.weekdays != _ALL_DAYS:
+            names = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+            return f"1 day ({', '.join(compress(names, map(int, self.weekdays)))})"
         for size, unit in ((86_400e6, "day"), (3600e6, "hour"), (60e6, "minute"), (1e6, "second")):
             if self.microseconds >= size and self.microseconds % size == 0:
                 return counted(int(self.microseconds // size), unit)
         return f"{self.microseconds / 1e6:g} seconds"
 
 
-def parse_time(cell: Any) -> datetime.datetime:
-    """Return the time of a cell, with its offset from UTC if it has one.
+def find_step(series: Sequence[np.ndarray], usual: Step | None = None) -> Step | None:
+    """Return the step of the grid of one or several series, or None if no series has two rows.
 
     Args:
-        cell: Text such as `2024-01-31 12:00`, `31.01.2024 12:00`, `2024-01-31 1:00 PM`, `2024-01`
-            or `2024`, or a date. Years of two digits lie between 1969 and 2068, as in POSIX.
-            Ten digits are `2024013112` if that is an hour between 1900 and 2099, otherwise seconds
-            since 1970 in UTC; thirteen digits are milliseconds.
-
-    Raises:
-        ValueError: If the cell is no time.
-        OverflowError: If the time lies before or after all times of UTC.
+        series: The rising times of each series.
+        usual: The step of the training data, whose days of the week a short series may show in
+            part.
     """
-    if isinstance(cell, int) and not isinstance(cell, bool):
-        cell = str(cell)
-    if isinstance(cell, str) and re.fullmatch(r"\d{10}|\d{13}", cell.strip()):
-        return _of_digits(cell.strip())
-    if isinstance(cell, str):
-        text = cell.strip()
-        if date := _DAY_FIRST.match(text):
-            text = _iso(date[3], date[2], date[1]) + text[date.end() :]
-        text = _on_24_hours(text)
-        if re.fullmatch(r"\d{4}(-\d\d)?", text):  # a year, or a month
-            text = f"{text}-01" if "-" in text else f"{text}-01-01"
-        cell = datetime.datetime.fromisoformat(text)
-    if isinstance(cell, datetime.datetime):
-        on_clock(cell, utc=True)
-        return cell
-    if isinstance(cell, datetime.date):
-        return datetime.datetime(cell.year, cell.month, cell.day)
-    raise ValueError
+    gaps = np.concatenate([np.diff(times) for times in series])
+    if not len(gaps):
+        return None
+    if gaps.dtype.kind == "i":
+        return Step(numbers=_most_frequent(gaps))
+    times, gaps = np.concatenate(series), gaps.astype("m8[us]").astype(int)
+    if np.median(gaps) >= 27.5 * _DAY_MICROSECONDS and not _has_fixed_steps(times, gaps):
+        between = np.concatenate([np.diff(_months(each)) for each in series])
+        if months := _most_frequent(between):
+            return Step(months=months, day=int(pandas().DatetimeIndex(times).day.max()))
+    step = Step(_most_frequent(gaps))
+    if step.microseconds != _DAY_MICROSECONDS:
+        return step
+    known = usual and np.is_busday(times.astype("M8[D]"), usual.weekdays).all()
+    if usual and known and usual.microseconds == step.microseconds:
+        return usual
+    if max(np.ptp(each) for each in series) < 14 * _DAY:  # too short to show its calendar
+        return step
+    found = np.bincount(pandas().DatetimeIndex(times).day_of_week, minlength=7)
+    return step._replace(weekdays="".join(map(str, (found > OUTLIERS * found.max()).astype(int))))
 
 
-def without_slashes(cells: Sequence[Any]) -> Sequence[Any]:
-    """Return the cells of a column of times, with dates such as `1/31/2024` as `2024-01-31`.
-
-    All cells together show whether the month or the day stands first: one of them must be a number
-    above 12.
-
-    Args:
-        cells: The cells.
-
-    Raises:
-        ValueError: If the cells fit both orders, or neither.
-    """
-    found = [_SLASHES.match(each.strip()) if isinstance(each, str) else None for each in cells]
-    dates = [each for each in found if each]
-    if not dates:
-        return cells
-    day_first, month_first = (any(int(date[part]) > 12 for date in dates) for part in (1, 2))
-    if day_first == month_first:
-        raise ValueError
-    month, day = (2, 1) if day_first else (1, 2)
-    return [
-        _iso(date[3], date[month], date[day]) + cell.strip()[date.end() :] if date else cell
-        for date, cell in zip(found, cells, strict=True)
-    ]
-
-
-def _iso(year: str, month: str, day: str) -> str:
-    """Return a date in ISO 8601; a year of two digits lies between 1969 and 2068."""
-    whole = int(year) if len(year) == 4 else int(year) + (1900 if int(year) >= 69 else 2000)
-    return f"{whole}-{int(month):02}-{int(day):02}"
-
-
-def _on_24_hours(text: str) -> str:
-    """Return a date with a time of AM or PM, such as `2024-01-31 1:00 PM`, on a clock of 24 hours.
-
-    Raises:
-        ValueError: If the hour is not between 1 and 12.
-    """
-    date, _, rest = text.partition(" ")
-    clock = _CLOCK.fullmatch(rest)
-    if not clock or not clock[4]:
-        return text
-    hour = int(clock[1])
-    if not 1 <= hour <= 12:
-        raise ValueError
-    hour = hour % 12 + (12 if clock[4].lower() == "p" else 0)
-    return f"{date} {hour:02}:{clock[2]}{clock[3] or ''}"
-
-
-def is_clock(cell: Any) -> bool:
-    """Return whether a cell is a time of day, such as `12:00` or `1:00 PM`."""
-    return isinstance(cell, datetime.time) or (
-        isinstance(cell, str) and _CLOCK.fullmatch(cell) is not None
-    )
-
-
-def is_time(cell: Any) -> bool:
-    """Return whether a cell is a time, with slashes or without."""
-    try:
-        parse_time(cell)
-    except (ValueError, TypeError, OverflowError):
-        return isinstance(cell, str) and _SLASHES.match(cell.strip()) is not None
-    return True
-
-
-def _of_digits(text: str) -> datetime.datetime:
-    """Return the time of ten or thirteen digits."""
-    if re.match(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])$", text):
-        return datetime.datetime.strptime(text, "%Y%m%d%H")
-    seconds = int(text) / (1000 if len(text) == 13 else 1)
-    return datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
-
-
-def on_clock(time: datetime.datetime, *, utc: bool) -> np.datetime64:
-    """Return a time without its offset from UTC.
-
-    Args:
-        time: The time, with or without an offset.
-        utc: True to convert a time with an offset to UTC, and False to keep its clock.
-    """
-    if utc and time.tzinfo is not None:
-        time = time.astimezone(datetime.UTC)
-    return np.datetime64(time.replace(tzinfo=None), "us")
-
-
-def calendar(times: np.ndarray) -> np.ndarray:
-    """Return the calendar features of times, `rows K`, each from -0.5 to 0.5.
-
-    They are the time of day, the day of the week, of the month and of the year.
-    """
-    days = times.astype("datetime64[D]")
-    months, years = times.astype("datetime64[M]"), times.astype("datetime64[Y]")
-    shares = [
-        (times - days) / _DAY,
-        ((days - np.datetime64("1970-01-05")) / _DAY % 7) / 6,
-        ((days - months) / _DAY) / 30,
-        ((days - years) / _DAY) / 365,
-    ]
-    return (np.stack(shares, axis=-1) - 0.5).astype(np.float32)
-
-
-def places_of(times: np.ndarray) -> tuple[Step, np.ndarray, int]:
-    """Return the step of the grid, the place of each row, and how many times lie between places.
-
-    Args:
-        times: Rising times, at least two.
-    """
-    gaps = np.diff(times) // _MICROSECOND
-    if np.median(gaps) >= 27.5 * 86_400e6 and not _has_fixed_steps(times, gaps):
-        months = _month_of(times)
-        counts = np.bincount(np.diff(months))
-        step = Step(months=int(counts.argmax()), day=int(_day_of(times).max()))
-        if step.months:
-            places, rest = np.divmod(months - months[0], step.months)
-            return step, places + np.rint(rest / step.months).astype(int), int((rest != 0).sum())
-    found, counts = np.unique(gaps, return_counts=True)
-    step = Step(int(found[counts.argmax()]))
-    exact = (times - times[0]) / (step.microseconds * _MICROSECOND)
-    places = np.rint(exact).astype(int)
-    return step, places, int((np.abs(exact - places) > 1e-9 * np.maximum(1, exact)).sum())
-
-
-def shown_time(time: Any) -> str:
-    """Return a time as text, without a time of day of midnight."""
-    return str(time.astype("datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")
+def _most_frequent(numbers: np.ndarray) -> int:
+    found, counts = np.unique(numbers, return_counts=True)
+    return int(found[counts.argmax()])
 
 
 def _has_fixed_steps(times: np.ndarray, gaps: np.ndarray) -> bool:
@@ -229,23 +180,145 @@ def _has_fixed_steps(times: np.ndarray, gaps: np.ndarray) -> bool:
 
     Times on one day of the month, or on the last day of each month, are months.
     """
-    month_ends = (times.astype("M8[D]") + _DAY).astype("M8[M]").astype("M8[D]")
-    on_last_day = month_ends == times.astype("M8[D]") + _DAY
-    on_one_day = len(np.unique(_day_of(times))) == 1
-    return not (on_one_day or on_last_day.all()) and not (gaps % gaps.min()).any()
+    index = pandas().DatetimeIndex(times)
+    of_months = index.is_month_end.all() or index.day.nunique() == 1
+    return not of_months and not (gaps % gaps.min()).any()
 
 
-def _month_of(times: Any) -> Any:
-    return np.asarray(times).astype("datetime64[M]").astype(int)
+def _months(times: np.ndarray) -> np.ndarray:
+    return times.astype("M8[M]").astype(int)
 
 
-def _day_of(times: np.ndarray) -> Any:
-    return ((times.astype("M8[D]") - times.astype("M8[M]")) / _DAY).astype(int) + 1
+class MixedDatesError(ValueError):
+    """Dates such as 1/2/2024 that fit both orders of day and month, or neither."""
 
 
-def _month_times(months: np.ndarray, day: int, like: Any) -> Any:
-    """Return the given day of each month, or its last day, at the time of day of `like`."""
-    begin = months.astype("datetime64[M]")
-    last = ((begin + np.timedelta64(1, "M")).astype("M8[D]") - begin.astype("M8[D]")) / _DAY
-    days = begin.astype("M8[D]") + (np.minimum(day, last) - 1).astype(int) * _DAY
-    return days.astype("M8[us]") + (like - like.astype("M8[D]"))
+class Times(NamedTuple):
+    """The times of cells, without offsets from UTC."""
+
+    values: np.ndarray
+    """The times, `datetime64[us]`, or whole numbers; NaT for a cell that is no time."""
+    zoned: np.ndarray
+    """True for cells with an offset."""
+    utc: bool
+    """True if the times were converted to UTC."""
+
+
+def read_times(cells: Iterable[str], utc: bool | None = None) -> Times:
+    """Return the times of cells.
+
+    All cells may be digits. Then they are times such as `2024` or `2024013112` if all of them lie
+    between 1900 and 2099, seconds or milliseconds since 1970 if all of them have ten or thirteen
+    digits, and otherwise whole numbers.
+
+    Args:
+        cells: Texts such as `2024-01-31 12:00`, `31.01.2024 12:00`, `2024-01-31 1:00 PM`,
+            `1/31/2024`, `2024-01`, `2024-Q1`, `2024-W05` or `2024`. Years of two digits lie between
+            1969 and 2068, as in POSIX.
+        utc: True to convert times with an offset to UTC, False to keep their clock. None converts
+            them unless all of them show the same time of day.
+
+    Raises:
+        MixedDatesError: If dates with slashes do not show whether the month or the day is first.
+    """
+    text = pandas().Series(list(cells), dtype=object).str.strip()
+    zoned = text.str.contains(rf"[T ]\d.*{_OFFSET}", regex=True).to_numpy(bool)
+    if text.str.fullmatch(r"-?\d{1,18}").all():
+        return Times(_of_digits(text), zoned, utc=False)
+    found = _on_clock(text.str.replace(_OFFSET, "", regex=True).where(zoned, text))
+    if utc is None:
+        utc = bool(zoned.any()) and len(np.unique(found - found.astype("M8[D]"))) > 1
+    if utc and zoned.any():
+        ends = text.str.extract(f"({_OFFSET})", expand=False).str.strip()[zoned]
+        whole = pandas().to_datetime("2000-01-01 00:00:00" + ends, format="ISO8601", utc=True)
+        found[zoned] += whole.dt.tz_localize(None).to_numpy() - np.datetime64("2000-01-01", "us")
+    return Times(found, zoned, utc)
+
+
+def _of_digits(text: Any) -> np.ndarray:
+    """Return the times, or the whole numbers, of cells of digits."""
+    sizes, numbers = set(text.str.len()), text.to_numpy(dtype=object).astype(np.int64)
+    size = sizes.pop() if len(sizes) == 1 else 0
+    if size in _DIGITS:
+        times = pandas().to_datetime(text, format=_DIGITS[size], errors="coerce")
+        if times.notna().all() and (size == 4 or times.dt.year.between(1900, 2099).all()):
+            return np.array(times.to_numpy("M8[us]"))
+    if size in _EPOCHS:
+        numbers = numbers.astype(f"M8[{_EPOCHS[size]}]").astype("M8[us]")
+    return np.array(numbers)
+
+
+def _on_clock(text: Any) -> np.ndarray:
+    """Return the times of cells without offsets."""
+    text = text.where(text.str.match(r"\d"), "")  # pandas knows `now`
+    found = _parsed(text, "ISO8601")
+    text = text[found.isna()]
+    if any(map(re.compile("[A-Za-z]").search, text)):
+        text = text.str.replace(r"(?i)\s*([ap])\.?m\.?$", r" \1m", regex=True)
+        text = text.str.replace(_QUARTER, _first_month, regex=True)
+        text = text.str.replace(r"^(\d{4})-?W(\d\d)$", r"\1-W\2-1", regex=True)
+    forms = ["%Y-%m", "%G-W%V-%u", *_forms(_DATES)]
+    slashes = text.str.extract(r"^(\d\d?)/(\d\d?)/").astype(float)
+    if slashes[0].notna().any():
+        day_first, month_first = slashes[0].max() > 12, slashes[1].max() > 12
+        if day_first == month_first:
+            raise MixedDatesError
+        forms += _forms(_SLASHES[bool(day_first)])
+    while len(text):
+        of_first = (each for each in forms if _parsed(text.iloc[:1], each).notna().all())
+        if (form := next(of_first, None)) is None:
+            break
+        found[text.index] = _parsed(text, form)
+        text = text[found[text.index].isna()]
+    return np.array(found)
+
+
+def _parsed(text: Any, form: str) -> Any:
+    return pandas().to_datetime(text, format=form, errors="coerce").astype("M8[us]")
+
+
+def _first_month(quarter: re.Match[str]) -> str:
+    return f"{quarter[1]}-{3 * int(quarter[2]) - 2:02}"
+
+
+def _forms(dates: Sequence[str]) -> list[str]:
+    return [date + clock for clock in _CLOCKS for date in dates]
+
+
+def is_clock(cell: str) -> bool:
+    """Return whether a cell is a time of day, such as `12:00` or `1:00 PM`."""
+    return _CLOCK.fullmatch(cell) is not None
+
+
+def is_time(cell: str) -> bool:
+    """Return whether a cell is a time; a number is one only if it is a year or seconds."""
+    try:
+        found = read_times([cell]).values
+    except MixedDatesError:
+        return True
+    return found.dtype.kind == "M" and not np.isnat(found[0])
+
+
+def calendar(times: np.ndarray) -> np.ndarray:
+    """Return the calendar features of times, `rows K`, each from -0.5 to 0.5.
+
+    They are the time of day, the day of the week, of the month and of the year; all of them are 0
+    for whole numbers.
+    """
+    if times.dtype.kind == "i":
+        return np.zeros((len(times), CALENDAR), np.float32)
+    index = pandas().DatetimeIndex(times)
+    shares = [
+        (times - times.astype("M8[D]")) / _DAY,
+        index.day_of_week / 6,
+        (index.day - 1) / 30,
+        (index.day_of_year - 1) / 365,
+    ]
+    return (np.stack(shares, axis=-1) - 0.5).astype(np.float32)
+
+
+def shown_time(time: Any) -> str:
+    """Return a time as text, without a time of day of midnight."""
+    if isinstance(time, np.integer):
+        return str(time)
+    return str(time.astype("datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")

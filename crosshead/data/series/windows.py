@@ -1,7 +1,7 @@
-"""Windows of a series: periods of time, scaling, and batches.
+"""Windows of one or several series: periods of time, scaling, and batches.
 
 Axes: `B` windows, `S` context steps, `T` steps of the horizon, `I` columns that are read, the
-`C` columns to forecast first, `K` calendar features.
+`C` columns to forecast first, `K` features known ahead: the calendar, and columns of the file.
 """
 
 from collections.abc import Sequence
@@ -33,6 +33,10 @@ class Scale(NamedTuple):
         """Return the scale of the first columns."""
         return Scale(self.mean[:columns], self.deviation[:columns])
 
+    def centred(self) -> "Scale":
+        """Return the scale with the deviation 1 for constant columns."""
+        return Scale(self.mean, np.where(self.deviation > 0, self.deviation, 1.0))
+
     def scaled(self, values: np.ndarray) -> Any:
         """Return values with mean 0 and deviation 1 in the training period."""
         return (values - self.mean) / self.deviation
@@ -49,7 +53,7 @@ class SeriesBatch:
     context: Float[Tensor, "B S I"]
     """The past of all columns."""
     known: Float[Tensor, "B _ K"]
-    """Calendar features of the past and of the horizon, "B S+T K"."""
+    """Features of the past and of the horizon that are known ahead, "B S+T K"."""
     target: Float[Tensor, "B T C"]
     """The values to forecast."""
     observed: Bool[Tensor, "B T C"]
@@ -68,32 +72,54 @@ class SeriesBatch:
 
 @dataclass(frozen=True)
 class SeriesWindows(EqualRows):
-    """Windows of a series; also the epoch that training reads them from."""
+    """Windows of series; also the epoch that training reads them from."""
 
     values: Float[Tensor, "rows I"]
-    """The whole series, scaled."""
+    """All series, one below the other, scaled."""
     observed: Bool[Tensor, "rows I"]
     known: Float[Tensor, "rows K"]
-    """Calendar features of all rows."""
+    """Features of all rows that are known ahead."""
+    parts: Sequence[tuple[Series, Scale]]
+    """Each series, and the scale of its columns."""
+    begins: np.ndarray
+    """The first row of each series."""
     starts: np.ndarray
     """The first row of each window's context."""
+    series: np.ndarray
+    """The number of each window's series."""
     context: int
     horizon: int
     targets: int
     """The number of columns to forecast."""
     row, bound, units = "window", "data.context", "values"
 
-    def between(self, first: int, end: int) -> "SeriesWindows":
+    def between(self, first: Any, end: Any) -> "SeriesWindows":
         """Return the windows whose horizon lies in the rows from `first` to before `end`.
 
         Their context may begin earlier.
 
         Args:
-            first: The first row.
-            end: The row after the last.
+            first: The first row, counted in each series; one for all series, or one for each.
+            end: The row after the last, likewise.
         """
-        ahead = self.starts + self.context
-        return replace(self, starts=self.starts[(ahead >= first) & (ahead + self.horizon <= end)])
+        first, end = (np.broadcast_to(each, self.begins.shape) for each in (first, end))
+        kept = self.before >= first[self.series]
+        kept &= self.before + self.horizon <= end[self.series]
+        return replace(self, starts=self.starts[kept], series=self.series[kept])
+
+    def place(self, window: int) -> tuple[Series, int]:
+        """Return the series of a window, and its row that the context begins with.
+
+        Args:
+            window: The number of the window.
+        """
+        number = self.series[window]
+        return self.parts[number][0], int(self.starts[window] - self.begins[number])
+
+    @property
+    def before(self) -> np.ndarray:
+        """The number of rows of its series before each window's horizon."""
+        return np.array(self.starts + self.context - self.begins[self.series])
 
     def __len__(self) -> int:
         """Return the number of windows."""
@@ -155,8 +181,11 @@ def split_rows(split: str, rows: int, step: Step) -> tuple[int, int, int]:
         train, test = rows * parts[0] // 100, rows * parts[2] // 100
         return train, rows - test, rows
     if unit != "rows":
-        days = step.months * 30 if step.months else step.microseconds / 86_400e6
-        parts = [round(each * {"months": 30, "days": 1}[unit] / days) for each in parts]
+        if not step.days:
+            raise DataError(
+                f"data.split {split!r}: the times are whole numbers; use per cent or rows"
+            )
+        parts = [round(each * {"months": 30, "days": 1}[unit] / step.days) for each in parts]
     train, valid, test = np.cumsum(parts).tolist()
     if test > rows:
         raise DataError(f"data.split {split!r} needs {test:,} rows, but the series has {rows:,}")
@@ -210,24 +239,37 @@ def scaled_values(series: Series, scale: Scale, rows: slice = slice(None)) -> np
 
 
 def windows(
-    series: Series, scale: Scale, context: int, horizon: int, targets: int
+    given: Sequence[tuple[Series, Scale]], context: int, horizon: int, targets: int, future: int = 0
 ) -> SeriesWindows:
-    """Return all windows of a series that have an observed value to forecast in their horizon.
+    """Return all windows of series that have an observed value to forecast in their horizon.
 
     Args:
-        series: The series.
-        scale: The scale of its columns.
+        given: Each series, and the scale of its columns.
         context: Steps that a model reads.
         horizon: Steps that a model forecasts.
         targets: The number of columns to forecast, which are the first columns of the series.
+        future: The number of columns whose future is known, which are the last columns.
     """
-    starts = np.arange(max(0, len(series) - context - horizon + 1))
-    counts = np.concatenate([[0], np.cumsum(series.observed[:, :targets].any(axis=1))])
+    lengths = [len(series) for series, _ in given]
+    times, observed = (
+        np.concatenate([getattr(series, key) for series, _ in given])
+        for key in ("times", "observed")
+    )
+    scaled = np.concatenate([scaled_values(*part) for part in given])
+    read, size = scaled.shape[1] - future, context + horizon
+    owners = np.repeat(np.arange(len(given)), lengths)
+    starts = np.arange(max(0, len(times) - size + 1))
+    counts = np.concatenate([[0], np.cumsum(observed[:, :targets].any(axis=1))])
+    seen = counts[starts + size] > counts[starts + context]
+    starts = starts[seen & (owners[starts] == owners[starts + size - 1])]
     return SeriesWindows(
-        torch.from_numpy(scaled_values(series, scale)),
-        torch.from_numpy(series.observed),
-        torch.from_numpy(calendar(series.times)),
-        starts[counts[starts + context + horizon] > counts[starts + context]],
+        torch.from_numpy(scaled[:, :read]),
+        torch.from_numpy(observed[:, :read]),
+        torch.from_numpy(np.concatenate([calendar(times), scaled[:, read:]], axis=1)),
+        given,
+        np.cumsum([0, *lengths[:-1]]),
+        starts,
+        owners[starts],
         context,
         horizon,
         targets,

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.data.series.reading import read_series
+from crosshead.data.series.steps import Step
 from crosshead.errors import DataError
-from tests.data.written import HOUR, hours, read, refusal, write, write_series
+from tests.data.written import HOUR, hours, read, read_series, refusal, write, write_series
 
 
 def test_a_regular_file_is_read_as_it_is(tmp_path: Path) -> None:
@@ -65,7 +65,9 @@ def test_of_rows_with_one_time_the_last_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "row", "words"),
     [
-        ("date,shop,a", "2024-01-{0:02},east,1\n2024-01-{0:02},west,2", "'shop' tells them apart"),
+        ("date,shop,a", "2024-01-{0:02},east,1\n2024-01-{0:02},west,2",
+         "'shop' tells them apart; name it with --id 'shop' for one model of 2 series"),
+        ("date,shop,a", "2024-01-{0:02},7,1\n2024-01-{0:02},8,2.5", "--id 'shop'"),
         ("Date,Time,a", "2024-01-{0:02},1:00 am,1\n2024-01-{0:02},1:00 pm,2",
          "'Time' tells them apart; write 'Date' and 'Time' as one column"),
         ("date,a", "2024-01-{0:02},1\n2024-01-{0:02},2", "another row; give one row for each time"),
@@ -118,9 +120,7 @@ def test_a_time_of_the_series_is_found(tmp_path: Path) -> None:
             f"2024-01-02 23:00:00; give {nearest}"
         )
     assert "expected a time such as" in refusal(found.row, "soon")
-    assert found.row("2024-01-02 23:00", 40) == 47
-    for time in ("2024-01-02 20:30", "2024-01-03", "2025-01-01"):
-        assert refusal(found.row, time, 40).endswith("; give 2024-01-02 16:00:00")
+    assert found.row("2024-01-02 23:00") == found.since("2024-01-02 22:30") == 47
 
 
 AUTUMN = [
@@ -158,7 +158,41 @@ def test_a_day_with_an_offset_stays_the_day(tmp_path: Path) -> None:
 def test_some_times_with_an_offset_are_refused(tmp_path: Path) -> None:
     said = refusal(read, tmp_path, zoned([*AUTUMN[:2], "2024-10-27 01:00", AUTUMN[3]]))
     assert ":4: the time 2024-10-27 01:00:00 has no offset from UTC, and other times have" in said
-    said = refusal(
-        read, tmp_path, zoned(["0001-01-01T00:00:00+02:00", "0001-01-01T01:00:00+02:00"])
+
+
+def test_business_days_have_no_rows_on_other_days(tmp_path: Path) -> None:
+    """A holiday is a gap, and a rare row of another day moves to the calendar."""
+    days = [str(np.busday_offset("2024-01-01", n)) for n in range(100)]
+    rows = [f"{day},{n}" for n, day in enumerate(days) if n != 30]
+    rows.insert(50, "2024-03-16,7")  # a Saturday
+    found = read(tmp_path, "\n".join(["date,a", *sorted(rows)]))
+    assert found.times.astype("M8[D]").astype(str).tolist() == days
+    assert found.step.words() == "1 day (Mon, Tue, Wed, Thu, Fri)"
+    assert np.flatnonzero(~found.observed).tolist() == [30] and found.step.season() == 5
+    assert "1 missing row added and filled" in found.notes
+    assert "1 time moved to the nearest step of 1 day (Mon, Tue, Wed, Thu, Fri)" in found.notes
+
+
+def test_a_gap_in_days_is_no_calendar(tmp_path: Path) -> None:
+    rows = [f"2024-01-{day:02},{day}" for day in range(1, 31) if day not in (6, 7)]
+    found = read(tmp_path, "\n".join(["date,a", *rows]))
+    assert found.step.words() == "1 day" and len(found) == 30
+
+
+def test_gaps_of_whole_numbers_are_filled(tmp_path: Path) -> None:
+    found = read(tmp_path, "step,a\n-4,1\n-2,2\n2,3\n4,4")
+    assert found.times.tolist() == [-4, -2, 0, 2, 4] and found.step == Step(numbers=2)
+    assert found.row("0") == 2 and found.row("6") == 5
+    assert refusal(found.row, "3") == (
+        "the series has no row at 3: it has one every 2 in whole numbers from -4 to 4; give 2 or 4"
     )
-    assert ":2: column 'date': expected a time such as" in said
+    for time in ("soon", "2024-01-31"):
+        assert "expected a time such as 4, found" in refusal(found.row, time)
+
+
+def test_a_further_file_needs_the_columns_that_are_read(tmp_path: Path) -> None:
+    first = write(tmp_path / "a.csv", "date,a,b\n2024-01-01,1,1\n2024-01-02,2,2")
+    second = write(tmp_path / "b.csv", "c,date,a\n9,2024-01-03,3\n9,2024-01-04,4")
+    both = [str(first), str(second)]
+    assert read_series(both, ["a"]).values[:, 0].tolist() == [1, 2, 3, 4]
+    assert refusal(read_series, both).startswith(f"{second}: there is no column 'b'")

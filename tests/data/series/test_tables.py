@@ -4,10 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.data.series.reading import read_series
 from crosshead.data.series.tables import table_lines
 from crosshead.errors import DataError
-from tests.data.written import read, refusal, write, write_series
+from tests.data.written import read, read_series, refusal, write, write_series
 
 
 @pytest.mark.parametrize(
@@ -27,7 +26,8 @@ from tests.data.written import read, refusal, write, write_series
         ("1/31/2024,1\n2/1/2024,2", [], "the first line has values"),
         ('date,a\n2024-01-01,1\n2024-01-02,"2\n', [], ":3: the quote that begins a cell here is"),
         ("date,a\r2024-01-01,1\r2024-01-02,2", [], "carriage returns end its lines"),
-        ("date;a\n2024-01-01;1.000,5\n2024-01-02;2,5", [], "without separators of thousands"),
+        ("date;a\n2024-01-01;1.000,5\n2024-01-02;2.5", [], ":2: column 'a': expected a number"),
+        ('date,a\n2024-01-01,"1,000"\n2024-01-02,"1,500"', [], "write numbers as 1234.5"),
         ("date;a\n2024-01-01;1.5\n2024-01-02;2,5", [], ":3: column 'a': expected a number"),
         ("date,a\n2024-01-01,1\nyesterday,2", [], ":3: column 'date': expected a time such as"),
         (
@@ -146,6 +146,32 @@ def test_a_table_in_memory_is_read_as_its_lines(tmp_path: Path) -> None:
     lines = list(table_lines(table))
     assert lines == ['date,"a,b"', "2024-01-01,1.5", "2024-01-02,", "2024-01-03,"]
     assert read(tmp_path, "\n".join(lines)).observed[:, 0].tolist() == [True, False, False]
-    assert "expected files or a table of columns, found int" in refusal(list, table_lines(3))
-    said = refusal(list, table_lines({"date": [1], "a": []}))
+    assert "expected files or a table of columns, found int" in refusal(table_lines, 3)
+    said = refusal(table_lines, {"date": [1], "a": []})
     assert said.endswith("expected columns of one length, found date: 1, a: 0")
+
+
+@pytest.mark.parametrize("text", [
+    'date,a\n2024-01-01,"1,234.50"\n2024-01-02,"12,345,678.25"\n2024-01-03,2.5',
+    "date;a\n2024-01-01;1.234,50\n2024-01-02;12.345.678,25\n2024-01-03;2,5",
+])  # fmt: skip
+def test_separators_of_thousands_are_read_beside_a_decimal_mark(text: str, tmp_path: Path) -> None:
+    found = read(tmp_path, text)
+    assert found.values[:, 0].tolist() == [1234.5, 12345678.25, 2.5]
+    assert found.notes == ("separators of thousands are left out: a",)
+
+
+def test_lines_of_comments_are_left_out_and_names_are_not(tmp_path: Path) -> None:
+    found = read(tmp_path, "# of a, b\n# mine\ndate,a,b\n2024-01-01,1,2\n2024-01-02,2,3")
+    assert found.names == ("a", "b") and len(found) == 2
+    assert found.notes == ("line 1 is a comment and is left out: '# of a, b'",)
+    said = refusal(read, tmp_path, "# mine\ndate,a\n2024-01-01,1\n2024-01-02,x", "a")
+    assert ":4: column 'a': expected a number" in said
+    found = read(tmp_path, "#date,a\n2024-01-01,1\n2024-01-02,2")
+    assert found.names == ("a",) and not found.notes
+
+
+def test_a_missing_pandas_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "s.csv", "date,a\n2024-01-01,1\n2024-01-02,2")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert "pip install 'crosshead[series]'" in refusal(read_series, [str(path)])

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from crosshead.data.series.reading import Series, read_series
+from crosshead.data.series.reading import Series
 from crosshead.data.series.steps import Step, calendar
 from crosshead.data.series.windows import Scale, fit_scale, split_rows, windows
-from tests.data.written import HOUR, hours, read, refusal, write_series
+from tests.data.written import HOUR, hours, read, read_series, refusal, write_series
 
 
 def test_periods_are_those_of_the_papers() -> None:
@@ -39,16 +39,16 @@ def test_scale_is_fitted_to_the_training_rows_alone(tmp_path: Path) -> None:
 def test_values_far_from_those_of_training_are_refused(tmp_path: Path) -> None:
     found = read(tmp_path, hours([1, 2, 1, 2, 1e20]))
     scale = fit_scale(found, 4)
-    said = refusal(windows, found, scale, 2, 2, 1)
+    said = refusal(windows, [(found, scale)], 2, 2, 1)
     assert said.startswith("the value 1e+20 of column 'a' at 2024-01-01 04:00:00 is 2e+20 deviat")
     assert "more than 1e+12; correct it, or leave its cell empty" in said
-    assert len(windows(read(tmp_path, hours([1, 2, 1, 2, 1e9])), scale, 2, 2, 1).starts) == 2
+    assert len(windows([(read(tmp_path, hours([1, 2, 1, 2, 1e9])), scale)], 2, 2, 1).starts) == 2
 
 
 def test_windows_are_slices_and_stay_in_their_period(tmp_path: Path) -> None:
     found = read_series([str(write_series(tmp_path / "s.csv", rows=100))])
     scale = Scale(np.zeros(2), np.ones(2))
-    every = windows(found, scale, 12, 4, 2)
+    every = windows([(found, scale)], 12, 4, 2)
     train, valid, test = (every.between(*rows) for rows in ((0, 70), (70, 80), (80, 100)))
     assert train.starts.tolist() == list(range(70 - 12 - 4 + 1))
     assert valid.starts.tolist() == list(range(58, 65))  # the context begins in training
@@ -64,7 +64,7 @@ def test_windows_are_slices_and_stay_in_their_period(tmp_path: Path) -> None:
 
 def test_a_plan_has_each_window_once_and_depends_on_seed_and_epoch(tmp_path: Path) -> None:
     found = read_series([str(write_series(tmp_path / "s.csv", rows=100))])
-    train = windows(found, Scale(np.zeros(2), np.ones(2)), 12, 4, 2)
+    train = windows([(found, Scale(np.zeros(2), np.ones(2)))], 12, 4, 2)
     plan = train.plan(24 * 10, seed=1, epoch=0)
     assert [len(rows) for rows in plan] == [10] * 8 + [5]
     assert sorted(np.concatenate(plan)) == list(range(85))
@@ -77,7 +77,7 @@ def test_a_plan_has_each_window_once_and_depends_on_seed_and_epoch(tmp_path: Pat
 
 def test_windows_that_would_predict_only_filled_values_are_left_out(tmp_path: Path) -> None:
     found = read(tmp_path, hours([1, 2, 3, "", "", "", 7, 8]))
-    made = windows(found, Scale(np.zeros(1), np.ones(1)), 2, 2, 1)
+    made = windows([(found, Scale(np.zeros(1), np.ones(1)))], 2, 2, 1)
     assert made.starts.tolist() == [0, 3, 4]
     assert made.collate([0]).observed[0, :, 0].tolist() == [True, False]
     assert made.collate([0, 1, 2]).count == 4
@@ -87,7 +87,7 @@ def test_columns_that_are_only_read_are_no_targets(tmp_path: Path) -> None:
     found = read(tmp_path, "date,a,b\n" + "".join(
         f"2024-01-0{day},{day if day < 5 else ''},{10 * day}\n" for day in range(1, 8)
     ))  # fmt: skip
-    made = windows(found, Scale(np.zeros(2), np.ones(2)), 2, 2, 1)
+    made = windows([(found, Scale(np.zeros(2), np.ones(2)))], 2, 2, 1)
     assert made.starts.tolist() == [0, 1]  # later horizons have values of `b` alone
     batch = made.collate([1])
     assert batch.context[0].tolist() == [[2, 20], [3, 30]]
