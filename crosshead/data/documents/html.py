@@ -66,7 +66,7 @@ def _texts(pieces: list[str]) -> list[bool]:
         piece if place % 2 or _blank(turbohtml.unescape(piece)) else f"{key}{place}.{piece}"
         for place, piece in enumerate(pieces)
     )
-    if len(source) > _LONG:
+    if sum(map(len, pieces)) > _LONG:
         source = _FORMATTING.sub(_plain, source)
     mark = re.compile(rf"{key}(\d+)\.")
     texts = [True] * len(pieces)
@@ -84,7 +84,8 @@ def _plain(tag: re.Match[str]) -> str:
     The standard opens an unclosed `<b>` again in each block that follows, with all its attributes:
     megabytes of source can become terabytes. So a long document is parsed with other inline
     elements, which end or do not end an `<svg>` just as these. The tree of a browser has other
-    texts only if end tags of unclosed inline elements stand in an `<svg>`.
+    texts only if end tags of unclosed inline elements stand in an `<svg>` or `<math>`. There alone
+    a translation could end an attribute.
     """
     return f"{tag[1]}{'var' if tag[2] else 'abbr' if tag[3] else 'span'}"
 
