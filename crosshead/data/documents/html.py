@@ -1,94 +1,47 @@
 """HTML: every tag stays where it was, and the texts between tags are translated.
 
-A text is unescaped for the model and escaped again, so that `&lt;` stays text. Scripts, styles,
-code and elements with `translate="no"` stay as they are. An unfinished tag at the end stays as it
-is, with everything after it. Tags and comments end where the HTML standard says. The time grows in
-proportion to the document: the patterns never go back.
+turbohtml (MIT, in C, fuzzed) parses as the standard says and in linear time. Parsers do not tell
+where each text of a tree stands in the source. So every piece of the source that may be a text gets
+a mark, and the pieces whose marks the parser finds in texts are translated. All else stays to the
+letter: markup, scripts, styles, code, elements with `translate="no"`, and programs such as PHP. A
+translation cannot open an element: it is escaped, and it stands where a browser reads text.
 """
 
-import html
+import operator
 import re
-from collections import Counter
+import secrets
+
+import turbohtml
 
 from crosshead.data.documents.parts import TextPart
 
 _SPACE = r" \t\n\f\r"
-_NAME = re.compile(rf"</?([a-zA-Z][^{_SPACE}/>]*+)")
-_ATTRIBUTE = re.compile(
-    rf"[{_SPACE}/]*+(=?[^{_SPACE}/>=]*+)"  # a quote may be a part of a name: <p o'clock>
-    rf"(?:[{_SPACE}]*+=[{_SPACE}]*+(\"[^\"]*+\"?|'[^']*+'?|[^{_SPACE}>]*+))?+"
+_ATTRIBUTE = (
+    rf"[{_SPACE}/]*+=?[^{_SPACE}/>=]++"  # a quote may be a part of a name: <p o'clock>
+    rf"(?:[{_SPACE}]*+=[{_SPACE}]*+(?:\"[^\"]*+\"?|'[^']*+'?|[^{_SPACE}>]*+))?+"
 )
-_COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)", re.DOTALL)
-_PROGRAM = re.compile(rf"<\?(?:php(?![a-z])|=|[{_SPACE}])", re.IGNORECASE)
-_LONG_NUMBER = re.compile(r"&#([0-9]{8,})")
+_MARKUP = re.compile(
+    rf"(<\?(?:php(?![a-z])|=|[{_SPACE}])(?:.*?\?>|.*)|<!--(?:-?>|.*?--!?>|.*)"
+    rf"|<(?:script(?=[{_SPACE}/>])(?:.*?</script[^>]*>?|.*)|style(?=[{_SPACE}/>])"
+    r"(?:.*?</style[^>]*>?|.*))"
+    rf"|</?[a-zA-Z][^{_SPACE}/>]*+(?:{_ATTRIBUTE})*+[^>]*>?|<[!?/][^>]*>?)",
+    re.DOTALL | re.IGNORECASE,
+)
+"""What looks like markup. The parser decides if the text after it is one."""
 
-_KEPT = frozenset((
-    "code", "kbd", "math", "pre", "samp", "script", "style", "svg", "template", "textarea", "var",
-))  # fmt: skip
-_RAW = {
-    name: re.compile(rf"</{name}(?=[{_SPACE}/>])", re.IGNORECASE)
-    for name in ("script", "style", "textarea")
-}
-_VOID = frozenset((
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
-    "wbr",
-))  # fmt: skip
+_KEPT = (
+    "code, iframe, kbd, math, noembed, noframes, plaintext, pre, samp, script, style, svg,"
+    "template, textarea, var, xmp, [translate='no' i], [class~='notranslate' i]"
+)
 
-_SECTIONS = frozenset(("tbody", "tfoot", "thead"))
-_ROWS = _SECTIONS | {"tr"}
-_CELLS = _ROWS | {"td", "th"}
-_TERMS = frozenset(("dd", "dt"))
-_NOTES = frozenset(("rp", "rt"))
-_CLOSED_BY = {
-    "p": _CELLS | _TERMS | {
-        "address", "article", "aside", "blockquote", "details", "div", "dl", "fieldset",
-        "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header",
-        "hgroup", "hr", "li", "main", "menu", "nav", "ol", "p", "pre", "search", "section", "table",
-        "ul",
-    },
-    "li": {"li"},
-    **dict.fromkeys(_TERMS, _TERMS),
-    **dict.fromkeys(_NOTES, _NOTES),
-    "option": {"optgroup", "option"},
-    "optgroup": {"optgroup"},
-    **dict.fromkeys(("td", "th"), _CELLS),
-    "tr": _ROWS,
-    **dict.fromkeys(_SECTIONS, _SECTIONS),
-    **dict.fromkeys(("caption", "colgroup"), _ROWS | {"colgroup"}),
-    "head": {"body"},
-}  # fmt: skip
-"""The start tags that close an element without its end tag, which is optional."""
+_NO_TEXT = {0: None, 0xFFFD: None}  # browsers ignore NUL; its replacement may count as space
 
-
-class _OpenElements:
-    """The elements around a position."""
-
-    def __init__(self) -> None:
-        self._stack: list[tuple[str, bool]] = []
-        self._count: Counter[str] = Counter()
-
-    @property
-    def name(self) -> str:
-        """The name of the innermost element."""
-        return self._stack[-1][0] if self._stack else ""
-
-    @property
-    def kept(self) -> bool:
-        """True if the innermost element is not translated."""
-        return bool(self._stack) and self._stack[-1][1]
-
-    def open(self, name: str, kept: bool) -> None:
-        self._stack.append((name, kept or self.kept))
-        self._count[name] += 1
-
-    def close(self, name: str) -> None:
-        """Close the innermost element of a name, and the elements inside it."""
-        if not self._count[name]:
-            return
-        closed = ""
-        while closed != name:
-            closed, _ = self._stack.pop()
-            self._count[closed] -= 1
+_LONG = 16_384
+_FORMATTING = re.compile(
+    r"(</?)(?:(code)|(a|font)|b|big|em|i|nobr|s|small|strike|strong|tt|u)"
+    rf"(?=[{_SPACE}/>])",
+    re.IGNORECASE,
+)
 
 
 def html_parts(document: str) -> list[TextPart]:
@@ -97,85 +50,68 @@ def html_parts(document: str) -> list[TextPart]:
     Args:
         document: The HTML.
     """
-    parts: list[TextPart] = []
-    elements = _OpenElements()
-    position = 0
-    while position < len(document):
-        start = _next_markup(document, position, elements.name)
-        if start > position:
-            parts.append(_text(document[position:start], elements.kept))
-        if start < len(document):
-            position = _markup_end(document, start, elements)
-            parts.append(TextPart(document[start:position]))
-        else:
-            position = start
-    return parts
+    pieces = _MARKUP.split(document)  # markup is at the odd places
+    texts = _texts(pieces)
+    return [
+        _text(piece) if text else TextPart(piece)
+        for piece, text in zip(pieces, texts, strict=True)
+        if piece
+    ]
 
 
-def _text(raw: str, kept: bool) -> TextPart:
-    if kept or not raw.strip():
-        return TextPart(raw)
+def _texts(pieces: list[str]) -> list[bool]:
+    """Return for each piece if it is a text to translate, in every way to read the HTML."""
+    key = secrets.token_hex(8)  # no document can foresee it
+    source = "".join(
+        piece if place % 2 or _blank(turbohtml.unescape(piece)) else f"{key}{place}.{piece}"
+        for place, piece in enumerate(pieces)
+    )
+    if sum(map(len, pieces)) > _LONG:
+        source = _FORMATTING.sub(_plain, source)
+    mark = re.compile(rf"{key}(\d+)\.")
+    texts = [True] * len(pieces)
+    for read in (_document, _document_with_scripts, _fragment):
+        found = [False] * len(pieces)
+        for match in mark.finditer(read(source).remove(_KEPT).text):
+            found[int(match[1])] = True
+        texts = list(map(operator.and_, texts, found))
+    return texts
+
+
+def _plain(tag: re.Match[str]) -> str:
+    """Return the start of a tag that the parser never repeats.
+
+    The standard opens an unclosed `<b>` again in each block that follows, with all its attributes:
+    megabytes of source can become terabytes. So a long document is parsed with other inline
+    elements, which end or do not end an `<svg>` just as these. The tree of a browser has other
+    texts only if end tags of unclosed inline elements stand in an `<svg>` or `<math>`. There alone
+    a translation could end an attribute.
+    """
+    return f"{tag[1]}{'var' if tag[2] else 'abbr' if tag[3] else 'span'}"
+
+
+def _document(source: str) -> turbohtml.Node:
+    return turbohtml.parse(source, positions=False)
+
+
+def _document_with_scripts(source: str) -> turbohtml.Node:
+    return turbohtml.parse(source, positions=False, scripting=True)  # `<noscript>` is raw
+
+
+def _fragment(source: str) -> turbohtml.Node:
+    return turbohtml.parse_fragment(source, "template", positions=False)  # rows need no table
+
+
+def _text(raw: str) -> TextPart:
     lead = raw[: len(raw) - len(raw.lstrip())]
     trail = raw[len(raw.rstrip()) :]
 
     def write(text: str) -> str:
-        return lead + html.escape(text.strip(), quote=False) + trail
+        # Browsers place elements by where text stands, so a blank translation does not replace it.
+        return raw if _blank(text) else lead + turbohtml.escape(text.strip(), quote=False) + trail
 
-    return TextPart(_unescaped(raw.strip()), translated=True, write=write)
-
-
-def _unescaped(text: str) -> str:
-    # Python refuses to read numbers of thousands of digits; eight are already no character.
-    short = _LONG_NUMBER.sub(lambda match: "&#" + (match[1].lstrip("0")[:8] or "0"), text)
-    return html.unescape(short)
+    return TextPart(turbohtml.unescape(raw.strip()), translated=True, write=write)
 
 
-def _next_markup(document: str, position: int, element: str) -> int:
-    """Return where the next markup begins, or the end of the document."""
-    if element in _RAW:  # only its own end tag ends it
-        found = _RAW[element].search(document, position)
-        return found.start() if found else len(document)
-    while (start := document.find("<", position)) >= 0:
-        if document.startswith(("!", "?"), start + 1) or _NAME.match(document, start):
-            return start
-        position = start + 1  # a single `<` is text
-    return len(document)
-
-
-def _markup_end(document: str, start: int, elements: _OpenElements) -> int:
-    """Return where the markup at `start` ends. A tag opens or closes elements."""
-    name = _NAME.match(document, start)
-    if name is not None:
-        return _tag_end(document, name, elements)
-    if document.startswith("<!--", start):
-        comment = _COMMENT.match(document, start)
-        return comment.end() if comment else len(document)
-    closing = ">"
-    if document.startswith("<![CDATA[", start):
-        closing = "]]>"
-    elif _PROGRAM.match(document, start):
-        closing = "?>"
-    end = document.find(closing, start)
-    return len(document) if end < 0 else end + len(closing)
-
-
-def _tag_end(document: str, tag: re.Match[str], elements: _OpenElements) -> int:
-    attributes: dict[str, str] = {}
-    position = tag.end()
-    # Every part of the pattern is optional, so it always matches; without a name, the tag ends.
-    while (found := _ATTRIBUTE.match(document, position)) and found[1]:
-        attributes.setdefault(found[1].lower(), (found[2] or "").strip("\"'").lower())
-        position = found.end()
-    slashed = found is not None and found.group().endswith("/")
-    end = min(len(document), (found.end() if found else position) + 1)
-    name = tag[1].lower()
-    if tag.group().startswith("</"):
-        elements.close(name)
-        return end
-    while name in _CLOSED_BY.get(elements.name, ()):
-        elements.close(elements.name)
-    if name not in _VOID and not slashed:
-        no = attributes.get("translate") == "no"
-        no = no or "notranslate" in attributes.get("class", "").split()
-        elements.open(name, no or name in _KEPT)
-    return end
+def _blank(text: str) -> bool:
+    return not text.translate(_NO_TEXT).strip()

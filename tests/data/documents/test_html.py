@@ -1,4 +1,6 @@
 import html.parser
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -41,6 +43,10 @@ def shouted(document: str) -> str:
         ('<?php echo "a>b" ?>x<?= 1>2 ?>y', '<?php echo "a>b" ?>X<?= 1>2 ?>Y'),
         ("<?pi a>x<?xml version='1.0'?>y", "<?pi a>X<?xml version='1.0'?>Y"),
         ("<script>'</scripts>'</SCRIPT >x", "<script>'</scripts>'</SCRIPT >X"),
+        ("a</ <script>b</script>c", "A</ <script>B</script>C"),
+        ("<title>a <b> c</title>d", "<title>A <b> C</title>D"),
+        ("<noscript><p>a</p></noscript>b", "<noscript><p>A</p></noscript>B"),
+        ("a</>b<>c > d", "A</>B&lt;&gt;C &gt; D"),
         ("&#0065; &#0; &#" + "9" * 5000 + ";", "A \ufffd \ufffd"),
         ("", ""),
     ],
@@ -93,8 +99,10 @@ def test_other_attributes_do_not_keep_a_text(start: str) -> None:
         ("<tbody translate=no><tr><td>a<tbody>b", "<tbody translate=no><tr><td>a<tbody>B"),
         ("<select><option translate=no>a<option>b", "<select><option translate=no>a<option>B"),
         ("<ruby>a<rp translate=no>(<rt>b", "<ruby>A<rp translate=no>(<rt>B"),
-        ("<div><code>a</div>b", "<div><code>a</div>B"),
-        ("<svg><b>a</i>b</svg>c", "<svg><b>a</i>b</svg>C"),
+        ("<div><kbd>a</div>b", "<div><kbd>a</div>B"),
+        ("<div><code>a</div>b", "<div><code>a</div>b"),  # browsers open the code again
+        ("<svg><g>a</i>b</svg>c", "<svg><g>a</i>b</svg>C"),
+        ("<svg><b>a</i>b</svg>c", "<svg><b>A</i>B</svg>C"),  # a `<b>` ends an SVG
         (
             "<template><template>a</template>b</template>c",
             "<template><template>a</template>b</template>C",
@@ -103,6 +111,40 @@ def test_other_attributes_do_not_keep_a_text(start: str) -> None:
 )
 def test_an_end_tag_may_be_left_out(document: str, expected: str) -> None:
     assert shouted(document) == expected
+
+
+def test_a_blank_translation_leaves_the_text() -> None:
+    document = "<p>one</p> <i>two </i>"
+    assert rebuilt(html_parts(document), [" ", "\0"]) == document
+
+
+def test_elements_nest_deeply() -> None:
+    document = 50_000 * "<div>" + "x" + 50_000 * "</div>"
+    assert shouted(document) == document.replace("x", "X")
+
+
+LITTLE_MEMORY = """
+import resource, sys
+from crosshead.data.documents.html import html_parts
+resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+print(len(html_parts(sys.stdin.read())))
+"""
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        "".join(f"<b id={number}>" for number in range(20_000)),
+        f"<a {' '.join(f'b{number}' for number in range(20_000))}>",
+    ],
+    ids=["elements", "attributes"],
+)
+def test_unclosed_elements_take_little_memory(tags: str) -> None:
+    """The standard opens these elements again in every paragraph: that takes gigabytes."""
+    document = f"<p>{tags}{20_000 * '<p>x'}"
+    command = [sys.executable, "-c", LITTLE_MEMORY]
+    found = subprocess.run(command, input=document, capture_output=True, text=True, check=True)
+    assert int(found.stdout) > 20_000
 
 
 class Tags(html.parser.HTMLParser):
