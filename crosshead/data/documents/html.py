@@ -36,13 +36,6 @@ _KEPT = (
 
 _NO_TEXT = {0: None, 0xFFFD: None}  # browsers ignore NUL; its replacement may count as space
 
-_LONG = 16_384
-_FORMATTING = re.compile(
-    r"(</?)(?:(code)|(a|font)|b|big|em|i|nobr|s|small|strike|strong|tt|u)"
-    rf"(?=[{_SPACE}/>])",
-    re.IGNORECASE,
-)
-
 
 def html_parts(document: str) -> list[TextPart]:
     """Return the parts of an HTML document or fragment.
@@ -66,8 +59,6 @@ def _texts(pieces: list[str]) -> list[bool]:
         piece if place % 2 or _blank(turbohtml.unescape(piece)) else f"{key}{place}.{piece}"
         for place, piece in enumerate(pieces)
     )
-    if sum(map(len, pieces)) > _LONG:
-        source = _FORMATTING.sub(_plain, source)
     mark = re.compile(rf"{key}(\d+)\.")
     texts = [True] * len(pieces)
     for read in (_document, _document_with_scripts, _fragment):
@@ -76,18 +67,6 @@ def _texts(pieces: list[str]) -> list[bool]:
             found[int(match[1])] = True
         texts = list(map(operator.and_, texts, found))
     return texts
-
-
-def _plain(tag: re.Match[str]) -> str:
-    """Return the start of a tag that the parser never repeats.
-
-    The standard opens an unclosed `<b>` again in each block that follows, with all its attributes:
-    megabytes of source can become terabytes. So a long document is parsed with other inline
-    elements, which end or do not end an `<svg>` just as these. The tree of a browser has other
-    texts only if end tags of unclosed inline elements stand in an `<svg>` or `<math>`. There alone
-    a translation could end an attribute.
-    """
-    return f"{tag[1]}{'var' if tag[2] else 'abbr' if tag[3] else 'span'}"
 
 
 def _document(source: str) -> turbohtml.Node:
