@@ -1,4 +1,4 @@
-"""Download models from a hub into the cache of `huggingface_hub`, which also continues and locks.
+"""Download models from a hub into the cache of `huggingface_hub`, by its own functions.
 
 Of a bundle, only files are downloaded that its `config.json` names and that a bundle can have.
 Loading the bundle compares them with their checksums.

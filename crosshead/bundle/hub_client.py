@@ -24,7 +24,6 @@ def hub_client() -> Any:
     try:
         import huggingface_hub
         import huggingface_hub.errors
-        import huggingface_hub.file_download
         import huggingface_hub.utils
     except ImportError:
         raise UserError(
