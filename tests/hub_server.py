@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -320,22 +320,6 @@ class _Handler(BaseHTTPRequestHandler):
         address = f"{self.server.address}/{name}/commit/{commit}"
         return self._json(200, {"commitUrl": address, "commitOid": commit, "pullRequestUrl": None})
 
-    def _paths(self, name: str, revision: str) -> None:
-        if not (found := self._found(name, revision)):
-            return
-        files, answers = found[0].files(revision), []
-        for path in parse_qs(self.body.decode())["paths"]:
-            if path not in files:
-                continue
-            content = files[path]
-            answer: dict[str, Any] = {"type": "file", "path": path, "size": len(content)}
-            answer["oid"] = git_name(content)
-            if path.endswith(LARGE):
-                sha256 = hashlib.sha256(content).hexdigest()
-                answer["lfs"] = {"oid": sha256, "size": len(content), "pointerSize": 134}
-            answers.append(answer)
-        self._json(200, answers)
-
 
 _NAME = "([^/]+/[^/]+)"
 _ROUTES = [
@@ -348,7 +332,6 @@ _ROUTES = [
     (f"/api/models/{_NAME}/preupload/(.+)", _Handler._preupload),
     (f"/{_NAME}.git/info/lfs/objects/batch", _Handler._batch),
     (f"/api/models/{_NAME}/commit/(.+)", _Handler._commit),
-    (f"/api/models/{_NAME}/paths-info/(.+)", _Handler._paths),
 ]
 
 

@@ -6,7 +6,7 @@ import typer
 
 from crosshead.cli.app import app
 from crosshead.cli.options import BundleArgument
-from crosshead.cli.terminal import at_terminal, note, put, table
+from crosshead.cli.terminal import note, put, table
 
 
 @app.command(
@@ -50,43 +50,44 @@ def push(
 
     The command sends the files of the bundle and nothing else of a run: no checkpoints, no log and
     no training text. The model card goes as it is. The files are compared with their checksums
-    before and after. An interrupted upload continues when the command is run again.
+    before. An interrupted upload continues when the command is run again.
 
     The token comes from `hf auth login` or from the variable HF_TOKEN. HF_ENDPOINT names another
     hub. The extra crosshead[hub] brings the client.
     """
-    from crosshead.bundle.files import card_was_changed
-    from crosshead.bundle.hub_client import hub_endpoint
+    from crosshead.bundle.files import bundle_files, card_was_changed
     from crosshead.bundle.hub_names import checked_name, hub_name
     from crosshead.bundle.places import CARD
-    from crosshead.bundle.push import plan_upload
-    from crosshead.bundle.push import push as upload_bundle
+    from crosshead.bundle.push import files_to_push, hub_page
+    from crosshead.bundle.push import push as upload
 
     named = hub_name(name) or checked_name(name)
     target = checked_name(named.repository, revision or named.revision)
-    upload = plan_upload(bundle, target)
-    if card_was_changed(bundle) and CARD in upload.sizes:
+    if card_was_changed(bundle) and CARD in bundle_files(bundle):
         note(f"{bundle / CARD} was changed since the bundle was written; the changed card goes up")
-    address, total = f"{hub_endpoint()}/{target.repository}", sum(upload.sizes.values())
+    branch = target.revision or "main"
     if dry_run:
-        rows = [[file, f"{size:,}"] for file, size in [*upload.sizes.items(), ("total", total)]]
+        sizes = files_to_push(bundle)
+        rows = [
+            [file, f"{size:,}"] for file, size in [*sizes.items(), ("total", sum(sizes.values()))]
+        ]
         kept = "private" if private else "public, unless the organisation's default is private"
         put(table([["file", "bytes"], *rows], numbers=1))
         put(
-            f"\nThese files would go to {address}, branch {upload.branch}, in one commit. If there "
-            f"is no such repository, it would be made ({kept}). Nothing was sent.\n"
+            f"\nThese files would go to {hub_page(target)}, branch {branch}, in one commit. If "
+            f"there is no such repository, it would be made ({kept}). Nothing was sent.\n"
         )
         return
-    done = upload_bundle(upload, private=private, bars=at_terminal())
+    done = upload(bundle, target, private=private)
     for warning in done.warnings:
         note(warning)
     put(
         table(
             [
-                ["address", done.address],
-                ["branch", upload.branch],
+                ["address", hub_page(target)],
+                ["branch", branch],
                 ["commit", done.commit if done.is_new else f"{done.commit} (nothing was new)"],
-                ["files", f"{len(upload.sizes)}, {total / 1e6:.1f} MB, compared with the bundle's"],
+                ["files", f"{len(done.sizes)}, {sum(done.sizes.values()) / 1e6:.1f} MB"],
                 ["to use it", f"crosshead info {target}"],
             ]
         )

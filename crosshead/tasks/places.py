@@ -5,17 +5,15 @@ from pathlib import Path
 from crosshead.bundle.hub_names import hub_name
 from crosshead.bundle.places import CARD, CONFIG, WEIGHTS
 from crosshead.system.files import StrPath
-from crosshead.system.progress import Display, choose_display
 from crosshead.tasks.registry import kinds
 
 
-def local_bundle(path: StrPath, display: Display | None = None) -> Path:
+def local_bundle(path: StrPath) -> Path:
     """Return the local path of a bundle, after downloading it if it is named on a hub.
 
     Args:
         path: The directory of a bundle, a packed bundle, or `hf://ORG/NAME@revision`; without a
             revision, the newest commit of the main branch.
-        display: Shows the progress of a download; by default on standard error.
 
     Returns:
         The path, or the directory in the hub's cache.
@@ -29,9 +27,4 @@ def local_bundle(path: StrPath, display: Display | None = None) -> Path:
     from crosshead.bundle.hub import download_bundle
 
     own = {file for kind in kinds().values() for file in kind.own_files}
-    shown = display or choose_display(lambda: None)
-    try:
-        return download_bundle(name, {CONFIG, WEIGHTS, CARD, *own}, shown)
-    finally:
-        if display is None:
-            shown.close()
+    return download_bundle(name, {CONFIG, WEIGHTS, CARD, *own})

@@ -99,7 +99,7 @@ def train(
     named = {key: sections.pop(key) for key in file_arguments() & sections.keys()}
     named = {key: value for key, value in named.items() if value is not None}
     _check_sections(sections)
-    start = None if start is None else local_bundle(start, display)
+    start = None if start is None else local_bundle(start)
     data = GivenData(out)
     shown = display or choose_display(lambda: None)
     # Outermost, so that a signal ends the program after unused files are removed.

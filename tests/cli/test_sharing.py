@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -150,12 +149,6 @@ def test_a_changed_card_goes_up_with_a_note(
     assert hub.repositories["anna/en-de"].files("main")["README.md"] == b"mine"
 
 
-SMALL_STEPS = (
-    "import huggingface_hub.constants as c; c.DOWNLOAD_CHUNK_SIZE = 1000\n"
-    "from crosshead.cli import main; main()"
-)
-
-
 def killed(process: "subprocess.Popen[bytes]", hub: Hub, after: Callable[[], bool]) -> None:
     """Kill a process when the server has stopped in the middle of a file, and `after` is true."""
     assert hub.stalled.wait(120)
@@ -167,24 +160,17 @@ def killed(process: "subprocess.Popen[bytes]", hub: Hub, after: Callable[[], boo
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_in_a_download_continues(shared: Hub, tmp_path: Path) -> None:
-    home, whole = tmp_path / "home", len(contents(BUNDLE)["model.safetensors"])
-    command = [sys.executable, "-c", SMALL_STEPS, "info", NAME]
+def test_a_process_that_is_killed_in_a_download_spoils_nothing(shared: Hub, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    command = [*COMMAND, "info", NAME]
     env = environment(shared, home)
-    shared.stop_after = whole // 3  # the tokenizer is shorter
-
-    def arrived() -> int:
-        return sum(each.stat().st_size for each in home.glob("hub/*/blobs/*.incomplete"))
-
+    shared.stop_after = len(contents(BUNDLE)["model.safetensors"]) // 3  # the tokenizer is shorter
     process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
-    killed(process, shared, lambda: arrived() >= whole // 3 - 1000)
-    assert whole // 3 - 1000 <= (kept := arrived()) <= whole // 3
+    killed(process, shared, lambda: True)
     shared.stop_after = None
-    del shared.asked[:]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     assert f"hf://anna/en-de@{commit(shared)}" in done.stdout
-    assert [each for each in shared.asked if each.endswith(f"bytes={kept}-")]
     shared.down = True
     offline = {**env, "HF_HUB_OFFLINE": "1", "HF_ENDPOINT": "http://127.0.0.1:9"}
     done = subprocess.run(command, env=offline, capture_output=True, text=True, timeout=120)
