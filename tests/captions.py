@@ -7,8 +7,8 @@ GRAMMAR = {
     "kind": "small/kleine big/große happy/fröhliche old/alte tired/müde brown/braune quiet/stille",
     "who": "dogs/Hunde cats/Katzen women/Frauen men/Männer boys/Jungen girls/Mädchen kids/Kinder "
     "singers/Sänger painters/Maler horses/Pferde birds/Vögel players/Spieler teachers/Lehrer",
-    "act": "sit/sitzen run/rennen play/spielen stand/stehen sleep/schlafen wait/warten jump/springen "
-    "sing/singen dance/tanzen walk/gehen work/arbeiten laugh/lachen",
+    "act": "sit/sitzen run/rennen play/spielen stand/stehen sleep/schlafen wait/warten "
+    "jump/springen sing/singen dance/tanzen walk/gehen work/arbeiten laugh/lachen",
     "near": "in/in near/bei behind/hinter before/vor",
     "where": "parks/Parks houses/Häusern gardens/Gärten bridges/Brücken shops/Läden cars/Autos "
     "windows/Fenstern mountains/Bergen rivers/Flüssen trees/Bäumen schools/Schulen",
