@@ -32,7 +32,7 @@ def check(held: KeyValues, keys: Tensor, values: Tensor) -> None:
 Selection = list[int]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.integers(0, 2**31),
     st.lists(

@@ -29,7 +29,7 @@ def formula(rows: range, d_model: int) -> torch.Tensor:
     return table.float()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 12), st.integers(1, 17), st.sampled_from([0, 1, 100, 5000]))
 def test_interleaved_is_the_formula_of_the_paper(length: int, d_model: int, start: int) -> None:
     end = start + length

@@ -81,7 +81,7 @@ def test_the_fused_loss_is_the_plain_loss(rows: int, smoothing: float, bias: boo
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     rows=st.integers(1, 40),
     chunk=st.integers(1, 50),
