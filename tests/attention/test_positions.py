@@ -38,13 +38,6 @@ def test_interleaved_is_the_formula_of_the_paper(length: int, d_model: int, star
     )
 
 
-@pytest.mark.parametrize("d_model", [1, 2, 7, 16])
-def test_halves_are_the_same_columns_in_another_order(d_model: int) -> None:
-    columns = [*range(0, d_model, 2), *range(1, d_model, 2)]
-    halves = sinusoidal(20, d_model, pairing="halves")
-    assert torch.equal(halves, sinusoidal(20, d_model)[:, columns])
-
-
 @pytest.mark.parametrize("d_model", [2, 7, 16])
 def test_halves_are_those_of_marian_in_hugging_face(d_model: int) -> None:
     config = MarianConfig(d_model=d_model, max_position_embeddings=50)

@@ -74,12 +74,6 @@ def test_rows_are_distributions_and_padding_has_none() -> None:
         np.testing.assert_allclose(found[row, : each.shape[0], : each.shape[1]], each, atol=1e-6)
 
 
-def test_tokens_that_were_never_together_have_no_alignment() -> None:
-    aligner = WordAligner(Examples.of([([4, 5], [44, 45]), ([6], [46])]), VOCABULARY)
-    found = aligner.align(*batch_of([([4], [46]), ([90], [91])]))
-    assert not found[0, 0, 0] and not found[1, 0].any()
-
-
 def slow_alignment(
     examples: list[Example], precision: float, source: list[int], target: list[int]
 ) -> np.ndarray:
