@@ -101,8 +101,7 @@ class WordAligner:
         index, known = self._pairs.find(source[:, None, :], target[:, :, None])
         weight = likely * np.where(known, self._probabilities[index], 0)
         none = _NONE * self._frequency[target][:, :, None]
-        found = weight / (weight.sum(axis=2, keepdims=True) + none)
-        return np.asarray(found * target_tokens[:, :, None], np.float32)
+        return np.asarray(weight / (weight.sum(axis=2, keepdims=True) + none), np.float32)
 
 
 class _Sample:

@@ -83,11 +83,6 @@ def test_the_strength_of_sampling_can_be_another(small: BpeTokenizer) -> None:
     stronger = small.with_sampling(0.9)
     assert (stronger.sampling, small.sampling) == (0.9, 0.3)
     assert stronger.encode_lines(LINES) == small.encode_lines(LINES)
-    lengths = [
-        sum(map(len, each.encode_lines(LINES, np.random.default_rng(1))))
-        for each in (small.with_sampling(0.0), small, stronger)
-    ]
-    assert lengths[0] < lengths[1] < lengths[2]
 
 
 @pytest.mark.parametrize("strength", [0.1, 0.5])
