@@ -304,6 +304,12 @@ def test_what_is_drawn_is_a_function_of_seed_update_and_microbatch(
         )
         == 3
     )
+    same = Pairs([PAIRS[0]] * len(ROWS))
+    one, two = (gradients(updater(dropout=True, microbatches=n), monkeypatch, same)[0].sums["loss"]
+                for n in (1, 2))  # fmt: skip
+    halves = updater(dropout=True)
+    half = halves.update(same, ROWS[:15], 0.0).sums["loss"]
+    assert len({one, two, 2 * half}) == 3  # the second half draws other numbers than the first
     seeds = {
         draw_seed(seed, update, microbatch)
         for seed in (0, 1)
