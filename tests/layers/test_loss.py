@@ -1,7 +1,5 @@
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -79,26 +77,6 @@ def test_the_fused_loss_is_the_plain_loss(rows: int, smoothing: float, bias: boo
     pairs = zip(gradients(found, given, 0.3), gradients(expected, given, 0.3), strict=True)
     for ours, theirs in pairs:
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
-
-
-@settings(max_examples=20)
-@given(
-    rows=st.integers(1, 40),
-    chunk=st.integers(1, 50),
-    vocabulary=st.integers(1, 30),
-    smoothing=st.floats(0, 0.9),
-)
-def test_the_chunk_does_not_matter(
-    rows: int, chunk: int, vocabulary: int, smoothing: float
-) -> None:
-    given = problem(rows, vocabulary=vocabulary)
-    expected = plain(*given, smoothing)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loss_module, "CHUNK", chunk)
-        found = fused_cross_entropy(*given, smoothing)
-    torch.testing.assert_close(found.loss, expected.loss, rtol=1e-9, atol=1e-9)
-    for ours, theirs in zip(gradients(found, given), gradients(expected, given), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
 def test_a_gpu_computes_more_rows_at_once() -> None:

@@ -332,18 +332,6 @@ def test_the_scale_of_float16_grows_and_is_part_of_the_state(
     assert "loss_scale" not in Optimizer(small_model(), UNCLIPPED).state()
 
 
-def test_the_scale_begins_at_8192_and_doubles_after_1000_finite_updates() -> None:
-    optimizer = Optimizer(nn.Linear(1, 1).half(), UNCLIPPED)
-    scales = []
-    for _ in range(1000):
-        scales.append(optimizer.scale)
-        for parameter in optimizer.parameters.values():
-            parameter.grad = torch.ones_like(parameter)
-        optimizer.step(0.0)
-    assert set(scales) == {8192.0}
-    assert optimizer.scale == 16384.0
-
-
 def sharing_weights(model: nn.Module) -> nn.Module:
     """A model with the weights of another, in one memory."""
     replica = copy.deepcopy(model)
