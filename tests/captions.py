@@ -2,7 +2,7 @@
 
 import random
 
-GRAMMAR = {
+WORDS = {
     "count": "two/zwei three/drei four/vier some/einige many/viele seven/sieben young/junge",
     "kind": "small/kleine big/große happy/fröhliche old/alte tired/müde brown/braune quiet/stille",
     "who": "dogs/Hunde cats/Katzen women/Frauen men/Männer boys/Jungen girls/Mädchen kids/Kinder "
@@ -12,6 +12,8 @@ GRAMMAR = {
     "near": "in/in near/bei behind/hinter before/vor",
     "where": "parks/Parks houses/Häusern gardens/Gärten bridges/Brücken shops/Läden cars/Autos "
     "windows/Fenstern mountains/Bergen rivers/Flüssen trees/Bäumen schools/Schulen",
+    "of": "of/von",
+    "and": "and/und",
 }
 """Words and their translations, by their part of a caption."""
 
@@ -19,33 +21,23 @@ SHAPES = ("count who act .", "count kind who act near where .", "kind who act ne
           "NAME and count who act , and NAME near where act .")  # fmt: skip
 """The orders of the parts. A name is made of syllables, and is the same in both languages."""
 
-_WORDS = {
-    part: [tuple(pair.split("/")) for pair in pairs.split()] for part, pairs in GRAMMAR.items()
-}
-_SAME = {"of": "von", "and": "und"}
 _SYLLABLES = [consonant + vowel for consonant in "bdfghklmnprstvwz" for vowel in "aeiou"]
 
 
 def captions(count: int, seed: int = 1) -> tuple[list[str], list[str]]:
     """Return English captions and their German translations; one seed gives the same captions."""
-    rng = random.Random(seed)
-
-    def words(part: str) -> tuple[str, str]:
-        if part == "NAME":
-            name = "".join(rng.choices(_SYLLABLES, k=3)).title()
-            return name, name
-        english, german = (
-            rng.choice(_WORDS[part]) if part in _WORDS else (part, _SAME.get(part, part))
-        )
-        return english, german
-
-    pairs = [[words(part) for part in rng.choice(SHAPES).split()] for _ in range(count)]
-    english, german = (
-        [_sentence([word[side] for word in pair]) for pair in pairs] for side in (0, 1)
-    )
+    rng, found = random.Random(seed), []
+    for _ in range(count):
+        pairs = []
+        for part in rng.choice(SHAPES).split():
+            name = "".join(rng.choices(_SYLLABLES, k=3)).title() if part == "NAME" else part
+            pairs.append(
+                rng.choice(WORDS[part].split()).split("/") if part in WORDS else [name] * 2
+            )
+        texts = [
+            " ".join(side).replace(" ,", ",").replace(" .", ".")
+            for side in zip(*pairs, strict=True)
+        ]
+        found.append([text[0].upper() + text[1:] for text in texts])
+    english, german = (list(side) for side in zip(*found, strict=True))
     return english, german
-
-
-def _sentence(words: list[str]) -> str:
-    text = " ".join(words).replace(" ,", ",").replace(" .", ".")
-    return text[0].upper() + text[1:]

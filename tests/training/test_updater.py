@@ -122,12 +122,6 @@ def test_alignments_add_up_to_those_of_the_whole_batch(
     assert_alike(threads.optimizer.weights(), alone.optimizer.weights(), 1e-9)
 
 
-def test_microbatches_add_up_in_float32_to_a_millionth(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, expected = gradients(updater(dtype=torch.float32), monkeypatch)
-    _, found = gradients(updater(dtype=torch.float32, microbatches=4), monkeypatch)
-    assert_alike(found, expected, 1e-6)
-
-
 @pytest.mark.parametrize(
     ("microbatches", "parallel", "consistency"),
     mostly_slow(

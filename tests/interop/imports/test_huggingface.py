@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
-from transformers import MarianMTModel, MarianTokenizer, PegasusForConditionalGeneration
+from transformers import (
+    MarianConfig,
+    MarianMTModel,
+    MarianTokenizer,
+    PegasusForConditionalGeneration,
+)
 
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.imported import ImportedTokenizer
@@ -160,6 +165,21 @@ def test_a_dropout_of_zero_is_written_without_a_point(shared: Path, tmp_path: Pa
     (copied / "config.json").write_text(json.dumps(changed))
     model = read(copied, "x").bundle.config.model
     assert (model.dropout, model.attention_dropout) == (0, 0)  # type: ignore[union-attr]
+
+
+def test_missing_settings_have_the_defaults_of_transformers(shared: Path, tmp_path: Path) -> None:
+    copied, usual = Path(shutil.copytree(shared, tmp_path / "copied")), MarianConfig()
+    settings = json.loads((copied / "config.json").read_text())
+    for key in ("tie_word_embeddings", "share_encoder_decoder_embeddings"):
+        assert settings.pop(key, True) and getattr(usual, key)
+    names = ("dropout", "attention_dropout", "activation_dropout")
+    for key in ("activation_function", *names):
+        del settings[key]
+    (copied / "config.json").write_text(json.dumps(settings))
+    model = read(copied, "x").bundle.config.model
+    assert isinstance(model, TransformerConfig)
+    assert (model.activation, model.tie) == (usual.activation_function, "three-way")
+    assert [getattr(model, name) for name in names] == [getattr(usual, name) for name in names]
 
 
 def test_a_file_of_torch_save_is_read_as_weights_alone(shared: Path, tmp_path: Path) -> None:

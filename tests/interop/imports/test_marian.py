@@ -94,23 +94,6 @@ def test_probabilities_are_those_of_the_equations(tmp_path: Path, changes: dict[
     assert absent == [0, 1] and (logits.softmax(-1)[:, absent] == 0).all()
 
 
-@pytest.mark.parametrize("other", [{"positions": "sinusoidal-halves"}, {"norm_eps": 1e-9}])
-def test_other_sinusoids_and_norms_are_another_model(
-    tmp_path: Path, other: dict[str, object]
-) -> None:
-    """The tolerance above tells Marian's rate and epsilon from others."""
-    bundle, equations = written(tmp_path, small=True)
-    rows = foreign(bundle.source_tokenizer)
-    source = bundle.source_tokenizer.encode(LINES[0])
-    expected = equations.log_probs([rows[n] for n in [*source, EOS]], [])
-    changed = bundle.config.model.model_copy(update=other)
-    model = TextBundle.build(bundle.config.model_copy(update={"model": changed}))
-    model.load_state_dict(bundle.model.state_dict())
-    with torch.inference_mode():
-        logits = model.eval()(torch.tensor([[*source, EOS]]), torch.tensor([[0]]))[0]
-    assert abs(logits.log_softmax(-1).numpy()[0, 4:] - expected[0, rows[4:]]).max() > 1e-3
-
-
 def test_greedy_translations_are_those_of_the_equations(tmp_path: Path) -> None:
     bundle, equations = written(tmp_path)
     rows = foreign(bundle.source_tokenizer)
