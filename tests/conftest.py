@@ -9,10 +9,22 @@ from pathlib import Path
 import pytest
 import shape_checker
 import torch
+from hypothesis import Phase, settings
 
 from tests.blank_curve import blank_curve
 from tests.cores import on_all_cores, take_one
 from tests.hub_server import Hub, connect, running_hub
+
+# A failure is told at once: Hypothesis looks up to five minutes for a smaller example. The option
+# `--hypothesis-profile=default` lets it look.
+settings.register_profile(
+    "suite", deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate)
+)
+settings.load_profile("suite")
+
+MOST_SECONDS = 120
+"""The time after which a test fails that is not marked as slow, so that a loop without an end does
+not stop the suite."""
 
 LONGEST = {"test_distributed.py", "test_huggingface.py", "test_identities.py"}
 """The files that take longest."""
@@ -39,6 +51,24 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
     shape_checker.begin_test()
+
+
+class Endless(BaseException):
+    """A test does not end. Neither the tested code nor Hypothesis handles it as a usual error."""
+
+
+def _interrupt(*_: object) -> None:
+    raise Endless(f"the test takes more than {MOST_SECONDS} seconds")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    signal.signal(signal.SIGALRM, _interrupt)
+    signal.alarm(0 if item.get_closest_marker("slow") else MOST_SECONDS)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
 
 
 @pytest.fixture

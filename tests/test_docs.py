@@ -59,12 +59,6 @@ def pages() -> list[Path]:
     return [page for page in named if page.is_file() and any(blocks(page.read_text("utf-8")))]
 
 
-def not_run(page: Path) -> list[str]:
-    """Line and reason of each block of the page that says it is not run."""
-    found = blocks(page.read_text("utf-8"))
-    return [f"line {block.line}: {block.reason}" for block in found if block.reason]
-
-
 def name(page: Path) -> str:
     """The page's path in the repository, for the test's name."""
     return page.relative_to(ROOT).as_posix()
@@ -131,12 +125,6 @@ def test_the_tutorial_keeps_every_row_of_a_sheet(tmp_path: Path) -> None:
         (header, 202, ""), (header, 102, ""),
     ]  # fmt: skip
     assert {row for lines in found for row in lines[1:-1]} == rows
-
-
-def test_blocks_not_run_are_counted() -> None:
-    reasons = [f"{name(page)}: {why}" for page in pages() for why in not_run(page)]
-    if reasons:
-        pytest.skip("; ".join(reasons))
 
 
 def test_the_default_preset_is_documented(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def cases(draw: st.DrawFn) -> tuple[Inputs, Tensor | None]:
     return drawn, random_mask(seed, share=share, **broadcast)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases())
 def test_backends_are_equal_in_outputs_and_gradients(case: tuple[Inputs, Tensor | None]) -> None:
     drawn, mask = case
@@ -127,7 +127,7 @@ def test_the_fused_form_is_for_long_sequences_without_dropout_in_float32() -> No
     assert not is_faster_fused(long.query.bfloat16(), long.key.bfloat16(), None, 0.0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(cases())
 def test_it_is_equation_1_over_the_allowed_keys(case: tuple[Inputs, Tensor | None]) -> None:
     drawn, mask = case
@@ -258,7 +258,7 @@ def test_bfloat16_backends_agree_to_its_precision() -> None:
 # Observation
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(cases())
 def test_observed_weights_are_distributions_over_the_allowed_keys(
     case: tuple[Inputs, Tensor | None],

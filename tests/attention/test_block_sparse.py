@@ -95,7 +95,7 @@ def both(
     return results
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_blocks_are_dense_attention(data: st.DataObject) -> None:
     pattern = PATTERNS[data.draw(st.sampled_from(sorted(PATTERNS)))]()

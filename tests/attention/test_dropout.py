@@ -100,7 +100,7 @@ def test_the_extreme_shares_drop_something_and_keep_something(p: float) -> None:
     assert found.isfinite().all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 9), max_size=4), st.integers(0, 2**31))
 def test_a_seed_gives_the_same_elements_in_any_shape(shape: list[int], seed: int) -> None:
     torch.manual_seed(seed)

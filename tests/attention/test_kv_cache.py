@@ -32,11 +32,11 @@ def check(held: KeyValues, keys: Tensor, values: Tensor) -> None:
 Selection = list[int]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.integers(0, 2**31),
     st.lists(
-        st.tuples(st.integers(1, 9), st.lists(st.integers(0, 10**6), max_size=5)),
+        st.tuples(st.integers(1, 40), st.lists(st.integers(0, 10**6), max_size=5)),
         min_size=1,
         max_size=7,
     ),
@@ -58,22 +58,6 @@ def test_extending_and_selecting_equal_concatenating_and_indexing(
             cache, keys, values = cache.select(chosen), keys[chosen], values[chosen]
             rows = len(chosen)
             assert cache.length == keys.shape[2]
-
-
-def test_it_grows_past_its_room() -> None:
-    generator = torch.Generator().manual_seed(0)
-    cache, parts = DecodingCache(), [random_pair(2, 1, generator) for _ in range(70)]
-    for part in parts:
-        held = extend(cache, part)
-    check(held, torch.cat([p.keys for p in parts], 2), torch.cat([p.values for p in parts], 2))
-
-
-def test_one_long_prefix_fits() -> None:
-    cache, generator = DecodingCache(), torch.Generator().manual_seed(0)
-    prefix, last = random_pair(2, 100, generator), random_pair(2, 1, generator)
-    extend(cache, prefix)
-    held = extend(cache, last)
-    check(held, torch.cat((prefix.keys, last.keys), 2), torch.cat((prefix.values, last.values), 2))
 
 
 @pytest.mark.parametrize("reach", [1, 3, 20])

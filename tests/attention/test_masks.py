@@ -52,7 +52,7 @@ def whole(mask: Mask) -> torch.Tensor:
     return mask.dense(**SIZES).expand(3, 2, 4, 5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(masks(), masks(), masks())
 def test_combinations_obey_the_laws_of_logic(
     first: Callable[[], Mask], second: Callable[[], Mask], third: Callable[[], Mask]

@@ -6,40 +6,34 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.system.lines import read_lines
+from tests.captions import captions
 from tests.cli.tools import Refused, output_of
 from tests.hub_server import Hub, contents
 from tests.interop.imports import marian_directories as marian
 from tests.interop.imports.gpt2_directories import write_gpt2
 
 
-def directory(place: Path, data: Path) -> Path:
-    """A random Marian model of real pieces."""
-    raw = data / "multi30k/raw"
-    source, target = (
-        marian.learned(read_lines(raw / f"train.{code}")[:300], 200) for code in ("en", "de")
-    )
+def directory(place: Path) -> Path:
+    """A random Marian model of the pieces of captions."""
+    source, target = (marian.learned(lines, 200) for lines in captions(300))
     ids = marian.marian_vocabulary(source, target)
     model = marian.half_trained(marian.marian_config(len(ids)), [], updates=0)
     return marian.write_directory(place, model, (source, target), [ids])
 
 
 def test_a_model_is_imported_shown_used_and_fine_tuned(
-    tmp_path: Path, data: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    shared = directory(tmp_path / "shared", data)
+    shared = directory(tmp_path / "shared")
     said = output_of(["import", shared, "--out", out], capfd)
     assert "shared (huggingface)" in said and "transformer, 2+3 layers" in said
     facts = output_of(["info", out], capfd)
     assert "shared (huggingface), weights SHA-256 " in facts
     assert "sentencepiece" in facts and "en to de" in facts
 
-    for side in ("en", "de"):
-        lines = read_lines(data / f"multi30k/raw/train.{side}")[:60]
+    for side, lines in zip(("en", "de"), captions(60), strict=True):
         (tmp_path / f"few.{side}").write_text("".join(f"{line}\n" for line in lines))
-    (tmp_path / "in.txt").write_text("A dog runs.\n")
-    assert output_of(["translate", out, tmp_path / "in.txt"], capfd).strip()
     tuned = tmp_path / "tuned"
     output_of(
         [
@@ -49,7 +43,9 @@ def test_a_model_is_imported_shown_used_and_fine_tuned(
         ],
         capfd,
     )  # fmt: skip
-    assert output_of(["translate", tuned, tmp_path / "in.txt"], capfd).strip()
+    for each in (out, tuned):
+        translated = output_of(["translate", each, tmp_path / "few.en"], capfd)
+        assert len(translated.splitlines()) == 60 and translated.strip()
 
 
 @pytest.mark.slow
@@ -81,9 +77,9 @@ def test_a_gpt2_is_imported_continued_scored_tuned_and_exported(
 
 
 def test_the_card_shows_the_command_as_it_was_typed(
-    tmp_path: Path, data: Path, hub: Hub, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, hub: Hub, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    hub.repository("anna/opus", contents(directory(tmp_path / "shared", data)))
+    hub.repository("anna/opus", contents(directory(tmp_path / "shared")))
     out = tmp_path / "out"
     output_of(["import", "hf://anna/opus", "--out", out, "--kind", "huggingface"], capfd)
     card = (out / "README.md").read_text()
@@ -92,9 +88,9 @@ def test_the_card_shows_the_command_as_it_was_typed(
 
 
 def test_languages_that_the_user_states_are_in_the_report_the_card_and_info(
-    tmp_path: Path, data: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    shared, out = directory(tmp_path / "shared", data), tmp_path / "out"
+    shared, out = directory(tmp_path / "shared"), tmp_path / "out"
     (shared / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n")
     options = ["--source-language", "fr", "--target-language", "it"]
     said = output_of(["import", shared, "--out", out, *options], capfd)
@@ -108,9 +104,9 @@ def test_languages_that_the_user_states_are_in_the_report_the_card_and_info(
 
 
 def test_a_foreign_model_in_the_place_of_a_bundle_is_refused_with_the_command(
-    tmp_path: Path, data: Path, hub: Hub, refused: Refused, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, hub: Hub, refused: Refused, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    shared = directory(tmp_path / "shared", data)
+    shared = directory(tmp_path / "shared")
     capfd.readouterr()  # transformers shows its progress
     hub.repository("anna/opus", contents(shared))
     (tmp_path / "in.txt").write_text("A dog.\n")

@@ -30,7 +30,7 @@ def assert_equal(found: list[Hypothesis], expected: list[Scored]) -> None:
     assert [h.score for h in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(
     seed=st.integers(0, 10**6),
     limits=st.lists(st.integers(1, 6), min_size=1, max_size=5),

@@ -1,5 +1,6 @@
 import math
 
+import pytest
 import torch
 
 from crosshead.decoding.beams import BeamRules, Finished, advance, first_beams, join_beams
@@ -40,3 +41,13 @@ def test_each_sentence_ends_at_its_own_limit_with_its_own_penalty() -> None:
     [hypothesis] = found[8]
     assert (hypothesis.tokens, hypothesis.finished) == ([5, 4], False)
     assert math.isclose(hypothesis.score, -0.2 / length_penalty(2, 0.6), rel_tol=1e-6)
+
+
+def test_finished_hypotheses_count_by_their_scores() -> None:
+    """The rules that end a search compare the scores that the hypotheses have."""
+    found: Finished = {}
+    values = torch.tensor([[-0.1, -0.2]]).repeat(2, 1)
+    tokens = torch.tensor([[4, EOS]]).repeat(2, 1)
+    beams, _, done = advance(stepped(7, 9, [3, 3, 3]), values, tokens, SPECIALS, RULES, found)
+    [hypothesis] = found[7]
+    assert not done and beams.best[0, 0].item() == pytest.approx(hypothesis.score)

@@ -22,7 +22,7 @@ from tests.decoding.toy import random_toy
 SPECIALS = Specials(start=1, eos=0, forbidden=(1, 2))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 5),
     width=st.sampled_from([1, 3, 64, 65, 700, 1280, 1300, 2049]),

@@ -34,6 +34,29 @@ def test_a_power_law_is_found_again(exponent: float) -> None:
     assert found.low < found.value < found.high and found.is_certain
 
 
+@pytest.mark.parametrize("unsure", range(4))
+def test_each_score_counts_by_its_own_interval(unsure: int) -> None:
+    """Three scores are almost certain and on a law; the fourth is far off it and unsure."""
+
+    def law(pairs: float) -> float:
+        return float(60 - 400 * pairs**-0.3)
+
+    sizes, halves = (3625, *PAIRS), [0.1] * 4
+    values = [law(pairs) for pairs in sizes]
+    values[unsure], halves[unsure] = values[unsure] + 6, 20
+    points = [
+        ScoreOfPairs(pairs, value, value - half, value + half)
+        for pairs, value, half in zip(sizes, values, halves, strict=True)
+    ]
+    fitted = fit_power_law([points[place] for place in (2, 0, 3, 1)])
+    assert fitted.fits
+    for place, pairs in enumerate(sizes):
+        drawn = fitted.values(pairs)
+        assert abs(drawn[0] - law(pairs)) < (2 if place == unsure else 0.1)
+        if place != unsure:
+            assert np.std(drawn[1:]) < 0.1
+
+
 def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
     def law(pairs: float) -> float:
         return float(50 - 400 * pairs**-0.3)

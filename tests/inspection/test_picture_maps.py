@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("matplotlib", reason="needs the extra `plot`")
-
 from crosshead.errors import DataError
 from crosshead.inspection.picture_maps import check_maps, draw_maps, overlay, with_largest
 from crosshead.system.plotting import new_figure

@@ -3,14 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
+import tokenizers
 
 END = "<|endoftext|>"
 
 
 def byte_level(lines: Iterable[str], pieces: int = 300) -> Any:
     """Byte-level BPE of this many pieces; the end of a text is the last one, as in GPT-2."""
-    tokenizers: Any = pytest.importorskip("tokenizers")
     found = tokenizers.Tokenizer(tokenizers.models.BPE())
     found.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     found.post_processor = tokenizers.processors.ByteLevel(trim_offsets=False)

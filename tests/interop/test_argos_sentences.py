@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from crosshead.data.text.sentences import split_sentences
@@ -38,7 +39,6 @@ def test_characters_have_kinds() -> None:
 @pytest.mark.parametrize("text", TEXTS)
 def test_sentences_are_those_of_crosshead(text: str, tmp_path: Path) -> None:
     """MiniSBD itself runs the model, as in Argos Translate."""
-    pytest.importorskip("onnx")
     minisbd = pytest.importorskip("minisbd")
     (tmp_path / "en.onnx").write_bytes(sentence_splitter("en"))
     found = minisbd.SBDetect(str(tmp_path / "en.onnx"), use_gpu=False).sentences(text)
@@ -47,8 +47,6 @@ def test_sentences_are_those_of_crosshead(text: str, tmp_path: Path) -> None:
 
 def test_the_model_ends_sentences_as_crosshead() -> None:
     """The same without MiniSBD: the class 2 of a character ends a sentence."""
-    pytest.importorskip("onnx")
-    onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(sentence_splitter("en"))
     vocabulary = json.loads(session.get_modelmeta().custom_metadata_map["vocab"])["_unit2id"]
     text = TEXTS[0]

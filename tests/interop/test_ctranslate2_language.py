@@ -26,9 +26,9 @@ def test_an_option_is_exported_or_refused(name: str, tmp_path: Path) -> None:
 
 COMBINED: dict[str, dict[str, object]] = {
     "t5": {"score": "general", "kv_heads": 2, "norm": "post", "tie": True},
-    "rotary": {"d_key": 6, "d_value": 9, "kv_heads": 1, "score": "dot"},
+    "rotary": {"d_key": 6, "d_value": 9, "kv_heads": 1, "score": "dot", "scale_embeddings": False},
     "shaw": {"d_key": 8, "d_value": 5, "output_bias": True},
-    "alibi": {"d_key": 3, "d_value": 7, "scale_embeddings": False},
+    "alibi": {"d_key": 3, "d_value": 7},
 }
 
 

@@ -84,7 +84,6 @@ def test_a_package_stands_beside_directories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Languages that the bundle does not say go into all of them, and so does the licence."""
-    pytest.importorskip("onnx")
     monkeypatch.setattr(every, "formats_for", lambda bundle: ["argos", "ctranslate2"])
     bundle = small_bundle(codes=False)
     config = bundle.config.model_copy(update={"license": "cc-by-4.0"})

@@ -151,11 +151,14 @@ def test_an_imported_penalty_travels_unchanged() -> None:
     assert library.tried == [0.625] and chosen.search.length_penalty == 0.625
 
 
-def test_without_validation_data_the_penalties_have_one_slope_at_the_usual_length() -> None:
+@pytest.mark.parametrize("k", [5.0, 20.0])
+def test_without_validation_data_the_penalties_have_one_slope_at_the_usual_length(k: float) -> None:
     bundle = small_bundle(beam=3)
-    search = usual_search(bundle)
-    # The derivative of log ((5 + n) / 6)^0.6 by log n at n = 20 is 0.6 * 20 / 25.
-    assert search.length_penalty == pytest.approx(0.6 * 20 / 25)
+    decode = bundle.config.decode.model_copy(update={"length_offset": k})
+    changed = replace(bundle, config=bundle.config.model_copy(update={"decode": decode}))
+    search = usual_search(changed)
+    # The derivative of log ((k + n) / (k + 1))^0.6 by log n at n = 20 is 0.6 * 20 / (k + 20).
+    assert search.length_penalty == pytest.approx(0.6 * 20 / (k + 20))
     assert (search.beam, search.max_length) == (3, 41)
 
 

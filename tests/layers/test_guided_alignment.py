@@ -24,7 +24,7 @@ def test_it_is_least_at_the_alignment_and_finite_at_zero() -> None:
     torch.testing.assert_close(scores.softmax(dim=-1), alignment, atol=1e-3, rtol=0)
     weights = torch.zeros(2, 3, 4, requires_grad=True)
     alignment_loss(weights, alignment).backward()
-    assert weights.grad is not None and weights.grad.isfinite().all()
+    assert weights.grad is not None and weights.grad.isfinite().all() and (weights.grad < 0).all()
 
 
 def test_16_bit_weights_have_a_loss_in_32_bits() -> None:

@@ -1,7 +1,5 @@
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -81,26 +79,6 @@ def test_the_fused_loss_is_the_plain_loss(rows: int, smoothing: float, bias: boo
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
-@settings(max_examples=20, deadline=None)
-@given(
-    rows=st.integers(1, 40),
-    chunk=st.integers(1, 50),
-    vocabulary=st.integers(1, 30),
-    smoothing=st.floats(0, 0.9),
-)
-def test_the_chunk_does_not_matter(
-    rows: int, chunk: int, vocabulary: int, smoothing: float
-) -> None:
-    given = problem(rows, vocabulary=vocabulary)
-    expected = plain(*given, smoothing)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loss_module, "CHUNK", chunk)
-        found = fused_cross_entropy(*given, smoothing)
-    torch.testing.assert_close(found.loss, expected.loss, rtol=1e-9, atol=1e-9)
-    for ours, theirs in zip(gradients(found, given), gradients(expected, given), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
-
-
 def test_a_gpu_computes_more_rows_at_once() -> None:
     assert rows_at_once(torch.empty(10_000, 8), CHUNK) == CHUNK
     for vocabulary, rows in ((10_000, GPU_LOGITS // 10_000), (GPU_LOGITS, CHUNK)):
@@ -159,31 +137,6 @@ def test_targets_of_vanishing_probability_cost_what_they_cost(smoothing: float) 
     assert found.loss.item() == pytest.approx(expected.loss.item(), rel=1e-5)
     for ours, theirs in zip(gradients(found, given), gradients(expected, given), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-3)
-
-
-def test_split_batches_add_up_to_the_whole() -> None:
-    features, weight, bias, target = given = problem(700)
-    whole = fused_cross_entropy(*given, 0.1)
-    cuts = [slice(0, 3), slice(3, 600), slice(600, 700)]
-    parts = [fused_cross_entropy(features[cut], weight, bias, target[cut], 0.1) for cut in cuts]
-    total = CrossEntropy(sum(p.loss for p in parts), sum(p.nll for p in parts), 700)
-    assert sum(part.count for part in parts) == whole.count
-    torch.testing.assert_close(total.loss, whole.loss, rtol=1e-12, atol=0)
-    torch.testing.assert_close(total.nll, whole.nll, rtol=1e-12, atol=0)
-    for ours, theirs in zip(gradients(total, given), gradients(whole, given), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.skipif(not hasattr(F, "linear_cross_entropy"), reason="this PyTorch has none")
-def test_without_smoothing_it_is_pytorchs_fused_loss() -> None:
-    given = problem(600, bias=False, dtype=torch.float32)
-    features, weight, _, target = given
-    expected = F.linear_cross_entropy(features, weight, target, reduction="sum")
-    found = fused_cross_entropy(*given, 0.0)
-    assert found.loss.item() == pytest.approx(expected.item(), rel=1e-5)
-    theirs = torch.autograd.grad(expected, [features, weight])
-    for ours, other in zip(gradients(found, given), theirs, strict=True):
-        torch.testing.assert_close(ours, other, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("guard", [torch.no_grad, torch.inference_mode])

@@ -94,9 +94,7 @@ class DecodableTests:
             end += length
             torch.testing.assert_close(logits, expected[:, end - 1])
 
-    @settings(
-        max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-    )
+    @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(moves=SELECTIONS)
     def test_selected_rows_go_on_as_if_they_had_been_alone(
         self, model: SequenceModel, moves: list[tuple[str, list[int]]]
@@ -169,9 +167,7 @@ class DecodableTests:
 class JoiningTests:
     """Rows that join others in mid-flight go on as if they had been alone."""
 
-    @settings(
-        max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-    )
+    @settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(seed=st.integers(0, 10**6))
     def test_joined_rows_go_on_as_if_they_had_been_alone(
         self, model: SequenceModel, seed: int

@@ -21,7 +21,9 @@ TARGETS = torch.tensor([[1, 5, 6], [1, 7, 8], [1, 9, 4]])
 
 def model_of(name: str, seed: int = 0) -> SequenceModel:
     torch.manual_seed(seed)
-    model = decodable(build_model(CONFIGS[name], VOCABULARY, VOCABULARY)).eval()
+    # One of the models is wider than the others.
+    config = CONFIGS[name].model_copy(update={"d_model": 24} if name == "bahdanau" else {})
+    model = decodable(build_model(config, VOCABULARY, VOCABULARY)).eval()
     with torch.no_grad():
         model.projection.weight.mul_(4)  # far from ties
     return model.requires_grad_(False)

@@ -93,7 +93,7 @@ WORD = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(lines=st.lists(st.lists(WORD, min_size=1, max_size=4), max_size=2), joined=st.booleans())
 def test_around_the_marks_the_text_is_as_it_was(
     of_kind: MaskFiller, lines: list[list[str]], joined: bool

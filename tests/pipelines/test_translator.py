@@ -65,7 +65,7 @@ def answers(translator: Translator) -> dict[str, str]:
     return {line: translator(line) for line in lines}
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.data(), st.sampled_from([1, 40, 4096]))
 def test_every_line_is_answered_in_its_place(
     translator: Translator, answers: dict[str, str], data: st.DataObject, batch_tokens: int
@@ -174,7 +174,7 @@ def test_what_bounds_the_source_alone_does_not_bound_what_is_written() -> None:
         translator.score(["a" * 20], ["a"])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.text(alphabet="ab\n\r。. é", max_size=40), max_size=4))
 def test_no_translation_has_a_line_break(random_translator: Translator, lines: list[str]) -> None:
     decode = DecodeConfig(beam=1, sample=True, max_extra=5, temperature=3.0)

@@ -51,7 +51,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
     return compose(draw(st.sampled_from(sorted(PRESETS["transformer"]))), layers)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(recipe=recipes())
 def test_a_recipe_written_as_toml_is_read_back_equal(recipe: Recipe) -> None:
     written = to_toml(recipe).encode()

@@ -1,16 +1,15 @@
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from crosshead.studies.charts import COLORS, error_bars, logarithmic, name_powers
 from crosshead.studies.turns import Ratio
 
-figures = pytest.importorskip("matplotlib.figure")
-
 
 @pytest.fixture
 def axes() -> Any:
-    figure = figures.Figure()
+    figure = Figure()
     return figure.add_subplot()
 
 

@@ -112,7 +112,6 @@ def test_a_moved_directory_is_reported_before_an_error_of_tensorboard(
 
 
 def test_tensorboard_gets_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     monkeypatch.delitem(sys.modules, "torch.utils.tensorboard")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from crosshead.data.parallel.languages import column_language, looks_like_code, suffix_language
 
 _TAG = re.compile(r"<2(.+)>")
-_TAGS_BEFORE = re.compile(r"(?:<[^<>\s]+>\s+)+")
+_TAGS_BEFORE = re.compile(r"\A(?:<[^<>\s]+>\s+)+")
 
 
 def tag_of(language: str) -> str:

@@ -1,7 +1,7 @@
 import html.parser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crosshead.data.documents.html import html_parts
@@ -152,7 +152,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(PIECES, max_size=12), st.text("<>&\"'abc ", max_size=10))
 def test_markup_in_a_translation_stays_text(pieces: list[str], translation: str) -> None:
     document = "".join(pieces)
@@ -161,7 +160,6 @@ def test_markup_in_a_translation_stays_text(pieces: list[str], translation: str)
     assert Tags(written).found == Tags(document).found
 
 
-@settings(deadline=None)
 @given(st.text("<>/!-&;'\"ab= \n", max_size=60))
 def test_markup_of_any_kind_is_kept_to_the_letter(document: str) -> None:
     parts = html_parts(document)

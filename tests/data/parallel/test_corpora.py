@@ -1,4 +1,3 @@
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -147,14 +146,6 @@ def test_validation_files_whose_languages_may_be_right_are_read(
 ) -> None:
     names = [write(tmp_path / "v.en", "a\n")], [write(tmp_path / "v.de", "b\n")]
     assert read_valid_pairs(config(valid_source=names[0], valid_target=names[1], **trained))
-
-
-def test_real_files(data: Path) -> None:
-    folder = data / "multi30k/raw"
-    text = read_pairs(config(source=[folder / "train.en"], target=[folder / "train.de"]))
-    assert len(text) == 29_000
-    assert text.origin(28_999).line == 29_000
-    assert json.dumps(text.source[0]).startswith('"Two young, White males')
 
 
 def test_aligned_files_are_compared_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from crosshead.data.parallel.directions import (
     tag_of,
     tagged_languages,
     with_tag,
+    without_tags,
 )
 
 
@@ -36,3 +37,7 @@ def test_names_of_files_and_fields_name_languages(
     files: tuple[str, ...], fields: tuple[str, ...], languages: tuple[str | None, str | None]
 ) -> None:
     assert languages_in_names(files, fields) == languages
+
+
+def test_only_the_tags_before_a_source_are_removed() -> None:
+    assert without_tags("<BT> <2de> Press <b> now </b> .") == "Press <b> now </b> ."

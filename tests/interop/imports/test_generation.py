@@ -28,7 +28,9 @@ def test_the_search_comes_along() -> None:
     decode, notes = settings_of({"num_beams": 3, "length_penalty": 0.5})
     assert (decode.beam, decode.length_penalty, decode.length_offset) == (3, 0.5, 0)
     assert decode.stop == "last" and notes == []
-    assert settings_of({})[0].beam == settings_of({"num_beams": None})[0].beam == 1
+    for stored in ({}, {"num_beams": None, "length_penalty": None}):
+        decode, _ = settings_of(stored)
+        assert (decode.beam, decode.length_penalty, decode.length_offset) == (1, 1, 0)
 
 
 def test_sampling_comes_along_for_a_language_model() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer, GPT2LMHeadModel
+from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.json_tokenizer import JsonTokenizer
@@ -45,7 +45,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("variant", mostly_slow(VARIANTS, list(VARIANTS)[1:2]))
+@pytest.mark.parametrize("variant", mostly_slow(VARIANTS, list(VARIANTS)[1:3]))
 def test_logits_and_greedy_continuations_are_those_of_transformers(
     variant: str, tmp_path: Path
 ) -> None:
@@ -76,6 +76,23 @@ def test_logits_and_greedy_continuations_are_those_of_transformers(
         assert [rows[index] for index in tokens] == output[len(ids) :]
         written = "".join(generator.write(text, length=9))
         assert written == bundle.target_tokenizer.decode([*mine, *tokens])[len(text) :]
+
+
+def test_missing_settings_have_the_defaults_of_transformers(tmp_path: Path) -> None:
+    write_gpt2(tmp_path, resid_pdrop=0.2, attn_pdrop=0.3)
+    stated, usual = read(tmp_path, "x").bundle.config.model, GPT2Config()
+    assert (stated.dropout, stated.attention_dropout) == (0.2, 0.3)
+    missing = ("activation_function", "layer_norm_epsilon", "scale_attn_weights", "resid_pdrop",
+               "attn_pdrop", "embd_pdrop")  # fmt: skip
+    settings = json.loads((tmp_path / "config.json").read_text())
+    kept = {key: value for key, value in settings.items() if key not in missing}
+    (tmp_path / "config.json").write_text(json.dumps(kept))
+    found = read(tmp_path, "x").bundle.config.model
+    assert (found.norm_eps, found.dropout, found.attention_dropout) == (
+        usual.layer_norm_epsilon, usual.resid_pdrop, usual.attn_pdrop
+    )  # fmt: skip
+    assert (usual.activation_function, found.activation) == ("gelu_new", "gelu-tanh")
+    assert usual.scale_attn_weights and found.score == "scaled-dot"
 
 
 def test_the_score_of_a_text_is_that_of_transformers(tmp_path: Path) -> None:

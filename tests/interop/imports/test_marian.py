@@ -46,12 +46,15 @@ def size() -> int:
 
 
 def written(
-    directory: Path, *, small: bool = False, **changes: object
+    directory: Path, *, small: bool = False, turned: bool = False, **changes: object
 ) -> tuple[TextBundle, Equations]:
     options = settings(**changes)
     arrays = random_arrays(options, size())
     arrays = with_a_small_norm(arrays) if small else arrays
-    write_model(directory, options, arrays, SPMS)
+    stored = dict(arrays)
+    if turned:
+        stored["decoder_ff_logit_out_Wt"] = stored.pop("decoder_ff_logit_out_W").T
+    write_model(directory, options, stored, SPMS)
     return read(directory, "opus").bundle, Equations(options, arrays)
 
 
@@ -70,6 +73,7 @@ def foreign(tokenizer: Any) -> list[int]:
         {"transformer-ffn-activation": "relu", "transformer-depth-scaling": True},
         {"tied-embeddings-all": False, "tied-embeddings": True},
         {"tied-embeddings-all": False},
+        {"tied-embeddings-all": False, "turned": True},
         {"tied-embeddings-all": False, "tied-embeddings-src": True},
         {"dim-emb": 24, "transformer-heads": 2, "enc-depth": 1, "dec-depth": 3},
     ],
@@ -88,23 +92,6 @@ def test_probabilities_are_those_of_the_equations(tmp_path: Path, changes: dict[
     np.testing.assert_allclose(found, expected[:, [rows[n] for n in known]], rtol=0, atol=2e-5)
     absent = [n for n, row in enumerate(rows) if row < 0]
     assert absent == [0, 1] and (logits.softmax(-1)[:, absent] == 0).all()
-
-
-@pytest.mark.parametrize("other", [{"positions": "sinusoidal-halves"}, {"norm_eps": 1e-9}])
-def test_other_sinusoids_and_norms_are_another_model(
-    tmp_path: Path, other: dict[str, object]
-) -> None:
-    """The tolerance above tells Marian's rate and epsilon from others."""
-    bundle, equations = written(tmp_path, small=True)
-    rows = foreign(bundle.source_tokenizer)
-    source = bundle.source_tokenizer.encode(LINES[0])
-    expected = equations.log_probs([rows[n] for n in [*source, EOS]], [])
-    changed = bundle.config.model.model_copy(update=other)
-    model = TextBundle.build(bundle.config.model_copy(update={"model": changed}))
-    model.load_state_dict(bundle.model.state_dict())
-    with torch.inference_mode():
-        logits = model.eval()(torch.tensor([[*source, EOS]]), torch.tensor([[0]]))[0]
-    assert abs(logits.log_softmax(-1).numpy()[0, 4:] - expected[0, rows[4:]]).max() > 1e-3
 
 
 def test_greedy_translations_are_those_of_the_equations(tmp_path: Path) -> None:
@@ -201,8 +188,26 @@ def test_words_of_yaml_are_pieces_and_missing_pieces_are_unknown(tmp_path: Path)
     tokenizer = bundle.target_tokenizer
     assert {"no", "1e3"} <= set(tokenizer.pieces(range(tokenizer.vocab_size)))
     assert UNK in tokenizer.encode("日本") and UNK not in tokenizer.encode("god a")
-    config = bundle.config
-    assert (config.decode.beam, config.model.norm_eps) == (6, 1e-6)
+    assert bundle.config.decode.beam == 6
+
+
+@pytest.mark.parametrize(
+    ("lines", "beam", "penalty"),
+    [("", 12, 0), ("beam-size: 3\nnormalize: true", 3, 1), ("normalize: false", 12, 0)],
+)
+def test_missing_settings_have_the_defaults_of_marian(
+    tmp_path: Path, lines: str, beam: int, penalty: float
+) -> None:
+    """Its defaults: src/common/config_parser.cpp."""
+    written(tmp_path)
+    options = settings()
+    del options["transformer-ffn-activation"]
+    write_arrays(tmp_path, options, random_arrays(settings(), size()))
+    names = "models: [model.npz]\nvocabs: [opus.vocab.yml, opus.vocab.yml]\n"
+    (tmp_path / "decoder.yml").write_text(names + lines)
+    config = read(tmp_path, "x").bundle.config
+    assert (config.decode.beam, config.decode.length_penalty) == (beam, penalty)
+    assert (config.model.activation, config.model.norm_eps) == ("swish", 1e-6)
 
 
 @pytest.mark.parametrize("more", [["<pad>"], ["<pad>", "<s>"]])
