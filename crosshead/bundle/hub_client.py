@@ -23,6 +23,7 @@ def hub_client() -> Any:
     """
     try:
         import huggingface_hub
+        import huggingface_hub.constants
         import huggingface_hub.errors
         import huggingface_hub.utils
     except ImportError:
