@@ -56,9 +56,9 @@ def _damage(line: str) -> str:
     right = fix_encoding(line)
     if right == line:
         return ""
-    start = next((at for at, pair in enumerate(zip(line, right)) if len(set(pair)) > 1), 0)
-    wrong, right = (text[start : start + _SHOWN] for text in (line, right))
-    return f"{wrong!r}, probably {right!r} in a wrong encoding"
+    start = next((at for at, one in enumerate(right) if one != line[at]), 0)
+    shown = slice(start, start + _SHOWN)
+    return f"{line[shown]!r}, probably {right[shown]!r} in a wrong encoding"
 
 
 def _invisible(line: str) -> list[str]:
