@@ -344,7 +344,7 @@ def read_parallel(
     found = _copied_files(parts, checksums)
     # The check expects one language on each side.
     if data.directions == "one" and not found.data_fault:
-        seen = glance(text, data, valid, held.rows.tolist())
+        seen = glance(text, data, valid)
         found = seen._replace(warnings=[*found.warnings, *seen.warnings])
     # A resumed run only needs the suspect pairs, for its profile: its progress holds the fault.
     data_fault = few = ""

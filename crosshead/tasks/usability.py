@@ -39,20 +39,24 @@ FEW = 100
 _DIFFERENT = 10
 """The number of different sources from which equal translations show that a model ignores them."""
 
+_USABLE, _GIST, _UNUSABLE = (
+    "Usable for text like the validation set",
+    "Usable only for the gist of text like the validation set",
+    "Hardly usable yet",
+)
 _USES = (
-    (40.0, "a good draft, to be read once by a person"),
-    (30.0, "mostly understandable, with errors in details"),
-    (20.0, "the topic is clear, but many sentences have serious errors"),
-    (10.0, "a rough idea of the topic; most sentences have serious errors"),
+    (40.0, _USABLE, "a good draft, to be read once by a person"),
+    (30.0, _USABLE, "mostly understandable, with errors in details"),
+    (20.0, _GIST, "the topic is clear, but many sentences have serious errors"),
+    (10.0, _UNUSABLE, "a rough idea of the topic; most sentences have serious errors"),
+    (0.0, _UNUSABLE, "most sentences are wrong"),
 )
 """The use of translations, by the least BLEU. The bands are those of Google's documentation of
 AutoML Translation (https://cloud.google.com/translate/docs/advanced/automl-evaluate). They are a
 rule of thumb, because BLEU depends on the languages and the text."""
 
-
-_USABLE_BLEU, _GIST_BLEU, _USABLE_EXACT = 30.0, 20.0, 50.0
-"""The least BLEU of usable translations, the least one of translations that give the gist, and the
-least percentage of short ones that are right."""
+_USABLE_EXACT = 50.0
+"""The least percentage of short translations that are right, if they are usable."""
 
 
 class Sample(NamedTuple):
@@ -180,18 +184,10 @@ def translation_faults(
     faults = []
     if round(bleu, 1) < LOW_BLEU and _exact(sources, outputs, references) < LOW_EXACT:
         faults.append(f"BLEU {bleu:.1f} is below {LOW_BLEU:g}")
-    signs = _Signs.of(sources, outputs, references)
-    bad = [
-        (signs.looping, signs.looping_references, "repeats itself", "repeat themselves"),
-        (signs.copies, signs.copied_references, "copies its source", "copy their source"),
-        (signs.empty, 0, "is empty", "are empty"),
-    ]
-    more = [each for each in bad if each[0] > each[1]]
-    least = max(1.0, _SHARE * len(outputs))
-    if sum(map(_is_bad, sources, outputs, references)) >= least:
-        faults += [
-            _of_all(count, len(outputs), one, several, nouns) for count, _, one, several in more
-        ]
+    signs, count = _Signs.of(sources, outputs, references), len(outputs)
+    least = max(1.0, _SHARE * count)
+    if (wrong := sum(map(_is_bad, sources, outputs, references))) >= least:
+        faults.append(f"{wrong:,} of {count:,} {nouns.output}s are bad ({signs.bad})")
     if signs.empty < least and not 1 / _LENGTH_RATIO <= signs.length <= _LENGTH_RATIO:
         faults.append(f"{nouns.output}s have {signs.length:.2f} times the length of the references")
     rows = zip(sources, outputs, references, strict=True)
@@ -200,7 +196,7 @@ def translation_faults(
     # One output for all inputs is no translation, even if the references are all the same.
     usual = expected if made > 1 else given
     if min(given, usual) >= _DIFFERENT and made < min(given, usual) / 2:
-        alike = f"one {nouns.output}" if made == 1 else f"{made:,} different {nouns.output}s"
+        alike = counted(made, f"different {nouns.output}")
         faults.append(f"{given:,} different {nouns.input}s have only {alike}")
     return faults
 
@@ -227,45 +223,20 @@ def translation_remarks(
     """
     signs, count = _Signs.of(sources, outputs, references), len(outputs)
     shown = round(bleu.value, 1)  # the limits are those of the figure that people see
-    use = next((words for least, words in _USES if shown >= least), "most sentences are wrong")
-    is_usable, exact = shown >= _USABLE_BLEU, _exact(sources, outputs, references)
+    usable, use = next(each[1:] for each in _USES if shown >= each[0])
+    exact = _exact(sources, outputs, references)
     if shown < LOW_BLEU and exact >= LOW_EXACT:
         use = f"{exact:.0f} % of translations equal their reference; they are too short for BLEU"
-        is_usable = exact >= _USABLE_EXACT
-    elif is_usable and signs.lost_numbers - signs.lost_in_references >= max(1.0, _SHARE * count):
-        use, is_usable = "many translations lack a number of their source", False
-    usable = "Hardly usable yet"
-    if is_usable:
-        usable = "Usable for text like the validation set"
-    elif shown >= _GIST_BLEU:
-        usable = "Usable only for the gist of text like the validation set"
+        usable = _USABLE if exact >= _USABLE_EXACT else _UNUSABLE
+    elif usable == _USABLE and signs.lost - signs.lost_in_references >= max(1.0, _SHARE * count):
+        usable, use = _GIST, "many translations lack a number of their source"
     sentences = [
         f"{usable}: {use} (BLEU {shown:.1f}).",
-        f"Translations have {signs.length:.2f} times the length of the references; "
-        f"{_of_all(signs.looping, count, 'repeats itself', 'repeat themselves')} (references: "
-        f"{signs.looping_references:,}), {signs.copies:,} "
-        f"{'copies its source' if signs.copies == 1 else 'copy their source'} (references: "
-        f"{signs.copied_references:,}).",
-        *_sentence(signs.empty, count, "is empty", "are empty"),
-        *_lost_numbers(signs, count),
+        f"Translations have {signs.length:.2f} times the length of the references.",
+        f"Of {counted(count, 'translation')}: {signs.bad}, without a number of the source "
+        f"{signs.lost:,} (references {signs.lost_in_references:,}).",
     ]
-    return Remarks(sentences, is_usable)
-
-
-def _lost_numbers(signs: "_Signs", count: int) -> list[str]:
-    """Return a sentence if more translations than references lack a number of their source."""
-    if signs.lost_numbers <= signs.lost_in_references:
-        return []
-    (sentence,) = _sentence(
-        signs.lost_numbers, count, "lacks a number of its source", "lack a number of their source"
-    )
-    return [f"{sentence.removesuffix('.')} (references: {signs.lost_in_references:,})."]
-
-
-def _sentence(count: int, total: int, one: str, several: str) -> list[str]:
-    """Return a sentence with the number of translations that share a property, if there are any."""
-    clause = _of_all(count, total, one, several)
-    return [f"{clause[0].upper()}{clause[1:]}."] if count else []
+    return Remarks(sentences, usable == _USABLE)
 
 
 def translation_findings(
@@ -320,7 +291,8 @@ class _Signs(NamedTuple):
     looping_references: int
     copies: int
     copied_references: int
-    lost_numbers: int
+    lost: int
+    """The number of translations that lack a number of their source."""
     lost_in_references: int
 
     @classmethod
@@ -338,6 +310,15 @@ class _Signs(NamedTuple):
             sum(map(loses_number, sources, references)),
         )
 
+    @property
+    def bad(self) -> str:
+        """The counts of bad translations in words."""
+        return (
+            f"with repetition {self.looping:,} (references {self.looping_references:,}), copied "
+            f"from the source {self.copies:,} (references {self.copied_references:,}), empty "
+            f"{self.empty:,}"
+        )
+
 
 def _exact(sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]) -> float:
     """Return the percentage of outputs that equal their reference, if most references are short.
@@ -353,13 +334,6 @@ def _exact(sources: Sequence[str], outputs: Sequence[str], references: Sequence[
         if text
     )
     return 100 * hits / len(outputs)
-
-
-def _of_all(count: int, total: int, one: str, several: str, nouns: Nouns = TRANSLATIONS) -> str:
-    """Return a clause with the number of outputs that share a property."""
-    if count == total == 1:
-        return f"the only {nouns.output} {one}"
-    return f"{count:,} of {total:,} {nouns.output}s {one if count == 1 else several}"
 
 
 def frequency_faults(nll: float, training: np.ndarray, valid: np.ndarray, size: int) -> list[str]:

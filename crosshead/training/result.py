@@ -32,13 +32,6 @@ from crosshead.training.summary import card_facts
 from crosshead.training.training_curve import draw_training_curve
 from crosshead.training.verdict import improvement, verdict, warmup_fault
 
-_LOWER_RATE = 8
-"""Fine-tuning without gain is to be tried with a learning rate that is this many times lower. Most
-presets state the rate for training from scratch."""
-
-_FEW_UPDATES = 100
-"""Fine-tuning of fewer updates, and of less than an epoch, is too short to judge its rate."""
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -151,7 +144,7 @@ def finish(
         context.say("scoring the weights on the validation set")
         choice = choose_weights(setup.task, setup.recipe.train, progress, main, validator, context)
         findings = validator.findings(choice.weights)
-        remarks = [*_no_gain(setup, findings), *findings.remarks]
+        remarks = [*_no_gain(setup), *findings.remarks]
         findings = dataclasses.replace(findings, remarks=remarks)
     except Stopped:
         return Summary(out, STOPPED, progress, setup.optimizer.size())
@@ -173,23 +166,16 @@ def finish(
     return _summary(setup, out, end, result, faults)
 
 
-def _no_gain(setup: Setup, findings: Findings) -> list[str]:
+def _no_gain(setup: Setup) -> list[str]:
     """Return a sentence if fine-tuning has found no better weights than those it began with."""
-    progress, train = setup.progress, setup.recipe.train
+    progress = setup.progress
     if not progress.tuned or progress.best_update or progress.best_average:
         return []
     bundle = "the bundle that it began with" if setup.start is None else bundle_shown(setup.start)
-    unchanged = f"the weights are those of {bundle}"
-    if progress.epochs < 1 and progress.update < _FEW_UPDATES:
-        made = counted(progress.update, "update")
-        return [f"Fine-tuning improved nothing in {made}: {unchanged}; train for longer."]
-    advice = "try a lower learning rate"
-    if train.learning_rate is not None:
-        lower = setting("train.learning_rate", f"{train.learning_rate / _LOWER_RATE:.1g}")
-        advice += f" ({lower})"
-    # The verdict on a model with faults advises longer training.
-    advice += "" if findings.faults else ", or fewer updates"
-    return [f"Fine-tuning improved nothing: {unchanged}; {advice}."]
+    return [
+        f"Fine-tuning improved nothing in {counted(progress.update, 'update')}: the weights are "
+        f"those of {bundle}; try a lower learning rate ({setting('train.learning_rate')})."
+    ]
 
 
 def _write_bundle(

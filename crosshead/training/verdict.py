@@ -107,11 +107,8 @@ def improvement(task: Task, config: TrainConfig, progress: Progress, end: End, o
     longer = _longer(end.kind, budget, config, progress)
     larger = setting(f"train.{end.kind}", longer, has_flag=True)
     if config.cooldown:
-        # A resumed run would begin at a high rate again, with settings for a short run.
-        return (
-            f"{few}train longer: begin this run again with {option('force')} and {larger}; to "
-            "resume it would not help, because its learning rate has fallen to 0"
-        )
+        # The learning rate has fallen to 0, so a resumed run would learn nothing.
+        return f"{few}train longer: begin this run again with {option('force')} and {larger}"
     return f"{few}train longer: {how_to_resume(out, larger)}"
 
 
@@ -121,12 +118,9 @@ def _longer(kind: EndKind, budget: float, config: TrainConfig, progress: Progres
     # A run that begins again may choose another warm-up.
     warmup = 0 if config.cooldown else config.warmup or 0
     factor = max(_LONGER, _WARMUPS * warmup / updates)
-    if kind is not EndKind.MAX_MINUTES:
-        return _rounded_up(budget * max(factor, _LEAST_UPDATES / updates))
-    # Only the time of updates grows with their number. The rest is for reading and scoring.
-    training = max(0.0, progress.seconds - progress.validation_seconds) / 60
-    rest = max(0.0, budget - training)
-    return _rounded_up(max(_LEAST_MINUTES, rest + factor * training))
+    if kind is EndKind.MAX_MINUTES:
+        return _rounded_up(max(_LEAST_MINUTES, budget * factor))
+    return _rounded_up(budget * max(factor, _LEAST_UPDATES / updates))
 
 
 def _rounded_up(value: float) -> int:

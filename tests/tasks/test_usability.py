@@ -30,17 +30,20 @@ def test_good_translations_have_no_faults() -> None:
 @pytest.mark.parametrize(
     ("outputs", "words"),
     [
-        (["eins zwei"] * 20, "20 different sentences have only one translation"),
+        (["eins zwei"] * 20, "20 different sentences have only 1 different translation"),
         (["a b", "c d"] * 10, "20 different sentences have only 2 different translations"),
-        ([*REFERENCES[:15], *["ja ja ja ja ja"] * 5], "5 of 20 translations repeat themselves"),
-        ([*REFERENCES[:18], "", ""], "2 of 20 translations are empty"),
-        ([*REFERENCES[:15], *LONG[15:]], "5 of 20 translations copy their source"),
+        (
+            [*REFERENCES[:15], *["ja ja ja ja ja"] * 5],
+            "5 of 20 translations are bad (with repetition 5 ",
+        ),
+        ([*REFERENCES[:18], "", ""], "2 of 20 translations are bad (with repetition 0 "),
+        ([*REFERENCES[:15], *LONG[15:]], "5 of 20 translations are bad (with repetition 0 "),
         ([f"{n}" for n in range(20)], "times the length of the references"),
     ],
 )
 def test_each_fault_is_named(outputs: list[str], words: str) -> None:
     [*_, last] = faults = translation_faults(41.9, LONG, outputs, REFERENCES)
-    assert words in faults or last.endswith(words)
+    assert any(each.startswith(words) for each in faults) or last.endswith(words)
     low = translation_faults(1.23, LONG, outputs, REFERENCES)
     no_match = not set(outputs) & set(REFERENCES)
     assert low == [*["BLEU 1.2 is below 5"] * no_match, *faults]
@@ -82,8 +85,9 @@ def test_faults_of_several_kinds_count_together() -> None:
     good, long = REFERENCES[:18], [f"{text} mit Wörtern" for text in LONG]
     mixed = [*good, "", "ja ja ja ja ja"]
     assert translation_faults(60.0, SOURCES, mixed, REFERENCES) == [
-        "1 of 20 translations repeats itself", "1 of 20 translations is empty",
-    ]  # fmt: skip
+        "2 of 20 translations are bad (with repetition 1 (references 0), copied from the source 0 "
+        "(references 0), empty 1)"
+    ]
     assert not translation_faults(60.0, SOURCES, [*REFERENCES[:19], ""], REFERENCES)
     # A copy of a source that repeats itself is one bad translation.
     loops = [*SOURCES[:19], "ja ja ja ja ja"]
@@ -96,16 +100,17 @@ def test_one_translation_of_all_sources_is_a_fault_whatever_the_score(expected: 
     references = [REFERENCES[0], *REFERENCES[:expected], *[REFERENCES[0]] * 19][:20]
     outputs = [REFERENCES[0]] * 20
     assert translation_faults(100.0, SOURCES, outputs, references) == [
-        "20 different sentences have only one translation"
+        "20 different sentences have only 1 different translation"
     ]
 
 
 def test_the_faults_of_captions_name_images_and_captions() -> None:
     nouns = Nouns("image", "caption")
     faults = translation_faults(9.0, SOURCES, ["", *["ein Satz"] * 19], REFERENCES, nouns)
-    assert faults == ["19 different images have only one caption"]
-    short = translation_faults(9.0, SOURCES, [""] * 8 + [f"{n}" for n in range(12)], LONG, nouns)
-    assert short == ["8 of 20 captions are empty"]
+    assert faults == ["19 different images have only 1 different caption"]
+    outputs = [""] * 8 + [f"{n}" for n in range(12)]
+    [short] = translation_faults(9.0, SOURCES, outputs, LONG, nouns)
+    assert short.startswith("8 of 20 captions are bad (") and short.endswith("empty 8)")
     [length] = translation_faults(9.0, SOURCES, [f"{n}" for n in range(20)], LONG, nouns)
     assert length.startswith("captions have 0.")
 
@@ -143,18 +148,10 @@ def test_a_remark_counts_lost_numbers() -> None:
     bleu = corpus_scores(references, references)[0]
     outputs = [*references[:18], REFERENCES[18], f"{REFERENCES[19]} 92"]
     last = translation_remarks(bleu, sources, outputs, references).sentences[-1]
-    assert last == "2 of 20 translations lack a number of their source (references: 0)."
-    assert len(translation_remarks(bleu, sources, references, references).sentences) == 2
-
-
-def test_empty_translations_are_counted() -> None:
-    outputs = [*REFERENCES[:19], ""]
-    found = translation_findings(corpus_scores(outputs, REFERENCES), SOURCES, outputs, REFERENCES)
-    assert "1 of 20 translations is empty" in " ".join(found.remarks)
-    found = translation_findings(
-        corpus_scores(REFERENCES, REFERENCES), SOURCES, REFERENCES, REFERENCES
+    assert last == (
+        "Of 20 translations: with repetition 0 (references 0), copied from the source 0 "
+        "(references 0), empty 0, without a number of the source 2 (references 0)."
     )
-    assert not any("empty" in line for line in found.remarks)
 
 
 def test_translations_that_lack_many_numbers_are_good_for_the_gist_alone() -> None:
@@ -176,20 +173,14 @@ def test_a_remark_says_what_translations_are_good_for() -> None:
                          (20.0, "the topic is clear"), (10.0, "a rough idea"),
                          (6.0, "most sentences are wrong")):  # fmt: skip
         said = translation_remarks(dataclasses.replace(bleu, value=value), *texts)
-        use, signs, *_ = said.sentences
+        use, _, signs = said.sentences
         assert said.is_usable == (value >= 30)
         usable = "Usable for text like the validation set" if value >= 30 else "Hardly usable yet"
         if 20 <= value < 30:
             usable = "Usable only for the gist of text like the validation set"
         assert use.startswith(f"{usable}: {words}")
         assert use.endswith(f"(BLEU {value:.1f}).")
-        assert "1 of 20 translations repeats itself (references: 0)" in signs
-        assert signs.endswith("0 copy their source (references: 0).")
-    long = ["one two three four five", *SOURCES[1:]]
-    signs = translation_remarks(bleu, long, [long[0], *REFERENCES[1:]], REFERENCES).sentences[1]
-    assert signs.endswith("1 copies its source (references: 0).")
-    signs = translation_remarks(bleu, SOURCES[:1], REFERENCES[:1], REFERENCES[:1]).sentences[1]
-    assert "0 of 1 translations repeat themselves (references: 0), 0 copy" in signs
+        assert "with repetition 1 (references 0), copied from the source 0 (" in signs
 
 
 @pytest.mark.parametrize(("right", "usable"), [(2, False), (12, True)])
@@ -260,27 +251,19 @@ def test_a_model_of_text_is_to_beat_frequencies() -> None:
     assert "1.20 nats" in fault
 
 
+ALL_EMPTY = (
+    "{0} of 20 translations are bad (with repetition 0 (references 0), copied from the source 0 "
+    "(references 0), empty {0})"
+)
+
+
 @pytest.mark.parametrize("text", ["", " \t", "\u3000"])
 def test_translations_without_a_word_are_counted_once(text: str) -> None:
     """Different white space is no different translation."""
     outputs = [text * (1 + row % 7) for row in range(20)]
     faults = translation_faults(0.0, SOURCES, outputs, REFERENCES)
-    assert faults[1:] == ["20 of 20 translations are empty"]
+    assert faults[1:] == [ALL_EMPTY.format(20)]
     faults = translation_faults(9.0, SOURCES, [*outputs[:8], *["ein Satz"] * 12], REFERENCES)
     assert faults == [
-        "8 of 20 translations are empty", "12 different sentences have only one translation",
+        ALL_EMPTY.format(8), "12 different sentences have only 1 different translation",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("outputs", "words"),
-    [
-        ([""], "the only translation is empty"),
-        (["", "Satz Nr. 1", "Satz Nr. 2"], "1 of 3 translations is empty"),
-        (["ja ja ja ja"], "the only translation repeats itself"),
-        (["ja ja ja ja", "Satz Nr. 1", "Satz Nr. 2"], "1 of 3 translations repeats itself"),
-    ],
-)
-def test_one_translation_is_counted_in_the_singular(outputs: list[str], words: str) -> None:
-    count = len(outputs)
-    assert translation_faults(9.0, SOURCES[:count], outputs, REFERENCES[:count]) == [words]

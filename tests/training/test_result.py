@@ -10,7 +10,6 @@ from crosshead.data.checks.glance import Glance
 from crosshead.errors import UserError
 from crosshead.tasks import parallel_corpus, usability
 from crosshead.tasks.registry import load_bundle
-from crosshead.tasks.usability import Findings
 from crosshead.training import result as result_module
 from crosshead.training.run import train
 from tests.training.runs import Remembering, logged, recipe_for, tuning_recipe
@@ -125,46 +124,31 @@ def test_fine_tuning_without_gain_is_said_with_advice(
     finished: Path, text: Path, tmp_path: Path
 ) -> None:
     rate = ("learning_rate=8.0", "warmup=1")
-    short = tuning_recipe(text, finished, "max_updates=2", *rate)
-    found = train(short, tmp_path / "short", start=finished).findings
-    unchanged = f"the weights are those of {finished}"
+    recipe = tuning_recipe(text, finished, "max_updates=2", *rate)
+    found = train(recipe, tmp_path / "tuned", start=finished).findings
     assert found and found.remarks[0] == (
-        f"Fine-tuning improved nothing in 2 updates: {unchanged}; train for longer."
-    )
-    spoilt = tuning_recipe(text, finished, "max_updates=8", *rate)
-    found = train(spoilt, tmp_path / "tuned", start=finished).findings
-    assert found and found.remarks[0] == (
-        f"Fine-tuning improved nothing: {unchanged}; try a lower learning rate (--set "
-        "train.learning_rate=1)."
+        f"Fine-tuning improved nothing in 2 updates: the weights are those of {finished}; try a "
+        "lower learning rate (--set train.learning_rate=...)."
     )
 
 
 @pytest.mark.parametrize(
-    ("changes", "rate", "words"),
+    ("changes", "words"),
     [
-        ({}, 0.004, "runs/a; try a lower learning rate (--set train.learning_rate=0.0005), or few"),
-        ({}, None, "runs/a; try a lower learning rate, or fewer updates."),
-        ({"start": None}, None, "the bundle that it began with; try a lower learning rate, or"),
-        ({"tuned": False}, 0.004, None),
-        ({"best_update": 3}, 0.004, None),
-        ({"best_average": [3, 6]}, 0.004, None),
+        ({}, "runs/a; try a lower learning rate ("),
+        ({"start": None}, "the bundle that it began with; try a lower learning rate ("),
+        ({"tuned": False}, None),
+        ({"best_update": 3}, None),
+        ({"best_average": [3, 6]}, None),
     ],
 )
 def test_only_fine_tuning_without_gain_is_said_so(
-    changes: dict[str, Any], rate: float | None, words: str | None
+    changes: dict[str, Any], words: str | None
 ) -> None:
-    state = {
-        "start": Path("runs/a"),
-        "tuned": True,
-        "best_update": 0,
-        "best_average": [],
-        "epochs": 1.0,
-        **changes,
-    }
-    recipe = SimpleNamespace(train=SimpleNamespace(learning_rate=rate))
-    setup: Any = SimpleNamespace(start=state.pop("start"), recipe=recipe,
-                                 progress=SimpleNamespace(**state))  # fmt: skip
-    found = result_module._no_gain(setup, Findings([]))
+    state = {"start": Path("runs/a"), "tuned": True, "best_update": 0, "best_average": [],
+             "update": 9, **changes}  # fmt: skip
+    setup: Any = SimpleNamespace(start=state.pop("start"), progress=SimpleNamespace(**state))
+    found = result_module._no_gain(setup)
     assert [words in line for line in found] == [True] if words else not found
 
 

@@ -14,7 +14,7 @@ from crosshead.data.checks.alignment import (
     Alignment,
     misaligned,
 )
-from crosshead.data.checks.encoding import damaged, without_spaces
+from crosshead.data.checks.encoding import damaged
 from crosshead.data.checks.exchanged import exchanged
 from crosshead.data.checks.forms import (
     decomposed,
@@ -291,9 +291,8 @@ def _of_lines(sides: Sides) -> list[Suspect]:
     """Return the suspect lines of each side by their characters, script and placeholders."""
     source, target = sides
     found = placeholders(source, target, "source") + placeholders(target, source, "target")
-    for lines, others, name in ((source, target, "source"), (target, source, "target")):
-        found += damaged(lines, name) + without_spaces(lines, others, name)
-        found += decomposed(lines, name) + wrong_script(lines, name)
+    for lines, name in ((source, "source"), (target, "target")):
+        found += damaged(lines, name) + decomposed(lines, name) + wrong_script(lines, name)
     return _once(found)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from crosshead.caller import how_to_check, setting
 from crosshead.data.checks.check import REPEATS, DataReport, check_pairs
-from crosshead.data.checks.suspects import REPAIRED, Suspect
+from crosshead.data.checks.suspects import REPAIRED
 from crosshead.data.parallel.pairs import Origin, Pair, ParallelText, Text, pairs_at
 from crosshead.data.parallel.section import VALID, DataConfig
 from crosshead.system.progress import counted
@@ -26,11 +26,9 @@ _MANY_REPEATS = 0.1
 """The share of pairs that repeat an earlier one from which a line says so; fewer may be meant."""
 _MOST_SPOILT = 0.5
 """The share of pairs with one fault from which on the data is a likely cause of a poor model."""
-_MANY_HELD_OUT = 0.02
-"""The share of suspect pairs among the held-out ones from which a line says so."""
 _MANY_IN_FILES = 0.1
-"""This is the share for validation files. They may be of another domain, of which the check knows
-less: of messages of programs beside image captions, at most 0.07 were suspect."""
+"""The share of suspect pairs among those of validation files from which a line says so. They may be
+of another domain: of messages of programs beside image captions, at most 0.07 were suspect."""
 _MOST_VALID, _MOST_BESIDE = 300, 1000
 """The largest numbers of validation pairs that are checked, and of training pairs beside them."""
 
@@ -48,16 +46,13 @@ class Glance(NamedTuple):
     """The rows of the text that are suspect, apart from pairs that repeat others."""
 
 
-def glance(
-    text: Text, data: DataConfig, valid: ParallelText | None, held_out: Collection[int] = ()
-) -> Glance:
+def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> Glance:
     """Check a sample of pairs, and return what was found.
 
     Args:
         text: The training pairs.
         data: The files, for the advice.
         valid: The validation pairs of other files, or None.
-        held_out: The rows of the text that are held out for validation.
 
     Returns:
         Warnings if pairs of a sample are suspect, misaligned or repeated, and the fault that
@@ -71,21 +66,13 @@ def glance(
     checked = counted(len(rows), "pair")
     checked = checked if len(rows) == len(text) else f"a sample of {checked}"
     warnings = _training_warnings(report, data, checked)
-    suspects = [each for each in report.suspects if each.kind not in (*REPAIRED, *REPEATS)]
-    bad = {each.row for each in suspects}
+    bad = {each.row for each in report.suspects if each.kind not in (*REPAIRED, *REPEATS)}
     fault = report.verdict if report.spoilt >= _MOST_SPOILT else ""
-    seen = set(rows.tolist()).intersection(held_out)
-    found, share = _suspect_validation(
-        [each for each in suspects if int(rows[each.row]) in seen],
-        (len(seen), _MANY_HELD_OUT, 1),
-        counted(len(seen), "held-out validation pair"),
-        "give validation files, or clean the files first",
-    )
     if valid is not None:
         sound = [pair for row, pair in enumerate(pairs) if row not in bad]
-        found, share = _in_files(valid, sound, data)
+        found, share = _suspect_validation(valid, sound, data)
         fault = fault or (found if share >= _MOST_SPOILT else "")
-    warnings += [f"warning: {found}"] if found else []
+        warnings += [f"warning: {found}"] if found else []
     return Glance(warnings, fault, rows[sorted(bad)].tolist())
 
 
@@ -135,7 +122,9 @@ def _files(data: DataConfig) -> dict[str, list[str]]:
     return {key: names for key, names in files.items() if names}
 
 
-def _in_files(valid: ParallelText, sound: Sequence[Pair], data: DataConfig) -> tuple[str, float]:
+def _suspect_validation(
+    valid: ParallelText, sound: Sequence[Pair], data: DataConfig
+) -> tuple[str, float]:
     """Return a clause if many pairs of validation files are suspect, and the share of these.
 
     Alone, they may be too few to learn from, and exchanged files look right. They are checked after
@@ -150,42 +139,20 @@ def _in_files(valid: ParallelText, sound: Sequence[Pair], data: DataConfig) -> t
     seen = pairs_at(valid, _sample(len(valid), min(_MOST_VALID, len(beside) // 2))).values()
     sides = [source for source, _ in [*beside, *seen]], [target for _, target in [*beside, *seen]]
     report = check_pairs(sides, lambda row: Origin("", row + 1), skip=REPEATS)
-    return _suspect_validation(
-        [x for x in report.suspects if x.row >= len(beside) and x.kind not in REPAIRED],
-        (len(seen), _MANY_IN_FILES, _LEAST),
-        ("" if len(seen) == len(valid) else "a sample of ") + counted(len(seen), "validation pair"),
-        f"check {', '.join([*data.valid_source, *data.valid_target, *data.valid_pairs])}",
-    )
-
-
-def _suspect_validation(
-    suspects: Sequence[Suspect], limits: tuple[int, float, int], checked: str, advice: str
-) -> tuple[str, float]:
-    """Return a clause with the most frequent kind if many validation pairs are suspect.
-
-    Args:
-        suspects: The suspect validation pairs.
-        limits: The number of all pairs, and the smallest share and number that are worth a warning.
-        checked: The validation pairs in words, with their number.
-        advice: What to do.
-
-    Returns:
-        The clause and the share of suspect pairs; "" and 0 if they are few.
-    """
-    total, least_share, least = limits
+    suspects = [x for x in report.suspects if x.row >= len(beside) and x.kind not in REPAIRED]
     # Some identical pairs are right, such as names.
-    if sum(each.kind == "identical" for each in suspects) < _MOST_SPOILT * total:
+    if sum(each.kind == "identical" for each in suspects) < _MOST_SPOILT * len(seen):
         suspects = [each for each in suspects if each.kind != "identical"]
     count = len({each.row for each in suspects})
-    if count < max(least, least_share * total):
+    if count < max(_LEAST, _MANY_IN_FILES * len(seen)):
         return "", 0.0
-    found = Counter((each.kind, each.reason) for each in suspects)
-    kind = Counter(each.kind for each in suspects).most_common(1)[0][0]
-    reason = max((each for each in found if each[0] == kind), key=lambda each: found[each])[1]
+    kind, reason = Counter((each.kind, each.reason) for each in suspects).most_common(1)[0][0]
+    sample = "" if len(seen) == len(valid) else "a sample of "
     return (
-        f"{count:,} of {checked} {'is' if count == 1 else 'are'} suspect, most often {kind} "
-        f"({reason}), so scores may mislead; {advice}"
-    ), count / total
+        f"{count:,} of {sample}{counted(len(seen), 'validation pair')} are suspect, most often "
+        f"{kind} ({reason}), so scores may mislead; check "
+        f"{', '.join([*data.valid_source, *data.valid_target, *data.valid_pairs])}"
+    ), count / len(seen)
 
 
 def _sample(count: int, most: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Texts in place of a translation: `TODO`, `See above.`, bare numbers, errors of spreadsheets.
+"""Texts in place of a translation: `TODO`, `See above.`, `#N/A`, bare numbers.
 
 A placeholder stands opposite many texts that have little in common. A text such as "Yes" also
 stands opposite many texts, but those resemble one another: they share more words than random lines.
@@ -33,18 +33,12 @@ _WORDLESS = re.compile(rf"(?:(?>{URL.pattern})|[\W\d_])++")
 
 _SIGN = re.compile(r"[^\w\s]")
 
-_SHEET_ERROR = re.compile(
-    r"#(?:N/A|REF!|VALUE!|NAME\?|DIV/0!|NUM!|NULL!|NV|BEZUG!|WERT!|ZAHL!)|=[^\W\d_][\w.]*\(.*",
-    re.DOTALL,
-)
-"""An error that a spreadsheet shows in English or German, or a formula such as =SUM(A1:A3)."""
-
 
 def placeholders(lines: Sequence[str], others: Sequence[str], side: str) -> list[Suspect]:
     """Return the lines that stand in place of a translation.
 
-    The score is 1 for errors of spreadsheets. It approaches 1 with the number of words opposite a
-    line without words, and with the number of different texts opposite any other line.
+    The score approaches 1 with the number of words opposite a line without words, and with the
+    number of different texts opposite any other line.
 
     Args:
         lines: All lines of the side.
@@ -57,10 +51,6 @@ def placeholders(lines: Sequence[str], others: Sequence[str], side: str) -> list
     usual = None
     suspects = _wordless(lines, others, side)
     for text, found in rows.items():
-        if _SHEET_ERROR.fullmatch(text):
-            reason = f"the {side} is an error or a formula of a spreadsheet"
-            suspects += [Suspect(row, "placeholder", 1.0, reason) for row in found]
-            continue
         if not text or len(found) < _LEAST_PARTNERS:
             continue
         partners = list(dict.fromkeys(others[row].strip() for row in found))

@@ -6,7 +6,7 @@ KINDS = {
     "empty": "a side has no text",
     "identical": "both sides are the same text",
     "placeholder": "one text opposite many others, no words, or an error of a spreadsheet",
-    "encoding": "characters that are damaged, invisible or lost",
+    "encoding": "characters that are damaged or invisible",
     "unicode": "characters in an unusual Unicode form",
     "mark-up": "tags on one side only, or much mark-up",
     "doubled": "only one side repeats itself",

@@ -211,22 +211,11 @@ def quoted_records(
         for cells in reader:
             yield above + read + 1, cells or [""], reader.line_num - read - 1
             read, row = reader.line_num, row + 1
-    except csv.Error as error:
-        # `csv` has four messages: a character is expected after a quote, the text ends, a cell is
-        # too long, or a carriage return stands outside quotes.
-        found = str(error)
-        if "expected after" in found:
-            wrong = "text follows the quote that ends a cell"
-        elif "new-line" in found:
-            wrong = "a carriage return stands outside quotes"
-        elif "limit" in found:
-            most = csv.field_size_limit()
-            wrong = f"the quote that begins a cell here is not closed within {most:,} characters"
-        else:
-            wrong = "the quote that begins a cell here is not closed"
+    except csv.Error:
         raise DataError(
-            f"{place(path, above + read + 1, row)}: {wrong}; put quotes around the whole cell, and "
-            'double each quote inside it ("")'
+            f"{place(path, above + read + 1, row)}: a quote is misplaced or not closed, or a "
+            "carriage return stands outside quotes; put quotes around the whole cell, and double "
+            'each quote inside it ("")'
         ) from None
 
 
@@ -250,20 +239,25 @@ def _surveyed(path: Path, layout: Layout, records: Iterator[_Quoted], note: str)
     )
 
 
+_MARKS = ("", '"\t\n', '"\t\n,')
+"""The characters for which a program quotes a cell of a TSV file, or "" if it quotes all with text.
+Excel quotes cells with commas, too."""
+
+_EMPTY = re.compile(r'(?<![^\t])""(?![^\t])')
+"""Quotes of an empty cell."""
+
+
 def _spreadsheet_records(path: Path, lines: Iterator[str]) -> Iterator[_Quoted]:
     """Yield the records of a TSV file that a spreadsheet or a table library has written.
 
-    Such a program quotes every cell, or only the cells that need quotes: cells with a quote, a tab
-    or a line break, and in Excel cells with a comma. All records have the same number of cells.
+    All records have the same number of cells, and quotes for the same characters; see `_MARKS`.
 
     Raises:
         DataError: If the quotes do not follow these rules, at the latest after the last record.
     """
     mismatch = DataError(f"{path}: quotes that belong to the text")
     raw: list[str] = []
-    tabs, widths, broken = set(), set(), False
-    quoted = plain = needed = 0
-    as_excel = True
+    tabs, widths, broken, marks = set(), set(), False, list(_MARKS)
 
     def kept() -> Iterator[str]:
         for line in lines:
@@ -272,26 +266,27 @@ def _spreadsheet_records(path: Path, lines: Iterator[str]) -> Iterator[_Quoted]:
             yield line
 
     for number, cells, more in quoted_records(path, kept(), "\t"):
-        text = "\n".join(raw)
+        text = _EMPTY.sub("", "\n".join(raw))
         raw.clear()
-        inner = [cell.replace('"', '""') for cell in cells if '"' in cell]
-        if any(f'"{cell}"' not in text for cell in inner):
-            raise mismatch  # a quote inside a cell that is not quoted
-        filled = sum(map(bool, cells))
-        marks = text.count('"') - sum(cell.count('"') for cell in inner)
-        here = marks // 2 - min(text.split("\t").count('""'), len(cells) - filled)
-        quoted += here
-        plain += filled - here
-        needed += bool(inner or more or any("\t" in cell for cell in cells))
-        commas = [cell for cell in cells if "," in cell]
-        as_excel = as_excel and here == len(commas) and all(f'"{each}"' in text for each in commas)
+        marks = [each for each in marks if _written(cells, each) == text]
         widths.add(len(cells))
         broken = broken or more > 0
+        if not marks or len(widths) > 1:
+            raise mismatch
         yield number, cells, more
-    if not quoted or len(widths) > 1 or not (needed or not plain or as_excel):
-        raise mismatch
     if broken and len(tabs) == 1:  # every line is a record, so no cell can span two lines
         raise mismatch
+
+
+def _written(cells: Sequence[str], marks: str) -> str:
+    """Return a record of TSV with quotes around the cells that have one of the marks."""
+    quoted = (
+        '"' + cell.replace('"', '""') + '"'
+        if cell and (not marks or not set(marks).isdisjoint(cell))
+        else cell
+        for cell in cells
+    )
+    return _EMPTY.sub("", "\t".join(quoted))
 
 
 def csv_delimiter(lines: Lines) -> tuple[str, int]:

@@ -6,16 +6,9 @@ from collections.abc import Sequence
 from crosshead.data.text.scripts import NO_LETTERS
 
 _LETTER = re.compile(r"[^\W\d_]")
-_NUMBER = re.compile(r"\d{2,}")
-_ONE_NUMBER = re.compile(
-    r"(?<!\d)(?:\d{1,3}([^\w\n:/–-])\d{3}(?:\1\d{3})*|\d{1,2}([^\w\n:/–-])(?:\d{2}\2)+\d{3})"
-    r"(?!\d)|\d+"
-)
-"""One number: digits with one separator before every three, as in 1,000,000, or in the places of
-Indian numbers, as in 10,00,000; or digits alone."""
-_PLAIN = re.compile(r"\d+")
-_GROUP = re.compile(r"\d+(?:[^\w\n]\d+)*")
-"""Numbers with single characters between them, as in 1.000, 1 000 or 12:30."""
+_NUMBER = re.compile(r"(?<!\d)\d{1,3}([^\w\n:/–-])(?:\d{2,3}\1)*\d{3}(?!\d)|\d+")
+"""Digits with one separator between groups, as in 1,000,000 or 10,00,000, or digits alone."""
+_PART = re.compile(r"\d+")
 
 _SHORT_PHRASE = 4
 """A phrase of at most this many words is short: people repeat it more often than a long one."""
@@ -111,68 +104,29 @@ def numbers(text: str) -> list[str]:
     Args:
         text: The text.
     """
-    return [found[0] for found in _ONE_NUMBER.finditer(text) if len(found[0]) > 1]
+    return [found[0] for found in _NUMBER.finditer(text) if len(found[0]) > 1]
 
 
 def loses_number(source: str, output: str) -> bool:
     """Return whether a source has a number that an output lacks.
 
     Numbers of one digit do not count, because they are often written as words. Zeros before a
-    number do not count, as in `5` for `05`. Single characters between digits do not count either,
-    as in `1.000` for `1000`. The numbers of such a group may stand in another order, as in a date.
-    Each number may lack its separators: `12500` and `13500` match `12,500-13,500`. Years may be
-    shortened, as in `2019-20`.
+    number and the separators in it do not count either, as in `5` for `05` and `1.000` for `1000`.
 
     Args:
         source: The source.
         output: The output.
     """
-    if not _NUMBER.search(source):
-        return False
-    groups = _GROUP.findall(output)
-    written = {form for group in groups for form in _forms(group)}
-    years = {part[-2:] for group in groups for part in _PLAIN.findall(group) if len(part) == 4}
-    short = {part for group in groups for part in _short_years(group)}
+    written = {
+        _digits(text)
+        for found in _NUMBER.finditer(output)
+        for text in (found[0], *_PART.findall(found[0]))
+    }
     return any(
-        _is_missing(number[0], written)
-        and not (len(number[0]) == 4 and number[0][-2:] in short)
-        and not (number[0] in years and number[0] in _short_years(group))
-        for group in _GROUP.findall(source)
-        if _digits(group) not in written
-        for number in _ONE_NUMBER.finditer(group)
+        _digits(number) not in written
+        and not written.issuperset(map(_digits, _PART.findall(number)))
+        for number in numbers(source)
     )
-
-
-def _is_missing(number: str, written: set[str]) -> bool:
-    """Return whether a number is not among those of an output.
-
-    A number with separators may be written in its parts. Millions may be written as a word, as in
-    `2 million` for `2,000,000`.
-
-    Args:
-        number: The number, with its separators.
-        written: The digits of the output, in all of their forms.
-    """
-    if _digits(number) in written:
-        return False
-    parts = [_digits(part) for part in _PLAIN.findall(number)]
-    if len(parts) == 1:
-        return len(parts[0]) > 1
-    zeros = parts.count("")
-    return zeros == 1 or not written.issuperset(filter(None, parts))
-
-
-def _short_years(group: str) -> set[str]:
-    """Return the numbers of a group that may be years of two digits, as in 2019-20 or 27/11/26."""
-    parts = _PLAIN.findall(group)
-    has_years = len(parts) == 3 or any(len(part) == 4 for part in parts)
-    return {part for part in parts if len(part) == 2} if has_years else set()
-
-
-def _forms(group: str) -> set[str]:
-    """Return the digits of a group of numbers: all together, of each number, and of each part."""
-    numbers = [number[0] for number in _ONE_NUMBER.finditer(group)]
-    return {_digits(each) for each in (group, *numbers, *_PLAIN.findall(group))}
 
 
 def _digits(text: str) -> str:

@@ -28,7 +28,7 @@ def damaged() -> Sides:
         source[row], target[row] = target[row], source[row]
     target[12] = target[12][:3]
     target[13], target[14] = target[14], target[13]
-    target[15] = "#N/A"
+    target[15] = "404 -"
     source[16] = f"{source[16]} {source[16]}"
     for row in range(32, 42):
         source[row], target[row] = f"{source[row]} {row}", f"{target[row]} {row}"

@@ -54,29 +54,6 @@ def test_the_command_has_the_fields_of_the_tables_that_it_names() -> None:
     assert " --pairs new.csv --fields c,d --valid-source v.en " in line
 
 
-def test_suspect_pairs_that_are_held_out_are_named() -> None:
-    *_, last = glance(shifted(2000), FILES, None, range(0, 2000, 10)).warnings
-    assert re.match(
-        r"warning: (2\d|3[01]) of 200 held-out validation pairs are suspect, most often misaligned "
-        r"\(the target translates the source 1 line below\), so scores may mislead; give ",
-        last,
-    )
-    (only,) = glance(shifted(2000), FILES, None, range(0, 1600, 10)).warnings
-    assert only.startswith("warning: suspect pairs in 2,000 pairs: ")
-
-
-def test_few_suspect_pairs_are_named_if_most_of_them_are_held_out() -> None:
-    source, target = pairs(2000)
-    target[100:104] = ["???"] * 4
-    assert glance(text(source, target), FILES, None).warnings == []
-    (line,) = glance(text(source, target), FILES, None, range(50, 150)).warnings
-    assert line.startswith(
-        "warning: 4 of 100 held-out validation pairs are suspect, most often placeholder ("
-    )
-    (line,) = glance(text(source, target), FILES, None, [100]).warnings
-    assert line.startswith("warning: 1 of 1 held-out validation pair is suspect, most often ")
-
-
 def test_validation_files_that_do_not_fit_the_training_pairs_are_named() -> None:
     trained = text(*pairs(2000))
     source, target = pairs(240, seed=2)

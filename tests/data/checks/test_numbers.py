@@ -28,8 +28,8 @@ def test_a_number_without_its_thousands_is_changed() -> None:
 
 def test_other_ways_to_write_numbers_are_no_fault() -> None:
     source, target = numbered(50)
-    source[3:8] = ["7 dogs", "1,000 dogs", "20 May 1939", "12 cats", "20,000,000 dogs"]
-    target[3:8] = ["9 Hunde", "1.000 Hunde", "1939-05-20", "zwölf Katzen", "20 Millionen Hunde"]
+    source[3:8] = ["7 dogs", "1,000 dogs", "20 May 1939", "12 cats", "10:30"]
+    target[3:8] = ["9 Hunde", "1.000 Hunde", "1939-05-20", "zwölf Katzen", "10.30"]
     assert changed_numbers(source, target) == []
 
 

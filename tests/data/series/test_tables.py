@@ -24,7 +24,7 @@ from tests.data.written import read, read_series, refusal, write, write_series
         ("date,a\n13/02/2024,1\n14/13/2024,2", [], "whether the month or the day stands first"),
         ("2024-01-01,1\n2024-01-02,2", [], "the first line has values ('2024-01-01, 1'), and no"),
         ("1/31/2024,1\n2/1/2024,2", [], "the first line has values"),
-        ('date,a\n2024-01-01,1\n2024-01-02,"2\n', [], ":3: the quote that begins a cell here is"),
+        ('date,a\n2024-01-01,1\n2024-01-02,"2\n', [], ":3: a quote is misplaced or not closed"),
         ("date,a\r2024-01-01,1\r2024-01-02,2", [], "carriage returns end its lines"),
         ("date;a\n2024-01-01;1.000,5\n2024-01-02;2.5", [], ":2: column 'a': expected a number"),
         ('date,a\n2024-01-01,"1,000"\n2024-01-02,"1,500"', [], "write numbers as 1234.5"),
