@@ -328,7 +328,7 @@ def _by_period(every: SeriesWindows, ends: np.ndarray, data: SeriesData) -> Iter
 
 def _card_file(path: Path) -> CardFile:
     """Return the number of rows and the checksum of a file."""
-    return CardFile(str(path), len(read_table(path).frame), file_sha256(path))
+    return CardFile(str(path), len(read_table(path, [])), file_sha256(path))
 
 
 def _naive_errors(series: Series, scale: Scale, rows: int, season: int) -> list[float]:

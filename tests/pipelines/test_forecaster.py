@@ -182,7 +182,7 @@ def test_a_table_in_memory_is_forecast_like_its_file(tmp_path: Path) -> None:
     found = forecast(table)
     np.testing.assert_array_equal(found.values, forecast(path).values)
     assert "series" not in repr(found)
-    with pytest.raises(DataError, match="expected files or a table of columns, found int"):
+    with pytest.raises(DataError, match="expected files, or a table of columns"):
         forecast(7)
 
 

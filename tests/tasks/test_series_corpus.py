@@ -112,9 +112,7 @@ def test_another_column_of_names_is_given() -> None:
         .replace("y", "sales", 1)
     )
     write(Path("long.csv"), text.replace("\na,", "\n7,").replace("\nb,", "\n8,"))
-    with pytest.raises(
-        DataError, match=r"column 'shop' tells them apart; name it with --id 'shop'"
-    ):
+    with pytest.raises(DataError, match=r"name the column that tells series apart \(--id\)"):
         read_corpus(recipe(series=["long.csv"]))
     assert [each.key for each in read_corpus(recipe(series=["long.csv"], id="shop")).series] == [
         "7", "8",
