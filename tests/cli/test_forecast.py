@@ -91,10 +91,7 @@ def test_what_rules_changed_is_told(
     assert "gaps.csv: 3 missing rows added and filled" in capfd.readouterr().err
     write(path, "\n".join([*lines[:-20], *(f"{each.partition(',')[0]},," for each in lines[-20:])]))
     assert run(["forecast", str(folder / "run"), "--series", str(path)]) == 0
-    assert (
-        "the last 20 rows have no value of a column to forecast; the forecast begins at"
-        in capfd.readouterr().err
-    )
+    assert "the last 20 rows have no value of a column to forecast" in capfd.readouterr().err
 
 
 def test_forecasts_are_scored_beside_baselines(
@@ -123,7 +120,6 @@ def test_a_season_longer_than_the_context_is_scored_where_the_series_has_one(
     assert run(["evaluate", str(out), "--series", str(wave)]) == 0
     shown = capfd.readouterr()
     assert "seasonal" not in shown.out and "the first forecast has 9 rows before" in shown.err
-    assert "use --start '2024-01-02' or later" in shown.err
     assert run(["evaluate", str(out), "--series", str(wave), "--start", "2024-01-02"]) == 0
     shown = capfd.readouterr()
     assert "seasonal naive (24)" in shown.out and "seasonal" not in shown.err
@@ -135,10 +131,13 @@ def test_a_season_longer_than_the_context_is_scored_where_the_series_has_one(
         (["forecast", "RUN", "--series", "no.csv"], "no.csv: no such file"),
         (["forecast", "RUN", "--series", "WAVE", "--start", "soon"], "expected a time such as"),
         (["forecast", "RUN", "--series", "WAVE", "--start", "1999-01-01"], "no row at 1999"),
-        (["evaluate", "RUN", "--series", "WAVE", "--start", "2030"], "is 2024-01-17 08:00:00"),
+        (
+            ["evaluate", "RUN", "--series", "WAVE", "--start", "2030"],
+            "value in its 8 steps from 2030 on",
+        ),
         (
             ["evaluate", "RUN", "--series", "WAVE", "--start", "2024-01-17 09:00"],
-            "is 2024-01-17 08",
+            "give more rows, or an earlier start",
         ),
         (
             ["forecast", "RUN", "--series", "WAVE", "--plot", "f.txt"],

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from crosshead.config import nearest
 from crosshead.data.series.steps import OUTLIERS, Step, find_step, pandas, read_times, shown_time
 from crosshead.data.series.tables import column, numbers, origin, read_tables, times, unreadable
 from crosshead.errors import DataError
@@ -93,6 +94,27 @@ class Series:
             raise DataError(f"expected a time such as {example}, found {time!r}")
         return found
 
+    def fitting(self, columns: Sequence[str], step: Step) -> "Series":
+        """Return the series with the columns of a bundle.
+
+        Args:
+            columns: The names of the columns.
+            step: The step of the bundle.
+
+        Raises:
+            DataError: If a column is missing, or the series has another step.
+        """
+        for name in columns:
+            if name not in self.names:
+                hint = nearest(name, list(self.names))
+                raise DataError(f"there is no column {name!r} in the series; {hint}")
+        if self.step.words() != step.words():
+            raise DataError(
+                f"the series has a row every {self.step.words()}, and the model was trained on one "
+                f"every {step.words()}; bring the rows to that step"
+            )
+        return self.selected([self.names.index(name) for name in columns])
+
     def selected(self, columns: Sequence[int]) -> "Series":
         """Return the series with these columns only."""
         kept = list(columns)
@@ -152,18 +174,18 @@ def read_series(
     if id is None:
         id = next((name for name in table.columns if name.lower() in ID_NAMES), "")
     owners = column(table, id, "column of --id").str.strip() if id else np.zeros(len(table), int)
+    equal = int(pandas().DataFrame({"series": owners, "time": when}).duplicated().sum())
+    if equal > _EQUAL * len(table):
+        raise DataError(
+            f"{path}: {equal:,} of {len(table):,} rows have the time of another row; give one row "
+            "for each time, or name the column that tells series apart (--id)"
+        )
     groups = pandas().Series(when.astype(np.int64)).groupby(np.asarray(owners), sort=False)
-    equal, back = groups.diff() == 0, groups.diff() < 0
-    if back.any():
+    if (back := groups.diff() < 0).any():
         row = int(back.argmax())
         raise DataError(
             f"{origin(table, row)}: the time {shown_time(when[row])} stands below a later time; "
             "sort the rows by time"
-        )
-    if equal.sum() > _EQUAL * len(table):
-        raise DataError(
-            f"{path}: {equal.sum():,} of {len(table):,} rows have the time of another row; give "
-            "one row for each time, or name the column that tells series apart (--id)"
         )
     names, values = _values(table, target, time, id, notes)
     grid_step = find_step([np.unique(when[rows.index]) for _, rows in groups], step)

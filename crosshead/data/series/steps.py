@@ -114,15 +114,14 @@ class Step(NamedTuple):
         """
         if self.months:
             return max(1, 12 // self.months)
-        seconds = self.microseconds / 1e6
-        if seconds < 60:
-            return 1
-        if seconds == 86_400:
+        days = self.microseconds / _DAY_MICROSECONDS
+        if days == 1:
             return self.weekdays.count("1")
-        for season, longest in ((86_400, 43_200), (7 * 86_400, 86_400)):
-            if seconds <= longest:
-                return round(season / seconds) if season % seconds == 0 else 1
-        return round(364 * 86_400 / seconds) if seconds <= 604_800 else 1
+        for season, longest in ((1, 0.5), (7, 1), (364, 7)):
+            if 1 / 1440 <= days <= longest:
+                whole = season == 364 or season * _DAY_MICROSECONDS % self.microseconds == 0
+                return round(season / days) if whole else 1
+        return 1
 
     def words(self) -> str:
         """Return the step as text, such as `1 hour`."""
