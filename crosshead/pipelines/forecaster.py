@@ -420,12 +420,11 @@ class SeriesForecaster(Pipeline):
 def _check_future(future: Series, first: int, ahead: np.ndarray) -> None:
     """Refuse columns whose future is known if they have no value in a step to forecast."""
     there = future.observed[first : first + len(ahead)]
-    absent = np.argwhere(~np.pad(there, ((0, len(ahead) - len(there)), (0, 0))))
-    if len(absent):
-        step, column = absent[0]
+    if there.sum() < len(ahead) * len(future.names):
         raise DataError(
-            f"column {future.names[column]!r} has no value at {shown_time(ahead[step])}, and the "
-            f"model reads it in all steps of the forecast; give rows up to {shown_time(ahead[-1])}"
+            f"a value of {shown_names(future.names)} is missing in the steps to forecast, and the "
+            f"model reads them all; give rows from {shown_time(ahead[0])} to "
+            f"{shown_time(ahead[-1])}"
         )
 
 

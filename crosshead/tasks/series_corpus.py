@@ -1,8 +1,6 @@
 """Series as training data: read, split by time, scaled, and cut into windows."""
 
-import csv
 import hashlib
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +15,7 @@ from crosshead.bundle.config import BundleConfig
 from crosshead.config import validate
 from crosshead.data.series.reading import Series, fewer, read_series
 from crosshead.data.series.section import SeriesData
-from crosshead.data.series.steps import CALENDAR, shown_time
+from crosshead.data.series.steps import CALENDAR, pandas, shown_time
 from crosshead.data.series.tables import read_table
 from crosshead.data.series.windows import Scale, SeriesWindows, fit_scale, split_rows, windows
 from crosshead.errors import DataError
@@ -112,14 +110,14 @@ class SeriesCorpus(Corpus):
 
     def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
         """Return the rows of windows as CSV."""
-        text = io.StringIO()
-        table = csv.writer(text, lineterminator="\n")
-        table.writerow(["time", *self.series[0].names])
-        for row in rows:
-            series, begin = self.train.place(row)
-            for place in range(begin, begin + self.train.context + self.train.horizon):
-                table.writerow([series.times[place], *series.values[place]])
-        return text.getvalue(), f"windows of {self.train.context + self.train.horizon} rows each"
+        size = self.train.context + self.train.horizon
+        parts = []
+        for series, begin in map(self.train.place, rows):
+            steps = slice(begin, begin + size)
+            times, values = series.times[steps], series.values[steps]
+            parts.append(pandas().DataFrame(values, times, series.names))
+        text = pandas().concat(parts).to_csv(index_label="time", lineterminator="\n")
+        return text, f"windows of {size} rows each"
 
     def bundle_config(self, recipe: ForecastingRecipe, longest_input: int) -> BundleConfig:
         """Return the columns, their scale, the sizes and the season."""
@@ -197,11 +195,10 @@ def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesC
         usual = counted(season, "step")
         notes.append(f"no season: the usual {usual} are not shorter than the {train} of training")
         season = 1
-    naive = [
-        error
-        for (series, scale), (rows, _, _) in zip(parts, periods, strict=True)
-        for error in _naive_errors(series, scale, rows, season)[:targets]
-    ]
+    naive: list[float] = []
+    for (series, scale), (rows, _, _) in zip(parts, periods, strict=True):
+        read, units = series.selected(range(targets)), scale.first(targets)
+        naive += _naive_errors(read, units, rows, season).tolist()
     files = [
         CardFile(name, len(read_table(Path(name), [])), file_sha256(Path(name)))
         for name in data.series
@@ -296,10 +293,10 @@ def _by_period(every: SeriesWindows, ends: np.ndarray, data: SeriesData) -> Iter
         yield found
 
 
-def _naive_errors(series: Series, scale: Scale, rows: int, season: int) -> list[float]:
+def _naive_errors(series: Series, scale: Scale, rows: int, season: int) -> np.ndarray:
     """Return the mean absolute seasonal difference of each column in training, in deviations."""
     values = np.where(series.observed, scale.scaled(series.values), np.nan)[:rows]
     differences = abs(values[season:] - values[:-season])
     seen = ~np.isnan(differences)
-    means = np.where(seen, differences, 0).sum(axis=0) / np.maximum(1, seen.sum(axis=0))
-    return [float(each) for each in means]
+    means: np.ndarray = np.where(seen, differences, 0).sum(axis=0) / np.maximum(1, seen.sum(axis=0))
+    return means

@@ -41,7 +41,7 @@ def test_periods_and_scale_are_those_of_the_recipe() -> None:
     assert corpus.sha256() == read_corpus(recipe()).sha256()
     assert corpus.sha256() != read_corpus(recipe(split="280/30/90 rows")).sha256()
     text, how = corpus.records(corpus.train, [3])
-    assert text.startswith("time,load,price\n2024-01-01T03") and text.count("\n") == 57
+    assert text.startswith("time,load,price\n2024-01-01 03") and text.count("\n") == 57
     assert "56 rows" in how and corpus.origin(3) == "wave.csv, window from 2024-01-01 03:00:00"
 
 
