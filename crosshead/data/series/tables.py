@@ -131,8 +131,9 @@ def _with_points(cells: Any, delimiter: str) -> Any:
         )
         written = cells.str.fullmatch(number)
         shows = cells.str.contains(rf"\{group}\d{{3}}\{mark}\d")
-        if mark == "," != delimiter:
-            shows |= cells.str.contains(rf"{mark}\d")
+        if mark == "," != delimiter and not shows.any():
+            shows = cells.str.contains(rf"{mark}\d")
+            written &= ~cells.str.contains(group, regex=False)
         others = cells[~written].str.contains(rf"\{group}\d|\d\{group}")
         if (written & shows).any() and not others.any():
             points = cells.str.replace(group, "", regex=False).str.replace(mark, ".", regex=False)
@@ -143,7 +144,7 @@ def _with_points(cells: Any, delimiter: str) -> Any:
 def _text(table: Any) -> Any:
     """Return a table in memory as text; missing values become empty cells."""
     try:
-        frame = pandas().DataFrame(table, dtype=object)
+        frame = pandas().DataFrame(dict(table), dtype=object)
         if frame.index.dtype != "int64":
             frame = frame.reset_index()  # the times of a DataFrame are often its index
     except (TypeError, ValueError):
@@ -151,11 +152,17 @@ def _text(table: Any) -> Any:
             "series: expected files, or a table of columns of one length, found "
             f"{type(table).__name__}"
         ) from None
-    return frame.rename(columns=str).map(str).where(frame.notna().to_numpy(), "")
+    text = frame.rename(columns=str).map(str).where(frame.notna().to_numpy(), "")
+    return text.set_axis(range(1, len(text) + 1))
 
 
 def origin(table: Any, row: int) -> str:
-    """Return the file and the line of a row."""
+    """Return the file and the line of a row.
+
+    Args:
+        table: The table.
+        row: The number of the row.
+    """
     return "{}:{}".format(*table.index[row])
 
 
