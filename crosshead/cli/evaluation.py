@@ -14,7 +14,6 @@ from crosshead.cli.terminal import json_line, note, table
 from crosshead.cli.translation_sets import TranslationSet
 from crosshead.config import nearest
 from crosshead.data.caption_sets import read_caption_set
-from crosshead.data.series.steps import shown_time
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.evaluation.captions import caption_scores
@@ -205,9 +204,6 @@ def series_evaluation(
             "this file, give --start after its training period"
         )
     if why := why_without_season(given, season):
-        if min(map(len, every)) > season:
-            latest = max(each.times[season] for each in every)
-            why += f"; use --start '{shown_time(latest)}' or later"
         note(f"{series}: {why}")
     return forecast_scores(forecaster, given, original=original)
 

@@ -63,10 +63,8 @@ def forecast(
     file, and the output is a long table, too. Messages say what was changed in the series, such as
     missing values that were filled.
     """
-    import csv
-    import io
-
     from crosshead.cli.arguments import check_outputs
+    from crosshead.data.series.steps import pandas
     from crosshead.inspection.drawing import check_picture, save
     from crosshead.pipelines.forecaster import SeriesForecaster
     from crosshead.tasks.loading import load_as
@@ -83,15 +81,9 @@ def forecast(
     if jsonl:
         text = "".join(map(json_line, every))
     else:
-        rows = [
-            {key: f"{cell:.10g}" if isinstance(cell, float) else cell for key, cell in row.items()}
-            for row in every
-        ]
-        table = io.StringIO()
-        writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        text = table.getvalue()
+        text = (
+            pandas().DataFrame(every).to_csv(index=False, float_format="%.10g", lineterminator="\n")
+        )
     with open_output(output) as write:
         if plot is not None:
             save(plot, _picture(found))
@@ -118,26 +110,23 @@ def _picture(every: "Sequence[Forecast]") -> Any:
         past = slice(max(0, found.first - max(24, 3 * steps)), found.first)
         before = slice(max(0, found.first - 1), found.first)  # it joins the lines
         later = slice(before.start, found.first + steps)
-        marks: dict[str, Any] = {"marker": ".", "markevery": [-1]} if steps == 1 else {}
         levels = sorted(found.quantiles)
         ends += [times[past][0], found.times[-1]]
         values, observed = found.series.values[:, column], found.series.observed[:, column]
         panel.plot(times[past], values[past], color="0.3", linewidth=1, label="history")
         if found.first < len(times):
             known = np.where(observed[later], values[later], np.nan)
-            panel.plot(times[later], known, color="0.6", lw=1, label="later values", **marks)
+            panel.plot(times[later], known, color="0.6", lw=1, label="later values")
+        ahead = [*times[before], *found.times]
         if len(levels) > 1:
-            low, high = (found.quantiles[level][:, column] for level in (levels[0], levels[-1]))
-            style = {
-                "color": "C0", "alpha": 0.25,
-                "label": f"{100 * (levels[-1] - levels[0]):.6g} % interval",
-            }  # fmt: skip
-            if steps == 1:
-                panel.vlines(found.times, low, high, lw=4, **style)
-            else:
-                panel.fill_between(found.times, low, high, lw=0, **style)
-        ahead = [*values[before], *found.values[:, column]]
-        panel.plot([*times[before], *found.times], ahead, color="C0", label="forecast", **marks)
+            low, high = (
+                [*values[before], *found.quantiles[level][:, column]]
+                for level in (levels[0], levels[-1])
+            )
+            share = f"{100 * (levels[-1] - levels[0]):.6g} % interval"
+            panel.fill_between(ahead, low, high, lw=0, color="C0", alpha=0.25, label=share)
+        forecast = [*values[before], *found.values[:, column]]
+        panel.plot(ahead, forecast, color="C0", label="forecast")
         panel.set_ylabel(" ".join(filter(None, (found.series.key, found.series.names[column]))))
     panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)
     if ends[0].dtype.kind == "M":

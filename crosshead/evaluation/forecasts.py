@@ -1,8 +1,7 @@
 """Errors of forecasts, beside those of untrained baselines."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -64,21 +63,27 @@ def forecast_scores(
     targets = len(config.target)
     deviations = np.stack([scale.deviation[:targets] for _, scale in test.parts])
     units = deviations if original else np.ones(deviations.shape)
-    methods: dict[str, _Errors] = {}
-    quantiles = _QuantileErrors(units.shape, forecaster.quantiles, forecaster.intervals)
     baselines = {"last value": 1}
     if config.season > 1 and not why_without_season(test, config.season):
         baselines[f"seasonal naive ({config.season})"] = config.season
+    # Sums by series and column of the values of each method and metric, and their number.
+    sums: dict[tuple[str, str], np.ndarray] = {}
+    count = np.zeros(units.shape, int)
     for rows, batch, found in forecaster.predictions(test, check):
         target, counted = batch.target.numpy().astype(np.float64), batch.observed.numpy()
         series = test.series[rows]
-        unit = units[series, None]
         made = {"model": found[..., forecaster.median]}
         made |= {name: test.repeated(rows, steps).numpy() for name, steps in baselines.items()}
-        for name, values in made.items():
-            errors = methods.setdefault(name, _Errors(units.shape))
-            errors.add((values - target) * unit, counted, series)
-        quantiles.add(found, target, unit, counted, series)
+        values: dict[tuple[str, str], np.ndarray] = {}
+        for name, forecast in made.items():
+            errors = (forecast - target) * units[series, None]
+            values |= {(name, "MSE"): errors**2, (name, "MAE"): abs(errors)}
+        of_quantiles = _quantile_values(forecaster, found, target, units[series, None])
+        values |= {("model", metric): each for metric, each in of_quantiles.items()}
+        np.add.at(count, series, counted.sum(axis=1))
+        for key, each in values.items():
+            total = sums.setdefault(key, np.zeros(units.shape))
+            np.add.at(total, series, np.where(counted, each, 0.0).sum(axis=1))
     signature = (
         f"windows:{len(test.starts)}|steps:{test.horizon}|columns:{targets}|"
         + f"series:{len(units)}|" * (len(units) > 1)
@@ -89,12 +94,13 @@ def forecast_scores(
     by_key = dict(zip(config.keys or [""], naive_errors, strict=True))
     unknown = np.zeros(targets)  # a series without training data has no MASE
     naive = units * [by_key.get(series.key, unknown) for series, _ in test.parts]
-    scored = [(name, errors.scores(naive)) for name, errors in methods.items()]
-    return [
-        ForecastScore(name, metric, value, signature)
-        for name, scores in [*scored, ("model", quantiles.scores())]
-        for metric, value in scores.items()
-    ]
+    scored = (count > 0) & (naive > 0)
+    scores = []
+    for (name, metric), total in sums.items():
+        scores.append((name, metric, total.sum() / count.sum()))
+        if metric == "MAE" and scored.any():
+            scores.append((name, "MASE", (total[scored] / count[scored] / naive[scored]).mean()))
+    return [ForecastScore(name, metric, float(value), signature) for name, metric, value in scores]
 
 
 def why_without_season(test: SeriesWindows, season: int) -> str:
@@ -111,64 +117,22 @@ def why_without_season(test: SeriesWindows, season: int) -> str:
         return ""
     return (
         f"the seasonal naive forecast has no scores: it repeats the {season:,} rows before a "
-        f"forecast, and the first forecast has {before:,} rows before it"
+        f"forecast, and the first forecast has {before:,} rows before it; give a later start"
     )
 
 
-class _Errors:
-    """Sums of errors by series and column."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.squared, self.absolute = np.zeros(shape), np.zeros(shape)
-        self.count = np.zeros(shape, int)
-
-    def add(self, errors: np.ndarray, counted: np.ndarray, series: np.ndarray) -> None:
-        """Add errors, "B T C", where they count; `series` has the number of each window's."""
-        errors = np.where(counted, errors, 0.0)
-        np.add.at(self.squared, series, (errors**2).sum(axis=1))
-        np.add.at(self.absolute, series, abs(errors).sum(axis=1))
-        np.add.at(self.count, series, counted.sum(axis=1))
-
-    def mean(self) -> float:
-        """Return the mean absolute error of all values."""
-        return float(self.absolute.sum() / self.count.sum())
-
-    def scores(self, naive: np.ndarray) -> dict[str, float]:
-        """Return the errors; `naive` is the seasonal naive error of each column in training."""
-        scored = (self.count > 0) & (naive > 0)
-        found = {"MSE": float(self.squared.sum() / self.count.sum()), "MAE": self.mean()}
-        if scored.any():
-            by_column = self.absolute[scored] / self.count[scored]
-            found["MASE"] = float((by_column / naive[scored]).mean())
-        return found
-
-
-class _QuantileErrors:
-    """Sums of the errors of quantiles, and of the hits of symmetric intervals.
-
-    Attributes:
-        quantiles: The quantiles of the model; without any, there is no score.
-        intervals: The places of both ends of each interval in `quantiles`.
-    """
-
-    def __init__(self, shape: Any, quantiles: Sequence[float], intervals: Any) -> None:
-        self.quantiles, self.intervals = np.array(quantiles), intervals
-        self._pinball, self._inside = _Errors(shape), [_Errors(shape) for _ in intervals]
-
-    def add(self, found: Any, target: Any, unit: Any, *where: np.ndarray) -> None:
-        """Add the quantiles of a batch, "B T C N"; `where` as for `_Errors`."""
-        if len(self.quantiles):
-            error = (target[..., None] - found) * unit[..., None]
-            loss = np.maximum(self.quantiles * error, (self.quantiles - 1) * error).mean(axis=-1)
-            self._pinball.add(loss, *where)
-        for (low, high), hits in zip(self.intervals, self._inside, strict=True):
-            within = (found[..., low] <= target) & (target <= found[..., high])
-            hits.add(within.astype(np.float64), *where)
-
-    def scores(self) -> dict[str, float]:
-        """Return the pinball loss, and the coverage of each interval in per cent."""
-        found = {"pinball loss": self._pinball.mean()} if len(self.quantiles) else {}
-        for (low, high), hits in zip(self.intervals, self._inside, strict=True):
-            share = 100 * (self.quantiles[high] - self.quantiles[low])
-            found[f"coverage of the {share:.6g} % interval, %"] = 100 * hits.mean()
-        return found
+def _quantile_values(
+    forecaster: SeriesForecaster, found: np.ndarray, target: np.ndarray, unit: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the pinball loss of forecasts, "B T C Q", and the per cent inside each interval."""
+    if not forecaster.quantiles:
+        return {}
+    quantiles = np.array(forecaster.quantiles)
+    error = (target[..., None] - found) * unit[..., None]
+    loss = np.maximum(quantiles * error, (quantiles - 1) * error).mean(axis=-1)
+    values = {"pinball loss": loss}
+    for low, high in forecaster.intervals:
+        inside = (found[..., low] <= target) & (target <= found[..., high])
+        share = 100 * (quantiles[high] - quantiles[low])
+        values[f"coverage of the {share:.6g} % interval, %"] = 100.0 * inside
+    return values

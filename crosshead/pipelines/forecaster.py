@@ -1,7 +1,6 @@
 """Forecasts of a series with a trained forecaster, and the bundle of one."""
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +15,7 @@ from torch import Tensor
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.config import BundleConfig
-from crosshead.config import MOST_POSITIONS, MOST_WIDTH, nearest
+from crosshead.config import MOST_POSITIONS, MOST_WIDTH
 from crosshead.data.series.reading import Series, fewer, read_series
 from crosshead.data.series.steps import CALENDAR, Step, calendar, shown_time
 from crosshead.data.series.windows import (
@@ -62,7 +61,7 @@ def repeated_output(target: Sequence[str], quantiles: Sequence[float]) -> str | 
     """
     of_quantiles = [name for each in target for name in output_names(each, quantiles).values()]
     names = [TIME, *target, *of_quantiles]
-    return next((name for name, count in Counter(names).items() if count > 1), None)
+    return next((name for name in names if names.count(name) > 1), None)
 
 
 class SeriesBundleConfig(BundleConfig):
@@ -102,7 +101,9 @@ class SeriesBundleConfig(BundleConfig):
                 )
         quantiles = self.model.quantiles if isinstance(self.model, ForecasterConfig) else []
         if (name := repeated_output(self.target, quantiles)) is not None:
-            raise ValueError(f"two columns of its forecasts would be called {name!r}")
+            raise ValueError(
+                f"a forecast would have two columns called {name!r}; rename the column in the file"
+            )
         if min(self.deviations) <= 0 or self.step.is_zero:
             raise ValueError("expected deviations and a step above 0")
         return self
@@ -273,12 +274,11 @@ class SeriesForecaster(Pipeline):
         targets, read = len(config.target), len(config.target) + len(config.inputs)
         known = np.flatnonzero(series.observed[:, :targets].any(axis=1))
         first = int(known[-1]) + 1 if start is None else series.row(start)
-        ended: tuple[str, ...] = ()
+        notes = list(series.notes)
         if first < len(series) and start is None and not config.future:
-            left = counted(len(series) - first, "row")
-            ended = (
-                f"the last {left} have no value of a column to forecast; the forecast begins at "
-                f"{shown_time(series.times[first])}",
+            notes.append(
+                f"the forecast begins at {shown_time(series.times[first])}: the last "
+                f"{counted(len(series) - first, 'row')} have no value of a column to forecast"
             )
         if first < config.context:
             raise DataError(
@@ -289,7 +289,7 @@ class SeriesForecaster(Pipeline):
         whole = slice(past.start, first + config.horizon)
         ahead = series.step.after(series.times[first - 1], config.horizon)
         _check_future(series.selected(range(read, len(config.columns))), first, ahead)
-        notes = (*series.notes, *ended, *_filled_notes(series, past))
+        notes += _filled_notes(series, past)
         scale = self.bundle.scale_of(series, first).centred()
         scaled = scaled_values(series, scale, whole if config.future else past)
         times = np.concatenate([series.times[past], ahead])
@@ -302,7 +302,7 @@ class SeriesForecaster(Pipeline):
         units = [scale.first(targets).unscaled(each) for each in levels_first]
         levels = dict(zip(self.quantiles, units, strict=True)) if self.quantiles else {}
         forecast = series.selected(range(targets))
-        return Forecast(forecast, first, ahead, units[self.median], levels, notes)
+        return Forecast(forecast, first, ahead, units[self.median], levels, tuple(notes))
 
     def checked(self, series: StrPath | Series | Any) -> list[Series]:
         """Return series with the columns that the model reads; a file or a table is read first.
@@ -319,18 +319,7 @@ class SeriesForecaster(Pipeline):
         else:
             files = [os.fspath(series)] if isinstance(series, str | os.PathLike) else series
             every = read_series(files, config.columns, config.time, config.id or "", config.step)
-        first = every[0]
-        missing = [name for name in config.columns if name not in first.names]
-        if missing:
-            hint = nearest(missing[0], list(first.names))
-            raise DataError(f"there is no column {missing[0]!r} in the series; {hint}")
-        if first.step.words() != config.step.words():
-            raise DataError(
-                f"the series has a row every {first.step.words()}, and the model was trained on "
-                f"one every {config.step.words()}; bring the rows to that step"
-            )
-        columns = [first.names.index(name) for name in config.columns]
-        return [each.selected(columns) for each in every]
+        return [each.fitting(config.columns, config.step) for each in every]
 
     def windows(self, given: Sequence[Series], start: str | None = None) -> SeriesWindows:
         """Return all windows of series that forecast rows from a time on, for scores.
@@ -352,19 +341,13 @@ class SeriesForecaster(Pipeline):
         ]
         every = windows(parts, context, horizon, len(config.target), len(config.future))
         found = every.between(first, lengths)
-        if len(found.starts):
-            return found
-        if len(every.starts):
-            series, row = every.place(int(every.before.argmax()))
+        if not len(found.starts):
             raise DataError(
-                f"no forecast of {counted(horizon, 'step')} with a value to score begins at "
-                f"{start} or later; the latest start is {shown_time(series.times[row + context])}"
+                f"there is no forecast to score: it needs {context:,} rows before it, and a value "
+                f"in its {counted(horizon, 'step')}{f' from {start} on' if start else ''}; give "
+                "more rows, or an earlier start"
             )
-        raise DataError(
-            f"the series is too short: it has {counted(int(lengths.max()), 'row')}, and a forecast "
-            f"with its context needs {context + horizon:,}, with a value after the first "
-            f"{context:,}; give more values"
-        )
+        return found
 
     def predictions(
         self, given: SeriesWindows, check: Callable[[], None] = lambda: None
@@ -437,34 +420,28 @@ class SeriesForecaster(Pipeline):
 def _check_future(future: Series, first: int, ahead: np.ndarray) -> None:
     """Refuse columns whose future is known if they have no value in a step to forecast."""
     there = future.observed[first : first + len(ahead)]
-    absent = np.argwhere(~np.pad(there, ((0, len(ahead) - len(there)), (0, 0))))
-    if len(absent):
-        step, column = absent[0]
+    if there.sum() < len(ahead) * len(future.names):
         raise DataError(
-            f"column {future.names[column]!r} has no value at {shown_time(ahead[step])}, and the "
-            f"model reads it in all steps of the forecast; give rows up to {shown_time(ahead[-1])}"
+            f"a value of {shown_names(future.names)} is missing in the steps to forecast, and the "
+            f"model reads them all; give rows from {shown_time(ahead[0])} to "
+            f"{shown_time(ahead[-1])}"
         )
 
 
 def _filled_notes(series: Series, past: slice) -> list[str]:
     """Return a message if values in the context were filled; refuse a column without values."""
-    seen, times = series.observed[past], series.times[past]
-    if seen.all():
-        return []
-    for column, name in enumerate(series.names):
-        if not seen[:, column].any():
-            raise DataError(
-                f"column {name!r} has no value in the {counted(len(seen), 'row')} that the model "
-                f"reads, {shown_time(times[0])} to {shown_time(times[-1])}; give its values, or "
-                "forecast from another time"
-            )
-    last_seen = len(seen) - 1 - seen[::-1].argmax(axis=0)
-    oldest = int(last_seen.argmin())
-    return [
-        f"{(~seen).sum():,} of the {counted(seen.size, 'value')} that the model reads are filled; "
-        f"the last value of column {series.names[oldest]!r} in the file is at "
-        f"{shown_time(times[last_seen[oldest]])}"
-    ]
+    seen = series.observed[past]
+    if not seen.any(axis=0).all():
+        name = series.names[int(seen.any(axis=0).argmin())]
+        raise DataError(
+            f"column {name!r} has no value in the {counted(len(seen), 'row')} that the model reads "
+            f"from {shown_time(series.times[past.start])} on; give its values, or forecast from "
+            "another time"
+        )
+    filled = (
+        f"{(~seen).sum():,} of the {counted(seen.size, 'value')} that the model reads are filled"
+    )
+    return [filled] * (not seen.all())
 
 
 def _sorted(found: Tensor) -> np.ndarray:

@@ -1,8 +1,6 @@
 """Series as training data: read, split by time, scaled, and cut into windows."""
 
-import csv
 import hashlib
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,20 +12,15 @@ import numpy as np
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig
-from crosshead.caller import setting
+from crosshead.config import validate
 from crosshead.data.series.reading import Series, fewer, read_series
 from crosshead.data.series.section import SeriesData
-from crosshead.data.series.steps import CALENDAR, shown_time
+from crosshead.data.series.steps import CALENDAR, pandas, shown_time
 from crosshead.data.series.tables import read_table
 from crosshead.data.series.windows import Scale, SeriesWindows, fit_scale, split_rows, windows
 from crosshead.errors import DataError
 from crosshead.models.forecaster import ForecasterConfig
-from crosshead.pipelines.forecaster import (
-    SeriesBundle,
-    SeriesBundleConfig,
-    repeated_output,
-    shown_names,
-)
+from crosshead.pipelines.forecaster import SeriesBundle, SeriesBundleConfig, shown_names
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.series_recipe import ForecastingRecipe
 from crosshead.system.lines import file_sha256
@@ -101,9 +94,11 @@ class SeriesCorpus(Corpus):
         first, rows = self.series[0], sum(map(len, self.series))
         many = f"{len(self.series):,} series of {first.id}, " * bool(first.id)
         ends = [time for each in self.series for time in each.times[[0, -1]]]
+        names = {"inputs": data.inputs, "known ahead": data.future}
+        others = "".join(f"; {what}: {shown_names(each)}" for what, each in names.items() if each)
         opening = (
             f"{many}{rows:,} rows, one every {first.step.words()}, {shown_time(min(ends))} to "
-            f"{shown_time(max(ends))}; columns: {shown_names(self.target)}{self._others()}; "
+            f"{shown_time(max(ends))}; columns: {shown_names(self.target)}{others}; "
             f"{self.size:,} windows to train on; validation: {self._periods()}; a season is "
             f"{counted(self.season, 'step')}"
         )
@@ -115,60 +110,52 @@ class SeriesCorpus(Corpus):
 
     def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
         """Return the rows of windows as CSV."""
-        text = io.StringIO()
-        table = csv.writer(text, lineterminator="\n")
-        table.writerow(["time", *self.series[0].names])
-        for row in rows:
-            series, begin = self.train.place(row)
-            for place in range(begin, begin + self.train.context + self.train.horizon):
-                table.writerow([series.times[place], *series.values[place]])
-        return text.getvalue(), f"windows of {self.train.context + self.train.horizon} rows each"
+        size = self.train.context + self.train.horizon
+        parts = []
+        for series, begin in map(self.train.place, rows):
+            steps = slice(begin, begin + size)
+            times, values = series.times[steps], series.values[steps]
+            parts.append(pandas().DataFrame(values, times, series.names))
+        text = pandas().concat(parts).to_csv(index_label="time", lineterminator="\n")
+        return text, f"windows of {size} rows each"
 
     def bundle_config(self, recipe: ForecastingRecipe, longest_input: int) -> BundleConfig:
         """Return the columns, their scale, the sizes and the season."""
         first, data = self.series[0], recipe.data
         scales = [scale for _, scale in self.train.parts]
-        return SeriesBundleConfig(
-            task=ForecasterConfig.task,
-            model=recipe.model,
-            target=list(self.target),
-            inputs=data.inputs,
-            future=data.future,
-            id=first.id or None,
-            keys=[each.key for each in self.series if each.id],
-            means=[value for each in scales for value in each.mean.tolist()],
-            deviations=[value for each in scales for value in each.deviation.tolist()],
-            time=data.time,
-            context=data.context,
-            horizon=data.horizon,
-            step=first.step,
-            season=self.season,
-            naive_errors=self.naive_errors,
-        )
+        values = {
+            "task": ForecasterConfig.task,
+            "model": recipe.model,
+            "target": list(self.target),
+            "inputs": data.inputs,
+            "future": data.future,
+            "time": data.time,
+            "context": data.context,
+            "horizon": data.horizon,
+            "id": first.id or None,
+            "keys": [each.key for each in self.series if each.id],
+            "means": [value for each in scales for value in each.mean.tolist()],
+            "deviations": [value for each in scales for value in each.deviation.tolist()],
+            "step": first.step,
+            "season": self.season,
+            "naive_errors": self.naive_errors,
+        }
+        return validate(SeriesBundleConfig, values)
 
     @property
     def target(self) -> Sequence[str]:
         """The columns to forecast."""
         return self.series[0].names[: self.train.targets]
 
-    def _others(self) -> str:
-        """Return the columns that are only read, and those known ahead, as clauses."""
-        read = self.train.values.shape[1]
-        names = self.series[0].names
-        others = {"inputs": names[self.train.targets : read], "known ahead": names[read:]}
-        return "".join(f"; {what}: {shown_names(each)}" for what, each in others.items() if each)
-
     def _periods(self) -> str:
         """Return the number of validation and test windows, and where they begin."""
-        parts = [f"{len(self.valid.starts):,} windows from {self._first(self.valid)}"]
-        if len(self.test.starts):
-            parts.append(f"test: {len(self.test.starts):,} windows from {self._first(self.test)}")
+        parts = []
+        for what, part in (("", self.valid), ("test: ", self.test)):
+            if len(part):
+                series, begin = part.place(0)
+                first = shown_time(series.times[begin + part.context])
+                parts.append(f"{what}{len(part):,} windows from {first}")
         return "; ".join(parts)
-
-    def _first(self, part: SeriesWindows) -> str:
-        """Return the time of the first row that a period forecasts."""
-        series, begin = part.place(0)
-        return shown_time(series.times[begin + part.context])
 
 
 def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesCorpus:
@@ -192,43 +179,30 @@ def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesC
     names = [*data.target, *data.inputs, *data.future]
     every = read_series(data.series, names, data.time, data.id, base.config.step if base else None)
     step, path, notes = every[0].step, data.series[0], list(every[0].notes)
-    if base and step.words() != base.config.step.words():
-        raise DataError(
-            f"{path}: a row every {step.words()}, and the bundle was trained on "
-            f"one every {base.config.step.words()}; bring the rows to that step"
-        )
+    if base:
+        every = [each.fitting(base.config.columns, base.config.step) for each in every]
     parts, periods = _usable(every, data, base, notes)
-    first = parts[0][0]
-    targets = len(data.target) or len(first.names)
-    assert isinstance(recipe.model, ForecasterConfig)
-    name = repeated_output(first.names[:targets], recipe.model.quantiles)
-    if name is not None:
-        raise DataError(
-            f"{path}: a forecast would have two columns called {name!r}; rename the "
-            "column in the file, or name other columns (--target)"
-        )
+    targets = len(data.target) or len(parts[0][0].names)
     found = windows(parts, data.context, data.horizon, targets, len(data.future))
     training, validation, test = _by_period(found, periods, data)
-    season, train = data.season or step.season(), int(periods[:, 0].min())
-    if season >= train:
+    season, train = data.season or step.season(), counted(int(periods[:, 0].min()), "row")
+    if season >= periods[:, 0].min():
         if data.season:
             raise DataError(
-                f"{path}: data.season {season} is not shorter than the training period, "
-                f"which has {counted(train, 'row')}; lower it, or give more rows"
+                f"{path}: data.season {season} is not shorter than the training period of {train}; "
+                "lower it, or give more rows"
             )
-        notes.append(
-            f"no season: the usual {counted(season, 'step')} are not shorter than the training "
-            f"period of {counted(train, 'row')}"
-        )
+        usual = counted(season, "step")
+        notes.append(f"no season: the usual {usual} are not shorter than the {train} of training")
         season = 1
-    naive = [
-        error
-        for (series, scale), ends in zip(parts, periods, strict=True)
-        for error in _naive_errors(
-            series.selected(range(targets)), scale.first(targets), ends[0], season
-        )
+    naive: list[float] = []
+    for (series, scale), (rows, _, _) in zip(parts, periods, strict=True):
+        read, units = series.selected(range(targets)), scale.first(targets)
+        naive += _naive_errors(read, units, rows, season).tolist()
+    files = [
+        CardFile(name, len(read_table(Path(name), [])), file_sha256(Path(name)))
+        for name in data.series
     ]
-    files = [_card_file(Path(each)) for each in data.series]
     return SeriesCorpus(files, notes, training, validation, test, season, naive)
 
 
@@ -258,23 +232,15 @@ def _usable(
 
 
 def _check_lengths(ends: tuple[int, int, int], data: SeriesData) -> None:
-    """Check that every period has a window; the message names sizes that fit."""
-    train, valid, test = (end - first for first, end in pairwise((0, *ends)))
-    scored = min(valid, test) if test else valid
-    if train >= data.context + data.horizon and scored >= data.horizon:
-        return
-    horizon = min(data.horizon, scored, train // 2)
-    context = min(data.context, train - horizon)
-    sizes = (
-        setting("data.horizon", horizon, has_flag=True),
-        setting("data.context", context, has_flag=True),
-    )
-    fits = f"{' and '.join(sizes)} fit, or " if horizon > 0 else ""
-    raise DataError(
-        f"{data.series[0]}: the periods of training, validation and test have {train:,}, {valid:,} "
-        f"and {test:,} rows, too few for {counted(data.horizon, 'step')} after "
-        f"{data.context:,}; {fits}give more rows, or change data.split"
-    )
+    """Check that every period has a window."""
+    train, valid, test = np.diff((0, *ends)).tolist()
+    if train < data.context + data.horizon or min(valid, test or valid) < data.horizon:
+        raise DataError(
+            f"{data.series[0]}: the periods of training, validation and test have {train:,}, "
+            f"{valid:,} and {test:,} rows, too few for {counted(data.horizon, 'step')} after "
+            f"{data.context:,}; lower data.horizon or data.context, give more rows, or change "
+            "data.split"
+        )
 
 
 def _check_kept(data: SeriesData, base: SeriesBundle) -> None:
@@ -295,20 +261,21 @@ def _without_constants(
 
     A series of a long table keeps its columns. Those that it only reads may be constant.
     """
-    constant = [each for each, size in zip(series.names, scale.deviation, strict=True) if not size]
+    constant = scale.deviation == 0
     if series.id:
-        constant = [name for name in constant if name in (data.target or series.names)]
+        constant[len(data.target) or len(constant) :] = False
         scale = scale.centred()
-    if constant and (series.id or data.target or len(constant) == len(series.names)):
-        raise DataError(
-            f"{data.series[0]}: column {constant[0]!r} is constant in the {train:,} rows to train "
-            "on; leave it out"
-        )
-    if not constant:
+    if not constant.any():
         return series, scale
-    kept = [number for number, size in enumerate(scale.deviation) if size]
-    notes.append(f"constant columns are left out: {', '.join(constant)}")
-    return series.selected(kept), Scale(scale.mean[kept], scale.deviation[kept])
+    names = [series.names[number] for number in np.flatnonzero(constant)]
+    if series.id or data.target or constant.all():
+        raise DataError(
+            f"{data.series[0]}: column {names[0]!r} is constant in the {train:,} rows to train on; "
+            "leave it out"
+        )
+    notes.append(f"constant columns are left out: {', '.join(names)}")
+    kept = np.flatnonzero(~constant)
+    return series.selected(kept.tolist()), Scale(scale.mean[kept], scale.deviation[kept])
 
 
 def _by_period(every: SeriesWindows, ends: np.ndarray, data: SeriesData) -> Iterator[SeriesWindows]:
@@ -326,15 +293,10 @@ def _by_period(every: SeriesWindows, ends: np.ndarray, data: SeriesData) -> Iter
         yield found
 
 
-def _card_file(path: Path) -> CardFile:
-    """Return the number of rows and the checksum of a file."""
-    return CardFile(str(path), len(read_table(path).frame), file_sha256(path))
-
-
-def _naive_errors(series: Series, scale: Scale, rows: int, season: int) -> list[float]:
+def _naive_errors(series: Series, scale: Scale, rows: int, season: int) -> np.ndarray:
     """Return the mean absolute seasonal difference of each column in training, in deviations."""
     values = np.where(series.observed, scale.scaled(series.values), np.nan)[:rows]
     differences = abs(values[season:] - values[:-season])
     seen = ~np.isnan(differences)
-    means = np.where(seen, differences, 0).sum(axis=0) / np.maximum(1, seen.sum(axis=0))
-    return [float(each) for each in means]
+    means: np.ndarray = np.where(seen, differences, 0).sum(axis=0) / np.maximum(1, seen.sum(axis=0))
+    return means

@@ -91,10 +91,7 @@ def test_what_rules_changed_is_told(
     assert "gaps.csv: 3 missing rows added and filled" in capfd.readouterr().err
     write(path, "\n".join([*lines[:-20], *(f"{each.partition(',')[0]},," for each in lines[-20:])]))
     assert run(["forecast", str(folder / "run"), "--series", str(path)]) == 0
-    assert (
-        "the last 20 rows have no value of a column to forecast; the forecast begins at"
-        in capfd.readouterr().err
-    )
+    assert "the last 20 rows have no value of a column to forecast" in capfd.readouterr().err
 
 
 def test_forecasts_are_scored_beside_baselines(
@@ -123,7 +120,6 @@ def test_a_season_longer_than_the_context_is_scored_where_the_series_has_one(
     assert run(["evaluate", str(out), "--series", str(wave)]) == 0
     shown = capfd.readouterr()
     assert "seasonal" not in shown.out and "the first forecast has 9 rows before" in shown.err
-    assert "use --start '2024-01-02' or later" in shown.err
     assert run(["evaluate", str(out), "--series", str(wave), "--start", "2024-01-02"]) == 0
     shown = capfd.readouterr()
     assert "seasonal naive (24)" in shown.out and "seasonal" not in shown.err
@@ -135,10 +131,13 @@ def test_a_season_longer_than_the_context_is_scored_where_the_series_has_one(
         (["forecast", "RUN", "--series", "no.csv"], "no.csv: no such file"),
         (["forecast", "RUN", "--series", "WAVE", "--start", "soon"], "expected a time such as"),
         (["forecast", "RUN", "--series", "WAVE", "--start", "1999-01-01"], "no row at 1999"),
-        (["evaluate", "RUN", "--series", "WAVE", "--start", "2030"], "is 2024-01-17 08:00:00"),
+        (
+            ["evaluate", "RUN", "--series", "WAVE", "--start", "2030"],
+            "value in its 8 steps from 2030 on",
+        ),
         (
             ["evaluate", "RUN", "--series", "WAVE", "--start", "2024-01-17 09:00"],
-            "is 2024-01-17 08",
+            "give more rows, or an earlier start",
         ),
         (
             ["forecast", "RUN", "--series", "WAVE", "--plot", "f.txt"],
@@ -313,11 +312,11 @@ def test_a_column_that_is_known_ahead_tells_what_comes(
     ahead = [f"{time},,{value}" for time, value in zip(times[-4:] + 4, (0, 1, 1, 0), strict=True)]
     head = "date,load,promo"
     given = write(tmp_path / "s.csv", "\n".join([head, *rows]))
-    settings = ["--threads", "1", "--max-updates", "80", "--model", model, "--target", "load"]
+    settings = ["--threads", "1", "--max-updates", "40", "--model", model, "--target", "load"]
     settings += ["--context", "4", "--horizon", "4", "--set", "train.batch_tokens=256"]
     for setting in ("model.d_model=16", "model.dropout=0", "model.normalize=none"):
         settings += ["--set", setting]
-    settings += ["--set", "learning_rate=0.02", "--set", "train.precision=float32"]
+    settings += ["--set", "learning_rate=0.04", "--set", "train.precision=float32"]
     if model == "series-transformer":
         settings += ["--set", "model.d_ff=32", "--set", "model.heads=2"]
     errors = {}
@@ -332,7 +331,7 @@ def test_a_column_that_is_known_ahead_tells_what_comes(
     out = tmp_path / "--future"
     assert run(["forecast", str(out), "--series", str(given)]) == 2
     said = capfd.readouterr().err
-    assert "column 'promo' has no value at 2025-02-04" in said and "rows up to 2025-02-07" in said
+    assert "a value of promo is missing" in said and "from 2025-02-04 to 2025-02-07" in said
     write(given, "\n".join([head, *rows, *ahead]))
     found = csv.DictReader(output_of(["forecast", out, "--series", given], capfd).splitlines())
     assert [float(row["load"]) > 6.5 for row in found] == [False, True, True, False]

@@ -27,7 +27,7 @@ def test_constant_columns_are_left_out_and_counted() -> None:
     write(Path("wave.csv"), "\n".join([f"{lines[0]},flat", *(f"{line},7" for line in lines[1:])]))
     corpus = read_corpus(recipe())
     assert corpus.series[0].names == ("load", "price")
-    assert corpus.opening(None)[1:] == ["constant columns are left out: flat"]
+    assert corpus.opening(recipe().data)[1:] == ["constant columns are left out: flat"]
     assert corpus.train.values.shape == (400, 2)
 
 
@@ -41,7 +41,7 @@ def test_periods_and_scale_are_those_of_the_recipe() -> None:
     assert corpus.sha256() == read_corpus(recipe()).sha256()
     assert corpus.sha256() != read_corpus(recipe(split="280/30/90 rows")).sha256()
     text, how = corpus.records(corpus.train, [3])
-    assert text.startswith("time,load,price\n2024-01-01T03") and text.count("\n") == 57
+    assert text.startswith("time,load,price\n2024-01-01 03") and text.count("\n") == 57
     assert "56 rows" in how and corpus.origin(3) == "wave.csv, window from 2024-01-01 03:00:00"
 
 
@@ -49,12 +49,12 @@ def test_a_guessed_season_that_is_longer_than_training_is_none() -> None:
     lines = [f"2024-01-01 {row // 60:02}:{row % 60:02},{row % 7}" for row in range(400)]
     write(Path("wave.csv"), "\n".join(["date,load", *lines]))
     corpus = read_corpus(recipe())
-    assert corpus.season == 1 and "; a season is 1 step" in corpus.opening(None)[0]
-    assert corpus.opening(None)[1:] == [
-        "no season: the usual 1,440 steps are not shorter than the training period of 280 rows"
+    assert corpus.season == 1 and "; a season is 1 step" in corpus.opening(recipe().data)[0]
+    assert corpus.opening(recipe().data)[1:] == [
+        "no season: the usual 1,440 steps are not shorter than the 280 rows of training"
     ]
     corpus = read_corpus(recipe(season=279))
-    assert corpus.season == 279 and corpus.opening(None)[1:] == []
+    assert corpus.season == 279 and corpus.opening(recipe().data)[1:] == []
 
 
 LONG = [("a", 0, 400, 1.0), ("b", 100, 300, 1000.0), ("c", 50, 30, 1.0), ("d", 0, 200, 0.0)]
@@ -95,7 +95,7 @@ def test_one_model_is_trained_on_all_series_of_a_long_table(by_time: bool) -> No
     first, second = (scale for _, scale in corpus.train.parts)
     assert second.deviation == pytest.approx(1000 * first.deviation, rel=0.03)
     assert corpus.train.values[:280].std() == pytest.approx(1, abs=0.01)
-    notes = "; ".join(corpus.opening(None))
+    notes = "; ".join(corpus.opening(recipe().data))
     assert notes.startswith("2 series of unique_id, 700 rows, one every 1 hour, 2024-01-01 to ")
     assert "series c left out: wave" not in notes and "series c left out" in notes
     assert "series d left out" in notes and "'y' is constant" in notes
@@ -112,9 +112,7 @@ def test_another_column_of_names_is_given() -> None:
         .replace("y", "sales", 1)
     )
     write(Path("long.csv"), text.replace("\na,", "\n7,").replace("\nb,", "\n8,"))
-    with pytest.raises(
-        DataError, match=r"column 'shop' tells them apart; name it with --id 'shop'"
-    ):
+    with pytest.raises(DataError, match=r"name the column that tells series apart \(--id\)"):
         read_corpus(recipe(series=["long.csv"]))
     assert [each.key for each in read_corpus(recipe(series=["long.csv"], id="shop")).series] == [
         "7", "8",

@@ -115,9 +115,9 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         {"pairs": [("a", "b")], "source": ["a"], "target": ["b"]}, ConfigError, "leave it out",
     ),
     "a lone number": ({"text": 3}, DataError, "found int"),
-    "a series of numbers": ({"series": [1, 2]}, DataError, "files or a table of columns"),
+    "a series of numbers": ({"series": [1, 2]}, DataError, "files, or a table of columns"),
     "columns of two lengths": (
-        {"series": {"time": [1], "a": [1, 2]}}, DataError, "one length, found time: 1, a: 2",
+        {"series": {"time": [1], "a": [1, 2]}}, DataError, "one length, found dict",
     ),
     "a target that is no name": ({"series": "a.csv", "target": [3]}, ConfigError, "target"),
     "no such number": ({"pairs": [{1: "a", 2: "b"}], "fields": [0, 1]}, DataError, "keys 1, 2"),

@@ -7,24 +7,14 @@ change that a rule makes is counted in `Series.notes`.
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from crosshead.data.series.steps import (
-    OUTLIERS,
-    MixedDatesError,
-    Step,
-    Times,
-    find_step,
-    is_clock,
-    pandas,
-    read_times,
-    shown_time,
-)
-from crosshead.data.series.tables import Table, read_tables, time_column
+from crosshead.config import nearest
+from crosshead.data.series.steps import OUTLIERS, Step, find_step, pandas, read_times, shown_time
+from crosshead.data.series.tables import column, numbers, origin, read_tables, times, unreadable
 from crosshead.errors import DataError
 from crosshead.system.progress import counted
 
@@ -90,21 +80,40 @@ class Series:
         known = np.append(self.times, self.step.after(self.times[-1], 1))
         place = int(np.searchsorted(known, wanted := self._parsed(time)))
         if place == len(known) or known[place] != wanted:
-            nearest = " or ".join(map(shown_time, known[max(0, place - 1) : place + 1]))
             raise DataError(
                 f"the series has no row at {time}: it has one every {self.step.words()} from "
-                f"{shown_time(self.times[0])} to {shown_time(self.times[-1])}; give {nearest}"
+                f"{shown_time(self.times[0])} to {shown_time(self.times[-1])}; give one of them"
             )
         return place
 
     def _parsed(self, time: str) -> Any:
         """Return a time, or raise `DataError`."""
-        with suppress(MixedDatesError):
-            [found] = read_times([time], self.utc).values
-            if found.dtype.kind == self.times.dtype.kind and not np.isnat(found.astype("M8[us]")):
-                return found
-        example = shown_time(self.times[-1])
-        raise DataError(f"expected a time such as {example}, found {time!r}")
+        [found] = read_times([time], self.utc).values
+        if found.dtype.kind != self.times.dtype.kind or np.isnat(found.astype("M8[us]")):
+            example = shown_time(self.times[-1])
+            raise DataError(f"expected a time such as {example}, found {time!r}")
+        return found
+
+    def fitting(self, columns: Sequence[str], step: Step) -> "Series":
+        """Return the series with the columns of a bundle.
+
+        Args:
+            columns: The names of the columns.
+            step: The step of the bundle.
+
+        Raises:
+            DataError: If a column is missing, or the series has another step.
+        """
+        for name in columns:
+            if name not in self.names:
+                hint = nearest(name, list(self.names))
+                raise DataError(f"there is no column {name!r} in the series; {hint}")
+        if self.step.words() != step.words():
+            raise DataError(
+                f"the series has a row every {self.step.words()}, and the model was trained on one "
+                f"every {step.words()}; bring the rows to that step"
+            )
+        return self.selected([self.names.index(name) for name in columns])
 
     def selected(self, columns: Sequence[int]) -> "Series":
         """Return the series with these columns only."""
@@ -155,33 +164,40 @@ def read_series(
     Raises:
         DataError: If a file or a column cannot be read, a cell is no number, or times go back.
     """
-    table = read_tables(given)
-    time = time_column(table, time)
+    notes: list[str] = []
+    table = read_tables(given, notes)
+    path = table.index[0][0]
+    time, (when, zoned, utc) = times(table, time)
+    if zoned:
+        change = "converted to UTC" if utc else "left out: all times are the same on the clock"
+        notes.append(f"offsets of times from UTC are {change}")
     if id is None:
         id = next((name for name in table.columns if name.lower() in ID_NAMES), "")
-    elif id:
-        table.check(id, "column of --id")
-    notes = list(table.notes)
-    names = _columns(table, target, time, id, notes)
-    times, _, utc = _times(table, time, notes)
-    codes, keys = pandas().factorize(table.frame[id].str.strip() if id else np.zeros(len(times)))
-    groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    equal = int(pandas().DataFrame({"series": codes, "time": times}).duplicated().sum())
-    if equal > _EQUAL * len(times):
-        raise DataError(_why_equal(table, times, time, equal, id))
-    values = table.numbers(names)
-    for rows in groups:
-        _check_order(times, rows, table)
-    grid_step = find_step([np.unique(times[rows]) for rows in groups], step)
+    owners = column(table, id, "column of --id").str.strip() if id else np.zeros(len(table), int)
+    equal = int(pandas().DataFrame({"series": owners, "time": when}).duplicated().sum())
+    if equal > _EQUAL * len(table):
+        raise DataError(
+            f"{path}: {equal:,} of {len(table):,} rows have the time of another row; give one row "
+            "for each time, or name the column that tells series apart (--id)"
+        )
+    groups = pandas().Series(when.astype(np.int64)).groupby(np.asarray(owners), sort=False)
+    if (back := groups.diff() < 0).any():
+        row = int(back.argmax())
+        raise DataError(
+            f"{origin(table, row)}: the time {shown_time(when[row])} stands below a later time; "
+            "sort the rows by time"
+        )
+    names, values = _values(table, target, time, id, notes)
+    grid_step = find_step([np.unique(when[rows.index]) for _, rows in groups], step)
     if grid_step is None:
-        raise DataError(f"{table.path}: expected at least two rows with different times")
+        raise DataError(f"{path}: expected at least two rows with different times")
     found = []
-    for key, rows in zip(keys, groups, strict=True):
-        of, path = (f"series {key}: ", f"{table.path}: series {key}") if id else ("", table.path)
-        each = _on_grid(names, times[rows], values[rows], grid_step, path)
+    for key, rows in groups:
+        of, called = (f"series {key}: ", f"{path}: series {key}") if id else ("", path)
+        each = _on_grid(names, when[rows.index], values[rows.index], grid_step, called)
         notes += [of + note for note in each.notes]
-        found.append(replace(each, utc=utc, time=time, id=id, key=str(key) if id else ""))
-    found = [replace(each, notes=()) for each in found]
+        key = str(key) if id else ""
+        found.append(replace(each, notes=(), utc=utc, time=time, id=id, key=key))
     found[0] = replace(found[0], notes=tuple(fewer(notes)))
     return found
 
@@ -197,135 +213,76 @@ def fewer(notes: Sequence[str], most: int = 8) -> list[str]:
     return [*notes[:most], *([f"and {counted(left, 'more message')}"] if left > 0 else [])]
 
 
-def _columns(
-    table: Table, target: Sequence[str], time: str, id: str, notes: list[str]
-) -> tuple[str, ...]:
-    """Return the columns to read; add messages about rules to `notes`."""
-    others = ("", time, id)
-    names = tuple(target) or tuple(name for name in table.columns if name not in others)
+def _values(
+    table: Any, target: Sequence[str], time: str, id: str, notes: list[str]
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return the columns to read, and their numbers; add messages about rules to `notes`."""
+    if clash := [name for name in (time, id) if name in target]:
+        raise DataError(
+            f"{table.index[0][0]}: {clash[0]!r} has the times or the names of the series; choose "
+            "other columns"
+        )
+    names = target or [name for name in table if name not in (time, id or time)]
     if not target and id and _VALUE in names:
-        names = (_VALUE,)
-    elif not target and time and "" in table.columns:
-        notes.append("a column without a name is left out")
+        names = [_VALUE]
+    found, left = {}, []
     for name in names:
-        table.check(name, "column")
-    for special, what in ((time, "the time column"), (id, "the column of --id")):
-        if special and special in names:
-            raise DataError(f"{table.path}: {special!r} is {what}; choose other columns")
-    if not target:
-        text = [name for name in names if not table.has_numbers(name)]
-        names = tuple(name for name in names if name not in text)
-        if text:
-            notes.append(f"columns without numbers are left out: {', '.join(text)}")
-    if not names:
-        raise DataError(
-            f"{table.path}: there is no column of numbers beside {time!r}; write numbers as 1234.5"
-        )
-    return names
-
-
-def _times(table: Table, column: str, notes: list[str]) -> Times:
-    """Return the times of all rows; add a message about offsets to `notes`."""
-    found = table.times(column)
-    if found.zoned.any() and not found.zoned.all():
-        row = int((~found.zoned).argmax())
-        raise DataError(
-            f"{table.origin(row)}: the time {shown_time(found.values[row])} has no offset from "
-            "UTC, and other times have one; write all times with an offset, or none"
-        )
-    if found.utc:
-        notes.append("times with an offset from UTC are converted to UTC")
-    elif found.zoned.any():
-        clock = str(found.values[0].astype("M8[s]")).partition("T")[2]
-        notes.append(f"offsets from UTC are left out: all times are {clock} of the clock")
-    return found
-
-
-def _why_equal(table: Table, times: np.ndarray, column: str, equal: int, id: str) -> DataError:
-    """Return the error for many rows with the time of another row, as of several series."""
-    of = f" in their series of {id!r}" if id else ""
-    found = f"{table.path}: {equal:,} of {len(times):,} rows have the time of another row{of}"
-    for name in () if id or len(table.columns) < 3 else table.columns:
-        cells = table.frame[name]
-        different = cells.nunique()
-        if name == column or different > len(times) / 2:
+        values, bad = numbers(column(table, name))
+        if not target and (not name or np.isnan(values).all()):
+            left.append(repr(name))
             continue
-        if len({*zip(times.tolist(), cells, strict=True)}) == len(times):
-            advice = (
-                f"write {column!r} and {name!r} as one column"
-                if all(map(is_clock, cells.unique()))
-                else f"name it with --id {name!r} for one model of {different:,} series"
-            )
-            return DataError(f"{found}, and column {name!r} tells them apart; {advice}")
-    return DataError(f"{found}; give one row for each time")
-
-
-def _check_order(times: np.ndarray, rows: np.ndarray, table: Table) -> None:
-    back = np.flatnonzero(times[rows[1:]] < times[rows[:-1]])
-    if len(back):
-        before, row = rows[back[0] : back[0] + 2]
+        if bad.any():
+            expected = "a number such as 1234.5 (at most 1e100)"
+            raise unreadable(table, name, int(bad.argmax()), expected)
+        found[name] = values
+    if left:
+        notes.append(f"columns without numbers or without a name are left out: {', '.join(left)}")
+    if not found:
         raise DataError(
-            f"{table.origin(int(row))}: the time {shown_time(times[row])} stands below the later "
-            f"time {shown_time(times[before])}; sort the rows by time"
+            f"{table.index[0][0]}: there is no column of numbers beside {time!r}; write numbers as "
+            "1234.5"
         )
+    return tuple(found), np.stack([*found.values()], axis=1)
 
 
 def _on_grid(
     names: tuple[str, ...], times: np.ndarray, values: np.ndarray, step: Step, called: str
 ) -> Series:
     """Return the series on a regular grid, with messages about changes."""
-    notes: list[str] = []
-    times, values = _last_of_equal(times, times, values, notes, "with the same time")
+    notes = []
     places, moved = step.places(times)
-    if moved > OUTLIERS * len(times):
+    last = np.append(np.diff(places) > 0, True)
+    kept, rows = places[last], int(places[-1]) + 1
+    if moved > OUTLIERS * len(times) or rows > 2 * len(kept):
         raise DataError(
-            f"{called}: {moved:,} of {len(times):,} times are not whole steps of {step.words()} "
-            "after the first; bring the rows to regular times first"
+            f"{called}: the most frequent step is {step.words()}, but {moved:,} of {len(times):,} "
+            f"times lie between such steps, and {rows - len(kept):,} of {rows:,} rows are missing; "
+            "bring the rows to regular times first"
         )
     if moved:
         notes.append(f"{counted(moved, 'time')} moved to the nearest step of {step.words()}")
-    places, values = _last_of_equal(places, places, values, notes, "in the same step")
-    rows = int(places[-1]) + 1
-    if rows > 2 * len(places):
-        raise DataError(
-            f"{called}: the most frequent step is {step.words()}, and most of its rows are missing "
-            f"({len(places):,} of {rows:,} are there); bring the rows to regular times first"
-        )
-    if rows > len(places):
-        notes.append(f"{counted(rows - len(places), 'missing row')} added and filled")
+    if len(kept) < len(times):
+        left = counted(len(times) - len(kept), "row")
+        notes.append(f"{left} left out: in the same step as a later row")
+    if rows > len(kept):
+        notes.append(f"{counted(rows - len(kept), 'missing row')} added and filled")
     whole = np.full((rows, len(names)), np.nan)
-    whole[places] = values
+    whole[kept] = values[last]
     observed = ~np.isnan(whole)
-    empty = [name for name, seen in zip(names, observed.any(axis=0), strict=True) if not seen]
-    if empty:
-        raise DataError(f"{called}: column {empty[0]!r} has no value at all; leave it out")
+    if not observed.any(axis=0).all():
+        empty = names[int(observed.any(axis=0).argmin())]
+        raise DataError(f"{called}: column {empty!r} has no value at all; leave it out")
     grid = np.concatenate([times[:1], step.after(times[0], rows - 1)])
     # Before its first value a column has nothing to be filled with: a later value is the future.
-    first = int(observed.argmax(axis=0).max())
+    begins = observed.argmax(axis=0)
+    first = int(begins.max())
     if first:
-        late = names[int(observed.argmax(axis=0).argmax())]
         notes.append(
-            f"{counted(first, 'row')} left out at the beginning: column {late!r} has its first "
-            f"value at {shown_time(grid[first])}"
+            f"{counted(first, 'row')} left out at the beginning: column "
+            f"{names[int(begins.argmax())]!r} has its first value at {shown_time(grid[first])}"
         )
-    gaps = int((~observed[places[places >= first]]).sum())
-    if gaps:
+    if gaps := int((~observed[kept[kept >= first]]).sum()):
         notes.append(f"{counted(gaps, 'missing value')} filled with the value before")
-    whole, observed, grid = whole[first:], observed[first:], grid[first:]
-    return Series(names, grid, _filled(whole, observed), observed, step, tuple(notes))
-
-
-def _last_of_equal(
-    keys: np.ndarray, times: np.ndarray, values: np.ndarray, notes: list[str], what: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the last row of each run of rows with equal keys."""
-    last = np.append(keys[1:] != keys[:-1], True)
-    if not last.all():
-        notes.append(f"{counted(int((~last).sum()), 'row')} left out: {what} as a later row")
-    return times[last], values[last]
-
-
-def _filled(values: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """Return values with gaps filled by the value before. The first row has no gap."""
-    places = np.where(observed, np.arange(len(values))[:, None], -1)
-    return np.take_along_axis(values, np.maximum.accumulate(places, axis=0), axis=0)
+    before = np.maximum.accumulate(np.where(observed, np.arange(rows)[:, None], 0), axis=0)
+    filled = np.take_along_axis(whole, before, axis=0)
+    return Series(names, grid[first:], filled[first:], observed[first:], step, tuple(notes))

@@ -67,14 +67,6 @@ class SeriesData(DataSection):
     """Number of steps of a season, for the seasonal naive forecast and for MASE. Unset: guessed
     from the time between rows, such as 24 for hours."""
 
-    @field_validator("target", "inputs", "future")
-    @classmethod
-    def _columns(cls, given: list[str]) -> list[str]:
-        for name in given:
-            if given.count(name) > 1:
-                raise ValueError(f"names {name!r} twice; name each column once")
-        return given
-
     @field_validator("split")
     @classmethod
     def _check_split(cls, given: str) -> str:
@@ -85,16 +77,12 @@ class SeriesData(DataSection):
         return given
 
     @model_validator(mode="after")
-    def _check_inputs(self, info: ValidationInfo) -> Self:
-        target = called("data.target", info)
-        for key in ("inputs", "future"):
-            this, names = called(f"data.{key}", info), getattr(self, key)
-            if names and not self.target:
-                raise ValueError(f"{this} needs data.target (--target): name columns to forecast")
-            for name in names:
-                if name in self.target:
-                    raise ValueError(
-                        f"{this} names {name!r}, which {target} names too; the model reads the "
-                        f"past of every column that it forecasts, so leave {name!r} out of {this}"
-                    )
+    def _check_columns(self, info: ValidationInfo) -> Self:
+        keys = [called(f"data.{key}", info) for key in ("target", "inputs", "future")]
+        names = [*self.target, *self.inputs, *self.future]
+        if names and not self.target:
+            raise ValueError(f"{' and '.join(keys[1:])} need {keys[0]}: name columns to forecast")
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"{', '.join(keys)} name {name!r} twice; name it once")
         return self

@@ -1,7 +1,7 @@
 """Times of a series: reading them, the step between rows, places on a grid, calendar features."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from itertools import compress
 from typing import Annotated, Any, NamedTuple
@@ -22,7 +22,7 @@ _ALL_DAYS = "1111111"
 _DAY = np.timedelta64(1, "D")
 _DAY_MICROSECONDS = 86_400_000_000
 _DATES = ("%d.%m.%Y", "%d.%m.%y", "%Y-%m-%d")
-_SLASHES = {True: ("%d/%m/%Y", "%d/%m/%y"), False: ("%m/%d/%Y", "%m/%d/%y")}
+_SLASHES = (("%d/%m/%Y", "%d/%m/%y"), ("%m/%d/%Y", "%m/%d/%y"))
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 _DIGITS = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """Forms of times without separators, by their number of digits."""
@@ -30,7 +30,6 @@ _EPOCHS = {10: "s", 13: "ms"}
 """Units since 1970, by their number of digits."""
 _OFFSET = r"(?<=\d)\s*(?:Z|[+-]\d\d(?::?\d\d)?)$"
 _QUARTER = re.compile(r"^(\d{4})[- ]?Q([1-4])$")
-_CLOCK = re.compile(r"\s*\d\d?:\d\d(:\d\d(\.\d+)?)?\s*([ap]\.?m\.?)?\s*", re.IGNORECASE)
 
 
 def pandas() -> Any:
@@ -115,15 +114,14 @@ class Step(NamedTuple):
         """
         if self.months:
             return max(1, 12 // self.months)
-        seconds = self.microseconds / 1e6
-        if seconds < 60:
-            return 1
-        if seconds == 86_400:
+        days = self.microseconds / _DAY_MICROSECONDS
+        if days == 1:
             return self.weekdays.count("1")
-        for season, longest in ((86_400, 43_200), (7 * 86_400, 86_400)):
-            if seconds <= longest:
-                return round(season / seconds) if season % seconds == 0 else 1
-        return round(364 * 86_400 / seconds) if seconds <= 604_800 else 1
+        for season, longest in ((1, 0.5), (7, 1), (364, 7)):
+            if 1 / 1440 <= days <= longest:
+                whole = season == 364 or season * _DAY_MICROSECONDS % self.microseconds == 0
+                return round(season / days) if whole else 1
+        return 1
 
     def words(self) -> str:
         """Return the step as text, such as `1 hour`."""
@@ -189,22 +187,18 @@ def _months(times: np.ndarray) -> np.ndarray:
     return times.astype("M8[M]").astype(int)
 
 
-class MixedDatesError(ValueError):
-    """Dates such as 1/2/2024 that fit both orders of day and month, or neither."""
-
-
 class Times(NamedTuple):
     """The times of cells, without offsets from UTC."""
 
     values: np.ndarray
     """The times, `datetime64[us]`, or whole numbers; NaT for a cell that is no time."""
-    zoned: np.ndarray
-    """True for cells with an offset."""
+    zoned: bool
+    """True if the cells have an offset."""
     utc: bool
     """True if the times were converted to UTC."""
 
 
-def read_times(cells: Iterable[str], utc: bool | None = None) -> Times:
+def read_times(cells: Sequence[str], utc: bool | None = None) -> Times:
     """Return the times of cells.
 
     All cells may be digits. Then they are times such as `2024` or `2024013112` if all of them lie
@@ -213,26 +207,27 @@ def read_times(cells: Iterable[str], utc: bool | None = None) -> Times:
 
     Args:
         cells: Texts such as `2024-01-31 12:00`, `31.01.2024 12:00`, `2024-01-31 1:00 PM`,
-            `1/31/2024`, `2024-01`, `2024-Q1`, `2024-W05` or `2024`. Years of two digits lie between
-            1969 and 2068, as in POSIX.
+            `1/31/2024`, `2024-01`, `2024-Q1` or `2024`. Years of two digits lie between 1969 and
+            2068, as in POSIX. If no date with slashes shows whether the month or the day stands
+            first, or some cells alone have an offset, the others are no times.
         utc: True to convert times with an offset to UTC, False to keep their clock. None converts
             them unless all of them show the same time of day.
-
-    Raises:
-        MixedDatesError: If dates with slashes do not show whether the month or the day is first.
     """
-    text = pandas().Series(list(cells), dtype=object).str.strip()
-    zoned = text.str.contains(rf"[T ]\d.*{_OFFSET}", regex=True).to_numpy(bool)
+    text = pandas().Series(np.asarray(cells, object), dtype=object).str.strip()
     if text.str.fullmatch(r"-?\d{1,18}").all():
-        return Times(_of_digits(text), zoned, utc=False)
+        return Times(_of_digits(text), zoned=False, utc=False)
+    zoned = text.str.contains(rf"[T ]\d.*{_OFFSET}").to_numpy(bool)
     found = _on_clock(text.str.replace(_OFFSET, "", regex=True).where(zoned, text))
+    if not zoned.any():
+        return Times(found, zoned=False, utc=False)
+    found[~zoned] = np.datetime64("NaT")
     if utc is None:
-        utc = bool(zoned.any()) and len(np.unique(found - found.astype("M8[D]"))) > 1
-    if utc and zoned.any():
-        ends = text.str.extract(f"({_OFFSET})", expand=False).str.strip()[zoned]
+        utc = len(np.unique(found - found.astype("M8[D]"))) > 1
+    if utc:
+        ends = text.str.extract(f"({_OFFSET})", expand=False).str.strip()
         whole = pandas().to_datetime("2000-01-01 00:00:00" + ends, format="ISO8601", utc=True)
-        found[zoned] += whole.dt.tz_localize(None).to_numpy() - np.datetime64("2000-01-01", "us")
-    return Times(found, zoned, utc)
+        found += whole.dt.tz_localize(None).to_numpy() - np.datetime64("2000-01-01", "us")
+    return Times(found, zoned=True, utc=utc)
 
 
 def _of_digits(text: Any) -> np.ndarray:
@@ -253,50 +248,20 @@ def _on_clock(text: Any) -> np.ndarray:
     text = text.where(text.str.match(r"\d"), "")  # pandas knows `now`
     found = _parsed(text, "ISO8601")
     text = text[found.isna()]
-    if any(map(re.compile("[A-Za-z]").search, text)):
-        text = text.str.replace(r"(?i)\s*([ap])\.?m\.?$", r" \1m", regex=True)
-        text = text.str.replace(_QUARTER, _first_month, regex=True)
-        text = text.str.replace(r"^(\d{4})-?W(\d\d)$", r"\1-W\2-1", regex=True)
-    forms = ["%Y-%m", "%G-W%V-%u", *_forms(_DATES)]
-    slashes = text.str.extract(r"^(\d\d?)/(\d\d?)/").astype(float)
-    if slashes[0].notna().any():
-        day_first, month_first = slashes[0].max() > 12, slashes[1].max() > 12
-        if day_first == month_first:
-            raise MixedDatesError
-        forms += _forms(_SLASHES[bool(day_first)])
-    while len(text):
-        of_first = (each for each in forms if _parsed(text.iloc[:1], each).notna().all())
-        if (form := next(of_first, None)) is None:
-            break
-        found[text.index] = _parsed(text, form)
-        text = text[found[text.index].isna()]
+    text = text.str.replace(r"(?i)\s*([ap])\.?m\.?$", r" \1m", regex=True)
+    text = text.str.replace(_QUARTER, lambda q: f"{q[1]}-{3 * int(q[2]) - 2:02}", regex=True)
+    slashes = text.str.extract(r"^(\d\d?)/(\d\d?)/").astype(float).max() > 12
+    dates = (*_DATES, *(_SLASHES[slashes.argmax()] if slashes.sum() == 1 else ()))
+    forms = ["%Y-%m", *(date + clock for clock in _CLOCKS for date in dates)]
+    for form in 2 * forms:  # a column may have days among its times, before and after them
+        if len(text) and _parsed(text.iloc[:1], form).notna().all():
+            found[text.index] = _parsed(text, form)
+            text = text[found[text.index].isna()]
     return np.array(found)
 
 
 def _parsed(text: Any, form: str) -> Any:
     return pandas().to_datetime(text, format=form, errors="coerce").astype("M8[us]")
-
-
-def _first_month(quarter: re.Match[str]) -> str:
-    return f"{quarter[1]}-{3 * int(quarter[2]) - 2:02}"
-
-
-def _forms(dates: Sequence[str]) -> list[str]:
-    return [date + clock for clock in _CLOCKS for date in dates]
-
-
-def is_clock(cell: str) -> bool:
-    """Return whether a cell is a time of day, such as `12:00` or `1:00 PM`."""
-    return _CLOCK.fullmatch(cell) is not None
-
-
-def is_time(cell: str) -> bool:
-    """Return whether a cell is a time; a number is one only if it is a year or seconds."""
-    try:
-        found = read_times([cell]).values
-    except MixedDatesError:
-        return True
-    return found.dtype.kind == "M" and not np.isnat(found[0])
 
 
 def calendar(times: np.ndarray) -> np.ndarray:

@@ -230,9 +230,8 @@ def scaled_values(series: Series, scale: Scale, rows: slice = slice(None)) -> np
         row, column = far[0]
         raise DataError(
             f"the value {given[row, column]:g} of column {series.names[column]!r} at "
-            f"{shown_time(series.times[rows][row])} is {abs(values[row, column]):.0e} deviations "
-            f"from the mean of the training period, more than {MOST_DEVIATIONS:.0e}; correct it, "
-            "or leave its cell empty"
+            f"{shown_time(series.times[rows][row])} is more than {MOST_DEVIATIONS:.0e} deviations "
+            "from the mean of the training period; correct it, or leave its cell empty"
         )
     found: np.ndarray = values.astype(np.float32)
     return found

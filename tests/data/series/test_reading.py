@@ -28,9 +28,7 @@ def test_files_continue_one_another_and_may_be_packed(tmp_path: Path) -> None:
     assert np.array_equal(found.values, expected.values)
     assert np.array_equal(found.times, expected.times)
     said = refusal(read_series, [str(second), str(first)])
-    assert said.startswith(
-        f"{first}:2: the time 2024-01-01 stands below the later time 2024-01-03 01:00:00; sort"
-    )
+    assert said.startswith(f"{first}:2: the time 2024-01-01 stands below a later time; sort")
 
 
 def test_gaps_are_filled_with_the_value_before_and_counted(tmp_path: Path) -> None:
@@ -59,17 +57,14 @@ def test_rows_before_the_first_value_of_a_column_are_left_out(tmp_path: Path) ->
 def test_of_rows_with_one_time_the_last_counts(tmp_path: Path) -> None:
     found = read(tmp_path, hours(list(range(10))) + "\n2024-01-01 09:00,99")
     assert found.values[:, 0].tolist() == [*range(9), 99]
-    assert found.notes == ("1 row left out: with the same time as a later row",)
+    assert found.notes == ("1 row left out: in the same step as a later row",)
 
 
 @pytest.mark.parametrize(
     ("header", "row", "words"),
     [
         ("date,shop,a", "2024-01-{0:02},east,1\n2024-01-{0:02},west,2",
-         "'shop' tells them apart; name it with --id 'shop' for one model of 2 series"),
-        ("date,shop,a", "2024-01-{0:02},7,1\n2024-01-{0:02},8,2.5", "--id 'shop'"),
-        ("Date,Time,a", "2024-01-{0:02},1:00 am,1\n2024-01-{0:02},1:00 pm,2",
-         "'Time' tells them apart; write 'Date' and 'Time' as one column"),
+         "name the column that tells series apart (--id)"),
         ("date,a", "2024-01-{0:02},1\n2024-01-{0:02},2", "another row; give one row for each time"),
     ],
 )  # fmt: skip
@@ -94,9 +89,9 @@ def test_a_few_times_move_to_the_grid_and_many_are_refused(tmp_path: Path) -> No
     assert found.notes == ("1 time moved to the nearest step of 1 hour",)
     assert found.values[:, 0].tolist() == list(range(20)) and found.observed.all()
     many = re.sub(r"1(\d):00", r"1\1:10", text)
-    with pytest.raises(DataError, match=r"10 of 20 times are not whole steps of 1 hour"):
+    with pytest.raises(DataError, match=r"step is 1 hour, but 10 of 20 times lie between"):
         read(tmp_path, many)
-    with pytest.raises(DataError, match=r"most of its rows are missing \(4 of 13 are there\)"):
+    with pytest.raises(DataError, match=r"9 of 13 rows are missing"):
         read(tmp_path, hours(list(range(13)), skip=(2, 3, 4, 5, 6, 7, 8, 9, 10)))
 
 
@@ -109,15 +104,10 @@ def test_of_several_columns_of_times_the_finest_counts(tmp_path: Path) -> None:
 def test_a_time_of_the_series_is_found(tmp_path: Path) -> None:
     found = read_series([str(write_series(tmp_path / "s.csv", rows=48))])
     assert found.row("2024-01-02") == 24 and found.row("2024-01-03 00:00") == 48
-    for time, nearest in {
-        "2024-01-02 00:30": "2024-01-02 or 2024-01-02 01:00:00",
-        "2024-01-02 23:59": "2024-01-02 23:00:00 or 2024-01-03",
-        "2024-01-03 01:00": "2024-01-03",
-        "1999-01-01": "2024-01-01",
-    }.items():
+    for time in ("2024-01-02 00:30", "2024-01-02 23:59", "2024-01-03 01:00", "1999-01-01"):
         assert refusal(found.row, time) == (
             f"the series has no row at {time}: it has one every 1 hour from 2024-01-01 to "
-            f"2024-01-02 23:00:00; give {nearest}"
+            "2024-01-02 23:00:00; give one of them"
         )
     assert "expected a time such as" in refusal(found.row, "soon")
     assert found.row("2024-01-02 23:00") == found.since("2024-01-02 22:30") == 47
@@ -140,7 +130,7 @@ def zoned(times: list[str]) -> str:
 def test_times_with_offsets_are_times_of_utc(step: int, tmp_path: Path) -> None:
     found = read(tmp_path, zoned(AUTUMN[::step]))
     assert found.values[:, 0].tolist() == list(range(len(AUTUMN) // step))
-    assert found.notes == ("times with an offset from UTC are converted to UTC",)
+    assert found.notes == ("offsets of times from UTC are converted to UTC",)
     assert str(found.times[0])[:16] == "2024-10-26T22:00"
     assert str(found.times[-1])[:16] == ("2024-10-27T03:30" if step == 1 else "2024-10-27T03:00")
     assert found.row("2024-10-27T02:00+01:00") == found.row("2024-10-27 01:00") == 6 // step
@@ -151,13 +141,15 @@ def test_a_day_with_an_offset_stays_the_day(tmp_path: Path) -> None:
     found = read(tmp_path, zoned(days))
     assert found.observed.all() and found.step.words() == "1 day"
     assert str(found.times[-1])[:16] == "2024-10-30T00:00"
-    assert found.notes == ("offsets from UTC are left out: all times are 00:00:00 of the clock",)
+    assert found.notes == (
+        "offsets of times from UTC are left out: all times are the same on the clock",
+    )
     assert found.row("2024-10-30T00:00:00+01:00") == found.row("2024-10-30") == 10
 
 
 def test_some_times_with_an_offset_are_refused(tmp_path: Path) -> None:
     said = refusal(read, tmp_path, zoned([*AUTUMN[:2], "2024-10-27 01:00", AUTUMN[3]]))
-    assert ":4: the time 2024-10-27 01:00:00 has no offset from UTC, and other times have" in said
+    assert ":4: column 'date': expected an unambiguous time such as" in said
 
 
 def test_business_days_have_no_rows_on_other_days(tmp_path: Path) -> None:
@@ -184,7 +176,8 @@ def test_gaps_of_whole_numbers_are_filled(tmp_path: Path) -> None:
     assert found.times.tolist() == [-4, -2, 0, 2, 4] and found.step == Step(numbers=2)
     assert found.row("0") == 2 and found.row("6") == 5
     assert refusal(found.row, "3") == (
-        "the series has no row at 3: it has one every 2 in whole numbers from -4 to 4; give 2 or 4"
+        "the series has no row at 3: it has one every 2 in whole numbers from -4 to 4; give one of "
+        "them"
     )
     for time in ("soon", "2024-01-31"):
         assert "expected a time such as 4, found" in refusal(found.row, time)

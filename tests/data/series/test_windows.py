@@ -40,8 +40,9 @@ def test_values_far_from_those_of_training_are_refused(tmp_path: Path) -> None:
     found = read(tmp_path, hours([1, 2, 1, 2, 1e20]))
     scale = fit_scale(found, 4)
     said = refusal(windows, [(found, scale)], 2, 2, 1)
-    assert said.startswith("the value 1e+20 of column 'a' at 2024-01-01 04:00:00 is 2e+20 deviat")
-    assert "more than 1e+12; correct it, or leave its cell empty" in said
+    assert said.startswith(
+        "the value 1e+20 of column 'a' at 2024-01-01 04:00:00 is more than 1e+12"
+    )
     assert len(windows([(read(tmp_path, hours([1, 2, 1, 2, 1e9])), scale)], 2, 2, 1).starts) == 2
 
 
