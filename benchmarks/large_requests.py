@@ -21,8 +21,10 @@ from collections.abc import Callable
 SIZE = 10 * 2**20
 
 
-def post(address: str, path: str, body: bytes, kind: str = "application/json") -> int:
-    request = urllib.request.Request(address + path, body, {"Content-Type": kind})
+def post(address: str, body: bytes, kind: str = "application/json", client: int = 1) -> int:
+    """Ask for a translation as a client with an address of its own; return the status."""
+    headers = {"Content-Type": kind, "X-Forwarded-For": f"192.0.2.{client}"}
+    request = urllib.request.Request(f"{address}/translate", body, headers)
     try:
         with urllib.request.urlopen(request, timeout=120) as answer:
             answer.read()
@@ -50,13 +52,10 @@ def large() -> dict[str, Callable[[str], int]]:
         "lines of one letter": text("a\n" * (SIZE // 4)),
         "nested JSON": b'{"q": [' + nested + b"]}",
     }
-    found = {
-        name: lambda address, body=body: post(address, "/translate", body)
-        for name, body in bodies.items()
-    }
+    found = {name: lambda address, body=body: post(address, body) for name, body in bodies.items()}
     form = b"source=en&target=de&q=" + b"%41" * (SIZE // 3 - 100)
     kind = "application/x-www-form-urlencoded"
-    found["form of escapes"] = lambda address: post(address, "/translate", form, kind)
+    found["form of escapes"] = lambda address: post(address, form, kind)
     return found
 
 
@@ -78,7 +77,7 @@ def measured(address: str, seconds: float) -> dict[str, list[float]]:
         urllib.request.urlopen(f"{address}/livez", timeout=120).read()
 
     def sentence() -> None:
-        post(address, "/translate", text("Friday, March 5, 2021"))
+        post(address, text("Friday, March 5, 2021"), client=2)
 
     found: dict[str, list[float]] = {}
     clients = [

@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import errno
+import gc
 import logging
 import signal
 import socket
@@ -177,6 +178,7 @@ class _Process:
             await asyncio.wait({serving, loading}, return_when=asyncio.FIRST_COMPLETED)
             if not serving.done():
                 service = self.state.service = loading.result()
+                gc.freeze()  # looking through all modules would take a tenth of a second
                 host, port = listening.getsockname()[:2]
                 shown = f"[{host}]" if ":" in host else host
                 pairs = ", ".join(
