@@ -63,18 +63,19 @@ class LibreTranslate:
     async def translate(self, request: Request) -> Response:
         """Translate a text or several: `POST /translate`."""
         client, values = await self._client_and_values(request)
-        q, source, target = (needed(values, name) for name in ("q", "source", "target"))
+        q = needed(values, "q")
+        source, target = (needed_text(values, name) for name in ("source", "target"))
         texts = self._texts(q)
         kind = str(values.get("format") or "text")
         if kind not in FORMATS:
             raise RequestError(400, f"{kind} format is not supported")
         alternatives = self._alternatives(values.get("alternatives", 0))
         work = TranslationWork(self.state, request, client)
-        detected = await _detection(work, texts, str(source), Reading(kind))
+        detected = await _detection(work, texts, source, Reading(kind))
         job = work.job(
             texts,
-            detected.language if detected else str(source),
-            str(target),
+            detected.language if detected else source,
+            target,
             Reading(kind, lettered=True),
             alternatives=alternatives if kind == "text" else 0,
         )
@@ -98,7 +99,8 @@ class LibreTranslate:
     async def translate_file(self, request: Request) -> Response:
         """Translate a document: `POST /translate_file`."""
         client, values = await self._client_and_values(request)
-        file, source, target = (needed(values, name) for name in ("file", "source", "target"))
+        file = needed(values, "file")
+        source, target = (needed_text(values, name) for name in ("source", "target"))
         if not isinstance(file, Upload):
             raise RequestError(
                 400, "Invalid request: missing file parameter; send a file in multipart/form-data"
@@ -117,9 +119,9 @@ class LibreTranslate:
             raise RequestError(400, "Invalid request: the file is not in UTF-8") from None
         self._check_size([text])
         work = TranslationWork(self.state, request, client)
-        detected = await _detection(work, [text], str(source), Reading(kind))
-        language = detected.language if detected else str(source)
-        job = work.job([text], language, str(target), Reading(kind, lettered=True))
+        detected = await _detection(work, [text], source, Reading(kind))
+        language = detected.language if detected else source
+        job = work.job([text], language, target, Reading(kind, lettered=True))
         [[found]] = await work.translated([job])
         stem, suffix = PurePath(name).stem, PurePath(name).suffix
         token = self.state.files.add(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 
 from crosshead.data.documents.formats import Parser
 from crosshead.data.documents.parts import TextPart
@@ -64,7 +65,7 @@ def _with_mark_of(source: str, translation: str) -> str:
 def _in_case_of(source: str, translation: str) -> str:
     if source.islower():
         return translation.lower()
-    if source.isupper() and sum(map(str.isalpha, source)) > 1:  # "I" and "A" are words
+    if source.isupper() and len(list(islice(filter(str.isalpha, source), 2))) > 1:  # "I" is a word
         return translation.upper()
     case: Callable[[str], str] | None = None
     if source[0].islower():

@@ -20,9 +20,9 @@ SMALL = 4_000
 """The most characters or bytes that are read in the event loop. Reading them takes about a
 millisecond, and a process needs about as long to get and return them."""
 
-_KEPT = 2**20
-"""The most characters after which a process is kept: the memory of a larger text is freed at once
-if its process ends."""
+_LARGE = 2**18
+"""The characters from which on a text is large. Its process ends with it, which frees its memory at
+once."""
 
 _SLICE = 0.001
 """The seconds after which work in the event loop lets others go on. A request waits for the loop
@@ -38,11 +38,12 @@ class Readers:
     has passed, or the server ends. Its scheduling priority is lower than the server's.
 
     Args:
-        most: The largest number of processes.
+        most: The largest number of processes that read large texts, and of those that read others.
     """
 
     def __init__(self, most: int = 4) -> None:
-        self._free = asyncio.Semaphore(most)
+        # Large texts do not keep the smaller ones of others waiting.
+        self._free = {is_large: asyncio.Semaphore(most) for is_large in (False, True)}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._idle: list[Process] = []
 
@@ -62,15 +63,16 @@ class Readers:
         if size <= SMALL:
             return function(*values)
         turn = self._turns.setdefault(client, asyncio.Lock())
-        async with turn, self._free:
+        async with turn, self._free[size > _LARGE]:
             process, answer = None, None
+            self._idle = [each for each in self._idle if each.returncode is None]
             try:
                 process = self._idle.pop() if self._idle else await _started()
                 answer = await _answer(process, (function.__name__, values))
             except (asyncio.IncompleteReadError, OSError):
                 raise Failed("the process that reads texts has ended") from None
             finally:
-                if process is not None and answer is not None and size <= _KEPT:
+                if process is not None and answer is not None and size <= _LARGE:
                     self._idle.append(process)
                 elif process is not None:
                     await _ended(process)

@@ -13,6 +13,8 @@ import resource
 import signal
 import struct
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +33,9 @@ SIZE = struct.Struct("<Q")
 _MEMORY = 2**30
 """The memory that a process may have. Lines of one letter need the most for their size, and a
 megabyte of them takes 0.3 GiB."""
+
+_MOST_SENTENCES = 250_000
+"""The most sentences of a request. Their translations take a few kilobytes each."""
 
 _ESCAPE = re.compile(b"%([0-9a-fA-F]{2})")
 
@@ -62,13 +67,18 @@ class Reading(NamedTuple):
         return Document.of(text, lettered(parser) if self.lettered else parser, split)
 
 
-def json_values(body: bytes) -> dict[str, Any] | None:
-    """Return the values of a JSON object: numbers, texts and lists of them; None if it is none.
+def json_values(body: bytes, fields: int) -> dict[str, Any] | None:
+    """Return the values of a JSON object: numbers, texts and lists of texts; None if it is none.
 
-    Every other value is replaced by an empty dict, since no route takes one.
+    Every other value is replaced by an empty dict, and every other list by a list of one, since no
+    route takes one.
 
     Args:
         body: The JSON.
+        fields: The largest number of values, and of texts in a list that is not to be translated.
+
+    Raises:
+        DataError: If there are more values.
     """
     try:
         text = body.decode(json.detect_encoding(body))
@@ -79,12 +89,21 @@ def json_values(body: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(found, dict):
         return None
-    return {name: value if _is_flat(value) else {} for name, value in found.items()}
+    if len(found) > fields:
+        raise _too_many(fields)
+    return {name: _flat(name, value, fields) for name, value in found.items()}
 
 
-def _is_flat(value: object) -> bool:
-    values = value if isinstance(value, list) else [value]
-    return not any(isinstance(each, list | dict) for each in values)
+def _flat(name: str, value: Any, fields: int) -> Any:
+    if not isinstance(value, list):
+        return {} if isinstance(value, dict) else value
+    if not all(isinstance(each, str) for each in value):
+        return [{}]
+    return value if name in ("q", "text") else value[:fields]
+
+
+def _too_many(fields: int) -> DataError:
+    return DataError(f"Too many fields. Maximum number of fields is {fields}.")
 
 
 def form_values(body: bytes, fields: int) -> list[tuple[str, str]]:
@@ -98,7 +117,7 @@ def form_values(body: bytes, fields: int) -> list[tuple[str, str]]:
         DataError: If there are more fields.
     """
     if body.count(b"&") >= fields:
-        raise DataError(f"Too many fields. Maximum number of fields is {fields}.")
+        raise _too_many(fields)
     pairs = (field.partition(b"=") for field in body.split(b"&") if field)
     return [(_unquoted(name), form_text(_unquoted(value))) for name, _, value in pairs]
 
@@ -149,9 +168,16 @@ def sentences_of(texts: Sequence[str], reading: Sequence[Any]) -> list[list[str]
         reading: The values of `Reading`.
 
     Raises:
-        DataError: If a document is broken.
+        DataError: If a document is broken, or there are too many sentences.
     """
-    return [Reading(*reading).document(text).sentences for text in texts]
+    found: list[list[str]] = []
+    left = _MOST_SENTENCES
+    for text in texts:
+        found.append(Reading(*reading).document(text).sentences)
+        left -= len(found[-1])
+        if left < 0:
+            raise DataError(f"it has more than {_MOST_SENTENCES:,} sentences; send it in parts")
+    return found
 
 
 def with_translations(
@@ -176,6 +202,7 @@ def serve_parent() -> None:
     # Signals to the whole group are for the parent, which ends this process when it ends itself.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     os.nice(10)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     gc.disable()  # texts have no cycles, and looking for them takes most of the time
@@ -189,3 +216,10 @@ def serve_parent() -> None:
             answer = marshal.dumps(("it takes too much memory to read; send it in parts", None))
         sys.stdout.buffer.write(SIZE.pack(len(answer)) + answer)
         sys.stdout.buffer.flush()
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process after its parent, whatever it reads."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)

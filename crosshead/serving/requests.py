@@ -54,7 +54,8 @@ class RequestError(Exception):
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
-        self.status, self.message, self.headers = status, message, dict(headers or {})
+        # A message may name a value of the request, which may be long.
+        self.status, self.message, self.headers = status, message[:1000], dict(headers or {})
 
 
 class Upload(NamedTuple):
@@ -233,21 +234,15 @@ async def _values(
     # A form repeats a field for each of its texts.
     fields = _FIELDS + (settings.texts or settings.body) if repeated else _FIELDS
     given: list[tuple[str, Any]] = request.query_params.multi_items()
+    read: Callable[..., Any] | None = {
+        "application/json": json_values, "application/x-www-form-urlencoded": form_values,
+    }.get(kind)  # fmt: skip
     try:
         async with asyncio.timeout(settings.body_seconds):
             if kind == "multipart/form-data":
                 given += await _multipart(request, fields, settings.body)
-            elif kind == "application/json":
-                body = await request.body()
-                found = await state.readers.call(client, len(body), json_values, body)
-                if found is None:
-                    raise RequestError(400, "Invalid JSON format")
-                return found
-            elif kind == "application/x-www-form-urlencoded":
-                body = await request.body()
-                given += await state.readers.call(client, len(body), form_values, body, fields)
             else:
-                await request.body()
+                body = await request.body()
     except TimeoutError:
         message = "the body of the request did not arrive in time"
         raise RequestError(408, message, {"Connection": "close"}) from None
@@ -255,6 +250,17 @@ async def _values(
         raise RequestError(400, f"Invalid request: {error.detail}") from None
     except FormParserError:  # older releases of Starlette do not catch it
         raise RequestError(400, "Invalid request: Invalid multipart data.") from None
+    if read is not None:
+        try:
+            async with asyncio.timeout(settings.seconds):
+                found = await state.readers.call(client, len(body), read, body, fields)
+        except TimeoutError:
+            raise _too_late(settings) from None
+        if read is json_values:
+            if found is None:
+                raise RequestError(400, "Invalid JSON format")
+            return dict(found)
+        given += found
     return dict(given) | {
         name: [value for key, value in given if key == name]
         for name in repeated
@@ -309,11 +315,15 @@ async def unless_gone(state: State, request: Request, client: str, work: Awaitab
             raise RequestError(429, message, after) from None
         raise RequestError(503, "the server is busy; try again later", after) from None
     except DeadlineExceeded:
-        message = f"the request took longer than {state.settings.seconds:g} s; send a shorter text"
-        raise RequestError(503, message, {"Retry-After": "5"}) from None
+        raise _too_late(state.settings) from None
     finally:
         for each in (task, gone):
             each.cancel()
+
+
+def _too_late(settings: Settings) -> RequestError:
+    message = f"the request took longer than {settings.seconds:g} s; send a shorter text"
+    return RequestError(503, message, {"Retry-After": "5"})
 
 
 async def _gone(request: Request) -> None:

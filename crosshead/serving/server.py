@@ -51,7 +51,7 @@ class ServerConfig:
         keys: The keys, or None if everybody may ask.
         suggestions: The file of suggestions, or None.
         drain: The seconds that requests under way have when the server ends. A request that is not
-            done a second before is answered with 503.
+            done two seconds before is answered with 503.
     """
 
     places: Sequence[str]
@@ -164,7 +164,7 @@ class _Process:
         self._reloading: asyncio.Task[None] | None = None
         self._reload_asked = False
         self.late = 0
-        """The number of requests that were not done a second before the end."""
+        """The number of requests that were not done two seconds before the end."""
 
     async def run(self, listening: socket.socket) -> None:
         """Serve until a signal or an error while loading."""
@@ -232,8 +232,8 @@ class _Process:
         self.say("stopping: answering the requests under way")
         self.server.should_exit = True
         self._stopping.set()
-        # What is left a second before the end is answered with 503 instead of being cut off.
-        loop, seconds = asyncio.get_running_loop(), max(0.0, self.config.drain - 1)
+        # What is left two seconds before the end is answered with 503 instead of being cut off.
+        loop, seconds = asyncio.get_running_loop(), max(0.0, self.config.drain - 2)
         loop.call_later(seconds, self._give_up)
 
     def _give_up(self) -> None:

@@ -198,15 +198,21 @@ class Service:
         of_texts = [list(islice(remaining, len(each))) for each in texts]
         ranks = [
             [
-                [each[min(rank, len(each) - 1)].text for each in some]
+                [each[min(rank, len(each) - 1)].text async for each in in_slices(some)]
                 for rank in range(job.alternatives + 1)
             ]
             for some in of_texts
         ]
         wholes = await self._called(job, with_translations, ranks)
         return [
-            TranslatedText(whole, list(map(TranslatedSentence, each, some)))
-            for whole, each, some in zip(wholes, texts, of_texts, strict=True)
+            TranslatedText(
+                whole,
+                [
+                    TranslatedSentence(*pair)
+                    async for pair in in_slices(zip(sources, some, strict=True))
+                ],
+            )
+            for whole, sources, some in zip(wholes, texts, of_texts, strict=True)
         ]
 
     async def _hop(self, job: Job, search: _Search, lines: list[str]) -> list[list[Translation]]:

@@ -9,8 +9,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from crosshead.data.parallel.languages import language_name
-from crosshead.pipelines.translated_text import TranslatedText
+from crosshead.pipelines.translated_text import TranslatedSentence, TranslatedText
 from crosshead.serving.jobs import TranslationWork, excess_of
+from crosshead.serving.readers import in_slices
 from crosshead.serving.reading import Reading
 from crosshead.serving.requests import RequestError, State, client_and_values, with_error_responses
 
@@ -67,10 +68,12 @@ class V1:
             texts, source, form.target, reading, alternatives=form.alternatives, scored=True
         )
         [answers] = await work.translated([job])
-        body: dict[str, Any] = {"translations": [_as_json(each, job.languages) for each in answers]}
-        if detected is not None:
-            body["detected_language"] = detected._asdict()
-        return JSONResponse(body)
+        texts_json = ", ".join([await _as_json(each, job.languages) for each in answers])
+        detection = (
+            "" if detected is None else f', "detected_language": {_json(detected._asdict())}'
+        )
+        body = f'{{"translations": [{texts_json}]{detection}}}'
+        return Response(body, media_type="application/json")
 
     async def limits(self, request: Request) -> Response:
         """Return the limits of requests; 0 characters or texts are no limit."""
@@ -108,28 +111,37 @@ def _texts(form: TranslateRequest) -> list[str]:
     return form.text if isinstance(form.text, list) else [form.text]
 
 
-def _as_json(found: TranslatedText, languages: list[str]) -> dict[str, Any]:
-    """Return the JSON of a translated text, with the languages on the way."""
-    return {
+async def _as_json(found: TranslatedText, languages: list[str]) -> str:
+    """Return the JSON of a translated text, with the languages on the way.
+
+    It is written sentence by sentence, because there may be many.
+    """
+    sentences = [_json(_values(each)) async for each in in_slices(found.sentences)]
+    whole = {
         "text": found.text,
         "alternatives": found.texts[1:],
         "score": found.score,
         "languages": [{"code": code, "name": language_name(code)} for code in languages],
-        "sentences": [
+    }
+    return f'{_json(whole)[:-1]}, "sentences": [{", ".join(sentences)}]}}'
+
+
+def _json(values: dict[str, Any]) -> str:
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _values(sentence: TranslatedSentence) -> dict[str, Any]:
+    return {
+        "source": sentence.source,
+        "translations": [
             {
-                "source": sentence.source,
-                "translations": [
-                    {
-                        "text": each.text.strip(),
-                        "score": each.score,
-                        "log_prob": each.log_prob,
-                        "pieces": each.pieces,
-                        "piece_log_probs": each.piece_log_probs,
-                        "flags": list(each.flags),
-                    }
-                    for each in sentence.translations
-                ],
+                "text": each.text.strip(),
+                "score": each.score,
+                "log_prob": each.log_prob,
+                "pieces": each.pieces,
+                "piece_log_probs": each.piece_log_probs,
+                "flags": list(each.flags),
             }
-            for sentence in found.sentences
+            for each in sentence.translations
         ],
     }

@@ -3,6 +3,7 @@
 import gzip
 import re
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,11 +56,11 @@ _STRING = rb'"(?:[^"\\\n]|\\.)*"\s*'
 _TEXTS = (
     Kind(rb"WEBVTT(?!\S)", "WebVTT subtitles", _AS_SRT),
     Kind(rb"\[Script Info\]", "SubStation subtitles", _AS_SRT),
-    Kind(rb"\s*\d+\s*\n\s*\d+:\d\d:\d\d[,.]\d+ +-->", "SubRip subtitles", _FORMAT, "srt"),
-    Kind(rb"(?i)\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!DOCTYPE )?html\b",
+    Kind(rb"\s*+\d++[ \t\r]*+\n\s*+\d+:\d\d:\d\d[,.]\d+ +-->", "SubRip subtitles", _FORMAT, "srt"),
+    Kind(rb"(?i)\s*+(?:<\?xml[^>]*+>\s*+)?+(?:<!--(?:(?!-->).)*+-->\s*+)*+<(?:!DOCTYPE )?html\b",
          "an HTML document", _FORMAT, "html"),
     Kind(rb"\s*<(?=[?!tx]).*?(?<=<)(?:tmx|xliff)\b", "a file in TMX or XLIFF", _EXPORT),
-    Kind(rb'(?:#.*?\n|\s)*msgid ".*\nmsgstr', "a file in PO", _EXPORT),
+    Kind(rb'(?:#[^\n]*+\n|\s++)*+msgid ".*\nmsgstr', "a file in PO", _EXPORT),
     Kind(rb"\s*<(?:\?xml|!DOCTYPE)\b", "an XML file", "copy its sentences into such a file"),
     Kind(rb"\{\\rtf", "a document in rich text", _SAVE),
     Kind(rb"[\[\s]*\{\s*%b:|\s*\[[\[\s]*%b(?:,\s*\"|[\]\s]*\Z)|\s*[\[{][][{}\s\d.,-]*\Z"
@@ -79,7 +80,7 @@ def check_text(head: bytes, name: str) -> None:
         head: The first bytes of the file.
         name: The name of the file, for the message.
     """
-    if (kind := kind_of(head)) in _BINARY:
+    if kind := _first(_BINARY, head):
         raise DataError(f"{name}: {kind.words}, expected text; {kind.advice}")
 
 
@@ -102,16 +103,20 @@ def kind_of(head: bytes) -> Kind | None:
     Args:
         head: The first bytes of the file.
     """
+    if kind := _first((*_BINARY, *_TEXTS), head):
+        return kind
     head = head[:HEAD].removeprefix(b"\xef\xbb\xbf")
-    for kind in (*_BINARY, *_TEXTS):
-        if re.match(kind.pattern, head, re.DOTALL):
-            return kind
     lines = re.sub(rb'"(?:[^"]|"")*"', b"x", head).split(b"\n")[:-1]
     for mark, least, kind in _TABLES:  # all lines have equally many cells, and more than one
         counts = {len(mark.findall(line)) for line in lines if line.strip()}
         if len(lines) >= least and len(counts) == 1 and 0 not in counts:
             return kind
     return None
+
+
+def _first(kinds: Sequence[Kind], head: bytes) -> Kind | None:
+    head = head[:HEAD].removeprefix(b"\xef\xbb\xbf")
+    return next((each for each in kinds if re.match(each.pattern, head, re.DOTALL)), None)
 
 
 def head_of(path: Path) -> bytes:

@@ -4,7 +4,8 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any
@@ -36,10 +37,11 @@ class StopRequest:
         if self.signal is None:
             self.signal = number
 
-    def take(self, replaced: set[Any]) -> None:
+    def take(self, replaced: Sequence[Any]) -> None:
         """Become the handler of each signal whose handler is one of `replaced`."""
         for number in STOP_SIGNALS:
-            if (handler := signal.getsignal(number)) in replaced:
+            handler = signal.getsignal(number)
+            if any(handler is each for each in replaced):
                 self._earlier[number] = handler
                 signal.signal(number, self._handle)
 
@@ -80,18 +82,27 @@ def stop_on_signals(*ending: Callable[..., object]) -> Iterator[StopRequest]:
         yield outer
         return
     request = StopRequest()
+    error: BaseException | None = None
     token = _active.set(request)
     try:
         if threading.current_thread() is threading.main_thread():
-            request.take({signal.SIG_DFL, signal.default_int_handler, *ending})
+            request.take([signal.SIG_DFL, signal.default_int_handler, *ending])
         yield request
+    except BaseException as raised:
+        error = raised
+        raise
     finally:
         request.restore()
         _active.reset(token)
-    if request.signal == signal.SIGINT:
+        number = request.signal if request.signal in STOP_SIGNALS else None
+        if error and number and signal.getsignal(number) == signal.SIG_DFL:
+            # The program may catch the exception, but it was asked to end.
+            traceback.print_exception(error)
+            signal.raise_signal(number)
+    if number == signal.SIGINT:
         raise KeyboardInterrupt(request.outcome)
-    if request.signal in STOP_SIGNALS:
-        signal.raise_signal(request.signal)
+    if number:
+        signal.raise_signal(number)
 
 
 def end_on(number: int, frame: FrameType | None) -> None:

@@ -45,7 +45,7 @@ def test_a_process_gives_what_the_function_gives() -> None:
         assert len(children() - before) == 1
         with pytest.raises(DataError, match="times of a subtitle"):
             await readers.call("me", len(LONG), sentences_of, [LONG], tuple(Reading("srt")))
-        assert await readers.call("me", 10**6, json_values, b"[" * 10**6) is None
+        assert await readers.call("me", 10**6, json_values, b"[" * 10**6, 9) is None
 
     ran(work)
     assert children() == before
@@ -64,13 +64,13 @@ def test_a_process_ends_with_the_work_that_waits_for_it() -> None:
     ran(work)
 
 
-def test_a_client_has_one_process_at_a_time_and_leaves_the_others_to_others() -> None:
+def test_large_texts_of_others_do_not_keep_a_smaller_one_waiting() -> None:
     async def work(readers: Readers) -> None:
         hogs = [
             asyncio.create_task(
-                readers.call("hog", len(SLOW), sentences_of, [SLOW], tuple(Reading()))
+                readers.call(f"hog {each % 3}", len(SLOW), sentences_of, [SLOW], tuple(Reading()))
             )
-            for _ in range(5)
+            for each in range(6)
         ]
         await asyncio.sleep(0.2)
         found = await readers.call("me", len(LONG), sentences_of, [LONG], tuple(Reading()))
@@ -88,7 +88,7 @@ def test_a_text_that_takes_too_much_memory_is_refused_and_a_lost_process_is_told
     async def work(readers: Readers) -> None:
         body = b"[" + b'{"":{}},' * 2**22 + b"1]"
         with pytest.raises(DataError, match="memory"):
-            await readers.call("me", len(body), json_values, body)
+            await readers.call("me", len(body), json_values, body, 9)
 
         async def kill() -> None:
             while not (found := children() - before):
@@ -99,6 +99,12 @@ def test_a_text_that_takes_too_much_memory_is_refused_and_a_lost_process_is_told
         with pytest.raises(Failed):
             await readers.call("me", len(SLOW), sentences_of, [SLOW], tuple(Reading()))
         await killing
+        assert await readers.call("me", SMALL + 1, json_values, b"{}", 9) == {}
+        [idle] = children() - before
+        os.kill(idle, signal.SIGKILL)
+        while idle in children():
+            await asyncio.sleep(0.01)
+        assert await readers.call("me", SMALL + 1, json_values, b"{}", 9) == {}
 
     ran(work)
 

@@ -55,10 +55,17 @@ def test_a_form_of_escapes_takes_little_more_memory_than_its_text() -> None:
 
 def test_values_of_json_are_flat() -> None:
     body = b'{"q": ["a", 1, null], "n": 1.5, "x": {"a": 1}, "y": [[]], "t": true}'
-    flat = {"q": ["a", 1, None], "n": 1.5, "x": {}, "y": {}, "t": True}
-    assert json_values(body) == flat
+    assert json_values(body, 5) == {"q": [{}], "n": 1.5, "x": {}, "y": [{}], "t": True}
+    assert json_values(b'{"q": ["a", "b"], "x": ["a", "b"]}', 2) == {
+        "q": ["a", "b"],
+        "x": ["a", "b"],
+    }
+    assert json_values(b'{"q": ["a", "b", "c"]}', 1) == {"q": ["a", "b", "c"]}
+    assert json_values(b'{"x": ["a", "b", "c"]}', 1) == {"x": ["a"]}
+    with pytest.raises(DataError, match="number of fields is 4"):
+        json_values(body, 4)
     for wrong in (b"[]", b"", b"{", b"[" * 10_000, b'{"q": "\\ud83d"}'):
-        assert json_values(wrong) is None
+        assert json_values(wrong, 9) is None
 
 
 def test_a_text_is_read_and_written() -> None:

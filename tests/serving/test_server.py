@@ -288,7 +288,7 @@ def test_whatever_a_request_waits_for_the_end_answers_it_with_503() -> None:
 
     threads: list[threading.Thread] = []
     server = Signals(ready)
-    server.drain = 2.0
+    server.drain = 3.0
     server.run()
     ended = time.monotonic()
     for thread in threads:

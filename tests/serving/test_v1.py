@@ -103,3 +103,12 @@ def test_the_limits_are_open_to_everybody(directory: Directory) -> None:
     with running(directory, settings, keys=Keys({})) as client:
         found = client.get("/v1/limits").json
     assert found == {"characters": 5, "texts": 2, "alternatives": 3, "body_bytes": 1000}
+
+
+def test_many_wrong_values_are_refused_at_once(client: Client) -> None:
+    for values in (
+        {"text": [1] * 50_000},
+        {"text": "a"} | {f"x{each}": 1 for each in range(5_000)},
+    ):
+        found = client.post("/v1/translate", {"target": "de"} | values)
+        assert found.status in (400, 422) and len(found.body) < 2_000

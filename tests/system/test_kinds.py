@@ -2,13 +2,14 @@
 
 import gzip
 import io
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from crosshead.errors import DataError
-from crosshead.system.kinds import check_sentences, head_of, kind_of
+from crosshead.system.kinds import HEAD, check_sentences, head_of, kind_of
 
 
 def zipped(*names: str, mimetype: str = "") -> bytes:
@@ -102,3 +103,13 @@ def test_the_head_of_a_file_is_unpacked_and_may_be_missing(tmp_path: Path) -> No
     (tmp_path / "a.gz").write_bytes(b"no gzip")
     for path in (tmp_path / "a.gz", tmp_path, tmp_path / "missing", Path("/dev/null")):
         assert head_of(path) == b""
+
+
+@pytest.mark.parametrize("start", [b"", b"1", b"<!--", b"[", b"PK\x03\x04"])
+@pytest.mark.parametrize(
+    "piece", [b"# a comment\n", b"<!-- a -->\n", b"[", b'"', b" ", b"\n", b"1\n", b"<?xml "]
+)
+def test_no_beginning_takes_long_to_recognise(start: bytes, piece: bytes) -> None:
+    begin = time.process_time()
+    kind_of((start + piece * HEAD)[:HEAD])
+    assert time.process_time() - begin < 1

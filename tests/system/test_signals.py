@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -126,3 +128,19 @@ def test_outside_of_the_main_thread_nothing_changes() -> None:
     thread.start()
     thread.join()
     assert len(found) == 1 and not found[0]()
+
+
+def test_an_exception_in_the_block_does_not_keep_the_program_alive() -> None:
+    program = (
+        "import os, signal; from crosshead.system.signals import stop_on_signals\n"
+        "try:\n"
+        "    with stop_on_signals():\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        raise ValueError('lost')\n"
+        "except ValueError:\n"
+        "    pass\n"
+        "print('alive')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "")
+    assert "ValueError: lost" in done.stderr

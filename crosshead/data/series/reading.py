@@ -88,7 +88,7 @@ class Series:
 
     def _parsed(self, time: str) -> Any:
         """Return a time, or raise `DataError`."""
-        [found] = read_times([time], self.utc).values
+        [found] = read_times([time], self.utc, numbers=bool(self.step.numbers)).values
         if found.dtype.kind != self.times.dtype.kind or np.isnat(found.astype("M8[us]")):
             example = shown_time(self.times[-1])
             raise DataError(f"expected a time such as {example}, found {time!r}")
@@ -167,7 +167,7 @@ def read_series(
     notes: list[str] = []
     table = read_tables(given, notes)
     path = table.index[0][0]
-    time, (when, zoned, utc) = times(table, time)
+    time, (when, zoned, utc) = times(table, time, step is not None and step.numbers > 0)
     if zoned:
         change = "converted to UTC" if utc else "left out: all times are the same on the clock"
         notes.append(f"offsets of times from UTC are {change}")

@@ -198,12 +198,12 @@ class Times(NamedTuple):
     """True if the times were converted to UTC."""
 
 
-def read_times(cells: Sequence[str], utc: bool | None = None) -> Times:
+def read_times(cells: Sequence[str], utc: bool | None = None, *, numbers: bool = False) -> Times:
     """Return the times of cells.
 
     All cells may be digits. Then they are times such as `2024` or `2024013112` if all of them lie
-    between 1900 and 2099, seconds or milliseconds since 1970 if all of them have ten or thirteen
-    digits, and otherwise whole numbers.
+    between 1900 and 2099 (years: 1500 and 2200), seconds or milliseconds since 1970 if all of them
+    have ten or thirteen digits, and otherwise whole numbers.
 
     Args:
         cells: Texts such as `2024-01-31 12:00`, `31.01.2024 12:00`, `2024-01-31 1:00 PM`,
@@ -212,10 +212,12 @@ def read_times(cells: Sequence[str], utc: bool | None = None) -> Times:
             first, or some cells alone have an offset, the others are no times.
         utc: True to convert times with an offset to UTC, False to keep their clock. None converts
             them unless all of them show the same time of day.
+        numbers: True if cells of digits are whole numbers, as in the series that they belong to.
     """
     text = pandas().Series(np.asarray(cells, object), dtype=object).str.strip()
     if text.str.fullmatch(r"-?\d{1,18}").all():
-        return Times(_of_digits(text), zoned=False, utc=False)
+        found = text.to_numpy(object).astype(np.int64) if numbers else _of_digits(text)
+        return Times(found, zoned=False, utc=False)
     zoned = text.str.contains(rf"[T ]\d.*{_OFFSET}").to_numpy(bool)
     found = _on_clock(text.str.replace(_OFFSET, "", regex=True).where(zoned, text))
     if not zoned.any():
@@ -236,7 +238,8 @@ def _of_digits(text: Any) -> np.ndarray:
     size = sizes.pop() if len(sizes) == 1 else 0
     if size in _DIGITS:
         times = pandas().to_datetime(text, format=_DIGITS[size], errors="coerce")
-        if times.notna().all() and (size == 4 or times.dt.year.between(1900, 2099).all()):
+        years = (1500, 2200) if size == 4 else (1900, 2099)
+        if times.notna().all() and times.dt.year.between(*years).all():
             return np.array(times.to_numpy("M8[us]"))
     if size in _EPOCHS:
         numbers = numbers.astype(f"M8[{_EPOCHS[size]}]").astype("M8[us]")

@@ -198,12 +198,13 @@ def unreadable(table: Any, name: str, row: int, expected: str) -> DataError:
     return DataError(f"{origin(table, row)}: column {name!r}: expected {expected}, found {found}")
 
 
-def times(table: Any, name: str | None) -> tuple[str, Times]:
+def times(table: Any, name: str | None, numbers: bool) -> tuple[str, Times]:
     """Return the time column and its times.
 
     Args:
         table: The table.
         name: The column, or None for one that is found by its name or its first cell.
+        numbers: True if cells of digits are whole numbers.
 
     Raises:
         DataError: If there is none, or a cell is no time.
@@ -217,7 +218,7 @@ def times(table: Any, name: str | None) -> tuple[str, Times]:
             f"{table.index[0][0]}: there is no time column among {', '.join(table)}; name it with "
             "data.time, and write its times as 2024-01-31 12:00"
         )
-    found = read_times(column(table, name, "time column"))
+    found = read_times(column(table, name, "time column"), numbers=numbers)
     if (bad := np.isnat(found.values.astype("M8[us]"))).any():
         expected = "an unambiguous time such as 2024-01-31 12:00"
         raise unreadable(table, name, int(bad.argmax()), expected)

@@ -189,3 +189,15 @@ def test_a_further_file_needs_the_columns_that_are_read(tmp_path: Path) -> None:
     both = [str(first), str(second)]
     assert read_series(both, ["a"]).values[:, 0].tolist() == [1, 2, 3, 4]
     assert refusal(read_series, both).startswith(f"{second}: there is no column 'b'")
+
+
+def test_whole_numbers_stay_whole_numbers_where_they_look_like_years(tmp_path: Path) -> None:
+    def rows(begin: int, end: int) -> Path:
+        lines = ["t,load", *(f"{t},{t % 7}" for t in range(begin, end))]
+        return write(tmp_path / f"{begin}.csv", "\n".join(lines))
+
+    series = read_series([rows(0, 2000)])
+    assert series.row("999") == 999 and series.row("1600") == series.since("1600") == 1600
+    later = read_series([rows(1600, 1700)], (), None, None, series.step)
+    assert later.fitting(["load"], series.step).times[0] == 1600
+    assert read_series([rows(5000, 5400)]).step == series.step
