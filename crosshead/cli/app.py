@@ -24,7 +24,8 @@ def _version(asked: bool) -> None:
 
 @app.callback(
     epilog="\b\nExit codes: 0 success; 2 wrong input or settings (one line says what is wrong);\n"
-    "129 SIGHUP; 130 Ctrl-C; 141 the reader of the output closed the pipe; 143 SIGTERM."
+    "129 SIGHUP; 130 Ctrl-C; 138 SIGUSR1; 141 the reader of the output closed the pipe; "
+    "143 SIGTERM; 152 SIGXCPU."
 )
 def crosshead(
     version: Annotated[

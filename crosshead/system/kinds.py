@@ -56,6 +56,7 @@ _STRING = rb'"(?:[^"\\\n]|\\.)*"\s*'
 _TEXTS = (
     Kind(rb"WEBVTT(?!\S)", "WebVTT subtitles", _AS_SRT),
     Kind(rb"\[Script Info\]", "SubStation subtitles", _AS_SRT),
+    Kind(rb"\s*+\d+:\d\d:\d\d\.\d+,\d+:\d\d:\d\d\.\d", "SubViewer subtitles", _AS_SRT),
     Kind(rb"\s*+\d++[ \t\r]*+\n\s*+\d+:\d\d:\d\d[,.]\d+ +-->", "SubRip subtitles", _FORMAT, "srt"),
     Kind(rb"(?i)\s*+(?:<\?xml[^>]*+>\s*+)?+(?:<!--(?:(?!-->).)*+-->\s*+)*+<(?:!DOCTYPE )?html\b",
          "an HTML document", _FORMAT, "html"),
@@ -68,7 +69,7 @@ _TEXTS = (
 )  # fmt: skip
 _TABLES = (
     (re.compile(rb"\t"), 2, Kind(b"", "a table", f"{_COPY} (cut -f 1 IN > OUT)")),
-    (re.compile(rb"(?<=[^\d\s])[,;](?=[^\d\s])"), 3, Kind(b"", "a table", _COPY)),
+    (re.compile(rb"(?<=[^\d\s])[,;](?=\S)|(?<=\d)[,;](?=[^\d\s])"), 3, Kind(b"", "a table", _COPY)),
 )
 """The mark between two cells, the least number of lines with equally many marks, and the kind."""
 

@@ -24,6 +24,7 @@ def zipped(*names: str, mimetype: str = "") -> bytes:
 
 ODF = "application/vnd.oasis.opendocument."
 KINDS = {
+    "SubViewer subtitles": [b"0:00:01.000,0:00:02.000\nHello\n"],
     "a spreadsheet": [
         zipped("[Content_Types].xml", "_rels/.rels", "xl/workbook.xml"),
         zipped("content.xml", mimetype=f"{ODF}spreadsheet"),
@@ -113,3 +114,9 @@ def test_no_beginning_takes_long_to_recognise(start: bytes, piece: bytes) -> Non
     begin = time.process_time()
     kind_of((start + piece * HEAD)[:HEAD])
     assert time.process_time() - begin < 1
+
+
+def test_a_table_of_numbers_and_words_is_one() -> None:
+    found = kind_of(b"id,date\n1,March 2021\n2,May 2022\n")
+    assert found is not None and found.words == "a table"
+    assert kind_of(b"It costs 3,50.\nOr 4,20, say.\nFriday, March 5, 2021\n") is None
