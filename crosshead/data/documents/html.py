@@ -27,7 +27,7 @@ _MARKUP = re.compile(
     rf"|</?[a-zA-Z][^{_SPACE}/>]*+(?:{_ATTRIBUTE})*+[^>]*>?|<[!?/][^>]*>?)",
     re.DOTALL | re.IGNORECASE,
 )
-"""What looks like markup. The parser decides if the text after it is one."""
+"""The beginnings of markup and its ends. The parser decides if the text after them is one."""
 
 _KEPT = (
     "code, iframe, kbd, math, noembed, noframes, plaintext, pre, samp, script, style, svg,"
