@@ -1,12 +1,12 @@
 """HTML: every tag stays where it was, and the texts between tags are translated.
 
-turbohtml (MIT, in C, fuzzed) parses as the standard says and in linear time. selectolax and justhtml
-take quadratic time on some pages, tinyhtml5 knows no `<template>`, and html5lib has had no release
-since 2020. Parsers do not tell
-where each text of a tree stands in the source. So every piece of the source that may be a text gets
-a mark, and the pieces whose marks the parser finds in texts are translated. All else stays to the
-letter: markup, scripts, styles, code, elements with `translate="no"`, and programs such as PHP. A
-translation cannot open an element: it is escaped, and it stands where a browser reads text.
+turbohtml (MIT, in C, fuzzed) parses as the standard says and in linear time. selectolax and
+justhtml take quadratic time on some pages, tinyhtml5 knows no `<template>`, and html5lib has had no
+release since 2020. Parsers do not tell where each text of a tree stands in the source. So every
+piece of the source that may be a text gets a mark, and the pieces whose marks the parser finds in
+texts are translated. All else stays to the letter: markup, scripts, styles, code, elements with
+`translate="no"`, and programs such as PHP. A translation cannot open an element: it is escaped, and
+it stands where a browser reads text.
 """
 
 import operator
