@@ -1,6 +1,7 @@
 """Properties of this machine: device, threads, best precision, speed of matrix products."""
 
 import contextlib
+import inspect
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -94,19 +95,27 @@ def naming_added_modules(model: nn.Module, machine: Machine) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        added = [type(each) for each in model.modules() if not each.__module__.startswith(_OWN)]
-        names = " or ".join(sorted({each.__qualname__ for each in added}))
+        names = " or ".join(sorted(set(_added(model))))
         if not names or machine.dtype == torch.float32 or is_out_of_memory(error):
             raise
         raise UserError(
-            f"{names} does not compute in {machine.precision} ({str(error).splitlines()[0]}): a "
-            "module makes its tensors in the type of its arguments or weights, and returns them in "
+            f"{names} does not compute in {machine.precision} ({str(error).splitlines()[0]}): it "
+            "has to make its tensors in the type of its arguments or weights, and return them in "
             f"that type; change it, or use float32 ({setting('train.precision', has_flag=True)})"
         ) from error
 
 
-_OWN = ("crosshead.", "torch.")
-"""The beginnings of packages whose modules compute in every precision."""
+_OWN = ("crosshead", "torch", "functools")
+"""Packages whose modules and functions compute in every precision."""
+
+
+def _added(model: nn.Module) -> Iterator[str]:
+    """Yield the names of a model's modules and functions that other packages define."""
+    for module in model.modules():
+        for part in (module, *vars(module).values()):
+            named = part if inspect.isroutine(part) else type(part)
+            if callable(part) and (named.__module__ or "torch").split(".")[0] not in _OWN:
+                yield named.__qualname__
 
 
 @cache

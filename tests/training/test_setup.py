@@ -1,6 +1,7 @@
 """Preparation of new runs: what is chosen, recorded and checked before training."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -105,17 +106,25 @@ class Mixed(nn.Module):
         return query @ torch.eye(query.shape[-1]) @ key.transpose(-2, -1)
 
 
+def mixed(query: Tensor, key: Tensor, relative: object) -> Tensor:
+    """A score that is a function, and multiplies in float32."""
+    return Mixed()(query, key, relative)
+
+
+@pytest.mark.parametrize("made", [Mixed(), mixed])
 @pytest.mark.parametrize("measured", [False, True])
-def test_an_added_module_that_does_not_compute_in_the_precision_is_named(
-    measured: bool, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_added_score_that_does_not_compute_in_the_precision_is_named(
+    measured: bool, made: Any, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one line, before the first update, and where the speed is measured first."""
-    monkeypatch.setitem(SCORES, "mixed", lambda config: Mixed())
+    monkeypatch.setitem(SCORES, "mixed", lambda config: made)
     settings = [each for each in SMALL if not (measured and each.startswith(("warmup", "max_up")))]
     data = {"data": {"source": str(text / "en"), "target": str(text / "de")}}
     budget = "max_minutes=1" if measured else "max_updates=1"
     given = [*settings, budget, "score=mixed"]
-    with pytest.raises(UserError, match=r"^Mixed does not compute in bfloat16 .*--prec") as caught:
+    with pytest.raises(
+        UserError, match=r"^(?i:Mixed) does not compute in bfloat16 .*--prec"
+    ) as caught:
         train(compose(flags=data, assignments=[*given, "precision=bfloat16"]), tmp_path / "run")
     assert "\n" not in str(caught.value) and not (tmp_path / "run").exists()
     if not measured:
