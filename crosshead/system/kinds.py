@@ -48,13 +48,13 @@ _BINARY = (
     Kind(rb"\xd0\xcf\x11\xe0", "a spreadsheet or document of an old version of Office", _AS_CSV),
     Kind(rb"\x1f\x8b", "a gzip file whose name does not end in .gz", "rename it"),
     Kind(rb"BZh[1-9]1AY|\xfd7zXZ|7z\xbc\xaf|Rar!\x1a", "a compressed file", ARCHIVE.advice),
-    Kind(rb"%PDF-", "a PDF document", _SAVE),
+    Kind(rb"%PDF-\d", "a PDF document", _SAVE),
     Kind(rb"\x89PNG|\xff\xd8\xff|GIF8[79]a[^ -~]|RIFF.{4}WEBP", "an image", "name another file"),
     Kind(rb"OggS\0|ID3[\2-\4]|fLaC|RIFF.{4}WAVE|.{4}ftyp", "audio or video", "name another file"),
 )
 _STRING = rb'"(?:[^"\\\n]|\\.)*"\s*'
 _TEXTS = (
-    Kind(rb"WEBVTT(?!\S)", "WebVTT subtitles", _AS_SRT),
+    Kind(rb"WEBVTT(?!\S).*-->", "WebVTT subtitles", _AS_SRT),
     Kind(rb"\[Script Info\]", "SubStation subtitles", _AS_SRT),
     Kind(rb"\s*+\d+:\d\d:\d\d\.\d+,\d+:\d\d:\d\d\.\d", "SubViewer subtitles", _AS_SRT),
     Kind(rb"\s*+\d++[ \t\r]*+\n\s*+\d+:\d\d:\d\d[,.]\d+ +-->", "SubRip subtitles", _FORMAT, "srt"),

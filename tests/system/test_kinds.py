@@ -41,7 +41,9 @@ KINDS = {
     "an image": [b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"GIF89a\1\0\1\0"],
     "audio or video": [b"OggS\0\2", b"RIFF\1\2\3\4WAVEfmt "],
     "a compressed file": [b"BZh91AY&SY", b"\xfd7zXZ\0"],
-    "WebVTT subtitles": [b"WEBVTT\n\n00:01.000 --> 00:02.000\nHi\n", b"\xef\xbb\xbfWEBVTT - x\n"],
+    "WebVTT subtitles": [
+        b"WEBVTT\n\n00:01.000 --> 00:02.000\nHi\n", b"\xef\xbb\xbfWEBVTT - x\n\n1\n0:01.0 --> 0:02"
+    ],
     "SubRip subtitles": [b"1\n00:00:01,000 --> 00:00:02,000\nHi.\n", b"\r\n1\r\n0:00:01.5 --> 0"],
     "SubStation subtitles": [b"[Script Info]\nTitle: x\n"],
     "an HTML document": [
@@ -85,7 +87,8 @@ def test_a_file_is_known_by_its_content(words: str) -> None:
     [
         "", "\n", "One sentence.\n", "a\0b\n", "\0" * 40 + "\n", "PK is it.\n", "GIF89a is old.\n",
         "[1] The first note.\n[2] The second note.\n", "[[link]] and text\n", '"Yes", she said.\n',
-        "{x} is a set.\n", "{ \"a\" } is a set.\n", "WEBVTTX\n", "<b>One</b> two.\n", "<s> a\n",
+        "{x} is a set.\n", "{ \"a\" } is a set.\n", "WEBVTTX\n", "%PDF- is a mark.\n",
+        "WEBVTT is a format.\n", "<b>One</b> two.\n", "<s> a\n",
         "1\n2\n3\n", "00:00 --> 00:01\n", "msgid is a key.\n",
         "One, two.\nThree, four.\nFive, six.\n",
         "It costs 1,000 euros.\nAnd 2,000.\nOr 3,000.\n", "a\tb\n", "One.\tEins.\nTwo.\n",
