@@ -1,5 +1,6 @@
 """The verb `classify`, and the part of `evaluate` for images."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -90,6 +91,7 @@ def image_evaluation(bundle: Path, images: Path, device: str, threads: int | Non
         BundleError: If the model is no classifier.
         DataError: If the images cannot be used.
     """
+    from crosshead.cli.answers import answering
     from crosshead.cli.seen_data import SEEN, on_card
     from crosshead.data.labelled_images import images_sha256, read_labelled, scored_images
     from crosshead.evaluation.classification import classification_scores
@@ -111,7 +113,11 @@ def image_evaluation(bundle: Path, images: Path, device: str, threads: int | Non
             f"{images}: all {len(whole):,} images are scored; if the model was trained on some of "
             "them, give images that were kept out of its training"
         )
-    return classification_scores(classifier, whole, split)
+    with answering(len(whole), "images") as advance:
+        progress = partial(advance, 0, len(whole))
+        scores = classification_scores(classifier, whole, split, progress=progress)
+        progress(1.0)
+    return scores
 
 
 def confusions_table(found: "ClassScores") -> str:

@@ -28,6 +28,7 @@ from crosshead.pipelines.forecaster import SeriesForecaster
 from crosshead.pipelines.image_classifier import ImageClassifier
 from crosshead.pipelines.line_translator import LONGEST_STRETCH
 from crosshead.pipelines.mask_filler import MaskFiller
+from crosshead.pipelines.scoring import ScoredTranslation
 from crosshead.pipelines.translator import Translator
 from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
@@ -118,6 +119,7 @@ def translation_evaluation(
     return evaluate(
         translator, sources, references, metrics, tokenize,
         translate=lambda lines: translated(translator, lines, flags),
+        score=partial(scored_pairs, translator),
     )  # fmt: skip
 
 
@@ -205,7 +207,12 @@ def series_evaluation(
         )
     if why := why_without_season(given, season):
         note(f"{series}: {why}")
-    return forecast_scores(forecaster, given, original=original)
+    total = len(given.starts)
+    with answering(total, "windows") as advance:
+        progress = partial(advance, 0, total)
+        found = forecast_scores(forecaster, given, original=original, progress=progress)
+        progress(1.0)
+    return found
 
 
 def caption_evaluation(
@@ -258,6 +265,15 @@ def forecast_table(scores: Sequence[ForecastScore]) -> str:
         for method in dict.fromkeys(each.method for each in scores)
     ]
     return table(rows, numbers=len(metrics)) + f"\n{scores[0].signature}\n"
+
+
+def scored_pairs(
+    translator: Translator, sources: Sequence[str], references: Sequence[str]
+) -> list[ScoredTranslation]:
+    """Return the log-probabilities of references as translations of their sources."""
+    with answering(len(sources), "pairs") as advance:
+        progress = partial(advance, 0, len(sources))
+        return translator.score(sources, references, progress=progress)
 
 
 def translated(

@@ -36,7 +36,7 @@ def classification_scores(
     images: LabelledImages,
     split: str,
     *,
-    check: Callable[[], None] = lambda: None,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> ClassScores:
     """Score the predictions of a classifier. The intervals are Wilson's, with 95 %.
 
@@ -44,7 +44,7 @@ def classification_scores(
         classifier: The model.
         images: The images, with classes of the model.
         split: The name of the images, for the signature.
-        check: Called before each batch.
+        progress: Called with the share that is done, from 0 to 1, before each batch.
 
     Returns:
         The accuracy, and the numbers of images by class and prediction.
@@ -54,7 +54,7 @@ def classification_scores(
     """
     if not len(images):
         raise DataError("there are no images to score")
-    found = np.stack(list(classifier.probabilities(images.pixels, check)))
+    found = np.stack(list(classifier.probabilities(images.pixels, progress)))
     kinds = len(classifier.classes)
     counts = np.zeros((kinds, kinds), np.int64)
     np.add.at(counts, (images.labels, found.argmax(axis=1)), 1)

@@ -27,7 +27,7 @@ def forecast_scores(
     test: SeriesWindows,
     *,
     original: bool = False,
-    check: Callable[[], None] = lambda: None,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> list[ForecastScore]:
     """Score the forecasts of all windows, beside those of two untrained baselines.
 
@@ -46,7 +46,7 @@ def forecast_scores(
         test: The windows.
         original: True for errors in the units of the columns. By default values are divided by
             their deviations in the training period.
-        check: Called before each batch.
+        progress: Called with the share that is done, from 0 to 1, before each batch.
 
     Returns:
         The scores of the model, then of the baselines, then of the quantiles.
@@ -69,7 +69,7 @@ def forecast_scores(
     # Sums by series and column of the values of each method and metric, and their number.
     sums: dict[tuple[str, str], np.ndarray] = {}
     count = np.zeros(units.shape, int)
-    for rows, batch, found in forecaster.predictions(test, check):
+    for rows, batch, found in forecaster.predictions(test, progress):
         target, counted = batch.target.numpy().astype(np.float64), batch.observed.numpy()
         series = test.series[rows]
         made = {"model": found[..., forecaster.median]}

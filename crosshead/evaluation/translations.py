@@ -6,6 +6,7 @@ from crosshead.errors import ConfigError
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.evaluation.likelihood import perplexity
 from crosshead.evaluation.sacrebleu_metrics import check_lists, check_sizes, metric_scores
+from crosshead.pipelines.scoring import ScoredTranslation
 from crosshead.pipelines.translator import Translator
 
 
@@ -43,6 +44,7 @@ def evaluate(
     tokenize: str | None = None,
     *,
     translate: Callable[[Sequence[str]], list[str]] | None = None,
+    score: Callable[[Sequence[str], Sequence[str]], list[ScoredTranslation]] | None = None,
 ) -> list[CorpusScore]:
     """Translate a test set and score the translations.
 
@@ -54,6 +56,7 @@ def evaluate(
         tokenize: The tokenisation of BLEU, as for `corpus_scores`.
         translate: Function from sources to translations; by default the translator itself, with
             the search settings of its bundle.
+        score: Function that scores pairs for perplexity; by default `translator.score`.
 
     Returns:
         A score for each metric, in order.
@@ -72,7 +75,7 @@ def evaluate(
     texts = [name for name in metrics if name != "perplexity"]
     found: dict[str, CorpusScore] = {}
     if "perplexity" in metrics:  # first, because it refuses long pairs before the long work
-        scored = translator.score(sources, references)
+        scored = (score or translator.score)(sources, references)
         found["perplexity"] = perplexity(scored, translator.bundle.target_tokenizer)
     if texts:
         translations = (translate or translator)(sources)

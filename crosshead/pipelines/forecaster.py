@@ -350,7 +350,7 @@ class SeriesForecaster(Pipeline):
         return found
 
     def predictions(
-        self, given: SeriesWindows, check: Callable[[], None] = lambda: None
+        self, given: SeriesWindows, progress: Callable[[float], None] = lambda share: None
     ) -> Iterator[tuple[list[int], SeriesBatch, np.ndarray]]:
         """Yield the numbers of windows in batches, the batches, and forecasts, "B T C Q".
 
@@ -358,13 +358,15 @@ class SeriesForecaster(Pipeline):
 
         Args:
             given: The windows.
-            check: Called before each batch.
+            progress: Called with the share that is done, from 0 to 1, before each batch.
 
         Reference:
             Chernozhukov et al. 2010, section 2 (sorted quantiles).
         """
+        done = 0
         for rows in given.in_order(max(BATCH, int(given.lengths[0, 0]))):
-            check()
+            progress(done / len(given.starts))
+            done += len(rows)
             batch = given.collate(places := rows.tolist())
             with torch.inference_mode():
                 found = self.model(batch.context.to(self.device), batch.known.to(self.device))

@@ -119,16 +119,16 @@ class ImageClassifier(ImagePipeline):
         return found[0] if single else found
 
     def probabilities(
-        self, pixels: np.ndarray, check: Callable[[], None] = lambda: None
+        self, pixels: np.ndarray, progress: Callable[[float], None] = lambda share: None
     ) -> Iterator[np.ndarray]:
         """Yield the probabilities of all classes, "K", for each image.
 
         Args:
             pixels: Images in the size that the model reads, "N H W C", as `pixels` returns them.
-            check: Called before each batch.
+            progress: Called with the share that is done, from 0 to 1, before each batch.
         """
         for first in range(0, len(pixels), BATCH):
-            check()
+            progress(first / len(pixels))
             inputs = as_floats(pixels[first : first + BATCH]).to(self.device)
             with torch.inference_mode():
                 yield from self.model(inputs).float().softmax(dim=-1).cpu().numpy()

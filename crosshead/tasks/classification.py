@@ -247,7 +247,9 @@ class ClassificationValidator(Validator[ClassificationRecipe, ImageCorpus, Image
         images = sets.test if len(sets.test) else sets.valid
         split = "test" if len(sets.test) else "valid"
         classifier = ImageClassifier(self.bundle_of(weights))
-        found = classification_scores(classifier, images, split, check=self.stop_if_asked)
+        found = classification_scores(
+            classifier, images, split, progress=lambda share: self.stop_if_asked()
+        )
         usual = 100 * float(np.bincount(images.labels).max()) / len(images)
         accuracy = found.scores[0].value
         faults = []

@@ -79,7 +79,9 @@ class ForecastingValidator(Validator[ForecastingRecipe, SeriesCorpus, SeriesBund
         has_test = len(corpus.test.starts) > 0
         given = corpus.test if has_test else corpus.valid
         found = forecast_scores(
-            SeriesForecaster(self.bundle_of(weights)), given, check=self.stop_if_asked
+            SeriesForecaster(self.bundle_of(weights)),
+            given,
+            progress=lambda share: self.stop_if_asked(),
         )
         faults = baseline_faults(found)
         test_set = "test period" if has_test else "validation"

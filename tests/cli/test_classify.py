@@ -68,8 +68,12 @@ def test_a_broken_image_is_one_line_and_the_others_are_answered(
 
 
 def test_classes_are_scored_with_their_confusions(
-    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr("crosshead.cli.answers._QUIET", 0.0)
     typed = ["evaluate", folder / "run", "--images", folder / "set.zip"]
     head, score, _, _, classes, *rows = output_of(typed, capfd).splitlines()
     assert head.split()[:2] == ["metric", "score"] and "images:36|split:test" in score
@@ -84,7 +88,7 @@ def test_classes_are_scored_with_their_confusions(
     broken(part / "low" / "003.png")
     assert run(["evaluate", str(folder / "run"), "--images", str(part)]) == 0
     shown = capfd.readouterr()
-    assert "images:35|split:all" in shown.out
+    assert "images:35|split:all" in shown.out and "100%  35 of 35 images" in shown.err
     assert "left out: 1 broken image (" in shown.err and "low/003.png: not a" in shown.err
     assert "part: all 35 images are scored; if the model was trained on some" in shown.err
 

@@ -7,6 +7,7 @@ import pytest
 
 from crosshead.cli.evaluation import (
     metric_names,
+    scored_pairs,
     scores_jsonl,
     scores_table,
     text_evaluation,
@@ -63,6 +64,15 @@ def test_a_test_set_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch) ->
     assert translated(translator, ["One."], {"beam": 1, "length_penalty": None})
     says = translator.bundle.config.decode
     assert searched == [says.model_copy(update={"beam": 1})]
+
+
+def test_the_scoring_of_pairs_for_perplexity_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("crosshead.cli.answers._QUIET", 0.0)
+    [found] = scored_pairs(load(BUNDLE, "cpu"), ["One."], ["Eins."])
+    assert found.log_prob < 0
+    assert "100%  1 of 1 pairs" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("terminal", [True, False])

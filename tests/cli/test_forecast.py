@@ -95,10 +95,14 @@ def test_what_rules_changed_is_told(
 
 
 def test_forecasts_are_scored_beside_baselines(
-    folder: Path, capfd: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr("crosshead.cli.answers._QUIET", 0.0)
     typed = ["evaluate", folder / "run", "--series", folder / "wave.csv", "--start", "2024-01-14"]
-    head, *rows = output_of(typed, capfd).splitlines()
+    assert run([str(each) for each in typed]) == 0
+    shown = capfd.readouterr()
+    assert "100%  81 of 81 windows" in shown.err
+    head, *rows = shown.out.splitlines()
     assert head.split()[:4] == ["forecast", "MSE", "MAE", "MASE"]
     methods = ["model", "last value", "seasonal naive (24)"]
     assert [row.split("  ")[0] for row in rows[:3]] == methods
