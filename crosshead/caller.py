@@ -111,51 +111,27 @@ _CALLER: ContextVar[Caller] = ContextVar("caller", default=COMMAND_LINE)
 
 
 def option(name: str, value: str = "") -> str:
-    """Return an option of training that is no key of the recipe, or is a file, for a message.
-
-    Args:
-        name: The name of the flag without dashes, such as `force` or `source`.
-        value: The value of the option; empty if the user chooses it.
-    """
+    """Return an option of training that is no key of the recipe, or is a file, for a message."""
     return _CALLER.get().option(name, value)
 
 
 def setting(key: str, value: object = None, *, has_flag: bool = False) -> str:
-    """Return the assignment of a value to a key of the recipe, for a message.
-
-    Args:
-        key: The key with its section, such as `train.patience`.
-        value: The value; None leaves it to the user.
-        has_flag: True if the command line has a flag of this name.
-    """
+    """Return the assignment of a value to a key of the recipe, for a message."""
     return _CALLER.get().setting(key, value, has_flag=has_flag)
 
 
 def how_to_resume(directory: Path, *assignments: str) -> str:
-    """Return the call that resumes the run in a directory and writes its bundle.
-
-    Args:
-        directory: The run directory.
-        assignments: Settings to change, as `setting` returns them.
-    """
+    """Return the call that resumes the run in a directory and writes its bundle."""
     return _CALLER.get().resume(directory, *assignments)
 
 
 def how_to_check(files: Mapping[str, Sequence[str]]) -> str:
-    """Return the call that checks the pairs in some files.
-
-    Args:
-        files: The names of files, or of fields, by the key of `[data]`.
-    """
+    """Return the call that checks the pairs in some files."""
     return _CALLER.get().check(files)
 
 
 def how_to_mix(run: Path) -> str:
-    """Return the option that mixes the pairs of an earlier run into fine-tuning.
-
-    Args:
-        run: The directory of the earlier run.
-    """
+    """Return the option that mixes the pairs of an earlier run into fine-tuning."""
     return _CALLER.get().mix(run)
 
 

@@ -78,11 +78,7 @@ _EXPECTED = {
 
 @dataclass(frozen=True)
 class OneOf:
-    """An annotation of text that has to be a key of a dictionary, which may grow.
-
-    Args:
-        names: The dictionary.
-    """
+    """An annotation of text that has to be a key of a dictionary, which may grow."""
 
     names: Mapping[str, object]
 
@@ -133,18 +129,7 @@ def validate(
     where: str = "",
     typed: Mapping[str, str] | None = None,
 ) -> C:
-    """Build a configuration from plain values.
-
-    Args:
-        config_class: The class of the configuration.
-        values: Values by key.
-        where: The file of the values, which begins messages.
-        typed: The flags that were typed, by key, such as `--beam` for `beam`. Messages name these
-            keys by their flags. Validators get it as their context: see `called`.
-
-    Raises:
-        ConfigError: For the first value that does not fit.
-    """
+    """Build a configuration from plain values."""
     try:
         return config_class.model_validate(values, context=typed)
     except ValidationError as error:
@@ -226,17 +211,7 @@ def nearest(word: str, known: list[str]) -> str:
 
 
 def nearest_key(key: str, known: Sequence[str], elsewhere: Sequence[str], section: str = "") -> str:
-    """Return a hint for an unknown key: the reason why there is none, or keys that resemble it.
-
-    Args:
-        key: The unknown key, without its section.
-        known: The keys that it could be, without their section.
-        elsewhere: The keys of all sections, such as `model.heads`.
-        section: The section, if one was given.
-
-    Returns:
-        A clause for the end of a message.
-    """
+    """Return a hint for an unknown key: the reason why there is none, or keys that resemble it."""
     for words, reason in _ABSENT.items():
         if _plain(key) in words.split():
             return reason

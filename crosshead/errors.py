@@ -13,12 +13,7 @@ Lone surrogates, which names of files may hold, cannot be written at all."""
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Return a text with its control characters as escapes such as `\\u001b`, as JSON has them.
-
-    Args:
-        text: The text, which may come from a stranger.
-        keep: The control characters that stay.
-    """
+    """Return a text with its control characters as escapes such as `\\u001b`, as JSON has them."""
     return _CONTROL.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
 
 
@@ -63,13 +58,7 @@ _LONGEST = 400
 
 
 class DamagedBundle(BundleError):
-    """A bundle with a missing or changed file.
-
-    Args:
-        path: The file.
-        found: The fault.
-        remedy: The remedy, if it is more than getting a new copy.
-    """
+    """A bundle with a missing or changed file."""
 
     def __init__(self, path: Path | str, found: str, remedy: str | None = None) -> None:
         remedy = remedy or "the bundle is damaged: take a fresh copy of it, or train it again"

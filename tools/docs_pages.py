@@ -6,6 +6,7 @@
 import ast
 import posixpath
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ DOCUMENTED = (
 """Packages and modules of the reference, in its order."""
 
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[(?P<text>[^][]*)\]\((?P<path>[^)\s:#]+)(?:#(?P<name>[^)\s]*))?\)")
 
 
@@ -62,6 +64,45 @@ def modules() -> list[Path]:
     return [path for path in found if not re.search(r"\b_(?!_init__\.py$)", path.as_posix())]
 
 
+@cache
+def exported() -> set[tuple[str, str]]:
+    """Return the exported names, each with the path of the module that defines it.
+
+    They are those of every `__all__`, and those that code blocks of the documentation import.
+    """
+    found = set()
+    for path in (ROOT / "crosshead").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = _all_of(tree)
+        here = path.relative_to(ROOT).as_posix()
+        if path.parent.name == "cli":  # used from a shell, not from Python
+            continue
+        found |= {(here, name) for name in names}
+        found |= {each for each in _imports(tree) if each[1] in names}
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for block in PYTHON.findall(page.read_text(encoding="utf-8")):
+            found |= _imports(ast.parse(block))
+    return found
+
+
+def _all_of(tree: ast.Module) -> list[str]:
+    """Return the names in `__all__` of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    return []
+
+
+def _imports(tree: ast.Module) -> set[tuple[str, str]]:
+    """Return the names that a module imports, each with the path of the module it comes from."""
+    return {
+        (f"{(node.module or '').replace('.', '/')}.py", alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
 def reference() -> dict[str, str]:
     """Return the pages of the reference: a page for each module, and for each package a list."""
     pages = {}
@@ -80,10 +121,7 @@ def reference() -> dict[str, str]:
 
 def _public_names(tree: ast.Module, dotted: str) -> list[str]:
     """List the names in `__all__` of a package, each with a link to where it is documented."""
-    names: list[str] = []
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            names = ast.literal_eval(node.value)
+    names = _all_of(tree)
     origins = {
         alias.asname or alias.name: f"{node.module}.{alias.name}"
         for node in ast.walk(tree)

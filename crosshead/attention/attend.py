@@ -43,16 +43,7 @@ def weighted_sum(
     value: Float[Tensor, "#B #H K E"],
     relative: RelativeOffset = RelativeOffset(),  # noqa: B008 - immutable
 ) -> Float[Tensor, "B H Q E"]:
-    """Return the sum of the values times the weights, for every query.
-
-    Args:
-        weights: Attention weights, "B H Q K".
-        value: Values, "B H K E"; B and H may be 1 to broadcast.
-        relative: Not used; a `Combine` receives it.
-
-    Returns:
-        Outputs, "B H Q E".
-    """
+    """Return the sum of the values times the weights, for every query."""
     if weights.shape[-2] == 1 and weights.dtype == torch.float32 and weights.device.type == "cpu":
         return weighted_sum_of_one_query(weights, value)
     return weights @ value
@@ -79,26 +70,7 @@ class Backend(Protocol):
         dropout: float,
         observe: Observe | None,
     ) -> Float[Tensor, "B H Q Ev"]:
-        """Compute the outputs of attention.
-
-        Args:
-            query: Queries, "B H Q E".
-            key: Keys, "B H K Ek"; B and H may be 1 to broadcast.
-            value: Values, "B H K Ev"; B and H may be 1 to broadcast.
-            score: Function that scores every query against every key.
-            mask: True means may attend, broadcastable to "B H Q K"; every query has an allowed key.
-                None allows all pairs.
-            combine: Function that turns weights and values into outputs.
-            relative: The distances between queries and keys.
-            dropout: Share of the weights to drop.
-            observe: Function that receives the weights, "B H Q K", before dropout.
-
-        Returns:
-            Outputs, "B H Q Ev".
-
-        Raises:
-            ValueError: If this backend cannot compute this attention.
-        """
+        """Compute the outputs of attention."""
         ...
 
 
@@ -188,20 +160,6 @@ def explicit(
     """Compute attention as Eq. 1 writes it; every other form is tested equal to this one.
 
     This `Backend` takes every score, mask and combination, and shows the weights.
-
-    Args:
-        query: Queries, "B H Q E".
-        key: Keys, "B H K Ek"; B and H may be 1 to broadcast.
-        value: Values, "B H K Ev"; B and H may be 1 to broadcast.
-        score: Function that scores every query against every key.
-        mask: True means may attend, broadcastable to "B H Q K"; every query has an allowed key.
-        combine: Function that turns weights and values into outputs.
-        relative: The distances between queries and keys.
-        dropout: Share of the weights to drop.
-        observe: Function that receives the weights, before dropout.
-
-    Returns:
-        Outputs, "B H Q Ev".
     """
     if isinstance(mask, BlockSparseMask):
         return block_sparse(query, key, value, score, mask, combine, dropout, observe)
@@ -220,12 +178,6 @@ def softmax(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
     """Return the softmax over the keys.
 
     PyTorch accumulates its sums in float32 at least, for any type of score.
-
-    Args:
-        scores: Scores, "B H Q K".
-
-    Returns:
-        Weights, "B H Q K", in the type of the scores.
     """
     if scores.shape[-1] < FEW_KEYS and scores.device.type == "cpu":
         return softmax_of_few_keys(scores)
@@ -237,12 +189,6 @@ def softmax_of_few_keys(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H 
 
     PyTorch vectorises a softmax over the last axis of a CPU tensor from 16 numbers on only. A
     softmax over the first axis is several times faster for shorter rows, copies included.
-
-    Args:
-        scores: Scores, "B H Q K".
-
-    Returns:
-        Weights, "B H Q K", in the type of the scores.
     """
     return scores.movedim(-1, 0).contiguous().softmax(dim=0).movedim(0, -1).contiguous()
 
@@ -253,13 +199,6 @@ def weighted_sum_of_one_query(
     """Return the weighted sum of the values for a single query.
 
     A batch of matrix products of one row each is slow on CPUs. This form reads the values once.
-
-    Args:
-        weights: Attention weights, "B H 1 K".
-        value: Values, "B H K E"; B and H may be 1 to broadcast.
-
-    Returns:
-        Outputs, "B H 1 E".
     """
     return (weights.transpose(-2, -1) * value).sum(dim=-2, keepdim=True)
 
@@ -279,24 +218,6 @@ def sdpa(
     """Compute attention with PyTorch's `F.scaled_dot_product_attention`.
 
     This `Backend` computes scaled dot products only and shows no weights.
-
-    Args:
-        query: Queries, "B H Q E".
-        key: Keys, "B H K Ek"; B and H may be 1 to broadcast.
-        value: Values, "B H K Ev"; B and H may be 1 to broadcast.
-        score: A `ScaledDot`.
-        mask: True means may attend, broadcastable to "B H Q K"; every query has an allowed key.
-        combine: `weighted_sum`.
-        relative: Not used; scaled dot products do not depend on distances.
-        dropout: Share of the weights to drop.
-        observe: None.
-
-    Returns:
-        Outputs, "B H Q Ev".
-
-    Raises:
-        ValueError: If the mask is block-sparse, or the attention has another score, another
-            combination or an observer.
     """
     if isinstance(mask, BlockSparseMask):
         raise ValueError(
@@ -327,22 +248,6 @@ def block_sparse(
 
     A layout moves its blocks into the batch axis. Score and combination then compute a block as
     they compute a short sequence. One softmax covers all blocks that contain a query.
-
-    Args:
-        query: Queries, "B H T E".
-        key: Keys, "B H T Ek"; B and H may be 1 to broadcast.
-        value: Values, "B H T Ev"; B and H may be 1 to broadcast.
-        score: Function that scores every query against every key.
-        mask: The mask, made for `T` positions.
-        combine: Function that turns weights and values into outputs.
-        dropout: Share of the weights to drop.
-        observe: Function that receives the weights as a matrix "B H T T", before dropout.
-
-    Returns:
-        Outputs, "B H T Ev".
-
-    Raises:
-        ValueError: If the score or the combination needs positions that a block does not have.
     """
     length, layouts = mask.length, [part.layout for part in mask.parts]
     key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))
@@ -400,12 +305,6 @@ def is_faster_fused(
 
     On a CPU it is from `FUSED_FROM` keys on, in float32 (benchmarks/attention_speed.py). Dropout of
     the weights is slower in `sdpa` there. Other types were not compared.
-
-    Args:
-        query: Queries, "B H Q E".
-        key: Keys, "B H K E"; B and H may be 1 to broadcast.
-        mask: True means may attend, broadcastable to "B H Q K".
-        dropout: Share of the weights to drop.
     """
     if query.device.type != "cpu":
         return True

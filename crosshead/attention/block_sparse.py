@@ -35,31 +35,18 @@ class BlockLayout(ABC):
 
     @abstractmethod
     def keys_per_query(self, length: int) -> int:
-        """Return the number of keys that a query is scored against.
-
-        Args:
-            length: Number of positions of the sequence.
-        """
+        """Return the number of keys that a query is scored against."""
 
     @abstractmethod
     def positions(self, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
         """Return the positions of the queries, "N b 1", and of the keys, "N 1 k".
 
         Some of these positions lie outside of the sequence.
-
-        Args:
-            length: Number of positions of the sequence.
-            device: The device of the result; None for PyTorch's default.
         """
 
     @abstractmethod
     def contains(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return whether a block holds each pair of a query and a key.
-
-        Args:
-            query: Positions of the queries.
-            key: Positions of the keys; both tensors broadcast together.
-        """
+        """Return whether a block holds each pair of a query and a key."""
 
     @abstractmethod
     def split_queries(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H b E"]:
@@ -71,15 +58,7 @@ class BlockLayout(ABC):
 
     @abstractmethod
     def join(self, x: Shaped[Tensor, "BN H b X"], length: int) -> Shaped[Tensor, "B H T X"]:
-        """Join the queries' results in the order of the sequence.
-
-        Args:
-            x: Results of the queries, block by block, "BN H b X".
-            length: Number of positions of the sequence, T.
-
-        Returns:
-            Results in the order of the sequence, "B H T X".
-        """
+        """Join the queries' results in the order of the sequence."""
 
     def trim(self, allowed: Bool[Tensor, "#B N #H b k"]) -> tuple["BlockLayout", Tensor]:
         """Return the layout and `allowed` without outer keys that no query may see."""
@@ -292,17 +271,6 @@ def evaluate_in_blocks(
 
     A pair counts in the first layout that holds it. Keys at either end of all blocks that no query
     may see are cut off: half of the keys of a window, under `causal`.
-
-    Args:
-        predicate: True where a query may attend; it receives index tensors that broadcast.
-        layouts: Layouts whose blocks together hold every pair that the predicate may allow.
-        length: Number of positions of the sequence.
-        batch: Number of sentences to evaluate for.
-        heads: Number of heads to evaluate for.
-        device: Device of the mask.
-
-    Returns:
-        The mask.
     """
     b = torch.arange(batch, device=device).view(-1, 1, 1, 1, 1)
     h = torch.arange(heads, device=device).view(1, 1, -1, 1, 1)

@@ -22,15 +22,7 @@ _of_this_thread = threading.local()
 
 
 def dropout(x: Shaped[Tensor, "*shape"], p: float) -> Shaped[Tensor, "*shape"]:
-    """Set random elements to zero, and scale the other elements by 1/(1 - p).
-
-    Args:
-        x: Any tensor.
-        p: Share of the elements to drop: 0, or from 1/256 to 255/256 (`check_share`).
-
-    Returns:
-        A tensor like `x`.
-    """
+    """Set random elements to zero, and scale the other elements by 1/(1 - p)."""
     if p == 0.0:
         return x
     if x.device.type != "cpu":
@@ -39,14 +31,7 @@ def dropout(x: Shaped[Tensor, "*shape"], p: float) -> Shaped[Tensor, "*shape"]:
 
 
 class Dropout(nn.Module):
-    """`dropout` in training, and the identity otherwise.
-
-    Args:
-        p: Share of the elements to drop: 0, or from 1/256 to 255/256.
-
-    Raises:
-        ValueError: If one random byte cannot draw this share.
-    """
+    """`dropout` in training, and the identity otherwise."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -63,15 +48,7 @@ class Dropout(nn.Module):
 
 
 def check_share(p: float, name: str = "dropout") -> None:
-    """Check that one random byte can draw this share.
-
-    Args:
-        p: Share of the elements to drop.
-        name: The name of the share, for the message.
-
-    Raises:
-        ValueError: If the byte would drop no element or every element.
-    """
+    """Check that one random byte can draw this share."""
     if p != 0.0 and not 1 / 256 <= p <= 255 / 256:
         raise ValueError(
             f"{name} {p:g} cannot be drawn from one random byte; give 0, or a share from "
@@ -80,15 +57,7 @@ def check_share(p: float, name: str = "dropout") -> None:
 
 
 def keep_factors(x: Shaped[Tensor, "*shape"], p: float) -> Shaped[Tensor, "*shape"]:
-    """Draw the factors of dropout on a CPU.
-
-    Args:
-        x: Tensor whose shape and type the factors have.
-        p: Share of the elements to drop.
-
-    Returns:
-        0 with probability q = round(256 p)/256, and otherwise 1/(1 - q).
-    """
+    """Draw the factors of dropout on a CPU."""
     dropped = round(256 * p)
     generator = getattr(_of_this_thread, "generator", None)
     words = torch.empty(-(-x.numel() // 8), dtype=torch.int64)
@@ -108,9 +77,6 @@ def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
 
     All threads share PyTorch's own generator. If several threads draw from it at a time, the
     numbers that each one gets are not reproducible.
-
-    Args:
-        generator: The generator; None is PyTorch's own.
     """
     before = getattr(_of_this_thread, "generator", None)
     _of_this_thread.generator = generator

@@ -49,15 +49,6 @@ class KVCache(Protocol):
         """Add new positions, and return what attention needs of new and earlier ones.
 
         A cache may keep hidden states, or the keys and values that are projected from them.
-
-        Args:
-            x: Hidden states of the new positions, as the layer receives them, "N T D".
-            normalise: Function from hidden states to the sublayer's input.
-            project: Function from the sublayer's input to keys and values.
-
-        Returns:
-            The new positions, normalised, "N T D", and the keys and values of all positions that
-            can be attended to, the new ones last.
         """
         ...
 
@@ -84,9 +75,6 @@ class SegmentMemory:
 
     `extend` does not change the memory; `last` returns a new one. So a layer may be computed twice,
     to recompute its activations.
-
-    Args:
-        states: Hidden states of the remembered positions, "N T D".
 
     Reference:
         Dai et al. 2019, section 3.2.
@@ -139,10 +127,6 @@ class DecodingCache:
 
     Rows of different lengths end together: after `join`, a shorter row begins with padding. So
     distances between positions stay as they are.
-
-    Args:
-        window: The number of earlier positions that a position can see; None for all. Older
-            positions are dropped when the buffers grow.
     """
 
     def __init__(self, window: int | None = None) -> None:
@@ -208,12 +192,6 @@ class DecodingCache:
         """Return a cache with the rows of this cache, and then those of another.
 
         Slots that are padding in every row are dropped.
-
-        Args:
-            other: The other cache, of the same layer.
-
-        Raises:
-            ValueError: If one of the caches is empty, because its number of rows is not known.
         """
         if self._buffers is None or other._buffers is None:
             raise ValueError("an empty cache cannot be joined; decode a token first")

@@ -92,11 +92,7 @@ class Mask:
         return self._with(other, lambda b, h, q, k: self(b, h, q, k) | other(b, h, q, k), covers)
 
     def _with(self, other: "Mask", predicate: Predicate, covers: Sequence[Cover]) -> "Mask":
-        """Return the mask of a combined predicate.
-
-        Raises:
-            ValueError: If the masks are made for different numbers of sentences or heads.
-        """
+        """Return the mask of a combined predicate."""
         return Mask(
             predicate,
             covers,

@@ -24,14 +24,6 @@ def angles(length: int, d_model: int, rate: Rate = "paper") -> Float[Tensor, "T 
     Tensor2Tensor, the code of that paper, computes the latter, and so does Marian. Hugging Face's
     Marian has the paper's rate.
 
-    Args:
-        length: Number of positions.
-        d_model: Width of the vectors. The last number of an odd width counts as a pair.
-        rate: The rule.
-
-    Returns:
-        Angles in radians, "T P", in float64.
-
     Reference:
         Vaswani et al. 2017, section 3.5.
     """
@@ -115,11 +107,6 @@ def shift(
 class SinusoidalPositions(nn.Module):
     """Fixed sinusoidal position encodings, for any length.
 
-    Args:
-        d_model: Width of the vectors.
-        pairing: The order of sines and cosines.
-        rate: The rule for the angles: see `angles`.
-
     Reference:
         Vaswani et al. 2017, section 3.5.
     """
@@ -137,15 +124,7 @@ class SinusoidalPositions(nn.Module):
     def forward(
         self, start: Positions, length: int
     ) -> Float[Tensor, "T D"] | Float[Tensor, "N T D"]:
-        """Return the vectors of positions `start` to `start + length - 1`, in the model's type.
-
-        Args:
-            start: The first position, counted from 0, or the first one of each row.
-            length: Number of positions, T.
-
-        Returns:
-            Encodings, "T D", or "N T D" for rows that start at different positions.
-        """
+        """Return the vectors of positions `start` to `start + length - 1`, in the model's type."""
         dtype = torch.promote_types(self.like.dtype, torch.float32)
         table = self._table
         known = table.shape[0] if (table.device, table.dtype) == (self.like.device, dtype) else 0
@@ -173,12 +152,6 @@ class Rotary(nn.Module):
     and i + d/2 of a vector are a pair, as in GPT-NeoX and in Hugging Face's Llama. The paper pairs
     2i and 2i + 1: the two differ only in the order of the columns of W^Q and W^K.
 
-    Args:
-        d_key: Width of a query or key; even.
-
-    Raises:
-        ValueError: If `d_key` is odd.
-
     Reference:
         Su et al. 2021, "RoFormer", section 3.2.2, Eq. 15, section 3.4.2, Eq. 34 (the computation).
     """
@@ -192,15 +165,7 @@ class Rotary(nn.Module):
         self.sinusoids = SinusoidalPositions(d_key, "halves")
 
     def forward(self, x: Float[Tensor, "B H T E"], start: Positions) -> Float[Tensor, "B H T E"]:
-        """Rotate queries or keys.
-
-        Args:
-            x: Queries or keys, "B H T E".
-            start: The position of the first of them, counted from 0, or of the first in each row.
-
-        Returns:
-            Rotated queries or keys, "B H T E".
-        """
+        """Rotate queries or keys."""
         sinusoids = self.sinusoids(start, x.shape[2])
         if sinusoids.dim() == 3:
             sinusoids = sinusoids[:, None]  # the same for all heads of a row
@@ -210,27 +175,14 @@ class Rotary(nn.Module):
 
 
 def last_position(start: Positions) -> int:
-    """Return the largest first position of the rows.
-
-    Args:
-        start: The first position of all rows, or of each row.
-    """
+    """Return the largest first position of the rows."""
     return start if isinstance(start, int) else int(start.max())
 
 
 def rows_of(
     table: Float[Tensor, "P D"], start: Positions, length: int
 ) -> Float[Tensor, "T D"] | Float[Tensor, "N T D"]:
-    """Return the vectors of consecutive positions out of a table.
-
-    Args:
-        table: A vector for each position, "P D".
-        start: The first position of all rows, or of each row.
-        length: Number of positions, T.
-
-    Returns:
-        The vectors, "T D", or "N T D" for rows that start at different positions.
-    """
+    """Return the vectors of consecutive positions out of a table."""
     if isinstance(start, int):
         return table[start : start + length]
     return table[start[:, None] + torch.arange(length, device=table.device)]

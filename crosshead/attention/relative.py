@@ -28,33 +28,13 @@ Bias = Callable[[Tensor], Tensor]
 def distances(
     queries: int, keys: int, relative: RelativeOffset, device: torch.device | None = None
 ) -> Int[Tensor, " N"]:
-    """Return all distances between queries and keys, the largest first.
-
-    Args:
-        queries: Number of queries.
-        keys: Number of keys.
-        relative: Offset between query and key positions.
-        device: Device of the result.
-
-    Returns:
-        Distances, "N". The pair (i, j) has the distance at index `queries - 1 - i + j`. The last
-        distance belongs to no pair; it lets `along_diagonals` be a view.
-
-    Raises:
-        ValueError: If the positions have no regular distances.
-    """
+    """Return all distances between queries and keys, the largest first."""
     first, _ = relative.span(queries, keys)
     return relative.step * (first - torch.arange(queries + keys, device=device))
 
 
 def along_diagonals(by_distance: Float[Tensor, "B H Q N"]) -> Float[Tensor, "B H Q K"]:
     """Return a view that indexes scores by key instead of by distance.
-
-    Args:
-        by_distance: Scores of every query at every distance, "B H Q N".
-
-    Returns:
-        Scores of every query with every key, "B H Q K".
 
     Reference:
         Dai et al. 2019, appendix B (relative shift).
@@ -67,14 +47,7 @@ def along_diagonals(by_distance: Float[Tensor, "B H Q N"]) -> Float[Tensor, "B H
 
 
 def onto_distances(by_key: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q N"]:
-    """Return scores indexed by distance instead of by key.
-
-    Args:
-        by_key: Scores of every query with every key, "B H Q K".
-
-    Returns:
-        Scores of every query at every distance, "B H Q N"; 0 at distances without a key.
-    """
+    """Return scores indexed by distance instead of by key."""
     queries, keys = by_key.shape[-2:]
     number = queries + keys
     rows = F.pad(by_key, (0, queries - 1)).flatten(-2)
@@ -119,12 +92,6 @@ class T5Buckets(nn.Module):
     The biases start at zero. Each layer has its own biases. In T5 all layers share the biases of
     the first.
 
-    Args:
-        heads: Number of heads.
-        causal: Whether later keys share the bucket of distance 0: see `t5_bucket`.
-        buckets: Number of buckets.
-        furthest: The distance from which on all distances share the last bucket.
-
     Reference:
         Raffel et al. 2020, section 2.1.
     """
@@ -147,16 +114,6 @@ def t5_bucket(
 
     Half of the buckets hold one distance each. The other half hold ranges that grow logarithmically
     up to `furthest`, and the last bucket holds all larger distances.
-
-    Args:
-        distance: Distances of queries and keys.
-        causal: Whether keys that come after the query count as at distance 0. Otherwise the upper
-            half of all buckets is for them.
-        buckets: Number of buckets.
-        furthest: The distance from which on all distances share a bucket.
-
-    Returns:
-        Bucket numbers from 0 to `buckets - 1`, in the shape of `distance`.
 
     Reference:
         Raffel et al. 2020, section 2.1.
@@ -200,12 +157,6 @@ def alibi_slopes(heads: int) -> list[float]:
 
     If n is no power of two, the slopes of the next lower power come first, and then every other
     slope of the next higher power, as in the authors' code.
-
-    Args:
-        heads: Number of heads, n.
-
-    Returns:
-        The slopes.
 
     Reference:
         Press et al. 2022, section 3.
@@ -266,11 +217,6 @@ class ShawKeys(nn.Module):
 
     a_ij is a learned vector for each distance, the same for all heads of a layer.
 
-    Args:
-        d_key: Width of a key.
-        furthest: Larger distances share the vector of this one, the paper's k.
-        scale: Factor of the scores; by default 1/sqrt(d_k).
-
     Reference:
         Shaw et al. 2018, section 3.1, Eq. 4.
     """
@@ -286,13 +232,7 @@ class ShawKeys(nn.Module):
         key: Float[Tensor, "#B #H K E"],
         relative: RelativeOffset = RelativeOffset(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the scores, "B H Q K".
-
-        Args:
-            query: Queries, "B H Q E".
-            key: Keys, "B H K E"; B and H may be 1 to broadcast.
-            relative: The distances between queries and keys.
-        """
+        """Return the scores, "B H Q K"."""
         query = query * self.scale
         by_distance = self.vectors.spread(query @ self.vectors.table.T, key.shape[-2], relative)
         return products(query, key) + along_diagonals(by_distance)
@@ -302,10 +242,6 @@ class ShawValues(nn.Module):
     """The sum of the weights times (v + a_ij), a `Combine`.
 
     a_ij is a learned vector for each distance, the same for all heads of a layer.
-
-    Args:
-        d_value: Width of a value.
-        furthest: Larger distances share the vector of this one, the paper's k.
 
     Reference:
         Shaw et al. 2018, section 3.1, Eq. 3.
@@ -321,13 +257,7 @@ class ShawValues(nn.Module):
         value: Float[Tensor, "#B #H K E"],
         relative: RelativeOffset = RelativeOffset(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q E"]:
-        """Return the outputs, "B H Q E".
-
-        Args:
-            weights: Attention weights, "B H Q K".
-            value: Values, "B H K E"; B and H may be 1 to broadcast.
-            relative: The distances between queries and keys.
-        """
+        """Return the outputs, "B H Q E"."""
         vectors = self.vectors(
             distances(weights.shape[-2], weights.shape[-1], relative, weights.device)
         )
@@ -339,11 +269,6 @@ class TransformerXLScore(nn.Module):
 
     R_d is the sinusoid of the distance d, all sines first as in the authors' code. u, v ("H E",
     zero at the start) and W_R ("H D E") are learned for each head.
-
-    Args:
-        heads: Number of heads.
-        d_key: Width of a key.
-        d_model: Width of the sinusoids.
 
     Reference:
         Dai et al. 2019, section 3.3.
@@ -363,13 +288,7 @@ class TransformerXLScore(nn.Module):
         key: Float[Tensor, "#B #H K E"],
         relative: RelativeOffset = RelativeOffset(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the scores, "B H Q K".
-
-        Args:
-            query: Queries, "B H Q E".
-            key: Keys, "B H K E"; B and H may be 1 to broadcast.
-            relative: The distances between queries and keys.
-        """
+        """Return the scores, "B H Q K"."""
         scale = query.shape[-1] ** -0.5
         by_content = products((query + self.u[:, None]) * scale, key)
         query = (query + self.v[:, None]) * scale

@@ -85,15 +85,7 @@ K`."""
 def products(
     query: Float[Tensor, "B H Q E"], key: Float[Tensor, "#B #H K E"]
 ) -> Float[Tensor, "B H Q K"]:
-    """Return the dot product of every query with every key.
-
-    Args:
-        query: Queries, "B H Q E".
-        key: Keys, "B H K E"; B and H may be 1 to broadcast.
-
-    Returns:
-        Dot products, "B H Q K".
-    """
+    """Return the dot product of every query with every key."""
     if query.shape[-2] == 1 and query.device.type == "cpu":
         return products_of_one_query(query, key)
     return query @ key.transpose(-2, -1)
@@ -105,13 +97,6 @@ def products_of_one_query(
     """Return the dot product of a single query with every key, as decoding needs it.
 
     On a CPU, a batch of such small matrix products would copy its operands.
-
-    Args:
-        query: Queries, "B H 1 E".
-        key: Keys, "B H K E"; B and H may be 1 to broadcast.
-
-    Returns:
-        Dot products, "B H 1 K".
     """
     return (query * key).sum(dim=-1).unsqueeze(-2)
 

@@ -130,13 +130,6 @@ def front_matter(
     It contains languages, licence, task and scores under the keys that model hubs index
     (`language`, `license`, `library_name`, `pipeline_tag`, `tags`, `model-index`). Unknown values
     are left out.
-
-    Args:
-        name: The name of the model.
-        words: The words of its task.
-        scores: The scores of the model.
-        licence: The licence of the model, or None.
-        library: The library that loads the model.
     """
     lines = []
     known = [code for code in words.languages if code]
@@ -184,12 +177,7 @@ def _summary(facts: CardFacts) -> str:
 
 
 def fenced(language: str, text: str) -> str:
-    """Return a code block whose fence is longer than any run of back-ticks in the text.
-
-    Args:
-        language: The language of the code, for highlighting.
-        text: The code.
-    """
+    """Return a code block whose fence is longer than any run of back-ticks in the text."""
     fence = "```"
     while fence in text:
         fence += "`"
@@ -266,10 +254,5 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def inline_code(text: str) -> str:
-    """Return a text as inline code.
-
-    Args:
-        text: The text. A back-tick, which would end the code, becomes an apostrophe, and a line
-            break a space.
-    """
+    """Return a text as inline code."""
     return f"`{' '.join(text.replace('`', chr(39)).splitlines())}`"

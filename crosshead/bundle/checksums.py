@@ -47,22 +47,14 @@ class Manifest:
     """Advice for a changed file that training can write again."""
 
     def check_sizes(self, names: Iterable[str]) -> None:
-        """Compare the sizes of files without reading them.
-
-        Raises:
-            DamagedBundle: If a size differs, or a file is missing.
-        """
+        """Compare the sizes of files without reading them."""
         for name in names:
             self._expected(name)
             if self.files and stored_size(self.directory / name) != self.files[name].bytes:
                 raise self.differs(name, "size")
 
     def check(self, name: str) -> None:
-        """Read a file and compare its checksum with the stated one.
-
-        Raises:
-            DamagedBundle: If the checksum differs, or the file is missing.
-        """
+        """Read a file and compare its checksum with the stated one."""
         if not self.files:
             return
         with open_stored(self.directory / name) as (file, _):
@@ -70,26 +62,13 @@ class Manifest:
         self.compare(name, sha256)
 
     def compare(self, name: str, sha256: str) -> None:
-        """Compare the checksum of a file with the stated one.
-
-        Args:
-            name: The name of the file in the bundle.
-            sha256: The SHA-256 of the file as it was read, in hexadecimal.
-
-        Raises:
-            DamagedBundle: If it differs.
-        """
+        """Compare the checksum of a file with the stated one."""
         self._expected(name)
         if self.files and sha256 != self.files[name].sha256:
             raise self.differs(name)
 
     def differs(self, name: str, attribute: str = "SHA-256") -> DamagedBundle:
-        """Return the error for a file that differs from the entry in `config.json`.
-
-        Args:
-            name: The name of the file in the bundle.
-            attribute: The attribute that differs, for the message.
-        """
+        """Return the error for a file that differs from the entry in `config.json`."""
         found = (
             f"its {attribute} is not the one in {CONFIG}: it is damaged, or belongs to "
             "another bundle"
@@ -110,12 +89,7 @@ def file_checksum(data: bytes) -> FileChecksum:
 
 
 def config_bytes(settings: Mapping[str, Any], files: Mapping[str, FileChecksum]) -> bytes:
-    """Return the bytes of `config.json`: the settings and the checksums of all files.
-
-    Args:
-        settings: The settings, without checksums.
-        files: The entry of each other file of the bundle, by name.
-    """
+    """Return the bytes of `config.json`: the settings and the checksums of all files."""
     sums = {name: each.model_dump() for name, each in files.items()}
     return _with_own_checksum({**settings, FILES: sums})
 
@@ -123,20 +97,7 @@ def config_bytes(settings: Mapping[str, Any], files: Mapping[str, FileChecksum])
 def separate_checksums(
     directory: Path, values: dict[str, Any], data: bytes, remedy: str | None
 ) -> tuple[dict[str, Any], Manifest]:
-    """Separate the settings in `config.json` from the checksums.
-
-    Args:
-        directory: The bundle.
-        values: The values in the file.
-        data: The bytes of the file.
-        remedy: Advice for a changed bundle that can be written again, or None.
-
-    Returns:
-        The settings, and the checksums.
-
-    Raises:
-        DamagedBundle: If the checksum of `config.json` itself differs.
-    """
+    """Separate the settings in `config.json` from the checksums."""
     path, values = directory / CONFIG, dict(values)
     of_config = OWN in values
     if of_config:

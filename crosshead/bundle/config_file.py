@@ -39,28 +39,13 @@ UNREGISTERED = (
 
 
 def load_config(directory: Path, kinds: Kinds) -> tuple[type[Bundle], BundleConfig]:
-    """Read the `config.json` of a bundle, without its weights.
-
-    Args:
-        directory: The directory of the bundle, or a packed bundle.
-        kinds: The allowed classes of bundles, by task.
-
-    Returns:
-        The class of the bundle, and its configuration.
-
-    Raises:
-        BundleError: If there is no valid `config.json`.
-    """
+    """Read the `config.json` of a bundle, without its weights."""
     values, manifest = read_settings(directory)
     return parse_config(values, manifest, directory / CONFIG, kinds)
 
 
 def read_settings(directory: Path) -> tuple[dict[str, Any], Manifest]:
-    """Return the settings in the `config.json` of a bundle, and the checksums.
-
-    Raises:
-        BundleError: If there is no valid `config.json`. The message names a foreign model.
-    """
+    """Return the settings in the `config.json` of a bundle, and the checksums."""
     try:
         return _settings(directory)
     except BundleError as error:
@@ -98,18 +83,7 @@ def _settings(directory: Path) -> tuple[dict[str, Any], Manifest]:
 def parse_config(
     values: dict[str, Any], manifest: Manifest, path: Path, kinds: Kinds
 ) -> tuple[type[Bundle], BundleConfig]:
-    """Return the class and the configuration of a bundle.
-
-    Args:
-        values: The settings, without checksums.
-        manifest: The checksums of the files.
-        path: The file of the settings, for messages.
-        kinds: The allowed classes of bundles, by task.
-
-    Raises:
-        DamagedBundle: If the settings are invalid.
-        BundleError: If a packed bundle holds a file that belongs to no bundle.
-    """
+    """Return the class and the configuration of a bundle."""
     task = values.get("task", "translation")
     if not isinstance(task, str) or task not in kinds:
         known = ", ".join(map(repr, kinds))
@@ -143,10 +117,5 @@ def _has_unknown_name(model: Any) -> bool:
 
 
 def _not_a_bundle(archive: Path, name: str) -> BundleError:
-    """Return the error for an archive with a file that belongs to no bundle.
-
-    Args:
-        archive: The archive.
-        name: The file.
-    """
+    """Return the error for an archive with a file that belongs to no bundle."""
     return not_packed(archive, f"{name[:60]!a} in it is no file of a bundle")

@@ -44,24 +44,13 @@ def card_was_changed(path: Path) -> bool:
     """Return whether the model card was changed after the bundle was written.
 
     Loading ignores this, because the owner may edit the card.
-
-    Raises:
-        BundleError: If there is no valid `config.json`.
     """
     _, manifest = read_settings(path)
     return CARD in manifest.files and _difference(manifest, CARD) is not None
 
 
 def check_as_written(path: Path, outcome: str) -> None:
-    """Check that the files of a bundle are as they were written. The card may have been edited.
-
-    Args:
-        path: The directory of the bundle.
-        outcome: The end of the message, such as "nothing was packed".
-
-    Raises:
-        BundleError: If there is no valid `config.json`, or a file was changed.
-    """
+    """Check that the files of a bundle are as they were written. The card may have been edited."""
     for name, differs in verify_bundle(path):
         if differs and name not in (CARD, CONFIG):
             raise BundleError(f"{path / name}: {differs}; {outcome}")

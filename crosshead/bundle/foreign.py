@@ -29,12 +29,7 @@ class ForeignModel(NamedTuple):
 
 
 def foreign_models(names: Collection[str], config: Mapping[str, Any]) -> list[ForeignModel]:
-    """Return the foreign models that files may belong to: more than one if they are ambiguous.
-
-    Args:
-        names: The names of the files, relative to the directory of the model.
-        config: The content of its `config.json`; empty if there is none.
-    """
+    """Return the foreign models that files may belong to: more than one if they are ambiguous."""
     if is_bundle(config):
         return []
     if "metadata.json" in names and "model/model.bin" in names:
@@ -56,11 +51,7 @@ def foreign_models(names: Collection[str], config: Mapping[str, Any]) -> list[Fo
 
 
 def is_bundle(config: Mapping[str, Any]) -> bool:
-    """Return whether a `config.json` is that of a bundle.
-
-    Args:
-        config: Its content.
-    """
+    """Return whether a `config.json` is that of a bundle."""
     return "format" in config and "model" in config
 
 
@@ -68,10 +59,6 @@ def content_of(path: Path) -> tuple[set[str], dict[str, Any]]:
     """Return the names of the files at a path, and the content of its `config.json`.
 
     What cannot be read is left out.
-
-    Args:
-        path: A directory, or a zip archive. If all content of an archive is in one folder, names
-            are relative to it.
     """
     names, data = set[str](), b""
     try:
@@ -96,12 +83,7 @@ def content_of(path: Path) -> tuple[set[str], dict[str, Any]]:
 
 
 def why_not_a_bundle(place: str, models: Collection[ForeignModel]) -> str | None:
-    """Return the message about a foreign model in the place of a bundle, or None without one.
-
-    Args:
-        place: The path or the name of the model, as the user gives it.
-        models: What the model may be.
-    """
+    """Return the message about a foreign model in the place of a bundle, or None without one."""
     if not models:
         return None
     what = f"{place}: {' or '.join(each.words for each in models)}, not a bundle of crosshead"

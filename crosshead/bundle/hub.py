@@ -32,15 +32,6 @@ def download_bundle(name: HubName, allowed: Collection[str]) -> Path:
     """Return the directory of a bundle in the hub's cache, after downloading what is missing.
 
     If the hub cannot be reached, or `HF_HUB_OFFLINE` is set, an earlier download is used.
-
-    Args:
-        name: The model.
-        allowed: The names of all files that a bundle may have. No other file is downloaded.
-
-    Raises:
-        HubError: If the hub has no such bundle or does not give it, a file has another size than
-            `config.json` says, or the hub cannot be reached and there is no earlier download.
-        BundleError: If the `config.json` is not valid.
     """
     hub, config = hub_client(), dict[str, object]()
     with hub_errors(name), quiet():
@@ -68,16 +59,7 @@ def download_bundle(name: HubName, allowed: Collection[str]) -> Path:
 
 
 def download_files(name: HubName, choose: Callable[[Sequence[str]], Sequence[str]]) -> Path:
-    """Return the directory of a repository's files in the hub's cache, after downloading them.
-
-    Args:
-        name: The model.
-        choose: Returns the names of the files to download, among all names in the repository.
-
-    Raises:
-        HubError: If the hub does not give the files, or cannot be reached and there is no earlier
-            download.
-    """
+    """Return the directory of a repository's files in the hub's cache, after downloading them."""
     with hub_errors(name), quiet():
         wanted = choose(_listed(name))
         if not wanted:

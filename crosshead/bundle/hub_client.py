@@ -16,11 +16,7 @@ LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token"
 
 
 def hub_client() -> Any:
-    """Return the module `huggingface_hub`.
-
-    Raises:
-        UserError: If it is not installed.
-    """
+    """Return the module `huggingface_hub`."""
     try:
         import huggingface_hub
         import huggingface_hub.constants
@@ -48,11 +44,7 @@ def hub_endpoint() -> str:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[list[str]]:
-    """Keep the messages of the client off the screen in the block, and its bars off a file.
-
-    Yields:
-        A list, which holds the client's warnings for users after the block.
-    """
+    """Keep the messages of the client off the screen in the block, and its bars off a file."""
     utils, said = hub_client().utils, list[str]()
     level, log = utils.logging.get_verbosity(), utils.logging
     at_terminal = sys.stderr is not None and sys.stderr.isatty()
@@ -87,17 +79,7 @@ def reason_of(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def hub_errors(name: HubName) -> Iterator[None]:
-    """Turn errors of the client in the block into errors of one line.
-
-    Args:
-        name: The model.
-
-    Yields:
-        Nothing.
-
-    Raises:
-        HubError: If the client fails.
-    """
+    """Turn errors of the client in the block into errors of one line."""
     try:
         yield
     except Exception as error:

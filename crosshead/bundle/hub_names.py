@@ -67,14 +67,7 @@ class HubPlace(Config):
 
 
 def hub_name(path: StrPath) -> HubName | None:
-    """Return the name of a model on a hub, or None for a path.
-
-    Args:
-        path: A path, or a name such as `hf://ORG/NAME@revision`.
-
-    Raises:
-        HubError: If the text begins like a name of a hub but is none, or is the address of a page.
-    """
+    """Return the name of a model on a hub, or None for a path."""
     text = os.fspath(path)
     if address := _ADDRESS.match(text):
         how = _how_to_name(text[address.end() :])
@@ -97,15 +90,7 @@ def _how_to_name(place: str) -> str:
 
 
 def checked_name(repository: str, revision: str | None = None) -> HubName:
-    """Return the name of a repository and a revision.
-
-    Args:
-        repository: The repository, as `ORG/NAME`.
-        revision: A branch, a tag or a commit; None for the newest commit of the main branch.
-
-    Raises:
-        HubError: If one of them cannot be a name.
-    """
+    """Return the name of a repository and a revision."""
     name = HubName(repository, revision)
     wrong = len(repository) > _LONGEST or not _REPOSITORY.fullmatch(repository)
     if wrong or "--" in repository or ".." in repository:
@@ -125,9 +110,6 @@ def hub_place(path: StrPath) -> HubPlace | None:
     """Return the repository and the commit of a directory in the hub's cache, or None.
 
     The cache holds each model as `models--ORG--NAME/snapshots/COMMIT`.
-
-    Args:
-        path: The directory.
     """
     parts = Path(os.path.abspath(path)).parts[-3:]
     found = _SNAPSHOT.fullmatch("/".join(parts))
@@ -135,9 +117,5 @@ def hub_place(path: StrPath) -> HubPlace | None:
 
 
 def bundle_shown(path: StrPath) -> str:
-    """Return the displayed name of a bundle: a path, or the name and the commit on a hub.
-
-    Args:
-        path: The directory of the bundle.
-    """
+    """Return the displayed name of a bundle: a path, or the name and the commit on a hub."""
     return str(hub_place(path) or os.fspath(path))

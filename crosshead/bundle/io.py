@@ -67,21 +67,7 @@ def save_bundle(directory: Path, bundle: Bundle, card: str, *, new: bool = False
 
 
 def load_bundle(path: StrPath, kinds: Kinds, device: torch.device | str = "cpu") -> Bundle:
-    """Load a bundle.
-
-    Args:
-        path: The directory of the bundle, or a file written by `crosshead pack`. For a run without
-            a bundle, the best weights so far are loaded and a note is logged.
-        kinds: The allowed classes of bundles.
-        device: The device of the model.
-
-    Returns:
-        The bundle, with its model in evaluation mode.
-
-    Raises:
-        BundleError: If `path` is not a bundle, or the bundle is damaged, incomplete or of a newer
-            format. The checksums of all files except the card are compared with `config.json`.
-    """
+    """Load a bundle."""
     directory = Path(path)
     best = best_so_far(directory)
     if best is not None:
@@ -103,16 +89,6 @@ def outline_bundle(path: Path | str, kinds: Kinds) -> Bundle:
 
     All files except the card are compared with their checksums. For this the weights are read once,
     in pieces.
-
-    Args:
-        path: The directory of the bundle, or a packed bundle.
-        kinds: The allowed classes of bundles, by task.
-
-    Returns:
-        The bundle, whose model has shapes but no numbers.
-
-    Raises:
-        BundleError: As `load_bundle` does.
     """
     directory = Path(path)
     opened = _open(directory, kinds)
@@ -179,17 +155,7 @@ def _unfinished_bundle(
 def _matched(
     opened: _Opened, tensors: Mapping[str, TensorSpec], path: Path, config_path: Path
 ) -> Model:
-    """Build the model of a configuration, without memory, after comparing it with a file's tensors.
-
-    Args:
-        opened: The bundle without its model.
-        tensors: The tensors in the file.
-        path: The file of the weights.
-        config_path: The file of the configuration.
-
-    Raises:
-        DamagedBundle: If the model cannot be built, or the tensors belong to another model.
-    """
+    """Build a configuration's model, without memory, after comparing it with a file's tensors."""
     layers = opened.config.model.depth
     if layers > len(tensors):  # building so many layers could take very long
         raise DamagedBundle(

@@ -17,19 +17,6 @@ def pack(directory: Path, out: Path | None = None) -> Path:
     """Write the files of a bundle as one uncompressed zip archive.
 
     Other files of the run are left out. The same bundle gives the same bytes.
-
-    Args:
-        directory: The bundle.
-        out: The file to write; by default the directory's name, or the model's name on a hub,
-            and `SUFFIX`, in the current directory.
-
-    Returns:
-        The path of the archive.
-
-    Raises:
-        BundleError: If `directory` is not a bundle, or a file was changed after it was written. The
-            card may have been edited.
-        UserError: If the file cannot be written.
     """
     if directory.is_file():
         raise BundleError(f"{directory}: a file; expected the directory of a bundle")

@@ -28,14 +28,7 @@ def where_bundle_is_kept(out: Path) -> str:
 
 
 def check_place(directory: Path) -> list[str]:
-    """Check that a path may be a bundle.
-
-    Returns:
-        The names of the files of a packed bundle; an empty list for a directory.
-
-    Raises:
-        BundleError: If the path cannot be a bundle.
-    """
+    """Check that a path may be a bundle."""
     if not directory.exists():
         raise BundleError(f"{directory}: no such directory; expected a bundle")
     if not directory.is_dir():

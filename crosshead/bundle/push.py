@@ -43,16 +43,6 @@ def files_to_push(directory: Path) -> dict[str, int]:
     """Check a bundle and return the files that go to a hub. Nothing is sent.
 
     Other files of a run stay at home: checkpoints, the log, lines that were left out.
-
-    Args:
-        directory: The directory of the bundle, or a packed bundle.
-
-    Returns:
-        The size of each file in bytes, by name.
-
-    Raises:
-        BundleError: If `directory` is not a bundle, or a file was changed after it was written. The
-            card may have been edited.
     """
     files, listed = bundle_files(directory), read_settings(directory)[1].files
     for file in files:
@@ -69,19 +59,6 @@ def push(directory: Path, name: HubName, *, private: bool = False) -> Pushed:
 
     The repository and the branch are made if they do not exist. The files of an interrupted upload
     that have arrived are not sent again.
-
-    Args:
-        directory: The directory of the bundle, or a packed bundle.
-        name: The repository, and the branch as its revision.
-        private: True to make a new repository private.
-
-    Returns:
-        The files, and the commit that holds them.
-
-    Raises:
-        BundleError: As `files_to_push` does.
-        HubError: If there is no token, the hub refuses the upload or cannot be reached, or the
-            repository exists and is public although `private` is True.
     """
     sizes, hub, api = files_to_push(directory), hub_client(), hub_api()
     if hub.get_token() is None:

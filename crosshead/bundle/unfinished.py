@@ -30,13 +30,7 @@ class BestSoFar(NamedTuple):
 
 
 def best_file(weights: dict[str, Tensor], settings: str, update: int) -> bytes:
-    """Return the file of the best weights so far, which contains their checksum.
-
-    Args:
-        weights: The weights, in float32 on the CPU.
-        settings: The configuration of a bundle of the weights, as JSON; empty if unknown.
-        update: The number of their update.
-    """
+    """Return the file of the best weights so far, which contains their checksum."""
     description: dict[str, Any] = {"update": update, "sha256": tensors_sha256(weights)}
     if settings:
         description["bundle"] = json.loads(settings)
@@ -44,12 +38,7 @@ def best_file(weights: dict[str, Tensor], settings: str, update: int) -> bytes:
 
 
 def read_best(path: Path) -> BestSoFar:
-    """Read the file of the best weights so far.
-
-    Raises:
-        DamagedBundle: If the file is missing or damaged.
-        BundleError: If the file cannot be read.
-    """
+    """Read the file of the best weights so far."""
     with open_stored(path) as (stored, size):
         file = TensorFile(stored, size, path)
         weights, _ = file.read()
@@ -64,11 +53,7 @@ def read_best(path: Path) -> BestSoFar:
 
 
 def best_so_far(directory: Path) -> BestSoFar | None:
-    """Return the best weights so far of a run without a bundle, or None.
-
-    Raises:
-        BundleError: If the file of the weights cannot be read or is damaged.
-    """
+    """Return the best weights so far of a run without a bundle, or None."""
     path = directory / CHECKPOINTS / BEST
     began = any(os.path.lexists(directory / name) for name in (CONFIG, WEIGHTS))
     if began or not is_run(directory) or not path.is_file():

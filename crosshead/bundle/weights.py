@@ -83,16 +83,7 @@ def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
 
 
 def check_storable(model: torch.nn.Module, name: str) -> None:
-    """Check that a bundle can hold a model: that its state is parameters alone.
-
-    Args:
-        model: The model.
-        name: The name of its architecture, for the message.
-
-    Raises:
-        ConfigError: If the model has a persistent buffer. Bundles, checkpoints, averages and
-            replicas of a model hold parameters only.
-    """
+    """Check that a bundle can hold a model: that its state is parameters alone."""
     parameters = {each for each, _ in model.named_parameters(remove_duplicate=False)}
     others = [each for each in model.state_dict() if each not in parameters]
     if others:
@@ -104,32 +95,14 @@ def check_storable(model: torch.nn.Module, name: str) -> None:
 
 
 def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str) -> None:
-    """Check that weights match the parameters of a model in name, shape and type.
-
-    Args:
-        model: The model.
-        weights: The weights by name.
-        where: The origin of the weights, which begins the message.
-
-    Raises:
-        DamagedBundle: If they do not match.
-    """
+    """Check that weights match the parameters of a model in name, shape and type."""
     check_specs(tensor_specs(model.named_parameters()), tensor_specs(weights.items()), where)
 
 
 def check_specs(
     expected: Mapping[str, TensorSpec], found: Mapping[str, TensorSpec], where: Path | str
 ) -> None:
-    """Check that tensors have the expected names and shapes, and are float32.
-
-    Args:
-        expected: The expected tensors by name.
-        found: The found tensors by name.
-        where: The origin of the found tensors, which begins the message.
-
-    Raises:
-        DamagedBundle: If they differ.
-    """
+    """Check that tensors have the expected names and shapes, and are float32."""
     for name in sorted(expected.keys() | found.keys()):
         shown = f"tensor {name[:200]!a}"
         if name not in found:
@@ -147,16 +120,7 @@ def check_specs(
 def set_weights(
     model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str = "weights"
 ) -> None:
-    """Copy named weights into the parameters of a model.
-
-    Args:
-        model: The model.
-        weights: The weights by name.
-        where: The origin of the weights, which begins the message.
-
-    Raises:
-        DamagedBundle: If the weights do not match the parameters.
-    """
+    """Copy named weights into the parameters of a model."""
     check_weights(model, weights, where)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -164,28 +128,10 @@ def set_weights(
 
 
 class TensorFile:
-    """An open safetensors file: its header, and then its tensors.
-
-    Args:
-        file: The file, at its beginning. Its bytes are read only once.
-        size: The size of the file in bytes.
-        path: The name of the file, for messages.
-
-    Raises:
-        DamagedBundle: If the header does not fit a file of this size.
-    """
+    """An open safetensors file: its header, and then its tensors."""
 
     def __init__(self, file: io.BufferedIOBase, size: int, path: Path) -> None:
-        """Read the header.
-
-        Args:
-            file: The file, at its beginning. Its bytes are read only once.
-            size: The size of the file in bytes.
-            path: The name of the file, for messages.
-
-        Raises:
-            DamagedBundle: If the header does not fit a file of this size.
-        """
+        """Read the header."""
         self._file, self._size, self._path = file, size, path
         self._head = file.read(8)
         length = int.from_bytes(self._head, "little")
@@ -203,14 +149,7 @@ class TensorFile:
         self._check_offsets()
 
     def read(self) -> tuple[dict[str, Tensor], str]:
-        """Read the tensors, once, each into its own memory, and compute the checksum.
-
-        Returns:
-            The tensors by name, and the SHA-256 of the file.
-
-        Raises:
-            DamagedBundle: If the file has become shorter.
-        """
+        """Read the tensors, once, each into its own memory, and compute the checksum."""
         digest = hashlib.sha256(self._head)
         found = {}
         for name in sorted(self._offsets, key=self._offsets.__getitem__):
@@ -248,17 +187,7 @@ def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
 
 
 def serialized(tensors: dict[str, Tensor], metadata: tuple[str, str] = ("format", "pt")) -> bytes:
-    """Return a safetensors file. Equal tensors give equal bytes.
-
-    Args:
-        tensors: Tensors on the CPU.
-        metadata: The name and the text of the only entry in the header. The library would write
-            several entries in random order.
-
-    Raises:
-        MemoryError: If there is not enough memory. Without this check the library aborts the
-            process.
-    """
+    """Return a safetensors file. Equal tensors give equal bytes."""
     bytearray(3 * sum(tensor.nbytes for tensor in tensors.values()))  # the library holds 3 copies
     return safetensors.torch.save(tensors, dict([metadata]))
 
@@ -267,10 +196,6 @@ def assign_weights(model: Model, weights: Mapping[str, Tensor]) -> None:
     """Set the parameters of a model to exactly the given weights.
 
     The model may have been built without memory.
-
-    Args:
-        model: The model, which is changed in place.
-        weights: The weights, by the names of the parameters.
     """
     # A shared parameter stays shared. Parameters are set as attributes, because PyTorch's recurrent
     # layers keep references to them.
@@ -294,11 +219,7 @@ def _listed(each: TensorSpec) -> str:
 
 
 def _spec(entry: dict[str, Any]) -> TensorSpec:
-    """Parse an entry of a header.
-
-    Raises:
-        ValueError: If the entry is invalid; a KeyError or a TypeError is possible too.
-    """
+    """Parse an entry of a header."""
     if entry.keys() != {"dtype", "shape", "data_offsets"}:
         raise ValueError("unknown fields")
     first, last = entry["data_offsets"]

@@ -28,19 +28,7 @@ SCORED_AT_ONCE = 1024
 def written(
     writer: TextGenerator, prompt: str, length: int, samples: int, decode: DecodeConfig, stop: str
 ) -> Iterator[str]:
-    """Yield the prompt and its continuation, piece by piece, with an empty line between samples.
-
-    Args:
-        writer: The language model.
-        prompt: The text to continue; `\\n` is a line break.
-        length: Largest number of tokens per text.
-        samples: Number of texts.
-        decode: The search settings.
-        stop: The text to stop before; empty for none.
-
-    Raises:
-        ConfigError: If several samples are asked for, but the search does not sample.
-    """
+    """Yield the prompt and its continuation, piece by piece, with an empty line between samples."""
     if samples > 1 and not decode.sample:
         raise ConfigError(
             f"--samples {samples} needs sampling: this search is deterministic and would print one "
@@ -101,11 +89,6 @@ def answering(
     group, and the share of the group that is done. A progress bar shows the answered share of
     `total` lines; away from a terminal, plain lines do after two seconds. If `total` is None or 0,
     nothing is shown.
-
-    Args:
-        total: Number of lines in all, or None if it is not known.
-        unit: Noun for what is counted.
-        then: Clause that says what follows when all are answered.
     """
     if not total:
         yield lambda before, lines, share: None

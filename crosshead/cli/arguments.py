@@ -21,10 +21,6 @@ def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str
 
     The last one of `more` is the file, unless it is a directory or a packed bundle. Without a file,
     the lines come from `-`, standard input.
-
-    Raises:
-        UserError: If a file that is no packed bundle stands in the place of a bundle, or the last
-            argument is a text.
     """
     if more and len(more[-1].split()) > 1 and not os.path.exists(more[-1]):
         raise UserError(
@@ -57,11 +53,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def only(bundles: Sequence[Path], option: str) -> Path:
-    """Return the only bundle; `option` names data that no ensemble takes.
-
-    Raises:
-        UserError: If there are several bundles.
-    """
+    """Return the only bundle; `option` names data that no ensemble takes."""
     if len(bundles) > 1:
         raise UserError(
             f"{option} takes one bundle, found {len(bundles)}; only models that translate text "
@@ -71,11 +63,7 @@ def only(bundles: Sequence[Path], option: str) -> Path:
 
 
 def into(translator: Translator, to: str | None) -> Translator:
-    """Return the translator for the language of `--to`, if it is given.
-
-    Raises:
-        ConfigError: If the model does not translate to this language, or needs one.
-    """
+    """Return the translator for the language of `--to`, if it is given."""
     if to is not None:
         return translator.into(to)
     translator.with_tag([])
@@ -85,13 +73,7 @@ def into(translator: Translator, to: str | None) -> Translator:
 def check_outputs(
     outputs: Mapping[str, Path | None], inputs: Sequence[Path | str], bundle: Path
 ) -> None:
-    """Raise `UserError` if an output would replace an input, a file of the model, or another one.
-
-    Args:
-        outputs: The files to write by their options.
-        inputs: The files that are read. `-` and other words that name no file do not count.
-        bundle: The bundle of the model.
-    """
+    """Raise `UserError` if an output would replace an input, a file of the model or another one."""
     options: dict[Path, str] = {}
     for option, output in outputs.items():
         if output is None:
@@ -114,17 +96,7 @@ def check_reference(
     *,
     model: str = "this model",
 ) -> None:
-    """Check that the name of a file of references is not that of text in another language.
-
-    Args:
-        translator: The model.
-        reference: The file of references.
-        field: The field of the references in a file with both sides, whose name counts then.
-        model: The name of the model in the message.
-
-    Raises:
-        UserError: If the text is named as text in a language that the model does not write.
-    """
+    """Check that the name of a file of references is not that of text in another language."""
     writes = translator.target_language
     if field is None:
         named, what = suffix_language(os.fspath(reference)), ""
@@ -146,17 +118,7 @@ def check_direction(
     *,
     model: str = "this model",
 ) -> None:
-    """Check that the name of a source file is not that of text in the target language.
-
-    Args:
-        translator: The model.
-        source: The file that the model reads.
-        field: The field of the sources in a file with both sides, whose name counts then.
-        model: The name of the model in the message.
-
-    Raises:
-        UserError: If the text is named as text in the language that the model writes.
-    """
+    """Check that the name of a source file is not that of text in the target language."""
     reads, writes = translator.bundle.config.source_language, translator.target_language
     if field is None:
         named, what, other = suffix_language(os.fspath(source)), "", "a file with another suffix"

@@ -79,18 +79,7 @@ def _answer(path: Path, best: list[tuple[str, float]], jsonl: bool) -> str:
 
 
 def image_evaluation(bundle: Path, images: Path, device: str, threads: int | None) -> "ClassScores":
-    """Return the scores of a classifier on the images of a folder or archive.
-
-    Args:
-        bundle: The bundle of the model.
-        images: The folder or the archive.
-        device: The device to compute on.
-        threads: Number of threads, or None for PyTorch's choice.
-
-    Raises:
-        BundleError: If the model is no classifier.
-        DataError: If the images cannot be used.
-    """
+    """Return the scores of a classifier on the images of a folder or archive."""
     from crosshead.cli.answers import answering
     from crosshead.cli.seen_data import SEEN, on_card
     from crosshead.data.labelled_images import images_sha256, read_labelled, scored_images

@@ -42,14 +42,6 @@ def metric_names(text: str, tokenize: str | None, others: Sequence[str] = ()) ->
     """Return the metrics in a comma-separated list.
 
     The check comes before the translation, so that a wrong name costs no time.
-
-    Args:
-        text: The list, such as `bleu,chrf`.
-        tokenize: The tokenization for BLEU, or None for sacreBLEU's default.
-        others: Metrics that are allowed besides sacreBLEU's.
-
-    Raises:
-        ConfigError: If a metric or the tokenization is unknown.
     """
     names = [name.strip() for name in text.split(",")]
     for name in names:
@@ -70,14 +62,7 @@ def check_distinct(bundles: Sequence[Path]) -> None:
 def say_if_tokenised(
     references: Iterable[str], where: str, metrics: Sequence[str], tokenize: str | None
 ) -> None:
-    """Print a warning if BLEU would be measured on tokenised references.
-
-    Args:
-        references: The references.
-        where: The names of their files.
-        metrics: The names of metrics.
-        tokenize: The tokenisation of BLEU; `none` is for tokenised references.
-    """
+    """Print a warning if BLEU would be measured on tokenised references."""
     if "bleu" in metrics and tokenize != "none":
         for line in tokenised_warning(references, where):
             note(line)
@@ -93,23 +78,7 @@ def translation_evaluation(
     device: str,
     threads: int | None,
 ) -> list[CorpusScore]:
-    """Return the scores of a translation model on a test set.
-
-    Args:
-        bundles: The bundle of the model, or several bundles of an ensemble.
-        test: The test set.
-        to: The language to translate to, or None for the model's only one.
-        metrics: The names of metrics.
-        tokenize: The tokenisation of BLEU, or None for sacreBLEU's.
-        flags: Settings of the search that override the bundle's.
-        device: The device to compute on.
-        threads: Number of threads, or None for PyTorch's choice.
-
-    Raises:
-        BundleError: If the model does not translate.
-        DataError: If the files cannot be used.
-        UserError: If a side of the test set is named as text in a language that does not fit.
-    """
+    """Return the scores of a translation model on a test set."""
     instead = "give --text, not --source and --reference"
     translator = into(load_as(Translator, bundles, device, threads, instead=instead), to)
     test.check(translator)
@@ -131,21 +100,7 @@ def text_evaluation(
     device: str,
     threads: int | None,
 ) -> list[CorpusScore]:
-    """Return the scores of a model of monolingual text on a text.
-
-    Args:
-        bundle: The bundle of the model.
-        text: The text file.
-        stride: The step of the windows, or None for the default.
-        memory: Number of positions that a model with a memory remembers, or None for the default.
-        device: The device to compute on.
-        threads: Number of threads, or None for PyTorch's choice.
-
-    Raises:
-        ConfigError: If `stride` or `memory` is given for a masked language model.
-        DataError: If the text is empty.
-        BundleError: If the model is of another kind.
-    """
+    """Return the scores of a model of monolingual text on a text."""
     lines = read_lines(text, LONGEST_TEXT)
     if not any(lines):
         raise DataError(f"{text}: empty; expected text")
@@ -181,20 +136,7 @@ def series_evaluation(
     device: str,
     threads: int | None,
 ) -> list[ForecastScore]:
-    """Return the scores of a forecaster on a series.
-
-    Args:
-        bundle: The bundle of the model.
-        series: The file of the series.
-        start: The time of the first value to score, or None for the first after a context.
-        original: True for errors in the units of the columns.
-        device: The device to compute on.
-        threads: Number of threads, or None for PyTorch's choice.
-
-    Raises:
-        BundleError: If the model is no forecaster.
-        DataError: If the series cannot be used.
-    """
+    """Return the scores of a forecaster on a series."""
     forecaster = load_as(SeriesForecaster, bundle, device, threads)
     every = forecaster.checked(series)
     for line in every[0].notes:
@@ -225,22 +167,7 @@ def caption_evaluation(
     device: str,
     threads: int | None,
 ) -> list[CorpusScore]:
-    """Return the scores of a captioner on images with captions.
-
-    Args:
-        bundle: The bundle of the model.
-        images: Folders or zip archives.
-        captions: Files of captions.
-        metrics: The names of metrics.
-        tokenize: The tokenisation of BLEU, or None for sacreBLEU's.
-        flags: Settings of the search that override the bundle's.
-        device: The device to compute on.
-        threads: Number of threads, or None for PyTorch's choice.
-
-    Raises:
-        BundleError: If the model is no captioner.
-        DataError: If the images or the captions cannot be used.
-    """
+    """Return the scores of a captioner on images with captions."""
     captioner = load_as(ImageCaptioner, bundle, device, threads)
     decode = search_settings(captioner.bundle.config.decode, False, flags, None)
     found = read_caption_set(images, captions, captioner.bundle.config.image_size)

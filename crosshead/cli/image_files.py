@@ -14,15 +14,7 @@ if TYPE_CHECKING:
 def whole_images(
     files: Sequence[Path], pixels: "Callable[[Path], np.ndarray]"
 ) -> "tuple[list[tuple[Path, np.ndarray]], dict[Path, str]]":
-    """Read images. A file that cannot be read gets a message.
-
-    Args:
-        files: The files of the images.
-        pixels: Function from a file to its pixels, "H W C".
-
-    Returns:
-        The files that were read, each with its pixels, and a message for each other file.
-    """
+    """Read images. A file that cannot be read gets a message."""
     read, broken = [], {}
     for file in files:
         try:
@@ -36,13 +28,7 @@ def whole_images(
 def in_order(
     files: Sequence[Path], lines: Mapping[Path, str], broken: Mapping[Path, str]
 ) -> list[str]:
-    """Return the lines of JSON of each file: its own, or one with the error.
-
-    Args:
-        files: The files of the images.
-        lines: The lines of the files that were read.
-        broken: The messages of the others.
-    """
+    """Return the lines of JSON of each file: its own, or one with the error."""
     return [
         lines.get(file) or json_line({"image": str(file), "error": broken[file]}) for file in files
     ]

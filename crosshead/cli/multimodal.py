@@ -37,17 +37,6 @@ class BesideImages:
 
     A line whose image cannot be read gets an empty translation with the flag `unread` and without a
     score, and its reason is printed.
-
-    Args:
-        bundle: The bundle of the model.
-        images: Folders or zip archives.
-        device: The device to compute on.
-        threads: Number of threads, or None for PyTorch's choice.
-        precision: The number format of the computation.
-
-    Raises:
-        BundleError: If the model reads no images beside sentences.
-        DataError: If a folder cannot be read.
     """
 
     def __init__(
@@ -68,15 +57,7 @@ class BesideImages:
         first: int,
         progress: Callable[[float], None],
     ) -> list[list[Translation]]:
-        """Return the translations of each line, best first.
-
-        Args:
-            lines: The lines.
-            decode: The settings of the search.
-            n_best: The number of translations per line.
-            first: The number of lines before these.
-            progress: A callback that gets the finished share, from 0 to 1.
-        """
+        """Return the translations of each line, best first."""
         rows, pixels, texts = [], [], []
         found = [[BLANK] for _ in lines]
         for row, line in enumerate(lines):
@@ -143,22 +124,7 @@ def pair_evaluation(
     device: str,
     threads: int | None,
 ) -> list[PairScores]:
-    """Return the scores of a model with the right images, and with shuffled images.
-
-    Args:
-        bundle: The bundle of the model.
-        images: Folders or zip archives.
-        pairs: Files of pairs beside images.
-        metrics: The names of metrics.
-        tokenize: The tokenisation of BLEU, or None for sacreBLEU's.
-        flags: Settings of the search that override the bundle's.
-        device: The device to compute on.
-        threads: Number of threads, or None for PyTorch's choice.
-
-    Raises:
-        BundleError: If the model reads no images beside sentences.
-        DataError: If the images or the pairs cannot be used.
-    """
+    """Return the scores of a model with the right images, and with shuffled images."""
     translator = load_as(MultimodalTranslator, bundle, device, threads)
     decode = search_settings(translator.bundle.config.decode, False, flags, None)
     found = read_caption_set(images, pairs, translator.bundle.config.image_size, kind=PAIRS)

@@ -9,11 +9,7 @@ from crosshead.system.progress import counted
 
 
 class OddLines:
-    """The lines of a whole input that were split, kept or flagged, for warnings at its end.
-
-    Args:
-        unit: The noun for a line: `line`, or `sentence` in a document.
-    """
+    """The lines of a whole input that were split, kept or flagged, for warnings at its end."""
 
     def __init__(self, unit: str = "line") -> None:
         self._unit = unit
@@ -25,13 +21,7 @@ class OddLines:
         self._kept: list[str] = []
 
     def add(self, lines: Sequence[str], found: Sequence[Sequence[Translation]], first: int) -> None:
-        """Count the lines by what happened to their best translations.
-
-        Args:
-            lines: The lines.
-            found: The translations of each line.
-            first: The number of the first line.
-        """
+        """Count the lines by what happened to their best translations."""
         self._lines += len(lines)
         for number, (line, (best, *_)) in enumerate(zip(lines, found, strict=True), first):
             flags = [each for each in best.flags if each in FLAGS]

@@ -62,11 +62,7 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
 
 
 def verify(bundle: Path) -> None:
-    """Compare each file of a bundle with its checksum, and print a line for each file.
-
-    Raises:
-        BundleError: If a file differs, or the bundle holds no checksums.
-    """
+    """Compare each file of a bundle with its checksum, and print a line for each file."""
     found = verify_bundle(bundle)
     if not found:
         raise BundleError(
@@ -110,12 +106,7 @@ def _run_facts(directory: Path) -> list[list[str]]:
 
 
 def end_of_run(summary: Summary, *flags: str) -> str:
-    """Return the message about a run that has ended or was stopped.
-
-    Args:
-        summary: The end of the run.
-        flags: Flags of the command to type again after an interruption, such as `--curve`.
-    """
+    """Return the message about a run that has ended or was stopped."""
     if summary.bundle_kept:  # nothing is new
         return table([["bundle", f"{summary.out}"], ["ended", summary.reason]])
     if summary.interrupted:
@@ -124,23 +115,13 @@ def end_of_run(summary: Summary, *flags: str) -> str:
 
 
 def how_to_continue(out: Path, *flags: str) -> str:
-    """Return a line that says how to continue after runs on subsets were stopped.
-
-    Args:
-        out: The run on all pairs.
-        flags: Flags of the command, such as `--curve`.
-    """
+    """Return a line that says how to continue after runs on subsets were stopped."""
     command = CommandLine(program()).resume(out, *flags)
     return f"stopped; finished runs are kept; continue with: {command}"
 
 
 def run_report(summary: Summary, has_folds: bool = False) -> str:
-    """Return the report of a finished run, and the commands to use its bundle.
-
-    Args:
-        summary: The end of the run.
-        has_folds: True if a cross-validation follows, so that no advice on validation is needed.
-    """
+    """Return the report of a finished run, and the commands to use its bundle."""
     progress = summary.progress
     skipped = f" ({progress.skipped:,} skipped: gradients not finite)" if progress.skipped else ""
     rows = [

@@ -15,9 +15,6 @@ def search_settings(
     """Return the bundle's search settings, overridden by the given (not None) flags.
 
     `sample` without a beam sets the beam to 1, because sampling keeps no beam.
-
-    Raises:
-        ConfigError: If the flags contradict each other or a value is out of range.
     """
     values = bundle_says.model_dump()
     if sample:
@@ -39,17 +36,7 @@ def search_settings(
 def minimum_risk(
     samples: int | None, beam: int | None, length_penalty: float | None, n_best: int | None
 ) -> MinimumRisk | None:
-    """Return the settings of minimum Bayes risk with chrF, or None without `--mbr`.
-
-    Args:
-        samples: The number of samples of a line (`--mbr`).
-        beam: The value of `--beam`.
-        length_penalty: The value of `--length-penalty`.
-        n_best: The value of `--n-best`.
-
-    Raises:
-        ConfigError: If an option of beam search is given too, or too few samples are drawn.
-    """
+    """Return the settings of minimum Bayes risk with chrF, or None without `--mbr`."""
     if samples is None:
         return None
     for flag, value in (("--beam", beam), ("--length-penalty", length_penalty)):
@@ -75,9 +62,6 @@ def writing_settings(
 
     `flags` are the options of sampling: any of them turns sampling on. `greedy` and `beam` turn it
     off.
-
-    Raises:
-        ConfigError: If both `greedy` and `beam` are given, or one of them with a flag of sampling.
     """
     given = [_flag(key) for key, value in flags.items() if value is not None]
     searched = "--greedy" if greedy else "--beam" if beam is not None else None

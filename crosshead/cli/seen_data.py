@@ -16,12 +16,7 @@ SEEN = (
 
 
 def on_card(bundle: Path, sha256: str) -> bool:
-    """Return whether the card of a bundle lists training data with this checksum.
-
-    Args:
-        bundle: The bundle.
-        sha256: The checksum of a file, or of the images of a folder.
-    """
+    """Return whether the card of a bundle lists training data with this checksum."""
     try:
         return sha256.encode() in read_stored(bundle / CARD)
     except BundleError:  # a bundle need not have a card
@@ -29,12 +24,7 @@ def on_card(bundle: Path, sha256: str) -> bool:
 
 
 def say_if_seen(bundles: Sequence[Path], files: Sequence[str | Path]) -> None:
-    """Print a note that names the files that the card of a bundle lists as training data.
-
-    Args:
-        bundles: The bundle, or several bundles of an ensemble.
-        files: The files of the test data. A pipe has been read already, so it is not compared.
-    """
+    """Print a note that names the files that the card of a bundle lists as training data."""
     seen = []
     for file in files:
         if Path(file).is_file():

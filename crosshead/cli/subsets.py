@@ -20,18 +20,7 @@ from crosshead.training.subsets import Outcome, Runs, planned_recipe, table_of
 
 
 def run_subsets(out: Path, runs: Runs, curve: bool, folds: int | None, resume: bool) -> bool:
-    """Train on the subsets that a finished run needs, and print what they show.
-
-    Args:
-        out: The finished run on all pairs.
-        runs: The settings of the runs, with the recipe of the command.
-        curve: True for the data curve.
-        folds: The number of folds of a cross-validation, or None.
-        resume: True if the run on all pairs was resumed.
-
-    Returns:
-        True if all runs ended, and False if they were asked to stop.
-    """
+    """Train on the subsets that a finished run needs, and print what they show."""
     if folds is not None:
         found = cross_validate(out, folds, _planned(out, folds_folder(out, folds), runs, resume))
         if found is None:

@@ -38,16 +38,7 @@ class TranslationSet:
         return ", ".join(self.pairs or [str(self.reference)])
 
     def check(self, translator: Translator, model: str = "this model") -> None:
-        """Check that neither side is named as text in a language that does not fit a model.
-
-        Args:
-            translator: The model.
-            model: The name of the model in a message.
-
-        Raises:
-            ConfigError: If the fields are not two fields, or are needed and missing.
-            UserError: If a name does not fit.
-        """
+        """Check that neither side is named as text in a language that does not fit a model."""
         if self.source is not None and self.reference is not None:
             check_direction(translator, self.source, model=model)
             check_reference(translator, self.reference, model=model)
@@ -60,10 +51,6 @@ class TranslationSet:
         """Return the sources and the references.
 
         Warnings tell of lines that are read in an unexpected way, and of two sides that are equal.
-
-        Raises:
-            ConfigError: If the fields are not two fields, or are needed and missing.
-            DataError: If the files cannot be used.
         """
         if self.source is not None and self.reference is not None:
             sources, references = read_aligned(self.source, self.reference)

@@ -62,14 +62,6 @@ def ambiguous_pairs(count: int, size: int, seed: int) -> Iterator[PicturedPair]:
     """Yield pairs, of which every second has the ambiguous word.
 
     The same arguments give the same pairs.
-
-    Args:
-        count: The number of pairs.
-        size: Height and width of the images in pixels; at least 24.
-        seed: The random seed.
-
-    Raises:
-        DataError: If the size is below 24.
     """
     check_size(size)
     rng = np.random.default_rng(seed)
@@ -112,11 +104,7 @@ def write_ambiguous(
 
 
 def is_ambiguous(source: str) -> bool:
-    """Return whether a sentence has the ambiguous word.
-
-    Args:
-        source: The English sentence.
-    """
+    """Return whether a sentence has the ambiguous word."""
     return AMBIGUOUS in source.split()
 
 

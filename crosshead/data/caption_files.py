@@ -46,16 +46,7 @@ class CaptionFormat(NamedTuple):
 
 
 def read_captions(path: Path) -> Iterator[ReadCaption]:
-    """Yield the captions of a file.
-
-    Args:
-        path: JSON Lines if the name ends in `.jsonl`; CSV if the first line is `image,caption` or
-            `image;caption`; otherwise lines `image#n<TAB>caption`.
-
-    Raises:
-        DataError: If a line lacks the image or the caption, or CSV has other columns; the message
-            names file and line.
-    """
+    """Yield the captions of a file."""
     of_line: Callable[[str, str], Sequence[str]] = _of_table
     lines = numbered_lines(path)
     if is_json_lines(path):
@@ -72,23 +63,12 @@ def read_captions(path: Path) -> Iterator[ReadCaption]:
 
 
 def is_json_lines(path: Path) -> bool:
-    """Return whether the name of a file says that it is JSON Lines, perhaps compressed.
-
-    Args:
-        path: The file.
-    """
+    """Return whether the name of a file says that it is JSON Lines, perhaps compressed."""
     return path.name.removesuffix(".gz").endswith(".jsonl")
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file that are not blank, with their numbers from 1.
-
-    Args:
-        path: The file.
-
-    Raises:
-        DataError: If the file cannot be read.
-    """
+    """Yield the lines of a file that are not blank, with their numbers from 1."""
     check_regular(path)
     for number, line in enumerate(iter_lines(path), 1):
         if line.strip():
@@ -96,11 +76,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def without_number(name: str) -> str:
-    """Return the name of an image without the number of its caption, as in `dog.jpg#0`.
-
-    Args:
-        name: The name, perhaps with `#` and a number behind it.
-    """
+    """Return the name of an image without the number of its caption, as in `dog.jpg#0`."""
     head, _, number = name.rpartition("#")
     return head if head and number.isdigit() else name
 
@@ -112,16 +88,7 @@ CAPTIONS = CaptionFormat(
 
 
 def texts_of_json(line: str, where: str, keys: Sequence[str]) -> list[str]:
-    """Return the texts in a line of JSON Lines.
-
-    Args:
-        line: The line.
-        where: The file and the line, for messages.
-        keys: The keys of the texts.
-
-    Raises:
-        DataError: If the line is no object, or a key is missing or is no text.
-    """
+    """Return the texts in a line of JSON Lines."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

@@ -53,12 +53,7 @@ class LeftOutCaptions:
     """The files, or files and lines, by reason."""
 
     def add(self, name: str, reason: Reason) -> None:
-        """Count one more.
-
-        Args:
-            name: The file, or the file and the line.
-            reason: Why it is left out.
-        """
+        """Count one more."""
         self.names.setdefault(reason, []).append(name)
 
     def counts(self) -> dict[str, int]:
@@ -106,11 +101,7 @@ class CaptionSet:
         return found
 
     def chosen(self, images: Sequence[int]) -> "CaptionSet":
-        """Return some of the images, with their captions.
-
-        Args:
-            images: The rows of the images.
-        """
+        """Return some of the images, with their captions."""
         places = {image: place for place, image in enumerate(images)}
         captions = [
             each._replace(image=places[each.image])
@@ -203,14 +194,6 @@ def hold_out(
     """Return the training set and the validation set, which share no image.
 
     The validation set is the same for every seed of a run.
-
-    Args:
-        found: All images and captions.
-        count: The number of images to hold out; at most a tenth of all, at least one.
-        kind: The kind of the files, for messages.
-
-    Raises:
-        DataError: If there are fewer than two images.
     """
     total = len(found.names)
     if total < 2:
@@ -224,14 +207,7 @@ def hold_out(
 
 
 class ImageNames:
-    """The images of some folders, found by the names that files of captions use.
-
-    Args:
-        folders: The folders.
-
-    Raises:
-        DataError: If two folders have an image of one name.
-    """
+    """The images of some folders, found by the names that files of captions use."""
 
     def __init__(self, folders: Sequence[ImageFolder]) -> None:
         self._whole: dict[str, ImagePlace] = {}
@@ -251,9 +227,6 @@ class ImageNames:
 
         The name is the one in the folder, or the end of the path of an image: the file alone, or
         the file with some of the folders above it.
-
-        Args:
-            name: The name of the image.
         """
         if name in self._whole:
             return [self._whole[name]]
@@ -264,12 +237,6 @@ class ImageNames:
         """Return the first image that a name would fit with other capitals or another ending.
 
         A `#n` behind the name does not count either.
-
-        Args:
-            name: A name that fits no image.
-
-        Returns:
-            The name of the image in its folder, or an empty string.
         """
         wanted = _plain(PurePosixPath(without_number(name)).parts)
         depth = len(wanted)
@@ -299,10 +266,5 @@ def _plain(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def shown_counts(found: CaptionSet, unit: str = "caption") -> str:
-    """Return the number of images and captions, as a clause.
-
-    Args:
-        found: The set.
-        unit: The noun for a caption.
-    """
+    """Return the number of images and captions, as a clause."""
     return f"{counted(len(found.names), 'image')} with {counted(len(found.captions), unit)}"

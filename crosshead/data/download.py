@@ -87,15 +87,6 @@ def download(name: str, directory: Path, say: Callable[[str], None]) -> None:
     `dates`, `scenes` and `ambiguous` need no network, because they are generated
     (`crosshead.data.synthetic`, `crosshead.data.scenes`, `crosshead.data.ambiguous`). Existing
     files with the right checksum stay.
-
-    Args:
-        name: The name of the data set.
-        directory: The directory of its files.
-        say: A callback that gets a line for each file.
-
-    Raises:
-        DataError: If the name is unknown, the source cannot be reached or sends something
-            unexpected, or another file is in the way.
     """
     known = [*DATA_SETS, DATES, *DRAWN]
     if name not in known:

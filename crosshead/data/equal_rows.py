@@ -29,11 +29,7 @@ class EqualRows(ABC):
 
     @abstractmethod
     def extent(self, row: int) -> str:
-        """Return the size of a row, for messages.
-
-        Args:
-            row: The number of the row.
-        """
+        """Return the size of a row, for messages."""
 
     @property
     def lengths(self) -> np.ndarray:
@@ -41,28 +37,12 @@ class EqualRows(ABC):
         return np.full((len(self), 1), self.length)
 
     def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
-        """Return the rows of each batch, in an order drawn from (seed, epoch).
-
-        Args:
-            max_tokens: The largest length of all rows of a batch.
-            seed: The random seed of the run.
-            epoch: The number of the epoch.
-
-        Raises:
-            DataError: If a single row is longer.
-        """
+        """Return the rows of each batch, in an order drawn from (seed, epoch)."""
         order = np.random.default_rng([seed, epoch]).permutation(len(self))
         return self._cut(order, max_tokens)
 
     def in_order(self, max_tokens: int) -> Plan:
-        """Return all rows in order, in batches of at most `max_tokens`.
-
-        Args:
-            max_tokens: The largest length of all rows of a batch.
-
-        Raises:
-            DataError: If a single row is longer.
-        """
+        """Return all rows in order, in batches of at most `max_tokens`."""
         return self._cut(np.arange(len(self)), max_tokens)
 
     def _cut(self, order: np.ndarray, max_tokens: int) -> Plan:

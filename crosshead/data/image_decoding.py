@@ -64,12 +64,7 @@ class ImagePlace(NamedTuple):
 
 
 def shared_images(shared: int, count: int) -> str:
-    """Return a warning about validation images that are training images too.
-
-    Args:
-        shared: Their number.
-        count: The number of validation images.
-    """
+    """Return a warning about validation images that are training images too."""
     return (
         f"warning: {shared:,} of {counted(count, 'validation image')} are training images too, so "
         "the validation scores are too good; give other images"
@@ -94,22 +89,7 @@ def decode_images(
     say: Callable[[str], None] = lambda line: None,
     check: Callable[[], None] = lambda: None,
 ) -> Decoded:
-    """Decode many images; processes share the work from `LEAST_FOR_PROCESSES` images on.
-
-    Args:
-        images: The images.
-        size: Height and width, as for `decode_image`.
-        workers: The number of processes.
-        say: A callback that gets messages about the progress.
-        check: A callback that is called several times a second. An exception from it ends the call.
-
-    Returns:
-        The images that could be decoded, in the order of `images`.
-
-    Raises:
-        DataError: If the images need more than `MOST_MEMORY`.
-        UserError: If Pillow is not installed, or a process dies.
-    """
+    """Decode many images; processes share the work from `LEAST_FOR_PROCESSES` images on."""
     check_memory(len(images), size)
     pixels = np.empty((len(images), size, size, CHANNELS), np.uint8)
     places: list[int] = []
@@ -131,15 +111,7 @@ def decode_images(
 
 
 def check_memory(count: int, size: int) -> None:
-    """Raise an error if decoded images would take more than `MOST_MEMORY`.
-
-    Args:
-        count: The number of images.
-        size: Their height and width.
-
-    Raises:
-        DataError: If they would.
-    """
+    """Raise an error if decoded images would take more than `MOST_MEMORY`."""
     need = count * size * size * CHANNELS
     if need > MOST_MEMORY:
         raise DataError(
@@ -152,9 +124,6 @@ def common_size(images: Sequence[ImagePlace]) -> int:
     """Return the size of images that are squares of one size, up to `LARGEST_SIZE`, or 64.
 
     Up to a hundred images are looked at, spread over the set.
-
-    Args:
-        images: The images. Broken images do not count.
     """
     places = np.linspace(0, len(images) - 1, min(_LOOKED_AT, len(images))).round().astype(int)
     extents = {_extent(images[at]) for at in places} - {None}
@@ -174,15 +143,7 @@ def _extent(image: ImagePlace) -> tuple[int, int] | None:
 
 
 def kept_size(stated: int | None, size: int) -> int:
-    """Return the size of images of a bundle, which training that starts from it keeps.
-
-    Args:
-        stated: The size in the recipe, or None.
-        size: The size of the bundle.
-
-    Raises:
-        DataError: If the recipe has another size.
-    """
+    """Return the size of images of a bundle, which training that starts from it keeps."""
     if stated not in (None, size):
         raise DataError(
             f"data.image_size is {stated}, and the bundle has {size}; fine-tuning keeps it: leave "

@@ -109,13 +109,7 @@ class ImageRows(EqualRows):
 
 
 def moved(image: np.ndarray, down: int, right: int) -> np.ndarray:
-    """Return an image moved by some pixels, with grey where it has left.
-
-    Args:
-        image: The pixels, "H W C".
-        down: Pixels down, or up if negative.
-        right: Pixels to the right, or to the left if negative.
-    """
+    """Return an image moved by some pixels, with grey where it has left."""
     found = np.full(image.shape, _GREY, np.uint8)
     (to_rows, from_rows), (to_columns, from_columns) = (
         (slice(max(0, by), size + min(0, by)), slice(max(0, -by), size - max(0, by)))
@@ -130,12 +124,6 @@ def mixup(
 ) -> tuple[np.ndarray, float]:
     """Return the blend of two images, and the share of the first.
 
-    Args:
-        image: The pixels, "H W C".
-        other: The pixels of the other image.
-        share: The share of the first image.
-        rng: Not used; `cutmix` needs it.
-
     Reference:
         Zhang et al. 2018, "mixup: Beyond Empirical Risk Minimization", Eq. 1.
     """
@@ -147,12 +135,6 @@ def cutmix(
     image: np.ndarray, other: np.ndarray, share: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
     """Return an image with a box of another one, and the share of the pixels that are left.
-
-    Args:
-        image: The pixels, "H W C".
-        other: The pixels of the other image.
-        share: The intended share. A box at the border is cut, so that more may be left.
-        rng: The generator that draws the middle of the box.
 
     Reference:
         Yun et al. 2019, "CutMix", Eq. 1 and 2.

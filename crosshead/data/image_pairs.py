@@ -55,15 +55,7 @@ class ImagePairData(ImageTextData):
 
 
 def read_image_pairs(path: Path) -> Iterator[ReadCaption]:
-    """Yield the pairs of a file.
-
-    Args:
-        path: JSON Lines if the name ends in `.jsonl`, otherwise lines
-            `image<TAB>source<TAB>target`.
-
-    Raises:
-        DataError: If a line is no pair beside an image; the message names file and line.
-    """
+    """Yield the pairs of a file."""
     of_line: Callable[[str, str], Sequence[str]] = _of_table
     if is_json_lines(path):
         of_line = partial(texts_of_json, keys=KEYS)

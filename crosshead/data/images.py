@@ -58,14 +58,7 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 
 
 class ImageFolder:
-    """The images of a folder with subfolders, or of a zip archive of one.
-
-    Args:
-        path: The folder or the archive.
-
-    Raises:
-        DataError: If the path is neither, or cannot be read.
-    """
+    """The images of a folder with subfolders, or of a zip archive of one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -106,14 +99,7 @@ class ImageFolder:
         return _opened, (self.path,)
 
     def read(self, name: str) -> bytes:
-        """Return the contents of a file.
-
-        Args:
-            name: One of `names`.
-
-        Raises:
-            DataError: If the file cannot be read, or is larger than `MOST_BYTES`.
-        """
+        """Return the contents of a file."""
         if self._archive is None:
             return read_image(self.path / name)
         try:
@@ -130,14 +116,7 @@ class ImageFolder:
 
 
 def read_image(path: Path) -> bytes:
-    """Return the contents of the file of an image.
-
-    Args:
-        path: The file.
-
-    Raises:
-        DataError: If the file cannot be read, or is larger than `MOST_BYTES`.
-    """
+    """Return the contents of the file of an image."""
     try:
         with open_regular(path) as file:
             data = file.read(MOST_BYTES + 1)
@@ -152,11 +131,7 @@ def read_image(path: Path) -> bytes:
 
 
 def is_image(name: str) -> bool:
-    """Return whether the name of a file ends like an image's and is not hidden.
-
-    Args:
-        name: The name, with its folders.
-    """
+    """Return whether the name of a file ends like an image's and is not hidden."""
     parts = PurePosixPath(name).parts
     hidden = any(part.startswith((".", "__MACOSX")) for part in parts)
     return name.lower().endswith(SUFFIXES) and not hidden
@@ -169,20 +144,6 @@ def decode_image(data: bytes, size: int | None, name: str) -> np.ndarray:
     red, green and blue. White is 65,535 in 16-bit images. In 32-bit and float images it is the
     smallest of 1 (float only), 255 and 65,535 that no value exceeds; otherwise the values are
     spread from black to white.
-
-    Args:
-        data: The contents of the file.
-        size: Height and width: the shorter side is scaled to it and the middle cut out. None keeps
-            the image as it is.
-        name: The name of the file, for messages.
-
-    Returns:
-        The pixels, `uint8`.
-
-    Raises:
-        DataError: If the data are no whole image, it has more than `MOST_PIXELS`, or it has values
-            that are not finite.
-        UserError: If Pillow is not installed.
     """
     image_module, ops = _pillow()
     with _refusals(name), image_module.open(io.BytesIO(data), formats=FORMATS) as opened:
@@ -195,17 +156,7 @@ def decode_image(data: bytes, size: int | None, name: str) -> np.ndarray:
 
 
 def pixels_of(image: ImageLike, size: int | None) -> np.ndarray:
-    """Return an image as pixels in red, green and blue, "H W C", `uint8`.
-
-    Args:
-        image: The file of an image, an image of Pillow, or an array `uint8` of pixels: "H W" (grey)
-            or "H W C" with three colours; a further last channel is the opacity.
-        size: Height and width, as for `decode_image`.
-
-    Raises:
-        DataError: If the image cannot be read, or is none.
-        UserError: If Pillow is not installed.
-    """
+    """Return an image as pixels in red, green and blue, "H W C", `uint8`."""
     if isinstance(image, str | os.PathLike):
         return decode_image(read_image(Path(image)), size, str(image))
     if isinstance(image, np.ndarray):
@@ -225,11 +176,7 @@ def pixels_of(image: ImageLike, size: int | None) -> np.ndarray:
 
 
 def image_extent(data: bytes) -> tuple[int, int] | None:
-    """Return height and width from the head of a file, or None if it is no image.
-
-    Args:
-        data: The contents of the file.
-    """
+    """Return height and width from the head of a file, or None if it is no image."""
     image_module, _ = _pillow()
     try:
         with (
@@ -242,11 +189,7 @@ def image_extent(data: bytes) -> tuple[int, int] | None:
 
 
 def as_floats(pixels: np.ndarray) -> "Tensor":
-    """Return pixels as floats from -1 to 1, "B C H W".
-
-    Args:
-        pixels: Pixels, `uint8`, with axes "B H W C".
-    """
+    """Return pixels as floats from -1 to 1, "B C H W"."""
     import torch  # here, because processes that decode images do not need it
 
     found = torch.from_numpy(np.require(pixels, requirements=["C", "W"])).permute(0, 3, 1, 2)
@@ -254,14 +197,7 @@ def as_floats(pixels: np.ndarray) -> "Tensor":
 
 
 def encode_png(pixels: np.ndarray) -> bytes:
-    """Return pixels as the contents of a PNG file.
-
-    Args:
-        pixels: Pixels "H W C", `uint8`.
-
-    Raises:
-        UserError: If Pillow is not installed.
-    """
+    """Return pixels as the contents of a PNG file."""
     image_module, _ = _pillow()
     found = io.BytesIO()
     image_module.fromarray(pixels).save(found, "PNG")

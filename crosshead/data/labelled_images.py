@@ -128,22 +128,7 @@ def read_image_sets(
     say: Callable[[str], None] = lambda line: None,
     check: Callable[[], None] = lambda: None,
 ) -> ImageSets:
-    """Find, split and decode the images of a run.
-
-    Args:
-        data: The section `[data]`.
-        classes: The classes of a bundle that training starts from; by default those of the images.
-        workers: The number of processes that decode large sets.
-        say: A callback that gets messages about the progress.
-        check: A callback that is called several times a second. An exception from it ends the call.
-
-    Returns:
-        The decoded images by split.
-
-    Raises:
-        DataError: If there are no images or only one class, an image is in no class, a split has a
-            class that the training images do not have, or all images of a split are broken.
-    """
+    """Find, split and decode the images of a run."""
     of_files = {path: listed(Path(path)) for path in data.files()}
     train, valid, test, held_out = _split(data, of_files)
     names = list(classes) or sorted({each.label for each in [*train, *(valid if held_out else [])]})
@@ -224,13 +209,6 @@ def listed(path: Path) -> list[Listed]:
     """Return the images of a folder or archive with their splits and classes.
 
     A folder at the top that holds everything, such as a zip often has, is ignored.
-
-    Args:
-        path: The folder or the archive.
-
-    Raises:
-        DataError: If there are no images, or an image lies in no folder of a class. If an image
-            lies in a split, every image must.
     """
     folder = ImageFolder(path)
     if not folder.names:
@@ -265,12 +243,6 @@ def scored_images(path: Path) -> tuple[list[Listed], str]:
     """Return the images of a folder or archive to score, and the name of their split.
 
     They are the images of `test` if it has splits, or else all images.
-
-    Args:
-        path: The folder or the archive.
-
-    Raises:
-        DataError: If there are no images, or there are splits but no `test`.
     """
     found = listed(path)
     if not any(each.split for each in found):
@@ -293,23 +265,7 @@ def read_labelled(
     check: Callable[[], None] = lambda: None,
     unknown: str = "which the model does not know",
 ) -> tuple[LabelledImages, list[str]]:
-    """Decode images, and number their classes.
-
-    Args:
-        found: The images.
-        classes: The names of all classes.
-        size: Height and width.
-        workers: The number of processes that decode large sets.
-        say: A callback that gets messages about the progress.
-        check: A callback that is called several times a second.
-        unknown: A clause about a class that is not in `classes`, for messages.
-
-    Returns:
-        The images that are whole, and a message for each broken one.
-
-    Raises:
-        DataError: If a class is not in `classes`, or no image is whole.
-    """
+    """Decode images, and number their classes."""
     numbers = {name: number for number, name in enumerate(classes)}
     for each in found:
         if each.label not in numbers:
@@ -327,12 +283,7 @@ def read_labelled(
 
 
 def images_sha256(path: Path, groups: Sequence[LabelledImages]) -> str:
-    """Return the SHA-256 of an archive, or of the names and pixels of a folder's images.
-
-    Args:
-        path: The folder or the archive.
-        groups: The decoded images, in any order, perhaps with images of other folders.
-    """
+    """Return the SHA-256 of an archive, or of the names and pixels of a folder's images."""
     if path.is_file():
         return file_sha256(path)
     inside = {

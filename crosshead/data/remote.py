@@ -57,13 +57,6 @@ def fetch(file: RemoteFile) -> bytes:
 
     Both the bytes received and the unpacked bytes are limited by the size of the file. Redirects
     may lead only to HTTP servers, and from HTTPS only to HTTPS.
-
-    Returns:
-        The content of the file.
-
-    Raises:
-        DataError: If the server cannot be reached, does not have the file, takes too long, or sends
-            anything but the file.
     """
     # A separate thread, so that the time limit also holds for name lookup and headers.
     download = _Download(file)

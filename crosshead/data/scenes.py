@@ -103,17 +103,7 @@ class Scene:
 
 
 def scenes(count: int, size: int, seed: int, *, unseen: bool = False) -> Iterator[Scene]:
-    """Yield scenes; the same arguments give the same scenes.
-
-    Args:
-        count: The number of scenes.
-        size: Height and width in pixels; at least 24.
-        seed: The random seed.
-        unseen: True puts a combination of `UNSEEN` into every scene, False into none.
-
-    Raises:
-        DataError: If the size is below 24.
-    """
+    """Yield scenes; the same arguments give the same scenes."""
     check_size(size)
     rng = np.random.default_rng([seed, int(unseen)])
     for _ in range(count):
@@ -172,19 +162,7 @@ def check_counts(*counts: int) -> None:
 def write_sets(
     directory: Path, sets: Mapping[str, Iterable[tuple[np.ndarray, Mapping[str, Any]]]]
 ) -> list[Path]:
-    """Write sets of images with facts: all images as `images.zip`, and JSON Lines for each set.
-
-    Args:
-        directory: The folder of the files.
-        sets: For each name the pixels and the facts of each image. A line has the name of the
-            image as `image`, and its facts.
-
-    Returns:
-        The files.
-
-    Raises:
-        UserError: If Pillow is missing, or a file cannot be written.
-    """
+    """Write sets of images with facts: all images as `images.zip`, and JSON Lines for each set."""
     make_directory(directory)
     images, contents = io.BytesIO(), {}
     with zipfile.ZipFile(images, "w") as archive:
@@ -228,16 +206,7 @@ def read_regions(path: Path) -> list[list[Region]]:
 
 
 def patches_of(region: Region, size: int, patch: int) -> np.ndarray:
-    """Return which patches of an image a region touches, "R C".
-
-    Args:
-        region: The region.
-        size: Height and width of the image in pixels.
-        patch: Height and width of a patch in pixels.
-
-    Returns:
-        True for each patch that contains a pixel of the region's box.
-    """
+    """Return which patches of an image a region touches, "R C"."""
     left, top, right, bottom = region.box
     found = np.zeros((size // patch, size // patch), bool)
     found[top // patch : -(-bottom // patch), left // patch : -(-right // patch)] = True
@@ -276,10 +245,6 @@ def placed(rng: np.random.Generator, kinds: Sequence[Kind]) -> list[Thing]:
 
     Large objects come first, and objects of one size in reading order. The first object shares its
     row or its column with each of the others.
-
-    Args:
-        rng: The source of random numbers.
-        kinds: The colour and the shape of each object.
     """
     count = len(kinds)
     while True:
@@ -299,12 +264,7 @@ def placed(rng: np.random.Generator, kinds: Sequence[Kind]) -> list[Thing]:
 
 
 def relation(one: Thing, other: Thing) -> str:
-    """Return the words between two objects of one row or of one column.
-
-    Args:
-        one: The object that is named first.
-        other: The object that is named after the words.
-    """
+    """Return the words between two objects of one row or of one column."""
     if one.row == other.row:
         return "left of" if one.column < other.column else "right of"
     return "above" if one.row < other.row else "below"
@@ -313,16 +273,7 @@ def relation(one: Thing, other: Thing) -> str:
 def drawn(
     rng: np.random.Generator, size: int, things: Sequence[Thing]
 ) -> tuple[np.ndarray, list[tuple[int, int, int, int]]]:
-    """Return the image of some objects and the box of each object.
-
-    Args:
-        rng: The source of random numbers.
-        size: Height and width in pixels.
-        things: The objects.
-
-    Returns:
-        Pixels "H W C", `uint8`, and boxes as in `Region`.
-    """
+    """Return the image of some objects and the box of each object."""
     pixels = rng.normal(_BACKGROUND, _NOISE, (size, size, 3))
     boxes = [_draw(rng, pixels, thing) for thing in things]
     return pixels.round().clip(0, 255).astype(np.uint8), boxes

@@ -61,14 +61,7 @@ class DataSection(Config):
 
 
 def file_names(given: Any) -> list[str] | None:
-    """Return the file names, or None for data in memory and for missing data.
-
-    Args:
-        given: A name, several `Path`s, or data.
-
-    Raises:
-        ConfigError: If a list of str has the names of files.
-    """
+    """Return the file names, or None for data in memory and for missing data."""
     if isinstance(given, str | os.PathLike):
         return [os.fspath(given)]
     if not isinstance(given, Sequence) or not given:

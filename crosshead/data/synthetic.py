@@ -169,12 +169,7 @@ def write_date_files(directory: Path, pairs: DatePairs) -> list[Path]:
 
 
 def write_date(day: date, pattern: DatePattern) -> Pair:
-    """Return a day in the English and the German form of a pattern.
-
-    Args:
-        day: The day.
-        pattern: The pattern of both languages.
-    """
+    """Return a day in the English and the German form of a pattern."""
     return (
         _format(day, f"en_{pattern.country}", pattern.english),
         _format(day, "de_DE", pattern.german),
@@ -186,31 +181,12 @@ def copy_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tuple
 
     Lengths are uniform in 1..`max_length` and ids in 4..`vocabulary` - 1, because ids 0 to 3 are
     the special pieces.
-
-    Args:
-        n: The number of pairs.
-        vocabulary: The number of ids.
-        max_length: The largest length of a sequence.
-        seed: The random seed.
-
-    Returns:
-        Pairs of source and target ids.
     """
     return [(ids, list(ids)) for ids in _sequences(n, vocabulary, max_length, seed)]
 
 
 def reverse_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tuple[Ids, Ids]]:
-    """Make pairs of a sequence of ids and its reverse, drawn as in `copy_task`.
-
-    Args:
-        n: The number of pairs.
-        vocabulary: The number of ids.
-        max_length: The largest length of a sequence.
-        seed: The random seed.
-
-    Returns:
-        Pairs of source and target ids.
-    """
+    """Make pairs of a sequence of ids and its reverse, drawn as in `copy_task`."""
     return [(ids, ids[::-1]) for ids in _sequences(n, vocabulary, max_length, seed)]
 
 

@@ -100,14 +100,7 @@ def first_beams(
     wanted: Sequence[int],
     rules: BeamRules,
 ) -> Beams:
-    """Return one row per sentence, before the first token.
-
-    Args:
-        numbers: The number of each sentence.
-        limits: The maximum length of each output, "B".
-        wanted: The number of hypotheses to return for each sentence.
-        rules: The settings of the search.
-    """
+    """Return one row per sentence, before the first token."""
     count, device = len(limits), limits.device
     return Beams(
         sentences=torch.tensor(numbers, device=device),
@@ -131,20 +124,7 @@ def advance(
     rules: BeamRules,
     results: Finished,
 ) -> tuple[Beams, Int[Tensor, " M"], list[int]]:
-    """Take one step of beam search: extend, collect, prune, and drop finished sentences.
-
-    Args:
-        beams: The beams.
-        values: The log-probabilities of the `W` best next tokens of each row, "N W".
-        tokens: The ids of these tokens, "N W".
-        specials: The special tokens.
-        rules: The settings of the search.
-        results: The hypotheses that finish are added here.
-
-    Returns:
-        The beams one token later, the old row that each new row continues, "M", and the numbers of
-        the sentences that are done.
-    """
+    """Take one step of beam search: extend, collect, prune, and drop finished sentences."""
     candidates = _candidates(values, tokens, beams.log_probs, rules.beam)
     ended = (candidates.tokens == specials.eos) & (candidates.log_probs > -math.inf)
     ended[:, rules.beam :] = False
@@ -160,12 +140,7 @@ def advance(
 
 
 def keep_sentences(beams: Beams, kept: Bool[Tensor, " B"]) -> tuple[Beams, Int[Tensor, " M"]]:
-    """Return the beams of some sentences, and their rows, "M".
-
-    Args:
-        beams: The beams.
-        kept: True for the sentences to keep, "B".
-    """
+    """Return the beams of some sentences, and their rows, "M"."""
     keep = kept.nonzero().flatten()
     width = beams.log_probs.shape[1]
     rows = (keep[:, None] * width + torch.arange(width, device=keep.device)).flatten()
@@ -178,12 +153,7 @@ def keep_sentences(beams: Beams, kept: Bool[Tensor, " B"]) -> tuple[Beams, Int[T
 
 
 def join_beams(first: Beams, second: Beams) -> Beams:
-    """Return the sentences of two beams as one; positions that no row uses are dropped.
-
-    Args:
-        first: The beams whose sentences come first.
-        second: The other beams, of the same number of rows per sentence.
-    """
+    """Return the sentences of two beams as one; positions that no row uses are dropped."""
     positions = int(max(part.lengths.max() for part in (first, second)))
     joined = {}
     for field in fields(first):

@@ -84,14 +84,6 @@ the form of Hugging Face, Marian and CTranslate2."""
 def length_penalty(length: int, alpha: float, offset: float = OFFSET) -> float:
     """Return the length penalty ((k + |Y|) / (k + 1))^alpha, which grows with the length.
 
-    Args:
-        length: |Y|, the number of tokens, eos included and the start token not; at least 1.
-        alpha: The exponent.
-        offset: The constant k.
-
-    Returns:
-        The divisor of the log-probability.
-
     Reference:
         Wu et al. 2016, section 7, Eq. 14.
     """
@@ -101,16 +93,7 @@ def length_penalty(length: int, alpha: float, offset: float = OFFSET) -> float:
 def first_tokens(
     source: Sources, specials: Specials, prefix: Int[Tensor, "B P"] | None
 ) -> Int[Tensor, "B P"]:
-    """Return the tokens that are fed before the search.
-
-    Args:
-        source: The sources.
-        specials: The special tokens.
-        prefix: Given first tokens, "B P".
-
-    Returns:
-        The prefix, or else the start token of every sentence, "B P".
-    """
+    """Return the tokens that are fed before the search."""
     if prefix is not None:
         return prefix
     return torch.full((len(source), 1), specials.start, device=source.device)
@@ -123,21 +106,7 @@ def make_hypothesis(
     alpha: float,
     offset: float = OFFSET,
 ) -> Hypothesis:
-    """Return the hypothesis of a row; tokens after its first eos are left out.
-
-    Args:
-        tokens: The tokens of the row so far.
-        token_log_probs: Their log-probabilities.
-        specials: The special tokens.
-        alpha: The exponent of the length penalty.
-        offset: The constant k of the length penalty.
-
-    Returns:
-        The hypothesis.
-
-    Raises:
-        BundleError: If the log-probability is not a finite number.
-    """
+    """Return the hypothesis of a row; tokens after its first eos are left out."""
     finished = specials.eos in tokens
     length = tokens.index(specials.eos) if finished else len(tokens)
     token_log_probs = token_log_probs[: length + finished]
@@ -149,14 +118,7 @@ def make_hypothesis(
 
 
 def best_first(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-    """Sort hypotheses by score, finished ones before the ones that were cut off.
-
-    Args:
-        hypotheses: The hypotheses of a sentence.
-
-    Returns:
-        The sorted hypotheses.
-    """
+    """Sort hypotheses by score, finished ones before the ones that were cut off."""
     return sorted(hypotheses, key=lambda h: (h.finished, h.score), reverse=True)
 
 
@@ -169,14 +131,7 @@ def not_finite() -> BundleError:
 
 
 def check_lengths(max_lengths: Int[Tensor, " B"]) -> None:
-    """Check that every maximum length leaves room for one token, eos.
-
-    Args:
-        max_lengths: The maximum lengths, "B".
-
-    Raises:
-        ValueError: If one is below 1.
-    """
+    """Check that every maximum length leaves room for one token, eos."""
     if (max_lengths < 1).any():
         raise ValueError(f"expected maximum lengths of 1 or more, found {max_lengths.tolist()}")
 
@@ -187,10 +142,6 @@ class NextTokens:
     On a CPU, a block of rows is projected, normalised and searched before the next one. A block
     stays in the processor's cache. All logits at once would be written to fresh memory, page by
     page, and read again three times.
-
-    Args:
-        model: The model, for its `logits`.
-        specials: The special tokens.
     """
 
     def __init__(self, model: Decodable[Any], specials: Specials) -> None:
@@ -201,15 +152,7 @@ class NextTokens:
     def choose(
         self, hidden: Float[Tensor, "N D"], chooser: Chooser
     ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"]]:
-        """Choose tokens for every row.
-
-        Args:
-            hidden: Last hidden states, "N D".
-            chooser: Function that picks tokens for a block of rows.
-
-        Returns:
-            Log-probabilities and ids of the `C` tokens of each row, "N C" each.
-        """
+        """Choose tokens for every row."""
         count = len(hidden)
         size = BLOCK if hidden.device.type == "cpu" else count
         found = [
@@ -243,14 +186,6 @@ def top_values(
     The result equals `torch.topk` up to the choice among equal values. The row is cut into chunks.
     The `count` largest values lie in the `count` chunks with the largest maxima, or in the
     remainder that fills no chunk. Only these are sorted.
-
-    Args:
-        values: Values, "N V".
-        count: Number of values to return.
-
-    Returns:
-        The `min(count, V)` largest values of each row, "N C", largest first, and their columns,
-        "N C".
     """
     rows, width = values.shape
     chunks = width // CHUNK

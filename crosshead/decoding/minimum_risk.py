@@ -50,17 +50,6 @@ def rank_by_utility(
     often each was drawn. The first of equally good candidates comes first. The order of the
     candidates changes nothing else, to the bit.
 
-    Args:
-        candidates: The texts.
-        weights: The weight of each text as a reference.
-        utility: The function of a candidate and a reference.
-
-    Returns:
-        The place in `candidates` and the mean utility of each candidate.
-
-    Raises:
-        ValueError: If there are not as many weights as candidates.
-
     Reference:
         Eikema and Aziz 2020.
     """

@@ -39,15 +39,6 @@ class DecodingState(Protocol):
         A repeated index expands a row, a missing one drops it, and another order reorders rows. The
         rows of a sentence may share the encoder's memory. This state stays unchanged and can still
         be stepped.
-
-        Args:
-            rows: Indices of rows, "M".
-
-        Returns:
-            The new state.
-
-        Raises:
-            ValueError: If no row is chosen.
         """
         ...
 
@@ -61,12 +52,6 @@ class JoinableState(DecodingState, Protocol):
 
         The rows may be at different positions and have sources of different lengths. The result of
         a row does not depend on the others. Both states have been stepped at least once.
-
-        Args:
-            other: The state of the rows that join, of the same model.
-
-        Raises:
-            ValueError: If one of the states has not been stepped, or the rows cannot be joined.
         """
         ...
 
@@ -83,15 +68,7 @@ class Decodable(Protocol[State]):
     """A model that search can decode."""
 
     def start(self, source: Any) -> State:
-        """Return the state before the first token.
-
-        Args:
-            source: The sources of a batch, of the kind that the model takes: padded token ids,
-                "B S", for a model of text.
-
-        Returns:
-            The state, one row per source.
-        """
+        """Return the state before the first token."""
         ...
 
     def step(self, state: State, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N D"], State]:
@@ -99,24 +76,9 @@ class Decodable(Protocol[State]):
 
         The first call feeds the start token. Several tokens at once, a forced prefix, have the same
         effect as one by one.
-
-        Args:
-            state: The state so far. Its caches may be extended in place: continue with the returned
-                state, and `select` first to continue one state in two ways.
-            tokens: Token ids, "N T".
-
-        Returns:
-            The last hidden state of each row, "N D", for `logits`, and the new state.
         """
         ...
 
     def logits(self, hidden: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
-        """Return the logits of the next token. Search asks for a few rows at a time.
-
-        Args:
-            hidden: Last hidden states, "N D".
-
-        Returns:
-            Logits, "N V".
-        """
+        """Return the logits of the next token. Search asks for a few rows at a time."""
         ...

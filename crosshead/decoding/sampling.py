@@ -14,14 +14,7 @@ from crosshead.decoding.candidates import top_values
 
 
 def uniforms(seed: int, number: int, index: int, length: int) -> np.ndarray:
-    """Return numbers in [0, 1) that depend on (seed, sentence number, sample).
-
-    Args:
-        seed: The seed.
-        number: The number of the sentence.
-        index: The number of the sample of this sentence.
-        length: The number of numbers: one for each token.
-    """
+    """Return numbers in [0, 1) that depend on (seed, sentence number, sample)."""
     return np.random.default_rng([seed, number, index]).random(length, dtype=np.float32)
 
 
@@ -37,16 +30,6 @@ def sampled_from(
     The temperature comes first, then the `top_k` most probable tokens, then the nucleus of these:
     the fewest tokens whose share reaches `top_p`. Tokens as probable as the last one of the nucleus
     belong to it too.
-
-    Args:
-        log_probs: The log-probabilities of the model, "N V".
-        forbidden: Ids that are never drawn.
-        temperature: The divisor of the logits.
-        top_k: The number of most probable tokens to draw from; 0 is no limit.
-        top_p: The probability of the nucleus, up to 1.
-
-    Returns:
-        The ids, "C", and their probabilities in each row, "N C".
 
     Reference:
         Holtzman et al. 2020, section 3.1.
@@ -87,15 +70,7 @@ def _end_of_nucleus(best: Float[Tensor, "N K"], mass: Float[Tensor, "N 1"]) -> F
 def inverse_cdf(
     probabilities: Float[Tensor, "N C"], numbers: Float[Tensor, " N"]
 ) -> Int[Tensor, " N"]:
-    """Return the first place in each row whose cumulative probability exceeds its number.
-
-    Args:
-        probabilities: The probabilities, not normalised, "N C".
-        numbers: A number in [0, 1) for each row, "N".
-
-    Returns:
-        The places, "N".
-    """
+    """Return the first place in each row whose cumulative probability exceeds its number."""
     cumulative = probabilities.cumsum(-1)
     targets = numbers[:, None] * cumulative[:, -1:]
     places = torch.searchsorted(cumulative, targets, right=True)[:, 0]

@@ -35,15 +35,7 @@ def bootstrapped(
     value: Callable[[Any, Any, Any], float],
     signature: str,
 ) -> CorpusScore:
-    """Return a score with its interval, computed from sums over the parts of a test set.
-
-    Args:
-        metric: The name of the score.
-        parts: Three numbers of each part, such as a window of text. The score depends on their
-            sums.
-        value: Function from the three sums to the score.
-        signature: The signature of the score.
-    """
+    """Return a score with its interval, computed from sums over the parts of a test set."""
     columns = [np.array(column) for column in zip(*parts, strict=True)]
     rng = np.random.default_rng(SEED)
     resamples = (rng.integers(len(parts), size=len(parts)) for _ in range(RESAMPLES))
@@ -54,11 +46,5 @@ def bootstrapped(
 
 
 def accuracy(nats: float, cases: int, hits: int) -> float:
-    """Return the share of hits in per cent, from the sums that `bootstrapped` gives.
-
-    Args:
-        nats: The negative log-likelihood, which plays no part.
-        cases: The number of cases.
-        hits: The number of hits among them.
-    """
+    """Return the share of hits in per cent, from the sums that `bootstrapped` gives."""
     return 100 * hits / cases

@@ -57,12 +57,7 @@ def caption_scores(
 
 
 def nearest_references(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[str]:
-    """Return the reference that is nearest to each text: an equal one, or the best by chrF2.
-
-    Args:
-        hypotheses: The texts.
-        references: The references of each text, at least one.
-    """
+    """Return the reference that is nearest to each text: an equal one, or the best by chrF2."""
     found = []
     for text, wanted in zip(hypotheses, references, strict=True):
         scores = sentence_chrf([text] * len(wanted), wanted)

@@ -107,10 +107,6 @@ def why_without_season(test: SeriesWindows, season: int) -> str:
     """Return why the seasonal naive forecast has no scores, or an empty text if it has.
 
     The first forecast must have a season of rows before it.
-
-    Args:
-        test: The windows.
-        season: The steps of a season.
     """
     before = int(test.before.min())
     if before >= season:

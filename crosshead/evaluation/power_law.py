@@ -54,11 +54,7 @@ class PowerLaw:
     """False if the fitted law misses the scores by more than their intervals explain."""
 
     def values(self, pairs: float) -> np.ndarray:
-        """Return the score of each law, "N"; at most 100, the largest score.
-
-        Args:
-            pairs: The number of training pairs.
-        """
+        """Return the score of each law, "N"; at most 100, the largest score."""
         return np.minimum(self.limits - self.factors * pairs**-self.exponents, LARGEST)
 
 
@@ -83,12 +79,6 @@ def fit_power_law(measured: Sequence[ScoreOfPairs]) -> PowerLaw:
 
     For each exponent, limit and factor are a weighted least-squares fit; the exponent with the
     smallest error is taken.
-
-    Args:
-        measured: At least three scores of models that differ only in the number of pairs.
-
-    Raises:
-        ValueError: If there are fewer than three scores.
 
     Reference:
         Kolachina et al. 2012, Table 1 (Pow3).
@@ -123,11 +113,6 @@ def gain(law: PowerLaw, now: ScoreOfPairs, times: float = 2.0) -> Gain:
 
     A law may be below the measured score. So the gain is also limited to what this score lacks of
     the largest one.
-
-    Args:
-        law: The law.
-        now: The measured score, with the number of training pairs now.
-        times: The number of pairs later, in multiples of those now.
     """
     room = max(0.0, LARGEST - now.value)  # rounding makes a BLEU of 100 slightly larger
     gains = np.minimum(law.values(times * now.pairs) - law.values(now.pairs), room)

@@ -24,17 +24,7 @@ def metric_scores(
     metrics: Sequence[str],
     tokenize: str | None,
 ) -> list[CorpusScore]:
-    """Return scores of texts with their intervals, in the order of `metrics`.
-
-    Args:
-        hypotheses: The texts.
-        streams: References as sacreBLEU takes them: the first of each text, the second, and so on.
-        metrics: Names from `METRICS`.
-        tokenize: The tokenisation of BLEU, or None for `default_tokenisation`.
-
-    Raises:
-        ConfigError: If a metric or the tokenisation is unknown.
-    """
+    """Return scores of texts with their intervals, in the order of `metrics`."""
     scores = []
     for name in metrics:
         metric = metric_of(name, tokenize, streams[0])
@@ -46,13 +36,7 @@ def metric_scores(
 
 
 def interval(name: str, mean: float, half: float) -> tuple[float, float]:
-    """Return the ends of an interval that sacreBLEU gives, cut to the scale of the metric.
-
-    Args:
-        name: The name of the metric, from `METRICS`.
-        mean: The middle of the interval.
-        half: Half of its width.
-    """
+    """Return the ends of an interval that sacreBLEU gives, cut to the scale of the metric."""
     most = math.inf if name == "ter" else 100.0
     return max(0.0, mean - half), min(most, mean + half)
 
@@ -73,9 +57,6 @@ def default_tokenisation(references: Iterable[str | None]) -> str:
 
     It is 13a if words have spaces between them. Otherwise a sentence would be one word. Then it is
     `zh` for Chinese, and `char` if most letters are of another such script.
-
-    Args:
-        references: The references.
     """
     letters = letters_by_script(text for text in references if text)
     unspaced = sum(letters[script] for script in UNSPACED)
@@ -86,12 +67,7 @@ def default_tokenisation(references: Iterable[str | None]) -> str:
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Return the chrF2 of each text by itself.
-
-    Args:
-        hypotheses: The translations.
-        references: The reference of each translation.
-    """
+    """Return the chrF2 of each text by itself."""
     metric = _Chrf()
     pairs = zip(hypotheses, references, strict=True)
     return [metric.sentence_score(text, [wanted]).score for text, wanted in pairs]
@@ -134,17 +110,7 @@ class _Ter(_Floats, TER): ...
 
 
 def metric_of(name: str, tokenize: str | None, references: Iterable[str | None]) -> Any:
-    """Return sacreBLEU's object for a metric.
-
-    Args:
-        name: The name, from `METRICS`.
-        tokenize: The tokenisation of BLEU, or None for `default_tokenisation`.
-        references: The references, which the default depends on.
-
-    Raises:
-        ConfigError: If the metric or the tokenisation is unknown, or the tokenisation needs a
-            package that is not installed.
-    """
+    """Return sacreBLEU's object for a metric."""
     if name == "chrf":
         return _Chrf()
     if name == "ter":
@@ -175,15 +141,7 @@ def check_lists(given: dict[str, Any]) -> None:
 
 
 def check_sizes(systems: dict[str, Sequence[str]], references: Sequence[Any]) -> None:
-    """Check that each system has a text for each reference, and that there are references.
-
-    Args:
-        systems: The texts of each system by its name.
-        references: The reference, or references, of each text.
-
-    Raises:
-        DataError: If the sets are no lists, are empty or differ in length.
-    """
+    """Check that each system has a text for each reference, and that there are references."""
     check_lists({**systems, "references": references})
     if not references:
         raise DataError("no references: the test set is empty")

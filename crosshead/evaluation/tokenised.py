@@ -13,10 +13,6 @@ def tokenised_warning(references: Iterable[str], where: str) -> list[str]:
     """Return a warning, in a list, if references are tokenised text.
 
     Text is tokenised if a space stands before most full stops at the ends of its lines.
-
-    Args:
-        references: The references.
-        where: The name of their file, for the message.
     """
     ends = [line.endswith(" .") for line in map(str.rstrip, references) if line.endswith(".")]
     if len(ends) < _LEAST_LINES or sum(ends) < _LEAST_SHARE * len(ends):

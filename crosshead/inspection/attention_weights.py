@@ -79,16 +79,7 @@ def attention_weights(
 def recorded_weights(
     model: Model, read: AttentionInputs, kind: AttentionKind
 ) -> Float[Tensor, "L H Q K"]:
-    """Return the weights of all layers and heads while a model reads its inputs.
-
-    Args:
-        model: The model.
-        read: Its inputs, for one row of a batch.
-        kind: A kind of attention that the model has.
-
-    Returns:
-        The weights "L H Q K", on the CPU in float32.
-    """
+    """Return the weights of all layers and heads while a model reads its inputs."""
     with torch.inference_mode(), record_attention(model) as recorded:
         model(*read.inputs)
     names = {module: name for name, module in model.named_modules()}

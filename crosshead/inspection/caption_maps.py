@@ -48,15 +48,7 @@ class WordMaps:
     weights: Float[Tensor, "L H W R C"]
 
     def of(self, layer: int | None = None, head: int | None = None) -> Float[Tensor, "W R C"]:
-        """Return the weights "W R C" of one head, or the mean over layers and heads.
-
-        Args:
-            layer: The layer, counted from 1; None for the mean over all layers.
-            head: The head, counted from 1; None for the mean over all heads.
-
-        Raises:
-            ConfigError: If there is no such layer or head.
-        """
+        """Return the weights "W R C" of one head, or the mean over layers and heads."""
         layers, heads = self.weights.shape[:2]
         found = self.weights
         if layer is not None:
@@ -105,12 +97,7 @@ def word_maps(captioner: ImageCaptioner, image: ImageLike, caption: str | None =
 
 
 def pieces_of_words(tokenizer: Tokenizer, ids: Sequence[int]) -> list[list[int]]:
-    """Return the places of the pieces of each word; white space separates words.
-
-    Args:
-        tokenizer: The tokenizer of the text.
-        ids: The ids of the text.
-    """
+    """Return the places of the pieces of each word; white space separates words."""
     found: list[list[int]] = []
     for place in range(len(ids)):
         count = len(tokenizer.decode(ids[: place + 1]).split())

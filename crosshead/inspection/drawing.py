@@ -169,12 +169,7 @@ def check_picture(path: Path) -> None:
 
 
 def save(path: Path, figure: Any) -> None:
-    """Write a figure to a file in the format of its suffix.
-
-    Args:
-        path: The file; its suffix names the format.
-        figure: A figure of matplotlib.
-    """
+    """Write a figure to a file in the format of its suffix."""
     atomic_write(path, rendered(figure, path.suffix.lower().removeprefix("."), dpi=150))
 
 

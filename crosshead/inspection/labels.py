@@ -35,10 +35,6 @@ def labels_of(queries: Sequence[str], keys: Sequence[str]) -> Labels:
 
     Spaces become visible, unprintable characters are escaped, and a character that no installed
     font has becomes a box.
-
-    Args:
-        queries: Pieces of the queries.
-        keys: Pieces of the keys.
     """
     sides = [readable(queries), readable(keys)]
     families, missing = families_for("".join(label for side in sides for label in side))

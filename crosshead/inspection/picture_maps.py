@@ -25,13 +25,7 @@ _ACROSS = 8
 
 
 def overlay(axes: Any, pixels: np.ndarray, weights: np.ndarray) -> None:
-    """Draw a map over a grey picture.
-
-    Args:
-        axes: The axes of matplotlib.
-        pixels: The picture, "H W C", `uint8`.
-        weights: The weights of its patches, "R C".
-    """
+    """Draw a map over a grey picture."""
     height, width = pixels.shape[:2]
     extent = (-0.5, width - 0.5, height - 0.5, -0.5)
     # The picture has little contrast, because its bright parts would look like large weights.
@@ -42,25 +36,12 @@ def overlay(axes: Any, pixels: np.ndarray, weights: np.ndarray) -> None:
 
 
 def with_largest(name: str, weights: np.ndarray) -> str:
-    """Return the title of a map: a name, and the largest weight in brackets.
-
-    Args:
-        name: The name.
-        weights: The weights of the map.
-    """
+    """Return the title of a map: a name, and the largest weight in brackets."""
     return f"{name} ({weights.max():#.2g})"
 
 
 def check_maps(count: int, advice: str) -> None:
-    """Check that a number of maps fits into a picture.
-
-    Args:
-        count: The number of maps.
-        advice: What to do if they do not.
-
-    Raises:
-        DataError: If there are none, or more than `MOST_MAPS`.
-    """
+    """Check that a number of maps fits into a picture."""
     if not 0 < count <= MOST_MAPS:
         raise DataError(
             f"{count:,} maps cannot be drawn in one picture (1 to {MOST_MAPS}); {advice}"
@@ -77,19 +58,6 @@ def draw_maps(
     """Draw a picture and its maps: a row for each head, and a column for each query.
 
     The maps of a single head fill several rows if they are many.
-
-    Args:
-        pixels: The picture, "H W C", `uint8`.
-        maps: The weights of its patches, "N Q R C", for each head and query.
-        heads: The names of the heads.
-        queries: The names of the queries.
-        title: The title.
-
-    Returns:
-        The figure.
-
-    Raises:
-        DataError: If there are more than `MOST_MAPS` maps.
     """
     check_maps(len(heads) * len(queries), "choose a layer and a head, or give fewer words")
     labels = labels_of(queries, [])

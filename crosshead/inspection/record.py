@@ -59,18 +59,7 @@ def record_attention(model: nn.Module | Pipeline) -> Iterator[dict[str, list[Ten
 
 
 def module_of(model: Any, wanted: type[M]) -> M:
-    """Return a model, or the model of a pipeline.
-
-    Args:
-        model: The model or the pipeline.
-        wanted: The class of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        ConfigError: If `model` is neither.
-    """
+    """Return a model, or the model of a pipeline."""
     found = model.model if isinstance(model, Pipeline) else model
     if not isinstance(found, wanted):
         raise ConfigError(
@@ -80,15 +69,7 @@ def module_of(model: Any, wanted: type[M]) -> M:
 
 
 def choose_kind(model: Model, kind: str | None) -> AttentionKind:
-    """Return the requested kind of attention, by default the first of `NAMES` that the model has.
-
-    Args:
-        model: The model.
-        kind: "cross", "encoder", "decoder" or "image"; None for the default.
-
-    Raises:
-        ConfigError: If the model has no attention, or no attention of this kind.
-    """
+    """Return the requested kind of attention, by default the model's first out of `NAMES`."""
     there = [each for each in NAMES if each in model.attentions()]
     if not there:
         raise ConfigError("this model has no attention; train one with attention to look inside")
@@ -102,31 +83,13 @@ def choose_kind(model: Model, kind: str | None) -> AttentionKind:
 
 
 def modules_of(model: Model, kind: str | None) -> tuple[AttentionKind, Sequence[Attention]]:
-    """Return a kind of attention and its modules, one per layer.
-
-    Args:
-        model: The model.
-        kind: The kind, as for `choose_kind`.
-
-    Raises:
-        ConfigError: As `choose_kind` does.
-    """
+    """Return a kind of attention and its modules, one per layer."""
     chosen = choose_kind(model, kind)
     return chosen, model.attentions()[chosen]
 
 
 def check_numbered(noun: str, number: int, count: int, kind: AttentionKind) -> None:
-    """Check the number of a layer or a head.
-
-    Args:
-        noun: "layer" or "head", for the message.
-        number: The number, counted from 1.
-        count: The number of layers or heads.
-        kind: The kind of attention, for the message.
-
-    Raises:
-        ConfigError: If there is no layer or head with this number.
-    """
+    """Check the number of a layer or a head."""
     if not 1 <= number <= count:
         numbered = f"{noun}s 1 to {count}" if count > 1 else f"only {noun} 1"
         raise ConfigError(f"no {noun} {number} in the {NAMES[kind]}: it has {numbered}")

@@ -57,13 +57,7 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def write(bundle: TextBundle, kind: str, directory: Path) -> None:
-    """Write a package.
-
-    Args:
-        bundle: The bundle, whose languages are known and whose tokenizers are SentencePiece's.
-        kind: The number format of the weights.
-        directory: An empty directory.
-    """
+    """Write a package."""
     source, target = _codes(bundle)
     folder = f"translate-{source}_{target}-{PACKAGE_VERSION.replace('.', '_')}"
     with tempfile.TemporaryDirectory() as scratch:
@@ -115,12 +109,7 @@ def _readme(bundle: TextBundle) -> bytes:
 
 
 class LoadedPackage:
-    """A package that Argos Translate has installed in a process of its own, without a network.
-
-    Args:
-        bundle: The bundle, for its languages and vocabularies.
-        directory: The directory of the package.
-    """
+    """A package that Argos Translate has installed in a process of its own, without a network."""
 
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
         self._bundle, self._package = bundle, _package(directory)
@@ -174,11 +163,6 @@ def expected(bundle: TextBundle, directory: Path, lines: Sequence[str]) -> list[
     """Return the translations of CTranslate2 with the search of Argos Translate.
 
     The packaged splitter splits a line into sentences, whose tokens are decoded together.
-
-    Args:
-        bundle: The bundle.
-        directory: The directory of the package.
-        lines: The lines.
     """
     minisbd = importlib.import_module("minisbd")
     with _opened(_package(directory)) as parts:
@@ -260,12 +244,7 @@ print(json.dumps([translation.translate(line) for line in json.load(sys.stdin)])
 
 
 def usage(bundle: TextBundle, path: str) -> str:
-    """Return the program that installs a package and translates with it.
-
-    Args:
-        bundle: The bundle.
-        path: The path of the package.
-    """
+    """Return the program that installs a package and translates with it."""
     source, target = _codes(bundle)
     return f"""import argostranslate.package
 import argostranslate.translate

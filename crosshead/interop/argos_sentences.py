@@ -36,11 +36,7 @@ def kinds() -> dict[str, int]:
 
 
 def sentence_splitter(language: str) -> bytes:
-    """Return the splitter as a serialised ONNX model.
-
-    Args:
-        language: The code of the language.
-    """
+    """Return the splitter as a serialised ONNX model."""
     graph = _Graph(opset=13)
     end = _ends(graph)
     graph.add("Cast", [end], to=graph.types.FLOAT, out="is_end")

@@ -57,15 +57,7 @@ _LAYERS = {
 
 
 def places(config: TransformerConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the parameters of a model outside embeddings and projection, with the family's names.
-
-    Args:
-        config: The shape of the model.
-
-    Yields:
-        The name of a parameter, and the names of the family's parameters that it packs, along the
-        first axis.
-    """
+    """Yield a model's parameters outside embeddings and projection, with the family's names."""
     modules = [
         (f"{side}.layers.{layer}.{ours}", [f"model.{side}.layers.{layer}.{each}" for each in names])
         for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers))
@@ -82,11 +74,7 @@ def places(config: TransformerConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def embedding_names(config: TransformerConfig) -> list[str]:
-    """Return the names of the matrices of source, target and output; equal names are one matrix.
-
-    Args:
-        config: The shape of the model.
-    """
+    """Return the names of the matrices of source, target and output; equal names are one matrix."""
     if config.tie == "three-way":
         return [SHARED] * 3
     return [*EMBEDDINGS, EMBEDDINGS[1] if config.tie == "two-way" else OUTPUT]
@@ -95,16 +83,7 @@ def embedding_names(config: TransformerConfig) -> list[str]:
 def to_family(
     config: TransformerConfig, weights: Mapping[str, Tensor], rows: Sequence[Sequence[int | None]]
 ) -> dict[str, Tensor]:
-    """Return the weights of a model under the family's names.
-
-    Args:
-        config: The shape of the model.
-        weights: All parameters of the model by name, shared ones under each of their names.
-        rows: The family's id of each id of the source, and of the target; None leaves a row out.
-
-    Returns:
-        The weights. A model without an output bias gets zeros.
-    """
+    """Return the weights of a model under the family's names."""
     found: dict[str, Tensor] = {}
     for ours, theirs in places(config):
         found |= zip(theirs, weights[ours].chunk(len(theirs)), strict=True)
@@ -122,14 +101,6 @@ def from_family(
     """Return the parameters of a model, from weights under the family's names.
 
     A token that the foreign vocabulary lacks gets a zero vector and the output bias `ABSENT`.
-
-    Args:
-        config: The shape of the model, which has an output bias.
-        found: The weights of the family.
-        rows: The family's id of each id of the source, and of the target; None if it has none.
-
-    Returns:
-        All parameters by name, shared ones under each of their names.
     """
     weights = {
         ours: torch.cat([found[each] for each in theirs]).contiguous()
@@ -144,21 +115,13 @@ def from_family(
 
 
 def all_parameters(model: nn.Module) -> dict[str, Tensor]:
-    """Return the parameters of a model, shared ones under each of their names.
-
-    Args:
-        model: The model.
-    """
+    """Return the parameters of a model, shared ones under each of their names."""
     named = model.named_parameters(remove_duplicate=False)
     return {name: parameter.detach() for name, parameter in named}
 
 
 def with_repeated_heads(model: Model) -> dict[str, Tensor]:
-    """Return all parameters by name, with as many heads of keys and values as of queries.
-
-    Args:
-        model: The model, whose heads have keys as wide as values.
-    """
+    """Return all parameters by name, with as many heads of keys and values as of queries."""
     config, found = model.config, all_parameters(model)
     assert isinstance(config, StackConfig)
     kv_heads = config.kv_heads or config.heads

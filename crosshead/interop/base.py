@@ -42,25 +42,13 @@ UNKNOWN = Cell("refused", "this version does not know whether the format has it"
 def cells(
     options: Iterable[str], exact: Iterable[str], others: Mapping[str, Cell]
 ) -> dict[str, Cell]:
-    """Return the cell of each option.
-
-    Args:
-        options: The names of the options.
-        exact: The options that the format has, without a note.
-        others: The cells of the other options.
-    """
+    """Return the cell of each option."""
     listed = {**dict.fromkeys(exact, EXACT), **others}
     return {name: listed.get(name, UNKNOWN) for name in options}
 
 
 def valued(key: str, values: Iterable[str], cell: Cell) -> dict[str, Cell]:
-    """Return one cell for several values of a key.
-
-    Args:
-        key: The key.
-        values: The values.
-        cell: The cell.
-    """
+    """Return one cell for several values of a key."""
     return {f"{key} = {value}": cell for value in values}
 
 
@@ -85,41 +73,24 @@ EXAMPLE = "A dog runs."
 
 
 def tagged_example(bundle: TextBundle) -> str:
-    """Return the example as a model of several target languages reads it: the first tag before it.
-
-    Args:
-        bundle: The bundle.
-    """
+    """Return the example as a model of several target languages reads it: after the first tag."""
     languages = bundle.config.target_languages
     return f"{tag_of(languages[0])} {EXAMPLE}" if languages else EXAMPLE
 
 
 def words(config: TextBundleConfig) -> Words:
-    """Return the words of the model card of a translation model or of a language model.
-
-    Args:
-        config: The configuration of the bundle.
-    """
+    """Return the words of the model card of a translation model or of a language model."""
     pipeline = Translator if config.model.vocabularies == 2 else TextGenerator
     return pipeline.words(config)
 
 
 def json_bytes(values: Mapping[str, Any]) -> bytes:
-    """Return values as a JSON file.
-
-    Args:
-        values: The values by name.
-    """
+    """Return values as a JSON file."""
     return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def prompted(bundle: TextBundle, prompt: str) -> list[int]:
-    """Return the ids that a language model reads to continue a prompt.
-
-    Args:
-        bundle: The bundle.
-        prompt: The prompt.
-    """
+    """Return the ids that a language model reads to continue a prompt."""
     tokenizer = bundle.target_tokenizer
     return with_prompt_start(tokenizer, encode_text(tokenizer, prompt).tolist())
 
@@ -163,29 +134,17 @@ class Foreign(Protocol):
         ...
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Return the bundle's token ids of what the model reads for each line, without the end.
-
-        Args:
-            lines: The lines.
-        """
+        """Return the bundle's token ids of what the model reads for each line, without the end."""
         ...
 
     def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
-        """Return the texts of outputs.
-
-        Args:
-            outputs: The bundle's token ids of each output, without the end of the whole.
-        """
+        """Return the texts of outputs."""
         ...
 
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         """Return the translation of each line as a user of the library gets it.
 
         A language model returns the continuation of each line.
-
-        Args:
-            lines: The lines. None is longer than what the model reads at once.
-            search: The settings of the search.
         """
         ...
 
@@ -193,10 +152,6 @@ class Foreign(Protocol):
         """Return the log-probability of each target token and of the end, under teacher forcing.
 
         Only the tokens that search may produce count: their probabilities add up to 1.
-
-        Args:
-            examples: Source and target of each pair, as the bundle's token ids without the end. A
-                language model has empty sources, and the end token stands before the target, too.
         """
         ...
 

@@ -56,61 +56,32 @@ SEARCH = "search.json"
 
 
 def write(bundle: TextBundle, kind: str, directory: Path) -> None:
-    """Write a bundle's model, its vocabularies and its tokenizers.
-
-    Args:
-        bundle: The bundle.
-        kind: The number format of the weights.
-        directory: An empty directory.
-    """
+    """Write a bundle's model, its vocabularies and its tokenizers."""
     write_model(bundle, kind, directory)
     for name, data in bundle.files().items():
         atomic_write(directory / name, data)
 
 
 def write_model(bundle: TextBundle, kind: str, directory: Path) -> None:
-    """Write a bundle's model and its vocabularies.
-
-    Args:
-        bundle: The bundle.
-        kind: The number format of the weights.
-        directory: The directory.
-    """
+    """Write a bundle's model and its vocabularies."""
     save_spec(_translation_spec(bundle), kind, directory)
 
 
 def save_spec(spec: Any, kind: str, directory: Path) -> None:
-    """Write a filled specification as a model of CTranslate2.
-
-    Args:
-        spec: The specification.
-        kind: The number format of the weights.
-        directory: The directory.
-    """
+    """Write a filled specification as a model of CTranslate2."""
     spec.validate()
     spec.optimize(quantization=kind)
     spec.save(str(directory))
 
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
-    """Write the search settings as arguments of `translate_batch`.
-
-    Args:
-        bundle: The bundle.
-        search: The settings.
-        directory: The directory of the export.
-    """
+    """Write the search settings as arguments of `translate_batch`."""
     text = json.dumps(_arguments(search), indent=1) + "\n"
     atomic_write(directory / SEARCH, text.encode())
 
 
 class Loaded:
-    """An export that CTranslate2 has loaded.
-
-    Args:
-        bundle: The bundle, for its tokenizers.
-        directory: The export.
-    """
+    """An export that CTranslate2 has loaded."""
 
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
         self._bundle = bundle
@@ -146,11 +117,7 @@ class Loaded:
 
 
 def translator_of(directory: Path) -> Any:
-    """Return CTranslate2's translator of a directory, on the threads that PyTorch has.
-
-    Args:
-        directory: The directory of `model.bin`.
-    """
+    """Return CTranslate2's translator of a directory, on the threads that PyTorch has."""
     found = library().Translator(
         str(directory), device="cpu", intra_threads=torch.get_num_threads()
     )
@@ -159,13 +126,7 @@ def translator_of(directory: Path) -> Any:
 
 
 def scored(translator: Any, bundle: TextBundle, examples: Sequence[Example]) -> list[list[float]]:
-    """Return the log-probability of each target token, as `Foreign` says.
-
-    Args:
-        translator: CTranslate2's translator.
-        bundle: The bundle.
-        examples: Source and target of each pair.
-    """
+    """Return the log-probability of each target token, as `Foreign` says."""
     found = translator.score_batch(
         [pieces_of(bundle.source_tokenizer, source) for source, _ in examples],
         [pieces_of(bundle.target_tokenizer, target) for _, target in examples],
@@ -177,22 +138,12 @@ def scored(translator: Any, bundle: TextBundle, examples: Sequence[Example]) -> 
 
 
 def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """Return the pieces of ids, in the spelling of the vocabulary.
-
-    Args:
-        tokenizer: The tokenizer.
-        ids: The ids.
-    """
+    """Return the pieces of ids, in the spelling of the vocabulary."""
     return tokenizer.pieces([int(index) for index in ids])
 
 
 def ids_of(tokenizer: Tokenizer, pieces: Sequence[str]) -> list[int]:
-    """Return the ids of pieces. A piece that the vocabulary lacks is unknown.
-
-    Args:
-        tokenizer: The tokenizer.
-        pieces: The pieces.
-    """
+    """Return the ids of pieces. A piece that the vocabulary lacks is unknown."""
     ids = {piece: index for index, piece in enumerate(vocabulary(tokenizer))}
     return [ids.get(piece, UNK) for piece in pieces]
 
@@ -208,23 +159,12 @@ def _arguments(search: ForeignSearch) -> dict[str, Any]:
 
 
 def vocabulary(tokenizer: Tokenizer) -> list[str]:
-    """Return the pieces of a tokenizer in the order of their ids.
-
-    Args:
-        tokenizer: The tokenizer.
-    """
+    """Return the pieces of a tokenizer in the order of their ids."""
     return tokenizer.pieces(range(tokenizer.vocab_size))
 
 
 def distinct_vocabulary(tokenizer: Tokenizer) -> list[str]:
-    """Return the pieces of a tokenizer, which CTranslate2 tells apart by their names.
-
-    Args:
-        tokenizer: The tokenizer.
-
-    Raises:
-        ExportError: If two have the same name.
-    """
+    """Return the pieces of a tokenizer, which CTranslate2 tells apart by their names."""
     pieces = vocabulary(tokenizer)
     twice = next((name for name, count in Counter(pieces).items() if count > 1), None)
     if twice is not None:
@@ -257,27 +197,13 @@ def _translation_spec(bundle: TextBundle) -> Any:
 
 
 def configure(config: Any, pieces: Sequence[str], bundle: TextBundle) -> None:
-    """Set what the configuration of every kind of CTranslate2 model holds.
-
-    Args:
-        config: The configuration.
-        pieces: The pieces of the target vocabulary.
-        bundle: The bundle.
-    """
+    """Set what the configuration of every kind of CTranslate2 model holds."""
     config.unk_token, config.bos_token, config.eos_token = (pieces[i] for i in (UNK, BOS, EOS))
     config.layer_norm_epsilon = bundle.config.model.norm_eps  # type: ignore[attr-defined]
 
 
 def output_bias(bias: Tensor | None, bundle: TextBundle) -> np.ndarray:
-    """Return the bias of the output projection, with `NEVER` at tokens that are never produced.
-
-    Args:
-        bias: The model's own bias, "V", or None.
-        bundle: The bundle.
-
-    Returns:
-        The bias, "V".
-    """
+    """Return the bias of the output projection, with `NEVER` at tokens that are never produced."""
     size = bundle.config.target_vocabulary
     found = np.zeros(size, np.float32) if bias is None else numbers(bias)
     found[list(bundle.forbidden)] = NEVER
@@ -285,12 +211,7 @@ def output_bias(bias: Tensor | None, bundle: TextBundle) -> np.ndarray:
 
 
 def usage(bundle: TextBundle, path: str) -> str:
-    """Return the program that loads an export and translates with it.
-
-    Args:
-        bundle: The bundle.
-        path: The path of the export.
-    """
+    """Return the program that loads an export and translates with it."""
     parts = program(bundle, EXAMPLE)
     return f"""import json
 from pathlib import Path

@@ -44,37 +44,20 @@ logger = logging.getLogger(__name__)
 
 
 def write(bundle: TextBundle, kind: str, directory: Path) -> None:
-    """Write a bundle's model, its vocabulary and its tokenizer.
-
-    Args:
-        bundle: The bundle.
-        kind: The number format of the weights.
-        directory: An empty directory.
-    """
+    """Write a bundle's model, its vocabulary and its tokenizer."""
     save_spec(_spec(bundle), kind, directory)
     for name, data in bundle.files().items():
         atomic_write(directory / name, data)
 
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
-    """Write the search settings as arguments of `generate_batch`.
-
-    Args:
-        bundle: The bundle.
-        search: The settings.
-        directory: The directory of the export.
-    """
+    """Write the search settings as arguments of `generate_batch`."""
     text = json.dumps(_arguments(bundle, search), indent=1) + "\n"
     atomic_write(directory / SEARCH, text.encode())
 
 
 class LoadedGenerator:
-    """An export that CTranslate2 has loaded.
-
-    Args:
-        bundle: The bundle, for its tokenizer.
-        directory: The export.
-    """
+    """An export that CTranslate2 has loaded."""
 
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
         self._bundle, self._tokenizer = bundle, bundle.target_tokenizer
@@ -183,12 +166,7 @@ def _spec(bundle: TextBundle) -> Any:
 
 
 def usage(bundle: TextBundle, path: str) -> str:
-    """Return the program that loads an export and continues a text with it.
-
-    Args:
-        bundle: The bundle.
-        path: The path of the export.
-    """
+    """Return the program that loads an export and continues a text with it."""
     parts, tokenizer = program(bundle, "Once upon a time"), bundle.target_tokenizer
     prompt, [end] = parts.encode, tokenizer.pieces([EOS])
     if not tokenizer.spans_lines:

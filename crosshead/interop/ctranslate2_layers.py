@@ -26,11 +26,7 @@ FEWEST_POSITIONS = 1024
 
 
 def positions_written(bundle: TextBundle) -> int:
-    """Return the number of positions of a written table: all that the model reads or produces.
-
-    Args:
-        bundle: The bundle.
-    """
+    """Return the number of positions of a written table: all that the model reads or produces."""
     return max(FEWEST_POSITIONS, bundle.config.longest_source + 1, longest_output(bundle) + 1)
 
 
@@ -65,12 +61,7 @@ class Shape:
 
 
 def specs(config: StackConfig, layers: tuple[int, int]) -> tuple[Any, Any]:
-    """Return empty specifications of an encoder and of a decoder that attends to it.
-
-    Args:
-        config: The shape.
-        layers: The number of layers of each.
-    """
+    """Return empty specifications of an encoder and of a decoder that attends to it."""
     transformer_spec = library().specs.transformer_spec
     settings = _settings(config)
     encoder = transformer_spec.TransformerEncoderSpec(layers[0], config.heads, **settings)
@@ -81,12 +72,7 @@ def specs(config: StackConfig, layers: tuple[int, int]) -> tuple[Any, Any]:
 
 
 def language_spec(config: StackConfig, layers: int) -> Any:
-    """Return an empty specification of a decoder without a source.
-
-    Args:
-        config: The shape.
-        layers: The number of layers.
-    """
+    """Return an empty specification of a decoder without a source."""
     return library().specs.transformer_spec.TransformerDecoderSpec(
         layers, config.heads, with_encoder_attention=False, **_settings(config)
     )
@@ -115,14 +101,7 @@ def _settings(config: StackConfig) -> dict[str, Any]:
 
 
 def fill_encoder(spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shape: Shape) -> None:
-    """Fill the specification of an encoder.
-
-    Args:
-        spec: The specification.
-        stack: The layers.
-        embeddings: The source embeddings.
-        shape: The shape of attention.
-    """
+    """Fill the specification of an encoder."""
     _fill_ends(spec, spec.embeddings[0], stack, embeddings, shape)
     _fill_layers(spec, stack, shape, causal=False)
 
@@ -130,14 +109,7 @@ def fill_encoder(spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shap
 def fill_language_model(
     spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shape: Shape
 ) -> None:
-    """Fill the specification of a decoder without a source, without its output projection.
-
-    Args:
-        spec: The specification.
-        stack: The layers.
-        embeddings: The embeddings.
-        shape: The shape of attention.
-    """
+    """Fill the specification of a decoder without a source, without its output projection."""
     _fill_ends(spec, spec.embeddings, stack, embeddings, shape)
     _fill_layers(spec, stack, shape, causal=True)
 
@@ -151,14 +123,7 @@ def _fill_layers(spec: Any, stack: LayerStack[Any], shape: Shape, *, causal: boo
 
 
 def fill_decoder(spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shape: Shape) -> None:
-    """Fill the specification of a decoder, without its output projection.
-
-    Args:
-        spec: The specification.
-        stack: The layers.
-        embeddings: The target embeddings.
-        shape: The shape of attention.
-    """
+    """Fill the specification of a decoder, without its output projection."""
     _fill_ends(spec, spec.embeddings, stack, embeddings, shape)
     for layer, mine in zip(spec.layer, stack.layers, strict=True):
         fill_self_attention(layer.self_attention, mine.self_attention, shape, causal=True)
@@ -183,12 +148,7 @@ def _fill_ends(
 
 
 def position_table(embeddings: Embeddings, rows: int) -> np.ndarray | None:
-    """Return the table of added positions, "N D"; None if there are none.
-
-    Args:
-        embeddings: The embeddings that add them.
-        rows: The number of positions, N, unless the model has learned another number of them.
-    """
+    """Return the table of added positions, "N D"; None if there are none."""
     positions = embeddings.positions
     if positions is None:
         return None
@@ -198,14 +158,7 @@ def position_table(embeddings: Embeddings, rows: int) -> np.ndarray | None:
 
 
 def fill_self_attention(spec: Any, mine: MultiHeadAttention, shape: Shape, *, causal: bool) -> None:
-    """Fill the specification of a self-attention.
-
-    Args:
-        spec: The specification.
-        mine: The attention.
-        shape: Its shape.
-        causal: Whether the attention belongs to a decoder.
-    """
+    """Fill the specification of a self-attention."""
     query, keys_and_values = _queries(mine, shape), _keys_and_values(mine, shape)
     for name in ("weight", "bias"):
         both = [part[name] for part in (query, keys_and_values)]

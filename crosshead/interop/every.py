@@ -59,25 +59,6 @@ def export_all(
     """Write a model in every format that can express it, each with its default number format.
 
     A format whose library is not installed is left out.
-
-    Args:
-        bundle: The bundle, with its model on a CPU in float32.
-        out: The directory to write. Each format has an entry of its name in it.
-        sources: Validation lines, as for `export`.
-        references: Their translations, as for `export`.
-        verify: Whether each export is loaded and compared.
-        force: Whether an earlier export at `out` is replaced.
-        source: The place of the bundle, as for `export`.
-        source_language: The code of the source language, as for `export`.
-        target_language: The code of the target language, as for `export`.
-
-    Returns:
-        The exports, and the formats that are left out.
-
-    Raises:
-        ConfigError: If no format can express the model.
-        UserError: If the libraries of all formats are missing, or an export differs from the model
-            too much.
     """
     bundle = with_languages(bundle, source_language, target_language)
     names = formats_for(bundle)
@@ -116,13 +97,7 @@ def export_all(
 
 
 def readme(bundle: TextBundle, done: Sequence[Exported], left_out: Mapping[str, str]) -> str:
-    """Return the text that says how each export is loaded, and why others are missing.
-
-    Args:
-        bundle: The bundle.
-        done: The exports.
-        left_out: What the formats that are left out need.
-    """
+    """Return the text that says how each export is loaded, and why others are missing."""
     parts = ["# A model for other libraries\n", f"{about(bundle)}\n"]
     for each in done:
         form = format_of(bundle, each.form)

@@ -86,26 +86,6 @@ def export(
     """Write a model in a foreign format, and compare what the foreign library computes.
 
     Nothing is left behind by an error, and an earlier export stays until a new one takes its place.
-
-    Args:
-        bundle: The bundle, with its model on a CPU in float32.
-        to: The name of the format.
-        out: The file or directory to write.
-        kind: The number format of the weights; by default the first of the format.
-        sources: Validation lines to compare on; by default lines are made up from the vocabulary.
-        references: Their translations, to choose the length penalty on.
-        verify: Whether the export is loaded and compared.
-        force: Whether an earlier export at `out` is replaced.
-        source: The place of the bundle, which no export may touch.
-        source_language: The code of the source language, if the bundle does not say it.
-        target_language: The code of the target language, likewise.
-
-    Returns:
-        The export.
-
-    Raises:
-        ConfigError: If the format cannot express the model, or an argument is unknown.
-        UserError: If a library is missing, or the export differs from the model too much.
     """
     check_format(to)
     bundle = with_languages(bundle, source_language, target_language)
@@ -123,28 +103,13 @@ def export(
 
 
 def check_libraries(form: Format, kind: str, *, verify: bool) -> None:
-    """Check that the libraries of a format are installed.
-
-    Args:
-        form: The format.
-        kind: The number format of the weights.
-        verify: Whether the export will be verified.
-
-    Raises:
-        UserError: If one is missing. The message names the extra that installs it.
-    """
+    """Check that the libraries of a format are installed."""
     if missing := missing_libraries(form, kind, verify=verify):
         raise UserError(missing)
 
 
 def missing_libraries(form: Format, kind: str, *, verify: bool) -> str:
-    """Return which libraries of a format are not installed and what installs them, or "".
-
-    Args:
-        form: The format.
-        kind: The number format of the weights.
-        verify: Whether the export will be verified.
-    """
+    """Return which libraries of a format are not installed and what installs them, or ""."""
     to_write = {*form.writes_with, *(() if form.writes_alone else form.modules)}
     if kind != number_format(form, None):
         to_write.update(form.quantises_with)
@@ -164,15 +129,7 @@ def missing_libraries(form: Format, kind: str, *, verify: bool) -> str:
 
 
 def number_format(form: Format, kind: str | None) -> str:
-    """Return the number format of the weights of an export.
-
-    Args:
-        form: The format.
-        kind: The wanted number format; by default the first of the format.
-
-    Raises:
-        ConfigError: If the format does not have it.
-    """
+    """Return the number format of the weights of an export."""
     if kind is None:
         return next(iter(form.types))
     if kind not in form.types:
@@ -184,17 +141,7 @@ def number_format(form: Format, kind: str | None) -> str:
 
 
 def check_place(out: Path, *, force: bool, suffix: str = "", source: Path | None = None) -> None:
-    """Check that an export may be written to a place.
-
-    Args:
-        out: The place.
-        force: Whether an earlier export there is replaced. Nothing else is.
-        suffix: The suffix that its name needs.
-        source: The place of the bundle, which no export may touch.
-
-    Raises:
-        UserError: If it may not.
-    """
+    """Check that an export may be written to a place."""
     if not out.name.endswith(suffix):
         raise UserError(f"{out}: expected a name that ends in {suffix}; name another place")
     real = real_path(out)
@@ -232,11 +179,7 @@ def check_place(out: Path, *, force: bool, suffix: str = "", source: Path | None
 
 
 def is_export(place: Path) -> bool:
-    """Return whether a place holds an export: its `VERIFICATION` names a format and crosshead.
-
-    Args:
-        place: The file or directory.
-    """
+    """Return whether a place holds an export: its `VERIFICATION` names a format and crosshead."""
     try:
         found = read_metadata(_marker(place), LARGEST_CONFIG)
     except (OSError, BundleError):
@@ -256,11 +199,7 @@ def _written(directory: Path) -> list[str]:
 
 
 def _foreign_entry(place: Path) -> Path | None:
-    """Return the first entry of an export, by name, that crosshead has not written, or None.
-
-    Args:
-        place: The export. One that is a file has no entries.
-    """
+    """Return the first entry of an export, by name, that crosshead has not written, or None."""
     if not place.is_dir() or _is_empty(place):
         return None
     listed = read_metadata(_marker(place), LARGEST_CONFIG).get("files")
@@ -285,18 +224,7 @@ def write_export(
     references: Sequence[str] | None,
     verify: bool,
 ) -> Exported:
-    """Write an export into an empty directory and verify it there.
-
-    Args:
-        bundle: The bundle, which the format can express.
-        form: The format.
-        kind: The number format of the weights.
-        directory: The directory.
-        out: The place where the export will be.
-        sources: Validation lines, as for `export`.
-        references: Their translations, as for `export`.
-        verify: Whether the export is loaded and compared.
-    """
+    """Write an export into an empty directory and verify it there."""
     form.write(bundle, kind, directory)
     chosen, comparison = ChosenSearch(form.fixed_search or usual_search(bundle)), None
     if verify:
@@ -325,11 +253,7 @@ def write_export(
 
 
 def beside(name: str) -> str:
-    """Return the name of the file with the differences, beside an export that is one file.
-
-    Args:
-        name: The name of the export.
-    """
+    """Return the name of the file with the differences, beside an export that is one file."""
     return f"{name}.{VERIFICATION}"
 
 
@@ -337,11 +261,6 @@ def tolerance_of(form: Format, kind: str, foreign: Foreign) -> Tolerance:
     """Return the tolerance of stored weights, or that of the library's computation if it is larger.
 
     Some processors compute with weights in int16 in int8.
-
-    Args:
-        form: The format.
-        kind: The number format of the stored weights.
-        foreign: The loaded export.
     """
     stored = form.types[kind]
     computed = form.types.get(foreign.computes, stored)
@@ -351,28 +270,14 @@ def tolerance_of(form: Format, kind: str, foreign: Foreign) -> Tolerance:
 def write_verification(
     directory: Path, name: str, comparison: Comparison | None, **more: object
 ) -> None:
-    """Write the file that marks an export, with its differences from the model and its files.
-
-    Args:
-        directory: The directory of the export, which is complete otherwise.
-        name: The name of the format.
-        comparison: The differences; None if none were measured.
-        more: Further values of the file.
-    """
+    """Write the file that marks an export, with its differences from the model and its files."""
     path = directory / VERIFICATION
     files = _written(directory)
     write_comparison(comparison, path, format=name, **more, crosshead=__version__, files=files)
 
 
 def put_export(form: Format, hidden: Path, place: Path, *, force: bool) -> None:
-    """Put a finished export in its place.
-
-    Args:
-        form: The format.
-        hidden: The directory of the finished export.
-        place: Its place.
-        force: Whether an earlier export there is replaced.
-    """
+    """Put a finished export in its place."""
     if not form.suffix:
         put(hidden, place, replace=force)
         return

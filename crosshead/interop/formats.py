@@ -33,14 +33,7 @@ LANGUAGE_FORMATS: dict[str, Format] = {"ctranslate2": CTRANSLATE2_LANGUAGE, "hug
 
 
 def check_format(name: str) -> None:
-    """Check that there is a format of a name.
-
-    Args:
-        name: The value of `--to`.
-
-    Raises:
-        ConfigError: If there is none.
-    """
+    """Check that there is a format of a name."""
     if name in FORMATS:
         return
     types = {kind for form in FORMATS.values() for kind in form.types}
@@ -49,12 +42,7 @@ def check_format(name: str) -> None:
 
 
 def format_of(bundle: Bundle, name: str) -> Format:
-    """Return the format of a name for the models of a bundle's architecture.
-
-    Args:
-        bundle: The bundle.
-        name: The value of `--to`, a key of `FORMATS`.
-    """
+    """Return the format of a name for the models of a bundle's architecture."""
     if bundle.config.model.architecture == "language":
         return LANGUAGE_FORMATS.get(name, FORMATS[name])
     return FORMATS[name]
@@ -64,10 +52,6 @@ def refused_options(bundle: Bundle, form: Format) -> list[str]:
     """Return the names of a bundle's options that a format cannot express.
 
     If the format has no such architecture, its other options do not count.
-
-    Args:
-        bundle: The bundle.
-        form: The format.
     """
     found = [
         name
@@ -79,15 +63,7 @@ def refused_options(bundle: Bundle, form: Format) -> list[str]:
 
 
 def check_expressible(bundle: Bundle, form: Format) -> TextBundle:
-    """Return the bundle if a format can express it.
-
-    Args:
-        bundle: The bundle.
-        form: The format.
-
-    Raises:
-        ConfigError: If it cannot. The message names each option and what would work instead.
-    """
+    """Return the bundle if a format can express it."""
     whys = refusals(bundle, form)
     if not whys:
         assert isinstance(bundle, TextBundle)  # every other architecture is a refused option
@@ -99,21 +75,12 @@ def check_expressible(bundle: Bundle, form: Format) -> TextBundle:
 
 
 def refusals(bundle: Bundle, form: Format) -> list[str]:
-    """Return the options of a bundle that a format cannot express, with what works instead.
-
-    Args:
-        bundle: The bundle.
-        form: The format.
-    """
+    """Return the options of a bundle that a format cannot express, with what works instead."""
     return [f"{name} ({form.cells[name].note})" for name in refused_options(bundle, form)]
 
 
 def formats_for(bundle: Bundle) -> list[str]:
-    """Return the names of the formats that can express a bundle.
-
-    Args:
-        bundle: The bundle.
-    """
+    """Return the names of the formats that can express a bundle."""
     return [name for name in FORMATS if not refused_options(bundle, format_of(bundle, name))]
 
 
@@ -121,9 +88,6 @@ def options_table(formats: Mapping[str, Format]) -> str:
     """Return a table of docs/export.md: every option against every format, in Markdown.
 
     An architecture that has formats of its own is exact in them.
-
-    Args:
-        formats: `FORMATS` or `LANGUAGE_FORMATS`.
     """
     rows = [["option", *formats], ["---"] * (1 + len(formats))]
     for name in next(iter(formats.values())).options:
@@ -132,11 +96,7 @@ def options_table(formats: Mapping[str, Format]) -> str:
 
 
 def notes_table(formats: Mapping[str, Format]) -> str:
-    """Return notes of docs/export.md: how options are rewritten, and what works instead.
-
-    Args:
-        formats: `FORMATS` or `LANGUAGE_FORMATS`.
-    """
+    """Return notes of docs/export.md: how options are rewritten, and what works instead."""
     rows = [["format", "option", "", "note"], ["---"] * 4]
     rows += [
         [form.name, name, cell.status, cell.note]

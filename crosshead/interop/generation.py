@@ -15,11 +15,7 @@ GENERATION = "generation_config.json"
 
 
 def search_arguments(search: ForeignSearch) -> dict[str, Any]:
-    """Return search settings as arguments of `generate` for an encoder-decoder.
-
-    Args:
-        search: The settings.
-    """
+    """Return search settings as arguments of `generate` for an encoder-decoder."""
     # The start token counts.
     return {"max_length": search.max_length + 1, **beam_arguments(search)}
 
@@ -28,9 +24,6 @@ def beam_arguments(search: ForeignSearch) -> dict[str, Any]:
     """Return the settings of beam search as arguments of `generate`.
 
     Greedy search has no others: transformers warns of settings that it does not use.
-
-    Args:
-        search: The settings.
     """
     if search.beam == 1:
         return {"num_beams": 1}
@@ -42,12 +35,7 @@ def beam_arguments(search: ForeignSearch) -> dict[str, Any]:
 
 
 def control(ids: Sequence[int | None], start: int) -> dict[str, int | None]:
-    """Return the exported ids of padding, end and start, by their keys in `config.json`.
-
-    Args:
-        ids: The exported id of each id of the target.
-        start: The id that the target starts with.
-    """
+    """Return the exported ids of padding, end and start, by their keys in `config.json`."""
     return {
         "pad_token_id": ids[PAD],
         "eos_token_id": ids[EOS],
@@ -56,20 +44,11 @@ def control(ids: Sequence[int | None], start: int) -> dict[str, int | None]:
 
 
 def forbidden_ids(bundle: TextBundle) -> list[list[int]]:
-    """Return the exported ids that search never produces, each as a list, as `generate` has it.
-
-    Args:
-        bundle: The bundle.
-    """
+    """Return the exported ids that search never produces, each as a list, as `generate` has it."""
     ids = foreign_ids(bundle.target_tokenizer)
     return [[row] for index in bundle.forbidden if (row := ids[index]) is not None]
 
 
 def write_generation(values: Mapping[str, Any], directory: Path) -> None:
-    """Write the defaults of `generate`.
-
-    Args:
-        values: The settings.
-        directory: The directory of the export.
-    """
+    """Write the defaults of `generate`."""
     atomic_write(directory / GENERATION, json_bytes(values))

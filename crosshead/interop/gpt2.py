@@ -50,13 +50,7 @@ ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu_new", "swish":
 
 
 def write(bundle: TextBundle, kind: str, directory: Path) -> None:
-    """Write a bundle's model and its tokenizer.
-
-    Args:
-        bundle: The bundle.
-        kind: The number format of the weights.
-        directory: An empty directory.
-    """
+    """Write a bundle's model and its tokenizer."""
     files = {
         "config.json": json_bytes(_settings(bundle)),
         GENERATION: json_bytes(_generation(bundle)),
@@ -68,13 +62,7 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
 
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
-    """Write the search settings as the defaults of `generate`.
-
-    Args:
-        bundle: The bundle.
-        search: The settings.
-        directory: The directory of the export.
-    """
+    """Write the search settings as the defaults of `generate`."""
     values: dict[str, Any] = {"max_length": search.max_length}
     if search.sample:
         values |= {"do_sample": True, "temperature": search.temperature, "top_p": search.top_p}
@@ -85,11 +73,7 @@ def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> 
 
 
 def most_positions(bundle: TextBundle) -> int:
-    """Return the number of positions of an export.
-
-    Args:
-        bundle: The bundle.
-    """
+    """Return the number of positions of an export."""
     return bundle.config.model.most_positions or positions_written(bundle)
 
 
@@ -154,12 +138,7 @@ def _weights(bundle: TextBundle) -> dict[str, Tensor]:
 
 
 class LoadedGPT2:
-    """An export that transformers has loaded.
-
-    Args:
-        bundle: The bundle, for its tokenizer.
-        directory: The export.
-    """
+    """An export that transformers has loaded."""
 
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -240,12 +219,7 @@ class LoadedGPT2:
 
 
 def usage(bundle: TextBundle, path: str) -> str:
-    """Return the program that loads an export and continues a text with it.
-
-    Args:
-        bundle: The bundle.
-        path: The path of the export.
-    """
+    """Return the program that loads an export and continues a text with it."""
     return f"""from transformers import AutoModelForCausalLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{path}")

@@ -47,11 +47,7 @@ class Place(NamedTuple):
 
 
 def places(layers: int) -> Iterator[Place]:
-    """Yield the parameters of a model outside embeddings and output projection.
-
-    Args:
-        layers: Number of layers.
-    """
+    """Yield the parameters of a model outside embeddings and output projection."""
     modules: list[tuple[tuple[str, ...], str]] = [(("stack.norm",), "transformer.ln_f")]
     for layer in range(layers):
         ours, theirs = f"stack.layers.{layer}", f"transformer.h.{layer}"
@@ -68,9 +64,6 @@ def is_tied(config: LanguageConfig) -> bool:
     """Return whether the matrix of tokens is also the output projection in GPT-2.
 
     Embeddings that crosshead multiplies by sqrt(d_model) are another matrix.
-
-    Args:
-        config: The shape.
     """
     return config.tie and not config.scale_embeddings
 
@@ -81,15 +74,7 @@ def to_gpt2(
     table: Tensor,
     rows: Sequence[int | None],
 ) -> dict[str, Tensor]:
-    """Return the weights of a model under GPT-2's names.
-
-    Args:
-        config: The shape.
-        weights: All parameters by name, shared ones under each of their names. There are as many
-            heads of keys and values as of queries.
-        table: The table of positions, "N D".
-        rows: GPT-2's id of each id; None leaves a row out.
-    """
+    """Return the weights of a model under GPT-2's names."""
     found = {
         place.theirs: _turned(torch.cat([weights[each] for each in place.ours]), place.transposed)
         for place in places(config.layers)
@@ -108,14 +93,6 @@ def from_gpt2(
     """Return the parameters of a model from weights under GPT-2's names.
 
     A token that the foreign vocabulary lacks gets a zero vector.
-
-    Args:
-        config: The shape, without scaled embeddings and with learned positions.
-        found: The weights of GPT-2.
-        rows: GPT-2's id of each id; None if it has none.
-
-    Returns:
-        All parameters by name, shared ones under each of their names.
     """
     weights = {
         EMBEDDINGS: from_rows(found[TOKENS], rows, 0.0),

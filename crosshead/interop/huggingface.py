@@ -65,13 +65,7 @@ _BATCH = 32
 
 
 def write(bundle: TextBundle, kind: str, directory: Path) -> None:
-    """Write a bundle's model, its vocabularies and its SentencePiece models.
-
-    Args:
-        bundle: The bundle.
-        kind: The number format of the weights.
-        directory: An empty directory.
-    """
+    """Write a bundle's model, its vocabularies and its SentencePiece models."""
     model = bundle.model
     assert isinstance(model, Transformer)
     values, rows = settings(bundle), [foreign_ids(each) for each in _sides(bundle)]
@@ -87,13 +81,7 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
 
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
-    """Write the search settings as the defaults of `generate`.
-
-    Args:
-        bundle: The bundle.
-        search: The settings.
-        directory: The directory of the export.
-    """
+    """Write the search settings as the defaults of `generate`."""
     write_generation({**_generation(bundle), **search_arguments(search)}, directory)
 
 
@@ -116,12 +104,7 @@ def quiet_loading() -> Iterator[None]:
 
 
 class LoadedMarian:
-    """An export that transformers has loaded.
-
-    Args:
-        bundle: The bundle, for its tokenizers.
-        directory: The export.
-    """
+    """An export that transformers has loaded."""
 
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
         from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -195,11 +178,7 @@ def _generation(bundle: TextBundle) -> dict[str, Any]:
 
 
 def settings(bundle: TextBundle) -> dict[str, Any]:
-    """Return the content of `config.json`.
-
-    Args:
-        bundle: The bundle.
-    """
+    """Return the content of `config.json`."""
     config = bundle.config.model
     assert isinstance(config, TransformerConfig)
     sizes = [sum(row is not None for row in foreign_ids(each)) for each in _sides(bundle)]
@@ -273,14 +252,7 @@ def _weights(
 
 
 def rewritten(model: Transformer) -> Iterator[tuple[str, Tensor]]:
-    """Yield the parameters with as many keys as queries, for products scaled by 1/sqrt(d_key).
-
-    Args:
-        model: The model.
-
-    Yields:
-        The name and the values of each parameter.
-    """
+    """Yield the parameters with as many keys as queries, for products scaled by 1/sqrt(d_key)."""
     config = model.config
     for name, each in with_repeated_heads(model).items():
         if ".query." in name and config.score == "dot":
@@ -299,12 +271,7 @@ def _reordered(name: str, weight: Tensor, order: Tensor) -> Tensor:
 
 
 def usage(bundle: TextBundle, path: str) -> str:
-    """Return the program that loads an export and translates with it.
-
-    Args:
-        bundle: The bundle.
-        path: The path of the export.
-    """
+    """Return the program that loads an export and translates with it."""
     return f"""from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{path}")

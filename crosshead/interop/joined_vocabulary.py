@@ -37,10 +37,6 @@ def joined_vocabulary(source: Tokenizer, target: Tokenizer) -> JoinedVocabulary:
     """Return one vocabulary for two tokenizers; equal vocabularies stay as they are.
 
     Padding, begin, end and unknown have one id for both sides.
-
-    Args:
-        source: The tokenizer of the source, which has padding.
-        target: The tokenizer of the target, which has padding.
     """
     rows, own = foreign_ids(source), foreign_ids(target)
     pieces = list(vocabulary(source))

@@ -34,12 +34,7 @@ _LINE_BEGINS = "(?<=^|\n) "
 
 
 def tokenizer_files(tokenizer: Tokenizer, most: int) -> dict[str, bytes]:
-    """Return the files of a tokenizer that transformers loads, by name.
-
-    Args:
-        tokenizer: The tokenizer of a language model, without a line feed in its vocabulary.
-        most: The number of positions of the model.
-    """
+    """Return the files of a tokenizer that transformers loads, by name."""
     own = {"pad_token": PAD, "unk_token": UNK}
     names = {"bos_token": EOS, "eos_token": EOS, **own} if tokenizer.spans_lines else own
     rows = foreign_ids(tokenizer)

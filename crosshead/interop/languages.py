@@ -10,17 +10,7 @@ from crosshead.errors import ConfigError
 
 
 def with_languages(bundle: Bundle, source: str | None, target: str | None) -> Bundle:
-    """Return a bundle with the languages that the user names.
-
-    Args:
-        bundle: The bundle.
-        source: The code of the source language; None if the user does not name it.
-        target: The code of the target language, likewise.
-
-    Raises:
-        ConfigError: If the model translates nothing, its languages are known to be others, or a
-            code does not look like one.
-    """
+    """Return a bundle with the languages that the user names."""
     given = {"source": source, "target": target}
     named = {side: code for side, code in given.items() if code is not None}
     if not named:

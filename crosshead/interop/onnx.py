@@ -70,13 +70,7 @@ _STORED: dict[str, Callable[[bytes], bytes]] = {"float32": bytes, "int8": quanti
 
 
 def write(bundle: TextBundle, kind: str, directory: Path) -> None:
-    """Write a bundle's model and its tokenizer.
-
-    Args:
-        bundle: The bundle.
-        kind: The number format of the weights.
-        directory: An empty directory.
-    """
+    """Write a bundle's model and its tokenizer."""
     tokenizer = bundle.source_tokenizer
     assert isinstance(tokenizer, ImportedTokenizer | SubwordTokenizer)
     joined, dtype = exported_vocabulary(bundle), DTYPES[kind]
@@ -98,13 +92,7 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
 
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
-    """Write the search settings as the defaults of `generate`.
-
-    Args:
-        bundle: The bundle.
-        search: The settings.
-        directory: The directory of the export.
-    """
+    """Write the search settings as the defaults of `generate`."""
     write_generation({**_generation(bundle), **search_arguments(search)}, directory)
 
 
@@ -162,12 +150,7 @@ def _tokenizer_settings(bundle: TextBundle, joined: JoinedVocabulary) -> dict[st
 
 
 def usage(bundle: TextBundle, path: str) -> str:
-    """Return the program that loads an export and translates with it.
-
-    Args:
-        bundle: The bundle.
-        path: The path of the export.
-    """
+    """Return the program that loads an export and translates with it."""
     return f"""// JavaScript, in Node or in a browser
 import {{ env, pipeline }} from "@huggingface/transformers";
 

@@ -48,11 +48,7 @@ class Weights:
 
 
 def encoder_graph(weights: Weights) -> bytes:
-    """Return the encoder: token ids and padding mask to hidden states, "B S D".
-
-    Args:
-        weights: The numbers of the model.
-    """
+    """Return the encoder: token ids and padding mask to hidden states, "B S D"."""
     graph, model = _Graph(weights), weights.model
     shape = ["batch_size", "encoder_sequence_length"]
     padding = graph.padding_bias("attention_mask")
@@ -86,9 +82,6 @@ def decoder_graph(weights: Weights) -> bytes:
     """Return the decoder: given target tokens, encoder output and past to logits, "B T V".
 
     Its inputs and outputs have the names that optimum and transformers.js give the merged decoder.
-
-    Args:
-        weights: The numbers of the model.
     """
     graph, model, config = _Graph(weights), weights.model, weights.model.config
     _, name, output = embedding_names(config)
@@ -149,11 +142,7 @@ def decoder_graph(weights: Weights) -> bytes:
 
 
 class _Graph(Nodes):
-    """A graph with the parts that encoder and decoder share.
-
-    Args:
-        weights: The numbers of the model.
-    """
+    """A graph with the parts that encoder and decoder share."""
 
     def __init__(self, weights: Weights) -> None:
         super().__init__(OPSET)
@@ -175,14 +164,7 @@ class _Graph(Nodes):
         return ids if known is None else self.add("Gather", [self._target_rows(known), ids])
 
     def embedded(self, name: str, rows: str, embeddings: Embeddings, span: Span) -> str:
-        """Return the vectors of tokens with their added positions, "B T D".
-
-        Args:
-            name: The name of the matrix.
-            rows: The row of each token, "B T".
-            embeddings: The embeddings that the positions are from.
-            span: The positions of the tokens.
-        """
+        """Return the vectors of tokens with their added positions, "B T D"."""
         scale = self.number("embedding_scale", math.sqrt(self.config.d_model))
         x = self.add("Mul", [self.add("Gather", [self.weight(name), rows]), scale])
         table = position_table(embeddings, self._weights.length)
@@ -228,16 +210,7 @@ class _Graph(Nodes):
     def attended(
         self, query: str, key: str, value: str, bias: str, prefix: str, positions: Positions
     ) -> str:
-        """Return the output of an attention, "B T D".
-
-        Args:
-            query: Queries, "B H T E".
-            key: Keys, "B H K E".
-            value: Values, "B H K E".
-            bias: The bias of the scores, which broadcasts to "B H T K".
-            prefix: The name of the module of the family.
-            positions: The positions that act in the attention.
-        """
+        """Return the output of an attention, "B T D"."""
         width = self.config.d_model // self.config.heads
         scale = self.number("attention_scale", width**-0.5)
         scaled = self.add("Mul", [query, scale])
@@ -302,11 +275,7 @@ class _Graph(Nodes):
 
 
 class _Past:
-    """The keys and values of earlier calls of the decoder: inputs, and outputs for the next call.
-
-    Args:
-        graph: The graph of the decoder.
-    """
+    """The keys and values of the decoder's earlier calls: inputs, and outputs for the next call."""
 
     def __init__(self, graph: _Graph) -> None:
         self._graph = graph
@@ -331,12 +300,7 @@ class _Past:
         return self._graph.add("Concat", [earlier, new], f"present.{layer}.{side}.{name}", axis=2)
 
     def values(self, name: str, length: str) -> dict[str, tuple[int, list[int | str]]]:
-        """Return type and shape of all keys and values.
-
-        Args:
-            name: The beginning of their names.
-            length: The name of the axis of positions, with a place for the side.
-        """
+        """Return type and shape of all keys and values."""
         config = self._graph.config
         width = config.d_model // config.heads
         return {

@@ -13,9 +13,6 @@ def quantised(graph: bytes) -> bytes:
 
     The weights have no sign. With signed ones, the products of a processor with AVX2 and without
     VNNI instructions overflow.
-
-    Args:
-        graph: The graph in float32.
     """
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic

@@ -7,11 +7,7 @@ import numpy as np
 
 
 class Nodes:
-    """An ONNX graph that grows by a node at a time; values are names.
-
-    Args:
-        opset: The version of ONNX's operators.
-    """
+    """An ONNX graph that grows by a node at a time; values are names."""
 
     def __init__(self, opset: int) -> None:
         from onnx import TensorProto, helper
@@ -49,14 +45,7 @@ class Nodes:
         outputs: Mapping[str, tuple[Any, Sequence[int | str]]],
         metadata: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Return the graph as a serialised model.
-
-        Args:
-            title: The name of the graph.
-            inputs: The type and the shape of each input, by name.
-            outputs: The type and the shape of each output, by name.
-            metadata: Texts that the model carries, by name.
-        """
+        """Return the graph as a serialised model."""
         values = [
             [self.helper.make_tensor_value_info(name, *each) for name, each in side.items()]
             for side in (inputs, outputs)

@@ -21,13 +21,7 @@ from crosshead.interop.onnx_nodes import Nodes
 
 
 class Span:
-    """The positions of queries and keys: queries from a start to an end, keys from 0 to the end.
-
-    Args:
-        graph: The graph.
-        start: The position of the first query, a tensor of one whole number.
-        end: The position after the last query and key, likewise.
-    """
+    """The positions of queries and keys: queries from a start to an end, keys from 0 to the end."""
 
     def __init__(self, graph: Nodes, start: str, end: str) -> None:
         self._graph, self._start, self._end = graph, start, end
@@ -60,33 +54,16 @@ class Positions:
         return x
 
     def scored(self, query: str, scores: str) -> str:
-        """Return the scores, "B H T K", with those of the distances.
-
-        Args:
-            query: The scaled queries, "B H T E".
-            scores: The scores of their content, "B H T K".
-        """
+        """Return the scores, "B H T K", with those of the distances."""
         return scores
 
     def combined(self, weights: str, values: str) -> str:
-        """Return the sums of values, "B H T E", with those of the distances.
-
-        Args:
-            weights: The attention weights, "B H T K".
-            values: The sums of values, "B H T E".
-        """
+        """Return the sums of values, "B H T E", with those of the distances."""
         return values
 
 
 class Rotated(Positions):
-    """Queries and keys are rotated, pair by pair.
-
-    Args:
-        graph: The graph.
-        span: Its positions.
-        rotary: The rotation.
-        length: The number of positions of the table, N.
-    """
+    """Queries and keys are rotated, pair by pair."""
 
     def __init__(self, graph: Nodes, span: Span, rotary: Rotary, length: int) -> None:
         self._graph = graph
@@ -113,12 +90,7 @@ class Rotated(Positions):
 
 
 class Biases(Positions):
-    """Each head has a bias for the distance.
-
-    Args:
-        graph: The graph.
-        bias: The biases, "H T K".
-    """
+    """Each head has a bias for the distance."""
 
     def __init__(self, graph: Nodes, bias: str) -> None:
         self._graph, self._bias = graph, bias
@@ -129,13 +101,7 @@ class Biases(Positions):
 
 
 class Vectors(Positions):
-    """Keys and values have a further vector for the distance.
-
-    Args:
-        graph: The graph.
-        keys: The vectors of the keys, "T K E".
-        values: The vectors of the values, "T K E".
-    """
+    """Keys and values have a further vector for the distance."""
 
     def __init__(self, graph: Nodes, keys: str, values: str) -> None:
         self._graph, self._keys, self._values = graph, keys, values
@@ -154,14 +120,7 @@ class Vectors(Positions):
 def positions_of(
     attentions: Sequence[MultiHeadAttention], graph: Nodes, span: Span, length: int
 ) -> list[Positions]:
-    """Return the positions of each layer of self-attention of a stack.
-
-    Args:
-        attentions: The attention of each layer. All have positions of the same kind.
-        graph: The graph.
-        span: Its positions.
-        length: The number of positions of a table of rotations.
-    """
+    """Return the positions of each layer of self-attention of a stack."""
     rotary, score = attentions[0].rotate, attentions[0].score
     if isinstance(rotary, Rotary):
         return [Rotated(graph, span, rotary, length)] * len(attentions)

@@ -52,19 +52,12 @@ def graph_names(dtype: Dtype) -> tuple[str, str]:
     """Return the file names of the encoder and of the decoder.
 
     The decoder is merged: it takes a past of any length, none included.
-
-    Args:
-        dtype: The number format of the weights.
     """
     return f"encoder_model{dtype.suffix}.onnx", f"decoder_model_merged{dtype.suffix}.onnx"
 
 
 def exported_vocabulary(bundle: TextBundle) -> JoinedVocabulary:
-    """Return the vocabulary of the export of a bundle.
-
-    Args:
-        bundle: The bundle.
-    """
+    """Return the vocabulary of the export of a bundle."""
     return joined_vocabulary(bundle.source_tokenizer, bundle.target_tokenizer)
 
 
@@ -94,10 +87,6 @@ class OnnxModel:
     """The graphs of an export in ONNX Runtime, as a model that crosshead's search can decode.
 
     Hidden states are logits already. All token ids are the bundle's.
-
-    Args:
-        bundle: The bundle, for its vocabularies and its shape.
-        directory: The export.
     """
 
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
@@ -145,12 +134,7 @@ class OnnxModel:
         return hidden
 
     def run(self, state: OnnxState, tokens: Tensor) -> tuple[Tensor, OnnxState]:
-        """Feed each row its next tokens and return the logits after each, "N T V".
-
-        Args:
-            state: The state so far.
-            tokens: Token ids, "N T".
-        """
+        """Feed each row its next tokens and return the logits after each, "N T V"."""
         feeds = {
             **state.arrays,
             "input_ids": self._target[tokens.numpy()],
@@ -164,12 +148,7 @@ class OnnxModel:
 
 
 class LoadedGraphs:
-    """An export that ONNX Runtime and `tokenizers` have loaded.
-
-    Args:
-        bundle: The bundle.
-        directory: The export.
-    """
+    """An export that ONNX Runtime and `tokenizers` have loaded."""
 
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
         from tokenizers import Tokenizer

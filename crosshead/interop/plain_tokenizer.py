@@ -22,12 +22,7 @@ _SIMPLE = (WordTokenizer.kind, CharacterTokenizer.kind, ByteTokenizer.kind)
 
 
 class PlainTokenizer:
-    """A tokenizer between texts and pieces, from the files of an export.
-
-    Args:
-        directory: The export.
-        stem: The beginning of the files' names.
-    """
+    """A tokenizer between texts and pieces, from the files of an export."""
 
     def __init__(self, directory: Path, stem: str) -> None:
         self._settings = json.loads((directory / f"{stem}.json").read_text())
@@ -108,12 +103,7 @@ _BYTES = (
 
 
 def program(bundle: TextBundle, text: str) -> Program:
-    """Return the parts of a program that tokenize, for the tokenizers of a bundle.
-
-    Args:
-        bundle: The bundle.
-        text: The text to encode. The tag of the first target language is put before it.
-    """
+    """Return the parts of a program that tokenize, for the tokenizers of a bundle."""
     joint, languages = bundle.config.joint_tokenizer, bundle.config.target_languages
     names = ("pieces", "pieces") if joint else ("source_pieces", "target_pieces")
     sides = (bundle.source_tokenizer.kind, bundle.target_tokenizer.kind)
@@ -166,9 +156,5 @@ def _decode(kind: str, name: str) -> str:
 
 
 def stems(joint: bool) -> tuple[str, str]:
-    """Return the beginnings of the names of the tokenizers' files of both sides.
-
-    Args:
-        joint: True if both sides have the same tokenizer.
-    """
+    """Return the beginnings of the names of the tokenizers' files of both sides."""
     return (JOINT, JOINT) if joint else SIDES

@@ -12,26 +12,14 @@ from crosshead.interop.verify import Comparison
 def readme(
     bundle: TextBundle, form: Format, name: str, kind: str, comparison: Comparison | None
 ) -> str:
-    """Return the README of an export that is a directory, with the keys that model hubs index.
-
-    Args:
-        bundle: The bundle.
-        form: The format.
-        name: The name of the directory.
-        kind: The number format of the weights.
-        comparison: The differences from the model; None if it was not verified.
-    """
+    """Return the README of an export that is a directory, with the keys that model hubs index."""
     config = bundle.config
     head = front_matter("", words(config), licence=config.license, library=form.library)
     return f"{head}\n\n{about(bundle)}\n\n{use(bundle, form, name, kind, comparison)}"
 
 
 def about(bundle: TextBundle) -> str:
-    """Return what a model does, its origin and its licence, as far as they are known.
-
-    Args:
-        bundle: The bundle.
-    """
+    """Return what a model does, its origin and its licence, as far as they are known."""
     config = bundle.config
     parts = [f"A model that {words(config).does}, exported with crosshead {__version__}."]
     if config.origin:
@@ -44,15 +32,7 @@ def about(bundle: TextBundle) -> str:
 def use(
     bundle: TextBundle, form: Format, name: str, kind: str, comparison: Comparison | None
 ) -> str:
-    """Return the section on the use of an export: its program, and its differences.
-
-    Args:
-        bundle: The bundle.
-        form: The format.
-        name: The name of the file or directory.
-        kind: The number format of the weights.
-        comparison: The differences from the model; None if it was not verified.
-    """
+    """Return the section on the use of an export: its program, and its differences."""
     quoted = json.dumps(name, ensure_ascii=False)[1:-1]  # as a string of Python or JavaScript
     parts = [
         f"## Use {inline_code(name)} ({form.name} {kind})",

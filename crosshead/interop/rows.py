@@ -14,9 +14,6 @@ def foreign_ids(tokenizer: Tokenizer) -> list[int | None]:
     """Return the exported id of each id of a tokenizer; None if it is not exported.
 
     A model of another toolkit gets its own ids back.
-
-    Args:
-        tokenizer: The tokenizer.
     """
     if isinstance(tokenizer, ImportedTokenizer | JsonTokenizer):
         return tokenizer.vocabulary.rows
@@ -24,11 +21,7 @@ def foreign_ids(tokenizer: Tokenizer) -> list[int | None]:
 
 
 def vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
-    """Return the exported id of each piece, in the order of the ids.
-
-    Args:
-        tokenizer: The tokenizer.
-    """
+    """Return the exported id of each piece, in the order of the ids."""
     rows = foreign_ids(tokenizer)
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     known = sorted((row, piece) for row, piece in zip(rows, pieces, strict=True) if row is not None)
@@ -36,24 +29,13 @@ def vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def to_rows(ours: Tensor, rows: Sequence[int | None]) -> Tensor:
-    """Return the rows of a matrix in the order of a foreign vocabulary.
-
-    Args:
-        ours: The matrix, one row for each of crosshead's ids.
-        rows: The foreign id of each id; None leaves a row out.
-    """
+    """Return the rows of a matrix in the order of a foreign vocabulary."""
     known = [(row, index) for index, row in enumerate(rows) if row is not None]
     return ours[torch.tensor([index for _, index in sorted(known)])].contiguous()
 
 
 def from_rows(theirs: Tensor, rows: Sequence[int | None], absent: float) -> Tensor:
-    """Return the rows of a foreign matrix in crosshead's order.
-
-    Args:
-        theirs: The matrix, one row for each of the foreign ids.
-        rows: The foreign id of each id; None if it has none.
-        absent: The number that fills a row without a foreign id.
-    """
+    """Return the rows of a foreign matrix in crosshead's order."""
     found = theirs[torch.tensor([row or 0 for row in rows])]
     missing = torch.tensor([row is None for row in rows])
     found[missing] = absent

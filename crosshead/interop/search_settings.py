@@ -75,9 +75,6 @@ def usual_search(bundle: TextBundle) -> ForeignSearch:
 
     At `USUAL_LENGTH`, length^p has the slope of ((k + length) / (k + 1))^alpha in log length. For
     k = 0, as imported models have it, p is alpha.
-
-    Args:
-        bundle: The bundle.
     """
     decode = bundle.config.decode
     exponent = decode.length_penalty
@@ -105,15 +102,7 @@ STORED = {
 
 
 def check_stored(path: Path, search: ForeignSearch) -> None:
-    """Check that the file of an export has the intended search settings.
-
-    Args:
-        path: The file.
-        search: The settings.
-
-    Raises:
-        ExportError: If it has others, or lacks one.
-    """
+    """Check that the file of an export has the intended search settings."""
     stored = json.loads(path.read_text()) if path.exists() else {}
     found = {STORED[key]: value for key, value in stored.items() if key in STORED}
     if "max_length" in found and "decoder_start_token_id" in stored:
@@ -134,15 +123,7 @@ def check_stored(path: Path, search: ForeignSearch) -> None:
 
 
 def check_references(bundle: TextBundle, references: Sequence[str] | None) -> None:
-    """Check that translations are given for a translation model only.
-
-    Args:
-        bundle: The bundle.
-        references: The translations, if any are given.
-
-    Raises:
-        ConfigError: If they are given for a language model.
-    """
+    """Check that translations are given for a translation model only."""
     if references is not None and bundle.config.model.vocabularies == 1:
         raise ConfigError(
             f"{option('valid-target')} is for translation models; a language model is compared on "
@@ -161,13 +142,6 @@ def choose_search(
 
     The exponent of `usual_search` stays unless others are clearly better (`FEWEST_LINES`,
     `PERCENT`). Of those, the best is taken, and of equal ones the one nearest to it.
-
-    Args:
-        bundle: The bundle.
-        foreign: The export.
-        sources: Validation lines that `pairs_to_compare` has chosen.
-        references: Their translations.
-        fixed: The settings if there is no choice; their BLEU is measured.
     """
     usual = fixed or usual_search(bundle)
 

@@ -37,13 +37,7 @@ _MOST_SPACES = 1000
 
 
 def tokenizer_json(tokenizer: SentencePieces, joined: JoinedVocabulary) -> dict[str, Any]:
-    """Return the content of `tokenizer.json`, which encodes sources and decodes targets.
-
-    Args:
-        tokenizer: The tokenizer of the source.
-        joined: Its vocabulary, joined with that of the target, whose tokenizer is of the same kind.
-            No piece of the SentencePiece model is missing in it.
-    """
+    """Return the content of `tokenizer.json`, which encodes sources and decodes targets."""
     names, rows = joined.pieces, joined.source
     control = [row for row in rows[: len(CONTROL)] if row is not None]
     end = rows[EOS]
@@ -84,13 +78,7 @@ def tokenizer_json(tokenizer: SentencePieces, joined: JoinedVocabulary) -> dict[
 
 
 def added(index: int, piece: str, *, special: bool) -> dict[str, Any]:
-    """Return a token that a text is split at.
-
-    Args:
-        index: Its id.
-        piece: Its text.
-        special: Whether decoding may leave it out.
-    """
+    """Return a token that a text is split at."""
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     return {"id": index, "content": piece, **flags, "special": special}
 
@@ -100,13 +88,7 @@ def _special(piece: str) -> dict[str, Any]:
 
 
 def replaced(old: str, new: str, kind: str = "String") -> dict[str, Any]:
-    """Return a step that replaces a part of a text.
-
-    Args:
-        old: The text that is replaced.
-        new: The text in its place.
-        kind: "Regex" if `old` is a regular expression.
-    """
+    """Return a step that replaces a part of a text."""
     return {"type": "Replace", "pattern": {kind: old}, "content": new}
 
 
@@ -147,12 +129,7 @@ def _decoders(is_own: bool) -> list[dict[str, Any]]:
 
 
 def splitter(pattern: str, behaviour: str) -> dict[str, Any]:
-    """Return a step that splits a text before its segmentation.
-
-    Args:
-        pattern: The regular expression that the text is split at.
-        behaviour: What becomes of the text that matches, by the name that `tokenizers` has.
-    """
+    """Return a step that splits a text before its segmentation."""
     return {
         "type": "Split",
         "pattern": {"Regex": pattern},
@@ -162,11 +139,7 @@ def splitter(pattern: str, behaviour: str) -> dict[str, Any]:
 
 
 def any_of(special: Sequence[str]) -> str:
-    """Return a pattern of special pieces, the longest first.
-
-    Args:
-        special: The pieces.
-    """
+    """Return a pattern of special pieces, the longest first."""
     longest_first = sorted(special, key=len, reverse=True)
     # `re.escape` also escapes characters such as `-`, which JavaScript refuses.
     return "|".join(re.sub(r"[\\^$.|?*+()\[\]{}/]", r"\\\g<0>", each) for each in longest_first)

@@ -150,14 +150,6 @@ def pairs_to_compare(
 
     Lines that are blank, that crosshead would split, or that have a character which some formats
     read otherwise (`RESERVED`) are left out.
-
-    Args:
-        bundle: The bundle.
-        sources: The given lines.
-        references: Their translations, if there are any.
-
-    Raises:
-        ExportError: If no line is left.
     """
     longest = _longest_line(bundle)
     rows = [
@@ -185,11 +177,7 @@ def _is_text(output: str) -> bool:
 
 
 def _longest_line(bundle: TextBundle) -> int:
-    """Return the most tokens of a compared line. A language model reads an end token before it.
-
-    Raises:
-        ExportError: If the model reads too few tokens at once.
-    """
+    """Return the most tokens of a compared line. A language model reads an end token before it."""
     longest = bundle.config.longest_source - (bundle.config.model.vocabularies == 1)
     if not longest:
         raise ExportError(
@@ -200,22 +188,12 @@ def _longest_line(bundle: TextBundle) -> int:
 
 
 def source_ids(bundle: TextBundle, lines: Sequence[str]) -> list[list[int]]:
-    """Return the token ids of sources, with the tag of the first target language if there is one.
-
-    Args:
-        bundle: The bundle.
-        lines: The sources.
-    """
+    """Return the token ids of sources, with the tag of the first target language, if any."""
     return token_ids(bundle.source_tokenizer, tagged_sources(bundle, lines))
 
 
 def tagged_sources(bundle: TextBundle, lines: Sequence[str]) -> list[str]:
-    """Return stripped lines with the tag of the first target language, if there is one.
-
-    Args:
-        bundle: The bundle.
-        lines: The lines.
-    """
+    """Return stripped lines with the tag of the first target language, if there is one."""
     languages = bundle.config.target_languages
     tagged = with_tag(tag_of(languages[0]), lines) if languages else lines
     return [line.strip() for line in tagged]
@@ -229,22 +207,7 @@ def compare_export(
     every_piece: bool,
     expected: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> Comparison:
-    """Compare an export with its model.
-
-    Args:
-        bundle: The bundle, with the model on a CPU.
-        foreign: The export.
-        lines: Validation lines that `pairs_to_compare` has chosen, or None to make some up.
-        every_piece: Whether pairs that contain every piece of both vocabularies are scored, too,
-            and one of the largest length. Otherwise this one is scored apart: its tokens are
-            improbable, and rounded weights change their log-probabilities more.
-        expected: Function from lines to the translations that the foreign library should find, if
-            its search is none of crosshead's; by default both search with the bundle's beam and
-            without a length penalty.
-
-    Returns:
-        The differences.
-    """
+    """Compare an export with its model."""
     chosen = _made_up(bundle) if lines is None else lines
     make = _translations if bundle.config.model.vocabularies == 2 else _continuations
     trial = make(bundle, chosen)
@@ -285,9 +248,6 @@ def shown(text: str) -> str:
 
     They leave out white space at the ends, and show bytes that are no text as another number of
     U+FFFD.
-
-    Args:
-        text: The text.
     """
     return re.sub(f"{INVALID}+", INVALID, text).strip()
 
@@ -365,12 +325,7 @@ def _continuations(bundle: TextBundle, lines: Sequence[str]) -> Trial:
 def in_equal_lengths(
     prompts: Sequence[list[int]], continued: Callable[[list[list[int]]], list[Output]]
 ) -> list[Output]:
-    """Return the continuation of each prompt; prompts of one length are continued together.
-
-    Args:
-        prompts: The token ids of each prompt.
-        continued: Returns the continuations of prompts of one length.
-    """
+    """Return the continuation of each prompt; prompts of one length are continued together."""
     by_length = defaultdict(list)
     for row, prompt in enumerate(prompts):
         by_length[len(prompt)].append(row)
@@ -385,14 +340,6 @@ def check_comparison(found: Comparison, tolerance: Tolerance, name: str) -> None
 
     Of `FEW` outputs or more, one may differ. The tokenizer may read or show 2 % of the lines
     otherwise, whatever the number format of the weights is.
-
-    Args:
-        found: The differences.
-        tolerance: The largest ones that are allowed.
-        name: The format and the number format, for the message.
-
-    Raises:
-        ExportError: If one is too large.
     """
     most = max(found.compared * tolerance.different // 100, int(found.compared >= FEW))
     long_mean = LONG_FACTOR * tolerance.mean
@@ -415,13 +362,7 @@ def check_comparison(found: Comparison, tolerance: Tolerance, name: str) -> None
 
 
 def write_comparison(found: Comparison | None, path: Path, **more: object) -> None:
-    """Write the differences of an export as JSON.
-
-    Args:
-        found: The differences; None if none were measured.
-        path: The file.
-        more: Further values of the file.
-    """
+    """Write the differences of an export as JSON."""
     values = {} if found is None else asdict(found)
     text = json.dumps({**more, **values}, indent=1) + "\n"
     atomic_write(path, text.encode())
@@ -431,9 +372,6 @@ def longest_output(bundle: TextBundle) -> int:
     """Return the largest number of tokens of an output, end included.
 
     A language model has its context length: the number of tokens that it reads at once.
-
-    Args:
-        bundle: The bundle.
     """
     if bundle.config.model.vocabularies == 1:
         return bundle.config.longest_source
@@ -445,10 +383,6 @@ def own_log_probs(bundle: TextBundle, examples: Sequence[Example]) -> list[list[
     """Return the model's log-probability of each target token and of the end.
 
     Only the tokens that search may produce count.
-
-    Args:
-        bundle: The bundle.
-        examples: Source and target of each pair, as token ids.
     """
     model = decodable(bundle.model)
     with torch.inference_mode():
@@ -458,12 +392,7 @@ def own_log_probs(bundle: TextBundle, examples: Sequence[Example]) -> list[list[
 def in_batches(
     examples: Sequence[Example], scored: Callable[[list[int]], list[list[float]]]
 ) -> list[list[float]]:
-    """Return the log-probabilities of the tokens of each target and of its end.
-
-    Args:
-        examples: Source and target of each pair, as token ids.
-        scored: Returns the log-probabilities of some pairs, padding included, by their numbers.
-    """
+    """Return the log-probabilities of the tokens of each target and of its end."""
     found: dict[int, list[float]] = {}
     for batch in plan_in_order(example_lengths(examples), 4096):
         rows = batch.tolist()
@@ -482,13 +411,7 @@ def _of_batch(
 
 
 def token_log_probs(logits: Tensor, expected: Tensor, never: Iterable[int]) -> list[list[float]]:
-    """Return the log-probability of each expected token.
-
-    Args:
-        logits: The logits, "B T V".
-        expected: The token ids, "B T".
-        never: The ids that search never produces. They have no probability.
-    """
+    """Return the log-probability of each expected token."""
     excluded = torch.tensor(list(never), dtype=torch.long)
     allowed = logits.float().index_fill(-1, excluded, float("-inf"))
     found: list[list[float]] = (

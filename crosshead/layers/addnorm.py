@@ -12,11 +12,6 @@ from crosshead.attention.dropout import Dropout
 class PostNorm(nn.Module):
     """The paper's residual connection: LayerNorm(x + Dropout(Sublayer(x))).
 
-    Args:
-        d_model: Width of the vectors.
-        dropout: Share of the sublayer's output that is dropped in training.
-        eps: Number added to the variance in the norm.
-
     Reference:
         Vaswani et al. 2017, sections 3.1 and 5.4.
     """
@@ -31,15 +26,7 @@ class PostNorm(nn.Module):
         return x
 
     def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Add the output of the sublayer to the residual stream, and normalise the sum.
-
-        Args:
-            x: The residual stream, "B T D".
-            y: The output of the sublayer, "B T D".
-
-        Returns:
-            The new residual stream, "B T D".
-        """
+        """Add the output of the sublayer to the residual stream, and normalise the sum."""
         return self.norm(x + self.dropout(y))
 
 
@@ -47,11 +34,6 @@ class PreNorm(nn.Module):
     """The pre-norm residual connection: x + Dropout(Sublayer(LayerNorm(x))).
 
     It trains at any depth. A stack of pre-norm layers ends with a norm.
-
-    Args:
-        d_model: Width of the vectors.
-        dropout: Share of the sublayer's output that is dropped in training.
-        eps: Number added to the variance in the norm.
 
     Reference:
         Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", Figure 1b.
@@ -67,15 +49,7 @@ class PreNorm(nn.Module):
         return self.norm(x)
 
     def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Add the output of the sublayer to the residual stream.
-
-        Args:
-            x: The residual stream, "B T D".
-            y: The output of the sublayer, "B T D".
-
-        Returns:
-            The new residual stream, "B T D".
-        """
+        """Add the output of the sublayer to the residual stream."""
         return x + self.dropout(y)
 
 

@@ -179,16 +179,6 @@ def _terms(
     With P and Q the views' probabilities and z their logits, the gradients of the divergences are
 
         d KL(P || Q) / d z_P = P (log P - log Q - KL(P || Q))   and   d KL(P || Q) / d z_Q = Q - P.
-
-    Args:
-        log_probs: Log-probabilities of both views, "2 N V".
-        target: Ids of the target tokens, "N".
-        smoothing: The paper's eps.
-        by: The weights of the terms.
-        needed: True if the gradients are needed.
-
-    Returns:
-        Loss, negative log-likelihood and divergence, "3", and the gradients, "2 N V".
     """
     places = target.expand(2, -1)[..., None]
     shares = log_probs.new_tensor([1 - by.second, by.second])

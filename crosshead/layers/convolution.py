@@ -14,14 +14,6 @@ def windows(x: Float[Tensor, "B W D"], kernel: int, dilation: int = 1) -> Float[
 
     A convolution is a linear layer of its windows. Matrix libraries compute this one large product
     fastest.
-
-    Args:
-        x: Vectors, "B W D", including padding or earlier positions before and after the sequence.
-        kernel: Number of vectors in a window.
-        dilation: Distance between the vectors of a window.
-
-    Returns:
-        Windows, "B T KD", with `T = W - (kernel - 1) * dilation`; earlier positions come first.
     """
     if kernel == 1:
         return x
@@ -34,11 +26,6 @@ class WeightNormLinear(nn.Module):
 
     The directions v and the lengths g are learned separately. At the start W equals v, and biases
     are zero.
-
-    Args:
-        d_in: Width of the input.
-        d_out: Width of the output.
-        variance: Variance of the initial elements of v, which are normal with mean 0.
 
     Reference:
         Salimans and Kingma 2016, Eq. 2.
@@ -66,11 +53,6 @@ class GatedConvolution(nn.Module):
 
     v is the gated linear unit. Elements of W are drawn from N(0, 4 keep / n), with n = k D elements
     per row, so that outputs have the variance of the inputs.
-
-    Args:
-        d_model: Width of input and output.
-        kernel: Number of positions in a window, k.
-        keep: Share of the inputs that dropout keeps.
 
     Reference:
         Gehring et al. 2017, sections 3.2 and 3.5; Dauphin et al. 2017 (gated linear unit).

@@ -13,12 +13,6 @@ from crosshead.layers.feedforward import FeedForward
 class DecoderLayer(nn.Module):
     """One decoder layer, the right half of Figure 1 in the paper.
 
-    Args:
-        self_attention: Attention to the target positions before.
-        cross_attention: Attention to the source.
-        feedforward: The position-wise network.
-        add_norm: The residual connections of the three sublayers.
-
     Reference:
         Vaswani et al. 2017, section 3.1, Figure 1.
     """
@@ -43,20 +37,7 @@ class DecoderLayer(nn.Module):
         mask: EvaluatedMask | None,
         memory_mask: EvaluatedMask | None,
     ) -> Float[Tensor, "N T D"]:
-        """Compute the three sublayers for the next target positions.
-
-        Args:
-            x: Hidden states of the positions, "N T D".
-            cache: Keys and values of the positions before.
-            memory: Keys and values of the source. It may hold fewer sentences (`B`) than there are
-                rows (`N`, sentence by sentence). The rows of a sentence then query its memory
-                together.
-            mask: Mask of the self-attention.
-            memory_mask: Padding mask of the source.
-
-        Returns:
-            The layer's hidden states, "N T D".
-        """
+        """Compute the three sublayers for the next target positions."""
         start, offset = cache.length, cache.visible
         y, target = cache.extend(x, self.add_norm_self.before, self.self_attention.project)
         x = self.add_norm_self.after(x, self.self_attention(y, target, mask, offset, start))
@@ -70,14 +51,7 @@ class DecoderLayer(nn.Module):
         return self.add_norm_feedforward.after(x, self.feedforward(y))
 
     def project_memory(self, memory: Float[Tensor, "B S D"]) -> KeyValues:
-        """Return the keys and values of the cross-attention, computed once per source.
-
-        Args:
-            memory: The encoder's hidden states, "B S D".
-
-        Returns:
-            Keys and values of the source.
-        """
+        """Return the keys and values of the cross-attention, computed once per source."""
         keys, values = self.cross_attention.project(memory)
         # Contiguous, because otherwise the matrix products would copy them at every decoding step.
         return KeyValues(keys.contiguous(), values.contiguous())

@@ -18,11 +18,6 @@ from crosshead.vocabulary import CUT, PAD
 class LearnedPositions(nn.Module):
     """Learned positions: a table with a vector for each position.
 
-    Args:
-        d_model: Width of the vectors.
-        max_length: Number of positions.
-        std: Standard deviation of the initial vectors; by default the one of `embedding_weight`.
-
     Reference:
         Gehring et al. 2017; Vaswani et al. 2017, Table 3, row E.
     """
@@ -35,18 +30,7 @@ class LearnedPositions(nn.Module):
     def forward(
         self, start: Positions, length: int
     ) -> Float[Tensor, "T D"] | Float[Tensor, "N T D"]:
-        """Return the vectors of positions `start` to `start + length - 1`.
-
-        Args:
-            start: The first position, counted from 0, or the first one of each row.
-            length: Number of positions, T.
-
-        Returns:
-            Vectors, "T D", or "N T D" for rows that start at different positions.
-
-        Raises:
-            UserError: If a position lies beyond the end of the table.
-        """
+        """Return the vectors of positions `start` to `start + length - 1`."""
         end = last_position(start) + length
         if end > self.table.shape[0]:
             raise UserError(
@@ -61,12 +45,6 @@ class Embeddings(nn.Module):
 
     Padding is embedded as the zero vector until training moves it through a shared output
     projection.
-
-    Args:
-        weight: The matrix E, "V D". Other embeddings and the output projection may share it.
-        positions: Vectors that are added; None if attention itself knows positions.
-        dropout: Share of the vectors that is dropped in training.
-        scale: Factor of E; by default sqrt(d_model). ConvS2S has 1.
 
     Reference:
         Vaswani et al. 2017, sections 3.4 and 5.4; Gehring et al. 2017, section 3.1 (the scale of
@@ -87,12 +65,7 @@ class Embeddings(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Int[Tensor, "B T"], start: Positions = 0) -> Float[Tensor, "B T D"]:
-        """Return the vectors of tokens, "B T D".
-
-        Args:
-            tokens: Token ids, "B T". In training some may be `CUT`.
-            start: The position of the first token, counted from 0, or of the first in each row.
-        """
+        """Return the vectors of tokens, "B T D"."""
         vectors = self._of_tokens(tokens) * self.scale
         if self.positions is not None:
             vectors = (vectors + self.positions(start, tokens.shape[1])).to(vectors.dtype)
@@ -112,14 +85,6 @@ def embedding_weight(vocabulary: int, d_model: int, std: float | None = None) ->
 
     Scaled by sqrt(d_model) it has unit variance. As an output projection it gives logits of unit
     variance for normalised hidden states.
-
-    Args:
-        vocabulary: Number of tokens.
-        d_model: Width of the vectors.
-        std: Standard deviation; by default 1/sqrt(d_model).
-
-    Returns:
-        The matrix, "V D". The row of padding is zero.
     """
     weight = nn.Parameter(torch.empty(vocabulary, d_model))
     nn.init.normal_(weight, std=d_model**-0.5 if std is None else std)
@@ -131,20 +96,7 @@ def embedding_weight(vocabulary: int, d_model: int, std: float | None = None) ->
 def source_and_target_weights(
     draw: Callable[[int], nn.Parameter], source: int, target: int, *, shared: bool
 ) -> tuple[nn.Parameter, nn.Parameter]:
-    """Return the embedding matrices of source and target.
-
-    Args:
-        draw: Function from the size of a vocabulary to its initial matrix.
-        source: Size of the source vocabulary.
-        target: Size of the target vocabulary.
-        shared: Whether both sides use one matrix.
-
-    Returns:
-        The two matrices, which are the same object if shared.
-
-    Raises:
-        ValueError: If the vocabularies are to share a matrix and differ in size.
-    """
+    """Return the embedding matrices of source and target."""
     source_weight, target_weight = draw(source), draw(target)
     if not shared:
         return source_weight, target_weight

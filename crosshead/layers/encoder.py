@@ -15,11 +15,6 @@ NO_CACHE = NoCache()
 class EncoderLayer(nn.Module):
     """One encoder layer, the left half of Figure 1 in the paper.
 
-    Args:
-        attention: Self-attention.
-        feedforward: The position-wise network.
-        add_norm: The residual connections of the two sublayers.
-
     Reference:
         Vaswani et al. 2017, section 3.1, Figure 1.
     """
@@ -37,16 +32,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S D"], mask: EvaluatedMask | None, cache: KVCache = NO_CACHE
     ) -> Float[Tensor, "B S D"]:
-        """Compute both sublayers.
-
-        Args:
-            x: Hidden states, "B S D".
-            mask: Mask of the self-attention.
-            cache: Keys and values of the positions before, in a language model.
-
-        Returns:
-            The layer's hidden states, "B S D".
-        """
+        """Compute both sublayers."""
         start, offset = cache.length, cache.visible
         y, seen = cache.extend(x, self.add_norm_attention.before, self.attention.project)
         y = self.attention(y, seen, mask, offset, start)

@@ -22,13 +22,6 @@ class FeedForward(nn.Module):
 
     Matrices start Glorot-uniform, and biases zero.
 
-    Args:
-        d_model: Width of input and output.
-        d_ff: Width of the inner layer.
-        activation: A key of `ACTIVATIONS`; the paper has "relu".
-        dropout: Share of the activations that is dropped in training; 0 in the paper.
-        output_gain: Scale of the initial W_2.
-
     Reference:
         Vaswani et al. 2017, section 3.3, Eq. 2.
     """

@@ -18,14 +18,6 @@ def alignment_loss(
 
     A target token without alignments adds nothing.
 
-    Args:
-        weights: Attention weights of one head, "B T S".
-        alignment: The probability that each target token translates each source token, "B T S".
-            The sum over the source tokens is 1 or less.
-
-    Returns:
-        The sum; differentiable in the weights.
-
     Reference:
         Chen et al. 2016, "Guided Alignment Training for Topic-Aware Neural Machine Translation";
         Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models".

@@ -13,11 +13,6 @@ class LayerStack(nn.Module, Generic[Layer]):
 
     A model computes them in a loop of its own, as only the model knows their masks and caches.
 
-    Args:
-        layers: The layers.
-        norm: Module for the last hidden states: a norm if the layers are pre-norm, otherwise the
-            identity.
-
     Reference:
         Vaswani et al. 2017, Figure 1 ("N x").
     """

@@ -15,14 +15,7 @@ from crosshead.layers.convolution import windows
 
 
 class SelfAttention(nn.Module):
-    """Self-attention; with a mask of a window it is the table's "restricted" self-attention.
-
-    Args:
-        d_model: Width of the vectors.
-        heads: Number of heads.
-        mask: True where a position may attend; evaluated for sequences of one length. By default
-            every position attends to all positions.
-    """
+    """Self-attention; with a mask of a window it is the table's "restricted" self-attention."""
 
     def __init__(self, d_model: int, heads: int, mask: EvaluatedMask | None = None) -> None:
         super().__init__()
@@ -36,17 +29,7 @@ class SelfAttention(nn.Module):
 
 
 class RecurrentLayer(nn.Module):
-    """A recurrent layer: PyTorch's `nn.LSTM` or `nn.GRU`.
-
-    Args:
-        d_model: Width of the vectors.
-        cell: The PyTorch class.
-        bidirectional: Whether half of the units read backwards. Both directions stand side by side
-            in the output.
-
-    Raises:
-        ValueError: If two directions cannot share an odd width.
-    """
+    """A recurrent layer: PyTorch's `nn.LSTM` or `nn.GRU`."""
 
     def __init__(
         self, d_model: int, cell: type[nn.LSTM] | type[nn.GRU], *, bidirectional: bool = False
@@ -66,13 +49,6 @@ class RecurrentLayer(nn.Module):
 
 class Convolution(nn.Module):
     """A convolution: a linear layer of the window of every position, zero outside the sequence.
-
-    Args:
-        d_model: Width of the vectors.
-        kernel: Number of positions in a window.
-        dilation: Distance between the positions of a window; 1 is the table's contiguous
-            convolution, larger numbers the dilated one.
-        causal: Whether a window ends at its position. By default it is centred.
 
     Reference:
         Kalchbrenner et al. 2017 (dilated convolution).
@@ -96,11 +72,6 @@ class SeparableConvolution(nn.Module):
 
     It is depthwise and pointwise, with k T D + T D^2 products instead of the k T D^2 of a full
     convolution. Filters start uniform within 1/sqrt(kernel), as in PyTorch's convolutions.
-
-    Args:
-        d_model: Width of the vectors.
-        kernel: Number of positions in a window, k.
-        causal: Whether a window ends at its position. By default it is centred.
 
     Reference:
         Chollet 2017, "Xception"; Vaswani et al. 2017, section 4.

@@ -44,14 +44,6 @@ def label_smoothed_cross_entropy(
 
     The target distribution is 1 - eps on the target token plus eps/V on every token.
 
-    Args:
-        logits: Logits, "N V".
-        target: Ids of the target tokens, "N".
-        smoothing: The paper's eps.
-
-    Returns:
-        The sums over the tokens.
-
     Reference:
         Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4 (eps = 0.1).
     """
@@ -77,16 +69,6 @@ def fused_cross_entropy(
     to 0.004 nats per token in either direction. A softmax in float32 would take as long as
     everything else here.
 
-    Args:
-        hidden: Last hidden states, "N D".
-        weight: Matrix of the output projection, "V D".
-        bias: Bias of the output projection, "V".
-        target: Ids of the target tokens, "N".
-        smoothing: The paper's eps.
-
-    Returns:
-        The sums over the tokens. The gradient of the loss has no derivatives of its own.
-
     Reference:
         Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4 (eps = 0.1).
     """
@@ -100,10 +82,6 @@ def rows_at_once(weight: Float[Tensor, "V D"], on_cpu: int) -> int:
 
     On a CPU it is `on_cpu`. Elsewhere it is the number of rows with `GPU_LOGITS` logits, or
     `on_cpu` if that is more.
-
-    Args:
-        weight: Matrix of the output projection, "V D".
-        on_cpu: The number of rows on a CPU.
     """
     if weight.device.type == "cpu":
         return on_cpu

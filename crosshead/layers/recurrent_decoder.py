@@ -56,24 +56,10 @@ class RecurrentDecoder(nn.Module, ABC):
 
     @abstractmethod
     def initial_state(self, encoded: EncodedSource) -> RecurrentDecoderState:
-        """Return the state before the first token.
-
-        Args:
-            encoded: The encoded source.
-
-        Returns:
-            The state, one row per sentence.
-        """
+        """Return the state before the first token."""
 
     def project_memory(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
-        """Return the keys and values that the decoder attends to.
-
-        Args:
-            memory: The encoder's hidden states, "B S D".
-
-        Returns:
-            One entry, or none without attention.
-        """
+        """Return the keys and values that the decoder attends to."""
         return ()
 
     @abstractmethod
@@ -84,27 +70,13 @@ class RecurrentDecoder(nn.Module, ABC):
         memories: Sequence[KeyValues],
         mask: Bool[Tensor, "B 1 1 S"],
     ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
-        """Decode the next target positions.
-
-        Args:
-            x: Embedded target tokens, "N T D".
-            state: The state before the first of them.
-            memories: Keys and values of the source, from `project_memory`.
-            mask: True where there is a source position, "B 1 1 S".
-
-        Returns:
-            The last hidden states, "N T D", and the state after the last position.
-        """
+        """Decode the next target positions."""
 
 
 class Maxout(nn.Module):
     """A maxout readout: the larger of each pair of units of a projection of all inputs.
 
     Recurrent decoders use it to combine decoder state, token and context.
-
-    Args:
-        parts: Number of inputs.
-        d_model: Width of each input and of the output.
 
     Reference:
         Goodfellow et al. 2013; Cho et al. 2014, section A.1.2; Bahdanau et al. 2015, section A.2.2.
@@ -123,10 +95,6 @@ class SutskeverDecoder(RecurrentDecoder):
     """A decoder whose layers start from the encoder's final states.
 
     The decoder sees nothing else of the source. Its outputs are projected to logits.
-
-    Args:
-        stack: The decoder layers.
-        dropout: Share of the outputs that is dropped in training.
 
     Reference:
         Sutskever et al. 2014, section 2.
@@ -159,11 +127,6 @@ class ChoDecoder(RecurrentDecoder):
     gives both directions: forwards at the last position and backwards at the first. The paper's
     encoder reads forwards. Layers start from tanh(V' c). The first layer and the readout read c at
     every step.
-
-    Args:
-        stack: The decoder layers.
-        d_model: Width of c and of the states.
-        dropout: Share of the readouts that is dropped in training.
 
     Reference:
         Cho et al. 2014, section A.1.
@@ -205,13 +168,6 @@ class BahdanauDecoder(RecurrentDecoder):
     direction if there are two. The readout reads s_i, on which the next token depends in Eq. 4;
     section A.2.2 has s_{i-1}. With a GRU, f is PyTorch's, whose reset gate acts after the product:
     see `crosshead.layers.rnn`.
-
-    Args:
-        stack: The decoder layers.
-        attention: Attention to the source.
-        d_model: Width of the states.
-        d_final: Width of the encoder's final state in one direction.
-        dropout: Share of the readouts that is dropped in training.
 
     Reference:
         Bahdanau et al. 2015, sections 3.1 and A.2.2.
@@ -269,12 +225,6 @@ class LuongDecoder(RecurrentDecoder):
     Each layer starts from the final state of the same layer of the encoder. All positions are
     computed in one call.
 
-    Args:
-        stack: The decoder layers.
-        attention: Attention to the source.
-        d_model: Width of the states.
-        dropout: Share of h~ that is dropped in training.
-
     Reference:
         Luong et al. 2015, section 3, Eq. 5.
     """
@@ -308,25 +258,13 @@ class LuongDecoder(RecurrentDecoder):
     def attentional(
         self, h: Float[Tensor, "N T D"], memory: KeyValues, mask: Bool[Tensor, "B 1 1 S"]
     ) -> Float[Tensor, "N T D"]:
-        """Return the attentional hidden states h~ (Eq. 5).
-
-        Args:
-            h: Hidden states of the last layer, "N T D".
-            memory: Keys and values of the source.
-            mask: True where there is a source position, "B 1 1 S".
-
-        Returns:
-            h~, "N T D".
-        """
+        """Return the attentional hidden states h~ (Eq. 5)."""
         context = self.cross_attention(h, memory, mask)
         return torch.tanh(self.output(torch.cat((context, h), dim=-1)))
 
 
 class InputFeedingDecoder(RecurrentDecoder):
     """Luong's decoder with input feeding: each step also reads the h~ of the step before.
-
-    Args:
-        inner: The decoder without input feeding; its first layer reads two vectors side by side.
 
     Reference:
         Luong et al. 2015, section 3.3.
@@ -365,11 +303,6 @@ class InitialState(nn.Module):
     """Initial states tanh(W x + b), with a W for each layer of a stack.
 
     The cell state of an LSTM starts equal to its output; the papers have GRUs.
-
-    Args:
-        d_input: Width of x.
-        d_model: Width of the states.
-        stack: The layers.
     """
 
     def __init__(self, d_input: int, d_model: int, stack: RecurrentStack) -> None:
@@ -384,16 +317,7 @@ class InitialState(nn.Module):
 
 
 def glorot(d_input: int, d_output: int, bias: bool = True) -> nn.Linear:
-    """Return a linear layer with a Glorot-uniform matrix.
-
-    Args:
-        d_input: Width of the input.
-        d_output: Width of the output.
-        bias: Whether the layer has a bias, which starts at zero.
-
-    Returns:
-        The layer.
-    """
+    """Return a linear layer with a Glorot-uniform matrix."""
     layer = nn.Linear(d_input, d_output, bias=bias)
     nn.init.xavier_uniform_(layer.weight)
     if bias:

@@ -15,13 +15,6 @@ class RestrictedProjection(nn.Linear):
 
     An imported model lacks some of the control tokens that every vocabulary here has. The bias is
     computed from their ids, so nothing of it is stored or trained.
-
-    Args:
-        weight: The matrix, "V D".
-        absent: The ids of the tokens.
-
-    Raises:
-        ValueError: If an id is not a row of the matrix.
     """
 
     def __init__(self, weight: nn.Parameter, absent: Sequence[int]) -> None:

@@ -52,13 +52,6 @@ class RecurrentEncoder(nn.Module):
 
     In a bidirectional encoder every layer reads both directions of the layer below.
 
-    Args:
-        cell: "lstm" or "gru".
-        layers: Number of layers.
-        d_model: Width of input and output. Each of two directions has half of it.
-        bidirectional: Whether half of each layer's units read backwards.
-        dropout: Share of the vectors between layers that is dropped in training.
-
     Reference:
         Schuster and Paliwal 1997.
     """
@@ -74,15 +67,7 @@ class RecurrentEncoder(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncodedSource:
-        """Encode padded sequences; padding is not computed.
-
-        Args:
-            x: Embedded tokens, "B S D".
-            lengths: Number of positions of each sequence, at least 1, "B".
-
-        Returns:
-            The encoded source.
-        """
+        """Encode padded sequences; padding is not computed."""
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         finals = []
         for number, layer in enumerate(self.layers):
@@ -95,15 +80,7 @@ class RecurrentEncoder(nn.Module):
 
 
 class RecurrentStack(nn.Module):
-    """A stack of recurrent layers that read forwards from a given state.
-
-    Args:
-        cell: "lstm" or "gru".
-        layers: Number of layers.
-        d_input: Width of the vectors that the first layer reads.
-        d_model: Width of the states.
-        dropout: Share of the vectors between layers that is dropped in training.
-    """
+    """A stack of recurrent layers that read forwards from a given state."""
 
     def __init__(
         self, cell: Cell, layers: int, d_input: int, d_model: int, *, dropout: float
@@ -118,16 +95,7 @@ class RecurrentStack(nn.Module):
     def forward(
         self, x: Float[Tensor, "N T _"], hidden: Hidden
     ) -> tuple[Float[Tensor, "N T D"], Hidden]:
-        """Read the next positions.
-
-        Args:
-            x: Input vectors, "N T d_input".
-            hidden: The states of all layers before the first position.
-
-        Returns:
-            The last layer's hidden states, "N T D", and the states of all layers after the last
-            position.
-        """
+        """Read the next positions."""
         states = []
         for number, layer in enumerate(self.layers):
             if number:

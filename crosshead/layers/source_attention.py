@@ -25,10 +25,6 @@ class LocalWindow(nn.Module):
     through the Gaussian. Positions are computed in float32 at least, because 16 bits cannot tell
     neighbours in a long sentence apart.
 
-    Args:
-        d_query: Width of a query.
-        radius: The paper's D, the number of positions on each side of p.
-
     Reference:
         Luong et al. 2015, section 3.2, Eq. 9 and 10.
     """
@@ -47,18 +43,7 @@ class LocalWindow(nn.Module):
         mask: Bool[Tensor, "B 1 1 S"],
         observe: Observe | None = None,
     ) -> tuple[Bool[Tensor, "B 1 Q S"], Combine]:
-        """Predict the window of every query.
-
-        Args:
-            query: Decoder states h, "B Q D".
-            mask: True where there is a source position, "B 1 1 S".
-            observe: Function that receives a(s), the weights after the Gaussian. They sum to at
-                most 1.
-
-        Returns:
-            The mask of the windows, "B 1 Q S", and the combination that applies the Gaussian to the
-            weights.
-        """
+        """Predict the window of every query."""
         length = mask.sum(dim=-1, keepdim=True)
         predicted = self.outer(torch.tanh(self.inner(query))).unsqueeze(1)
         wide = torch.promote_types(predicted.dtype, torch.float32)
@@ -81,12 +66,6 @@ class SourceAttention(Attention):
 
     `key` projects the memory once per sentence. A score with its own matrices would project the
     memory again at every decoding step. The values are the memory itself.
-
-    Args:
-        query: Projection of the queries.
-        key: Projection of the memory to keys.
-        score: Score function.
-        window: The window of local attention; by default a query sees the whole source.
     """
 
     def __init__(
@@ -103,16 +82,7 @@ class SourceAttention(Attention):
     def forward(
         self, x: Float[Tensor, "N T D"], memory: KeyValues, mask: Bool[Tensor, "B 1 1 S"]
     ) -> Float[Tensor, "N T D"]:
-        """Return the context of every position.
-
-        Args:
-            x: Decoder states, "N T D". The rows of a sentence query its memory together.
-            memory: Keys and values of the sentences.
-            mask: True where there is a source position, "B 1 1 S".
-
-        Returns:
-            Context vectors, "N T D".
-        """
+        """Return the context of every position."""
         vectors = x.reshape(mask.shape[0], -1, x.shape[-1])
         combine: Combine = weighted_sum
         allowed: EvaluatedMask = mask

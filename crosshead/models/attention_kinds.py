@@ -160,12 +160,7 @@ def _add(registry: dict[str, T], name: str, entry: T) -> None:
 
 
 def attention_parts(config: "StackConfig", *, causal: bool) -> AttentionParts:
-    """Return the parts of a self-attention layer.
-
-    Args:
-        config: The shape.
-        causal: Whether the layer is used with a causal mask.
-    """
+    """Return the parts of a self-attention layer."""
     score, kind = SCORES[config.score](config), POSITIONS[config.positions]
     if kind.attention is None:
         return AttentionParts(score)

@@ -251,21 +251,8 @@ class RememberingModel(SequenceModel):
 
     @abstractmethod
     def start(self, source: Int[Tensor, "B 0"], memory: int | None = None) -> Any:
-        """Return the state before the first token.
-
-        Args:
-            source: Empty, "B 0".
-            memory: The number of remembered positions, by default as in training.
-        """
+        """Return the state before the first token."""
 
     @abstractmethod
     def read(self, state: Any, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N T D"], Any]:
-        """Read the next tokens of each row. No gradient passes.
-
-        Args:
-            state: The state so far. It may be extended in place, so do not use it again.
-            tokens: Token ids, "N T".
-
-        Returns:
-            The last hidden states, "N T D", and the new state.
-        """
+        """Read the next tokens of each row. No gradient passes."""

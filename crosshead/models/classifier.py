@@ -57,12 +57,7 @@ class Classifier(Model):
 
 
 def zero_linear(width: int, outputs: int) -> nn.Linear:
-    """Return a linear layer whose weights are zero.
-
-    Args:
-        width: Number of inputs.
-        outputs: Number of outputs.
-    """
+    """Return a linear layer whose weights are zero."""
     layer = nn.Linear(width, outputs)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)

@@ -108,13 +108,7 @@ class ConvolutionalConfig(TokenModelConfig):
 
 
 class ConvolutionalEncoderLayer(nn.Module):
-    """An encoder layer: a gated convolution of centred windows with a residual connection.
-
-    Args:
-        d_model: Width of the vectors.
-        kernel: Number of positions in a window.
-        dropout: Share of the inputs that is dropped in training.
-    """
+    """An encoder layer: a gated convolution of centred windows with a residual connection."""
 
     def __init__(self, d_model: int, kernel: int, dropout: float) -> None:
         super().__init__()
@@ -125,16 +119,7 @@ class ConvolutionalEncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S D"], scale: Float[Tensor, "B S 1"]
     ) -> Float[Tensor, "B S D"]:
-        """Compute the layer.
-
-        Args:
-            x: Hidden states, "B S D".
-            scale: `ROOT_HALF`, and zero at padding, "B S 1". Padding is then zero, like positions
-                outside of the sequence.
-
-        Returns:
-            Hidden states, "B S D".
-        """
+        """Compute the layer."""
         y = self.convolution(F.pad(self.dropout(x), (0, 0, self.reach, self.reach)))
         return (x + y) * scale
 
@@ -147,12 +132,7 @@ _SCORES: dict[str, Callable[[int], Score]] = {
 
 
 class Hop(Attention):
-    """The attention of one decoder layer: one hop of multi-step attention (section 3.3).
-
-    Args:
-        d_model: Width of the vectors.
-        score: Score function.
-    """
+    """The attention of one decoder layer: one hop of multi-step attention (section 3.3)."""
 
     def __init__(self, d_model: int, score: Score) -> None:
         super().__init__()
@@ -165,16 +145,7 @@ class Hop(Attention):
         embedded: Float[Tensor, "N T D"],
         memory: SentenceMemory,
     ) -> Float[Tensor, "N T D"]:
-        """Return c_i at every position (Eq. 1 and 2).
-
-        Args:
-            x: Decoder states h, "N T D".
-            embedded: Target embeddings g, "N T D".
-            memory: Keys and values of the sources.
-
-        Returns:
-            Context vectors, "N T D".
-        """
+        """Return c_i at every position (Eq. 1 and 2)."""
         [(keys, values)] = memory.layers
         query = (self.query(x) + embedded) * ROOT_HALF
         found = attend(
@@ -190,14 +161,7 @@ class Hop(Attention):
 
 
 class ConvolutionalDecoderLayer(nn.Module):
-    """A decoder layer: a gated convolution of the target so far, and attention to the source.
-
-    Args:
-        d_model: Width of the vectors.
-        kernel: Number of positions in a window.
-        dropout: Share of the inputs that is dropped in training.
-        score: Score function of the attention.
-    """
+    """A decoder layer: a gated convolution of the target so far, and attention to the source."""
 
     def __init__(self, d_model: int, kernel: int, dropout: float, score: Score) -> None:
         super().__init__()
@@ -212,18 +176,7 @@ class ConvolutionalDecoderLayer(nn.Module):
         embedded: Float[Tensor, "N T D"],
         memory: SentenceMemory,
     ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N P D"]]:
-        """Compute the layer for the next target positions.
-
-        Args:
-            x: Inputs of the positions, "N T D".
-            before: Inputs of the `P = kernel - 1` positions before them, "N P D"; zeros before the
-                first position.
-            embedded: Target embeddings, "N T D".
-            memory: Keys and values of the sources.
-
-        Returns:
-            The outputs, "N T D", and `before` of the positions that follow, "N P D".
-        """
+        """Compute the layer for the next target positions."""
         seen = torch.cat((before, self.dropout(x)), dim=1)
         h = (x + self.convolution(seen)) * ROOT_HALF
         x = (h + self.cross_attention(h, embedded, memory)) * ROOT_HALF

@@ -25,19 +25,11 @@ class EnsembleState:
     members: tuple[Any, ...]
 
     def select(self, rows: Int[Tensor, " M"]) -> Self:
-        """Return the state whose row i continues row `rows[i]` of this one.
-
-        Args:
-            rows: Indices of rows, "M".
-        """
+        """Return the state whose row i continues row `rows[i]` of this one."""
         return type(self)(tuple(state.select(rows) for state in self.members))
 
     def join(self, other: Self) -> Self:
-        """Return a state with the rows of this one, and then those of another.
-
-        Args:
-            other: The other state, of the same members.
-        """
+        """Return a state with the rows of this one, and then those of another."""
         pairs = zip(self.members, other.members, strict=True)
         return type(self)(tuple(mine.join(new) for mine, new in pairs))
 

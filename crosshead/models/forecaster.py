@@ -148,20 +148,13 @@ Statistics = tuple[Float[Tensor, "B 1 I"], Float[Tensor, "B 1 I"]]
 
 
 def unchanged(context: Float[Tensor, "B S I"]) -> Statistics:
-    """Return zeros and ones.
-
-    Args:
-        context: Values, "B S I".
-    """
+    """Return zeros and ones."""
     last = context[:, -1:]
     return torch.zeros_like(last), torch.ones_like(last)
 
 
 def last_value(context: Float[Tensor, "B S I"]) -> Statistics:
     """Return the last value and ones.
-
-    Args:
-        context: Values, "B S I".
 
     Reference:
         Zeng et al. 2023, "Are Transformers Effective for Time Series Forecasting?", section 4
@@ -173,9 +166,6 @@ def last_value(context: Float[Tensor, "B S I"]) -> Statistics:
 
 def mean_and_deviation(context: Float[Tensor, "B S I"]) -> Statistics:
     """Return the mean and the standard deviation.
-
-    Args:
-        context: Values, "B S I".
 
     Reference:
         Kim et al. 2022, "Reversible Instance Normalization", Eq. 1 and 2.

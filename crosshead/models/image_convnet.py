@@ -105,12 +105,7 @@ class ConvNet(Classifier):
 
 
 def block(before: int, width: int) -> nn.Sequential:
-    """Return a block that halves height and width.
-
-    Args:
-        before: Number of channels of its input.
-        width: Number of channels of its output.
-    """
+    """Return a block that halves height and width."""
     return nn.Sequential(
         nn.Conv2d(before, width, 3, padding=1, bias=False),
         nn.GroupNorm(GROUPS, width),

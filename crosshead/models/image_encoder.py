@@ -84,10 +84,6 @@ class PatchPositionTable(nn.Module):
 
     The first half of a vector encodes the row of a patch, the second half its column.
 
-    Args:
-        d_model: Width of the vectors; divisible by 4.
-        rows: Number of rows of patches, and of columns.
-
     Reference:
         Vaswani et al. 2017, section 3.5; Dosovitskiy et al. 2021, section D.4.
     """
@@ -102,26 +98,12 @@ class PatchPositionTable(nn.Module):
         self.table: Tensor
 
     def forward(self, start: int, length: int) -> Float[Tensor, "P D"]:
-        """Return the vectors of patches `start` to `start + length - 1`, "P D", row by row.
-
-        Args:
-            start: The first patch, counted from 0.
-            length: Number of patches, P.
-        """
+        """Return the vectors of patches `start` to `start + length - 1`, "P D", row by row."""
         return self.table[start : start + length]
 
 
 class ImageEncoder(nn.Module):
     """Patches, their positions and a stack of layers.
-
-    Args:
-        config: The shape of the layers and of the patches.
-        shape: The sizes of the images.
-        layers: Number of layers.
-        class_token: Whether a learned vector stands before the patches.
-
-    Raises:
-        ValueError: If the patches do not cover the image.
 
     Reference:
         Dosovitskiy et al. 2021, section 3.1, Eq. 1, Eq. 4.
@@ -144,14 +126,7 @@ class ImageEncoder(nn.Module):
         self.stack = encoder_stack(config.model_copy(update={"positions": "none"}), layers)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B P D"]:
-        """Return the hidden state of each patch, row by row, after that of the class token.
-
-        Args:
-            images: The images, "B C H W".
-
-        Returns:
-            Hidden states, "B P D".
-        """
+        """Return the hidden state of each patch, row by row, after that of the class token."""
         x = self.projection(for_convolutions(images, next(self.parameters()).dtype))
         x = x.flatten(2).transpose(1, 2)
         if self.positions is not None:
@@ -168,10 +143,6 @@ def for_convolutions(images: Float[Tensor, "B C H W"], dtype: torch.dtype) -> Te
     """Return images in the type of a model, with the colours of a pixel side by side in memory.
 
     In this order convolutions on CPUs take about half the time.
-
-    Args:
-        images: The images, "B C H W".
-        dtype: The type of the weights.
     """
     return images.to(dtype, memory_format=torch.channels_last)
 
@@ -182,13 +153,6 @@ def patch_stem(config: ImageStackConfig, channels: int) -> nn.Module:
     The stem of convolutions has a 3 x 3 convolution, a norm, ReLU and a pooling for each halving of
     the image, and doubles the width each time. Its norms are group norms: batch norm would make an
     image depend on the other images of its part of a batch. The paper has no norm.
-
-    Args:
-        config: The settings of the patches.
-        channels: Number of colours, C.
-
-    Returns:
-        The layers.
 
     Reference:
         Dosovitskiy et al. 2021, Eq. 1; Hassani et al. 2021, "Escaping the Big Data Paradigm with

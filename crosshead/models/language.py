@@ -37,13 +37,6 @@ class LanguageModel(TextStack, SequenceModel):
         """Return the last hidden states of tokens that follow cached ones.
 
         No token sees a later one, so padding at the end of a row changes nothing before it.
-
-        Args:
-            caches: The cache of each layer.
-            tokens: Token ids, "N T".
-
-        Returns:
-            Hidden states, "N T D".
         """
         mask = causal_mask(self.config, tokens.shape[1], caches[0].visible, tokens.device)
         x = self.embeddings(tokens, start=caches[0].length)
@@ -63,11 +56,7 @@ class LanguageState:
     caches: list[DecodingCache]
 
     def select(self, rows: Int[Tensor, " M"]) -> "LanguageState":
-        """Return a state whose row i continues row `rows[i]` of this one.
-
-        Raises:
-            ValueError: If no row is chosen.
-        """
+        """Return a state whose row i continues row `rows[i]` of this one."""
         return LanguageState(select(self.caches, rows))
 
 
@@ -126,18 +115,7 @@ class TransformerLanguageModel(LanguageModel):
 
 
 def select(caches: Iterable[DecodingCache], rows: Int[Tensor, " M"]) -> list[DecodingCache]:
-    """Return the caches of the chosen rows.
-
-    Args:
-        caches: The cache of each layer.
-        rows: Indices of rows, "M".
-
-    Returns:
-        Caches whose row i continues row `rows[i]`.
-
-    Raises:
-        ValueError: If no row is chosen.
-    """
+    """Return the caches of the chosen rows."""
     if not rows.numel():
         raise ValueError("no row is chosen; keep at least one row, or stop decoding")
     return [cache.select(rows) for cache in caches]

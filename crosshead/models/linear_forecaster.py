@@ -83,14 +83,6 @@ class LinearForecaster(Forecaster):
 
 
 def moving_average(x: Float[Tensor, "B C S"], kernel: int) -> Float[Tensor, "B C S"]:
-    """Return the mean of the values around each value; both ends are padded with themselves.
-
-    Args:
-        x: Sequences, "B C S".
-        kernel: Number of values in a mean, odd.
-
-    Returns:
-        The means, "B C S".
-    """
+    """Return the mean of the values around each value; both ends are padded with themselves."""
     padded = F.pad(x, (kernel // 2, kernel // 2), mode="replicate")
     return F.avg_pool1d(padded, kernel, stride=1)

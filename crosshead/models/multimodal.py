@@ -64,9 +64,6 @@ class SelectiveFusion(nn.Module):
     (1 - G) * H + G * A, where the gate G = sigmoid(U H + V A + b) has a number for each position
     and each width. An image that is of no use can be ignored: the gate is then near 0.
 
-    Args:
-        config: The shape of the attention.
-
     Reference:
         Li et al. 2022, "On Vision Features in Multimodal Machine Translation" (selective
         attention); Wu et al. 2021, "Good for Misconceived Reasons", section 2.2 (the gate).
@@ -82,27 +79,14 @@ class SelectiveFusion(nn.Module):
     def forward(
         self, text: Float[Tensor, "B S D"], patches: Float[Tensor, "B P D"]
     ) -> Float[Tensor, "B S D"]:
-        """Return the hidden states of a sentence with those of its image mixed in, "B S D".
-
-        Args:
-            text: Hidden states of the sentence, "B S D".
-            patches: Hidden states of the patches, "B P D".
-        """
+        """Return the hidden states of a sentence with those of its image mixed in, "B S D"."""
         seen, gates = self.parts(text, patches)
         return text + gates * (seen - text)
 
     def parts(
         self, text: Float[Tensor, "B S D"], patches: Float[Tensor, "B P D"]
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B S D"]]:
-        """Return what each position sees of the image, and its gates from 0 to 1.
-
-        Args:
-            text: Hidden states of the sentence, "B S D".
-            patches: Hidden states of the patches, "B P D".
-
-        Returns:
-            The result of the attention, "B S D", and the gates, "B S D".
-        """
+        """Return what each position sees of the image, and its gates from 0 to 1."""
         seen = self.attention(text, self.attention.project(patches))
         return seen, torch.sigmoid(self.gate(torch.cat([text, seen], dim=-1)))
 

@@ -8,15 +8,7 @@ from crosshead.models.stack import PATTERNS, StackConfig
 
 
 def self_mask(config: StackConfig, mask: Mask) -> Mask:
-    """Return the self-attention mask: the pairs of `mask` that the pattern also allows.
-
-    Args:
-        config: The shape, with its pattern.
-        mask: The causal mask or the padding mask.
-
-    Returns:
-        The mask.
-    """
+    """Return the self-attention mask: the pairs of `mask` that the pattern also allows."""
     pattern = _pattern(config)
     return mask if pattern is None else mask & pattern
 
@@ -24,18 +16,7 @@ def self_mask(config: StackConfig, mask: Mask) -> Mask:
 def causal_mask(
     config: StackConfig, new: int, before: int, device: torch.device
 ) -> EvaluatedMask | None:
-    """Return the causal self-attention mask of new positions after cached ones.
-
-    Args:
-        config: The shape, with its pattern.
-        new: Number of new positions.
-        before: Number of visible positions in the cache. The cache may have dropped older ones.
-        device: Device of the mask.
-
-    Returns:
-        The evaluated mask. None if every cached position is visible: for a single new position
-        without a pattern, or with a window that covers all.
-    """
+    """Return the causal self-attention mask of new positions after cached ones."""
     all_near = config.pattern == "window" and before <= (config.radius or 0)
     if new == 1 and (config.pattern == "full" or all_near):
         return None
@@ -46,17 +27,7 @@ def causal_mask(
 def decoding_mask(
     config: StackConfig, new: int, cache: DecodingCache, device: torch.device
 ) -> EvaluatedMask | None:
-    """Return the causal self-attention mask of new positions after a cache.
-
-    Args:
-        config: The shape, with its pattern.
-        new: Number of new positions.
-        cache: The cache of a layer. Its rows may begin with padding, which nothing attends to.
-        device: Device of the mask.
-
-    Returns:
-        The evaluated mask, as from `causal_mask`.
-    """
+    """Return the causal self-attention mask of new positions after a cache."""
     before, padding = cache.visible, cache.padding
     if padding is None:
         return causal_mask(config, new, before, device)
@@ -73,12 +44,6 @@ def cache_window(config: StackConfig) -> int | None:
 
     A `DecodingCache` may drop older positions, because a pattern with a limit depends on distances
     alone.
-
-    Args:
-        config: The shape, with its pattern.
-
-    Returns:
-        The number of positions.
     """
     if config.radius is None:
         return None

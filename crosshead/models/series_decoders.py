@@ -89,10 +89,6 @@ class AutoregressiveForecaster(Forecaster):
 
     A step of the encoder is the values of all columns and the calendar of its time. The decoder's
     step has the values before it of the columns to forecast, and its own calendar.
-
-    Args:
-        config: The settings.
-        shape: The sizes of the data.
     """
 
     def __init__(self, config: ForecasterConfig, shape: ForecasterShape) -> None:
@@ -132,28 +128,13 @@ class AutoregressiveForecaster(Forecaster):
     def start(
         self, context: Float[Tensor, "B S I"], known: Float[Tensor, "B S K"], *, forced: bool
     ) -> Any:
-        """Return the state before the first step.
-
-        Args:
-            context: Values, "B S I", normalised.
-            known: Features of the context that are known ahead, "B S K".
-            forced: True if all steps will be given at once (teacher forcing).
-        """
+        """Return the state before the first step."""
 
     @abstractmethod
     def decode(
         self, state: Any, x: Float[Tensor, "B T D"], step: int
     ) -> tuple[Float[Tensor, "B T D"], Any]:
-        """Compute the next steps.
-
-        Args:
-            state: The state so far. It may be extended in place.
-            x: Inputs of the steps, "B T D".
-            step: The number of the first of these steps.
-
-        Returns:
-            The hidden states, "B T D", and the new state.
-        """
+        """Compute the next steps."""
 
     def _steps(
         self, values: Float[Tensor, "B T C"], known: Float[Tensor, "B T K"]

@@ -31,15 +31,6 @@ class SentenceMemory:
 
         Rows share the memory of their sentence as long as every sentence keeps the same number of
         rows, side by side. Otherwise every row gets a copy.
-
-        Args:
-            rows: Indices of rows, "M".
-
-        Returns:
-            The memory, whose row i continues row `rows[i]`.
-
-        Raises:
-            ValueError: If no row is chosen.
         """
         if not rows.numel():
             raise ValueError("no row is chosen; keep at least one row, or stop decoding")
@@ -60,9 +51,6 @@ class SentenceMemory:
 
         Sources get padding up to the longest one of both. Padding beyond it is dropped. If the
         sentences of the two have different numbers of rows, every row gets a copy.
-
-        Args:
-            other: The other memory, of the same layers.
         """
         if self.rows_per_sentence != other.rows_per_sentence:
             return self._apart().join(other._apart())

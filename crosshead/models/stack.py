@@ -177,11 +177,7 @@ class StackConfig(ModelConfig):
         return self
 
     def layers_and_widths(self, layers: str) -> str:
-        """Return the number of layers and the widths, as a clause.
-
-        Args:
-            layers: The number of layers, such as `6` or `6+6`.
-        """
+        """Return the number of layers and the widths, as a clause."""
         return (
             f"{layers} layers, d_model {self.d_model}, d_ff {self.d_ff}, {self.heads} heads, "
             f"{self.norm}-norm"
@@ -200,12 +196,6 @@ def residual_init_scale(layers: int) -> float:
     stream of a small post-norm encoder. All positions of a sentence then get nearly the same hidden
     state, and cross-attention may never learn to tell them apart.
 
-    Args:
-        layers: Number of layers, L.
-
-    Returns:
-        The scale.
-
     Reference:
         Radford et al. 2019, section 2.3.
     """
@@ -216,15 +206,6 @@ def encoder_stack(
     config: StackConfig, layers: int, attention: Callable[[], MultiHeadAttention] | None = None
 ) -> LayerStack[EncoderLayer]:
     """Build a stack of self-attention and feed-forward layers, with its final norm.
-
-    Args:
-        config: The shape.
-        layers: Number of layers.
-        attention: Function that builds the self-attention of each layer, by default without a
-            causal mask.
-
-    Returns:
-        The stack.
 
     Reference:
         Vaswani et al. 2017, Figure 1 (left).
@@ -243,13 +224,6 @@ def encoder_stack(
 def decoder_stack(config: StackConfig, layers: int) -> LayerStack[DecoderLayer]:
     """Build a stack of causal self-attention, cross-attention and feed-forward layers.
 
-    Args:
-        config: The shape.
-        layers: Number of layers.
-
-    Returns:
-        The stack, with its final norm.
-
     Reference:
         Vaswani et al. 2017, Figure 1 (right).
     """
@@ -267,42 +241,17 @@ def decoder_stack(config: StackConfig, layers: int) -> LayerStack[DecoderLayer]:
 
 
 def self_attention(config: StackConfig, gain: float, *, causal: bool) -> MultiHeadAttention:
-    """Build a self-attention layer; it includes the positions that act in attention.
-
-    Args:
-        config: The shape.
-        gain: Scale of the initial W^O.
-        causal: Whether the layer is used with a causal mask.
-
-    Returns:
-        The layer.
-    """
+    """Build a self-attention layer; it includes the positions that act in attention."""
     return build_attention(config, gain, attention_parts(config, causal=causal))
 
 
 def cross_attention(config: StackConfig, gain: float) -> MultiHeadAttention:
-    """Build a cross-attention layer; two sequences have no distances between their positions.
-
-    Args:
-        config: The shape.
-        gain: Scale of the initial W^O.
-
-    Returns:
-        The layer.
-    """
+    """Build a cross-attention layer; two sequences have no distances between their positions."""
     return build_attention(config, gain, AttentionParts(SCORES[config.score](config)))
 
 
 def feedforward(config: StackConfig, gain: float) -> FeedForward:
-    """Build the position-wise network.
-
-    Args:
-        config: The shape.
-        gain: Scale of the initial W_2.
-
-    Returns:
-        The network.
-    """
+    """Build the position-wise network."""
     return FeedForward(
         config.d_model,
         config.d_ff,
@@ -313,55 +262,25 @@ def feedforward(config: StackConfig, gain: float) -> FeedForward:
 
 
 def add_norm(config: StackConfig) -> AddNorm:
-    """Build the residual connection around a sublayer.
-
-    Args:
-        config: The shape.
-
-    Returns:
-        A `PostNorm` or `PreNorm`.
-    """
+    """Build the residual connection around a sublayer."""
     return ADD_NORM[config.norm](config.d_model, config.dropout, config.norm_eps)
 
 
 def final_norm(config: StackConfig) -> nn.Module:
-    """Build the norm at the end of a stack.
-
-    Args:
-        config: The shape.
-
-    Returns:
-        A norm for a pre-norm stack, and the identity for a post-norm stack.
-    """
+    """Build the norm at the end of a stack."""
     if config.norm == "post":
         return nn.Identity()
     return nn.LayerNorm(config.d_model, eps=config.norm_eps)
 
 
 def added_positions(config: StackConfig) -> nn.Module | None:
-    """Build the positions that are added to token embeddings.
-
-    Args:
-        config: The shape.
-
-    Returns:
-        The positions; None if there are none, or if they act in attention.
-    """
+    """Build the positions that are added to token embeddings."""
     build = POSITIONS[config.positions].added
     return None if build is None else build(config)
 
 
 def build_attention(config: StackConfig, gain: float, parts: AttentionParts) -> MultiHeadAttention:
-    """Build an attention layer.
-
-    Args:
-        config: The shape.
-        gain: Scale of the initial W^O.
-        parts: Score, combination and rotation.
-
-    Returns:
-        The layer.
-    """
+    """Build an attention layer."""
     return MultiHeadAttention(
         config.d_model,
         config.heads,

@@ -66,13 +66,7 @@ class TextStackConfig(StackConfig, TokenModelConfig):
 
 
 class TextStack(TokenModel):
-    """Embeddings, a stack of layers and a projection; weights start as in `Transformer`.
-
-    Args:
-        config: The shape.
-        vocabulary: Number of tokens.
-        attention: Function that builds the self-attention of each layer.
-    """
+    """Embeddings, a stack of layers and a projection; weights start as in `Transformer`."""
 
     config: TextStackConfig
 

@@ -116,14 +116,7 @@ class EncoderDecoder(SequenceModel):
 
     @abstractmethod
     def encode(self, *source: Any) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B 1 1 S"] | None]:
-        """Encode a source.
-
-        Args:
-            source: The inputs of the model before the target.
-
-        Returns:
-            The memory, "B S D", and its padding mask, "B 1 1 S", or None without padding.
-        """
+        """Encode a source."""
 
     @abstractmethod
     def encoder_layers(self) -> Sequence[EncoderLayer]:
@@ -133,12 +126,6 @@ class EncoderDecoder(SequenceModel):
         """Return the decoder's last hidden states, one per target position (section 3.1).
 
         `forward` projects them to logits. The fused loss starts from them instead.
-
-        Args:
-            inputs: The source, as for `encode`, and the token ids of the shifted target, "B T".
-
-        Returns:
-            Hidden states, "B T D".
         """
         *source, target = inputs
         memory, memory_mask = self.encode(*source)
@@ -149,22 +136,13 @@ class EncoderDecoder(SequenceModel):
         return self.decoder.norm(x)
 
     def start(self, source: Any) -> TransformerState:
-        """Return the state before the first token, one row per source.
-
-        Args:
-            source: The source, as for `encode`.
-        """
+        """Return the state before the first token, one row per source."""
         return self.begin(*self.encode(source))
 
     def begin(
         self, memory: Float[Tensor, "B S D"], mask: Bool[Tensor, "B 1 1 S"] | None
     ) -> TransformerState:
-        """Return the state before the first token, one row per encoded source.
-
-        Args:
-            memory: The memory, "B S D".
-            mask: Its padding mask, "B 1 1 S", or None without padding.
-        """
+        """Return the state before the first token, one row per encoded source."""
         if mask is None:
             mask = torch.ones(len(memory), 1, 1, memory.shape[1], dtype=torch.bool).to(
                 memory.device
@@ -178,15 +156,7 @@ class EncoderDecoder(SequenceModel):
     def step(
         self, state: TransformerState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N D"], TransformerState]:
-        """Feed each row its next tokens.
-
-        Args:
-            state: The state so far. It is extended in place, so do not use it again.
-            tokens: Token ids, "N T".
-
-        Returns:
-            The last hidden state of each row, "N D", and the new state. No gradient passes.
-        """
+        """Feed each row its next tokens."""
         cache = state.caches[0]
         mask = decoding_mask(self.config, tokens.shape[1], cache, tokens.device)
         x = self.target_embeddings(tokens, start=cache.length)

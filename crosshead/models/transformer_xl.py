@@ -87,11 +87,7 @@ class TransformerXLState:
     segment_length: int = 0
 
     def select(self, rows: Int[Tensor, " M"]) -> "TransformerXLState":
-        """Return a state whose row i continues row `rows[i]` of this one.
-
-        Raises:
-            ValueError: If no row is chosen.
-        """
+        """Return a state whose row i continues row `rows[i]` of this one."""
         return TransformerXLState(select(self.caches, rows), self.memory, self.segment_length)
 
 

@@ -110,20 +110,12 @@ class VisionTransformer(Classifier):
 
 
 def class_token(x: Float[Tensor, "B P D"]) -> Float[Tensor, "B D"]:
-    """Return the hidden state of the class token, which comes first.
-
-    Args:
-        x: Hidden states, "B P D".
-    """
+    """Return the hidden state of the class token, which comes first."""
     return x[:, 0]
 
 
 def mean_of_patches(x: Float[Tensor, "B P D"]) -> Float[Tensor, "B D"]:
-    """Return the mean of the hidden states of all patches.
-
-    Args:
-        x: Hidden states, "B P D".
-    """
+    """Return the mean of the hidden states of all patches."""
     return x.mean(dim=1)
 
 

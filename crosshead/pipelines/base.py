@@ -104,11 +104,7 @@ class Pipeline(ABC):
 
 
 class TextPipeline(Pipeline):
-    """The base of pipelines on text.
-
-    Args:
-        bundle: The bundle of a trained model of text.
-    """
+    """The base of pipelines on text."""
 
     bundle: TextBundle
 
@@ -161,10 +157,6 @@ class TextPipeline(Pipeline):
 
 
 def patch_names(rows: int) -> list[str]:
-    """Return the names of patches, row by row: their row and column, from 1.
-
-    Args:
-        rows: The number of rows of patches, and of columns.
-    """
+    """Return the names of patches, row by row: their row and column, from 1."""
     numbers = range(1, rows + 1)
     return [f"{row},{column}" for row in numbers for column in numbers]

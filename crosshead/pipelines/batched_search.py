@@ -31,12 +31,7 @@ class SearchInputs(Protocol):
         ...
 
     def collate(self, rows: Rows, device: torch.device) -> Sources:
-        """Return some sources as a batch for `model.start`.
-
-        Args:
-            rows: The numbers of the sources.
-            device: The device of the batch.
-        """
+        """Return some sources as a batch for `model.start`."""
         ...
 
 
@@ -52,12 +47,7 @@ class TokenInputs:
         return example_lengths([(source, ()) for source in self.ids])
 
     def collate(self, rows: Rows, device: torch.device) -> Tensor:
-        """Return texts as padded token ids, "B S".
-
-        Args:
-            rows: The numbers of the texts.
-            device: The device of the ids.
-        """
+        """Return texts as padded token ids, "B S"."""
         return collate([(self.ids[row], ()) for row in rows], range(len(rows))).source.to(device)
 
 
@@ -77,19 +67,6 @@ def search_all(
     On a CPU, batches are searched side by side, the longest first, because one step of decoding is
     too small to be shared among threads. There are as many threads as PyTorch has, and they share
     the budget `decode.batch_tokens`. Each sample of a source counts.
-
-    Args:
-        model: The model.
-        sources: The sources.
-        specials: The special tokens.
-        decode: The settings of the search.
-        n_best: Number of hypotheses per source.
-        numbers: A number for each source, as for `search`.
-        most: The largest number of tokens in an output, or None.
-        progress: Called with the share of the sources that is done, first with 0.
-
-    Returns:
-        A list of hypotheses for each source.
     """
     lengths = sources.lengths
     device = next(model.parameters()).device

@@ -55,12 +55,7 @@ class ImageInputs:
         return np.tile([self.patches, 1], (len(self.pixels), 1))
 
     def collate(self, rows: list[int], device: torch.device) -> Tensor:
-        """Return images as floats, "B C H W".
-
-        Args:
-            rows: The numbers of the images.
-            device: The device of the batch.
-        """
+        """Return images as floats, "B C H W"."""
         return as_floats(self.pixels[rows]).to(device)
 
 

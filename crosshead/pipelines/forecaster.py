@@ -43,22 +43,12 @@ TIME = "time"
 
 
 def output_names(column: str, quantiles: Sequence[float]) -> dict[float, str]:
-    """Return the names of the columns of quantiles in a forecast; the median has none.
-
-    Args:
-        column: The column that is forecast.
-        quantiles: The quantiles.
-    """
+    """Return the names of the columns of quantiles in a forecast; the median has none."""
     return {level: f"{column} {level:g}" for level in quantiles if level != 0.5}
 
 
 def repeated_output(target: Sequence[str], quantiles: Sequence[float]) -> str | None:
-    """Return the first name that two columns of a forecast would have, or None.
-
-    Args:
-        target: The columns that are forecast.
-        quantiles: The quantiles.
-    """
+    """Return the first name that two columns of a forecast would have, or None."""
     of_quantiles = [name for each in target for name in output_names(each, quantiles).values()]
     names = [TIME, *target, *of_quantiles]
     return next((name for name in names if names.count(name) > 1), None)
@@ -144,12 +134,7 @@ class SeriesBundle(Bundle):
         return dict(zip(self.config.keys or [""], starmap(Scale, each), strict=True))
 
     def scale_of(self, series: Series, rows: int) -> Scale:
-        """Return the scale of a series.
-
-        Args:
-            series: The series.
-            rows: The first rows, which scale a series that the training data do not have.
-        """
+        """Return the scale of a series."""
         return self.scales.get(series.key) or fit_scale(series, rows)
 
     @classmethod
@@ -452,11 +437,6 @@ def _sorted(found: Tensor) -> np.ndarray:
 
 
 def shown_names(names: Sequence[str], most: int = 8) -> str:
-    """Return names as text; a long list is cut.
-
-    Args:
-        names: The names.
-        most: The number of names that are shown.
-    """
+    """Return names as text; a long list is cut."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

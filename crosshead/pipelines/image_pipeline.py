@@ -25,12 +25,5 @@ class ImagePipeline(Pipeline):
         return self.image_size // config.patch_size
 
     def pixels(self, image: ImageLike) -> np.ndarray:
-        """Return an image in the size that the model reads, "H W C", `uint8`.
-
-        Args:
-            image: The file of an image, an image of Pillow, or pixels "H W C" or "H W".
-
-        Raises:
-            DataError: If the file is no whole image, or the array has other axes.
-        """
+        """Return an image in the size that the model reads, "H W C", `uint8`."""
         return pixels_of(image, self.image_size)

@@ -104,12 +104,7 @@ class LineTranslator(TextPipeline):
         return config.most_source, config.most_positions
 
     def planned(self, lines: Sequence[str], first: int) -> PlannedLines:
-        """Return the parts in which lines are searched.
-
-        Args:
-            lines: The lines.
-            first: The number of the first line, for samples.
-        """
+        """Return the parts in which lines are searched."""
         parts = [self._parts(line) for line in lines]
         texts = [part for line_parts in parts for part in line_parts]
         return PlannedLines(
@@ -125,14 +120,7 @@ class LineTranslator(TextPipeline):
         )
 
     def with_tag(self, lines: Sequence[str]) -> list[str]:
-        """Return lines with the tag of the target language, if the model has several.
-
-        Args:
-            lines: The lines.
-
-        Raises:
-            ConfigError: If the target language is not chosen.
-        """
+        """Return lines with the tag of the target language, if the model has several."""
         if self.tag is None:
             first, *_ = languages = self.bundle.config.target_languages
             raise ConfigError(
@@ -142,12 +130,7 @@ class LineTranslator(TextPipeline):
         return with_tag(self.tag, lines)
 
     def by_utility(self, samples: Sequence[Hypothesis], utility: Utility) -> list[Hypothesis]:
-        """Return the different samples of a part by their mean utility, which becomes their score.
-
-        Args:
-            samples: The samples. Each is compared with all of them.
-            utility: The function of two texts.
-        """
+        """Return a part's different samples by their mean utility, which becomes their score."""
         texts = [self.bundle.target_tokenizer.decode(sample.tokens) for sample in samples]
         counts = Counter(texts)
         firsts = [samples[texts.index(text)] for text in counts]
@@ -162,16 +145,7 @@ class LineTranslator(TextPipeline):
         n_best: int,
         decode: DecodeConfig | None,
     ) -> list[list[Translation]]:
-        """Return the translations of each line, best first, from those of its parts.
-
-        Args:
-            lines: The lines.
-            planned: The parts of the lines.
-            hypotheses: The hypotheses of each part.
-            n_best: The number of translations per line.
-            decode: The settings of the search. None if the scores are utilities: the score of a
-                split line is then their mean.
-        """
+        """Return the translations of each line, best first, from those of its parts."""
         found, ids = iter(hypotheses), iter(planned.ids)
         tag_length = len(self.bundle.source_tokenizer.encode(self.tag)) if self.tag else 0
         translations = []

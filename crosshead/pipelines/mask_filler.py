@@ -227,13 +227,7 @@ class MaskFiller(TextPipeline):
 
 
 def masked_windows(text: Stream, context: int, vocabulary: int) -> MaskedWindows:
-    """Return the validation windows with their masked tokens, which never change.
-
-    Args:
-        text: The validation text.
-        context: The number of ids in a window.
-        vocabulary: The number of ids of the tokenizer.
-    """
+    """Return the validation windows with their masked tokens, which never change."""
     return MaskedWindows(Windows(text.ids, context), vocabulary, (0,), all_hidden=True)
 
 

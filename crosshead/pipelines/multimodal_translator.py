@@ -48,12 +48,7 @@ class ImageTokenInputs:
         return example_lengths([(source, ()) for source in self.ids])
 
     def collate(self, rows: list[int], device: torch.device) -> ImagesAndTokens:
-        """Return sentences and images as a batch.
-
-        Args:
-            rows: The numbers of the sentences.
-            device: The device of the batch.
-        """
+        """Return sentences and images as a batch."""
         batch = collate([(self.ids[row], ()) for row in rows], range(len(rows)))
         images = as_floats(self.pixels[[self.images[row] for row in rows]])
         return ImagesAndTokens(images.to(device), batch.source.to(device))

@@ -43,14 +43,7 @@ def score_examples(
     examples: Sequence[Example],
     progress: Callable[[float], None] = lambda share: None,
 ) -> list[ScoredTranslation]:
-    """Return the log-probability of each target as a translation of its source, in order.
-
-    Args:
-        model: The model of the bundle.
-        bundle: The bundle.
-        examples: The token ids of the pairs.
-        progress: A callback that gets the finished share, from 0 to 1.
-    """
+    """Return the log-probability of each target as a translation of its source, in order."""
     lengths = example_lengths(examples)
     device = next(model.parameters()).device
     # A small vocabulary does not allow any number of tokens: hidden states need memory too.
@@ -75,17 +68,7 @@ def score_examples(
 def encode_pairs(
     bundle: TextBundle, sources: Sequence[str], targets: Sequence[str]
 ) -> list[Example]:
-    """Return the token ids of sources and targets.
-
-    Args:
-        bundle: The bundle, with its tokenizers.
-        sources: The source lines.
-        targets: The target lines.
-
-    Raises:
-        TypeError: If a side is not a list of texts.
-        DataError: If the lists differ in length.
-    """
+    """Return the token ids of sources and targets."""
     sources, targets = checked_lines(sources), checked_lines(targets)
     if len(sources) != len(targets):
         raise DataError(
@@ -104,13 +87,7 @@ def encode_pairs(
 def why_too_long(
     most_positions: MostPositions, examples: Sequence[Example], first: int
 ) -> dict[int, str]:
-    """Return why pairs are too long to be scored, by their rows from 0.
-
-    Args:
-        most_positions: The limits of the model.
-        examples: The token ids of the pairs.
-        first: The number of pairs before these, for messages.
-    """
+    """Return why pairs are too long to be scored, by their rows from 0."""
     bounds = [min(LONGEST_SCORED, positions or LONGEST_SCORED) for positions in most_positions]
     found = {}
     for row, lengths in enumerate(example_lengths(examples).tolist()):

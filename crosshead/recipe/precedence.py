@@ -39,22 +39,7 @@ def stated(
     where: str = "",
     narrowed: Callable[[Sections], KnownKeys] | None = None,
 ) -> Sections:
-    """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win.
-
-    Args:
-        known: The keys that recipes may have.
-        recipe: The tables of a recipe file.
-        flags: Values of command-line flags, by section and key.
-        assignments: Texts `section.key=value`, or `key=value` if only one section has the key.
-        where: The name of the recipe's file, which begins messages about it.
-        narrowed: Function from the settings without ambiguous keys to the keys of their task. It
-            decides which section a key belongs to that several sections have (default: such a key
-            is refused).
-
-    Raises:
-        ConfigError: If a section is unknown or is not a table, or an assignment cannot be
-            understood.
-    """
+    """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win."""
     sections: Sections = {name: {} for name in known.sections}
     _overlay(sections, recipe or {}, where, known)
     _overlay(sections, flags or {}, "", known)
@@ -79,15 +64,7 @@ def completed(
     typed: Mapping[str, str] | None,
     default: str,
 ) -> Sections:
-    """Return the stated settings, completed by `below` and the preset of the architecture.
-
-    Args:
-        preset: The name of the preset.
-        below: Sections that replace the preset's sections.
-        sections: The stated settings.
-        typed: The flags that were typed, by key, for messages.
-        default: The architecture if none is stated.
-    """
+    """Return the stated settings, completed by `below` and the preset of the architecture."""
     train = sections["train"]
     beneath = below.get("model", {}).get("architecture", default)
     architecture = sections["model"].get("architecture", beneath)

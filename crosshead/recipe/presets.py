@@ -40,9 +40,6 @@ _PAPER = {
 def paper_peak(d_model: int) -> float:
     """Return the peak of the paper's schedule, for runs with another schedule.
 
-    Args:
-        d_model: The model width.
-
     Reference:
         Vaswani et al. 2017, Eq. 3.
     """

@@ -15,12 +15,7 @@ LARGEST_FILE = 1 << 20
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file.
-
-    Raises:
-        ConfigError: If it cannot be read, is no regular file, is larger than `LARGEST_FILE`, or is
-            not TOML; the message names file and line.
-    """
+    """Return the tables of a TOML file."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):

@@ -49,11 +49,6 @@ class Guard:
     """Middleware that limits bodies, adds headers, answers OPTIONS, and counts requests.
 
     A browser sends OPTIONS before a page of another origin may send JSON or a key.
-
-    Args:
-        app: The application.
-        state: The state of the server.
-        routes: The routes, for the names of paths in counts, and their methods.
     """
 
     def __init__(self, app: Any, state: State, routes: list[Route]) -> None:
@@ -125,12 +120,7 @@ def _path(target: str) -> str:
 
 
 def make_app(state: State, scheduler: Scheduler) -> Guard:
-    """Return the web application.
-
-    Args:
-        state: The state of the server.
-        scheduler: The scheduler.
-    """
+    """Return the web application."""
 
     async def livez(request: Request) -> Response:
         return PlainTextResponse("ok\n")

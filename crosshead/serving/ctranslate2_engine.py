@@ -29,16 +29,7 @@ _BATCH_TOKENS = 1024
 def ctranslate2_engines(
     kind: str | None, workers: int
 ) -> Callable[[Translator], Callable[[int], Engine]]:
-    """Return a function that makes the engines of a translator, by their beams.
-
-    Args:
-        kind: The number format of the weights, such as `int8` (by default float32).
-        workers: The number of threads that translate at the same time.
-
-    Raises:
-        ConfigError: If CTranslate2 has no such number format.
-        UserError: If CTranslate2 is not installed.
-    """
+    """Return a function that makes the engines of a translator, by their beams."""
     chosen = number_format(CTRANSLATE2, kind)
     check_libraries(CTRANSLATE2, chosen, verify=True)
 
@@ -51,17 +42,7 @@ def ctranslate2_engines(
 
 
 class CTranslate2Model:
-    """A bundle's model in CTranslate2.
-
-    Args:
-        bundle: The bundle.
-        kind: The number format of the weights.
-        workers: The number of threads that translate at the same time.
-        device: The device to compute on.
-
-    Raises:
-        ConfigError: If CTranslate2 cannot express the model, or cannot compute on the device.
-    """
+    """A bundle's model in CTranslate2."""
 
     def __init__(self, bundle: TextBundle, kind: str, workers: int, device: torch.device) -> None:
         self.bundle = check_expressible(bundle, CTRANSLATE2)
@@ -73,14 +54,7 @@ class CTranslate2Model:
             self._translator: Any = _translator(scratch, device, workers)
 
     def search(self, sources: list[list[str]], beam: int, max_length: int, n_best: int) -> Any:
-        """Return the hypotheses of each source as lists of ids, eos included where it was found.
-
-        Args:
-            sources: The pieces of each source.
-            beam: The beam.
-            max_length: The longest output in tokens, eos counted.
-            n_best: The number of hypotheses.
-        """
+        """Return the hypotheses of each source as lists of ids, eos included where it was found."""
         found = self._translator.translate_batch(
             sources,
             beam_size=beam,
@@ -96,12 +70,7 @@ class CTranslate2Model:
         return [[[self._ids[piece] for piece in each] for each in one.hypotheses] for one in found]
 
     def log_probs(self, sources: list[list[str]], outputs: list[list[int]]) -> list[list[float]]:
-        """Return the log-probability of each token of outputs, and of eos.
-
-        Args:
-            sources: The pieces of each source.
-            outputs: The ids of each output, without eos.
-        """
+        """Return the log-probability of each token of outputs, and of eos."""
         targets = [pieces_of(self.bundle.target_tokenizer, each) for each in outputs]
         scored = self._translator.score_batch(
             sources, targets, max_input_length=0, max_batch_size=_BATCH_TOKENS, batch_type="tokens"
@@ -133,12 +102,7 @@ def _translator(folder: str, device: torch.device, workers: int) -> Any:
 
 
 class CTranslate2Engine:
-    """A model in CTranslate2 with the beam of one search.
-
-    Args:
-        model: The model.
-        own: The engine of crosshead's own model, which knows the search and the memory it takes.
-    """
+    """A model in CTranslate2 with the beam of one search."""
 
     def __init__(self, model: CTranslate2Model, own: ModelEngine) -> None:
         self.model, self.own = model, own
@@ -153,22 +117,12 @@ class CTranslate2Engine:
         return CTranslate2Batch(self)
 
     def bytes(self, sentences: int, source: int, target: int) -> float:
-        """Return the memory of a batch, estimated by that of crosshead's own engine.
-
-        Args:
-            sentences: Number of sentences.
-            source: Length of the longest source.
-            target: Length of the longest target.
-        """
+        """Return the memory of a batch, estimated by that of crosshead's own engine."""
         return self.own.bytes(sentences, source, target)
 
 
 class CTranslate2Batch:
-    """Sentences that CTranslate2 translates at once: they are done when they have joined.
-
-    Args:
-        engine: The engine.
-    """
+    """Sentences that CTranslate2 translates at once: they are done when they have joined."""
 
     def __init__(self, engine: CTranslate2Engine) -> None:
         self.engine = engine
@@ -177,11 +131,7 @@ class CTranslate2Batch:
         return 0
 
     def add(self, queries: Sequence[Query]) -> Finished:
-        """Translate sentences.
-
-        Args:
-            queries: The sentences.
-        """
+        """Translate sentences."""
         # With one hypothesis CTranslate2 stops sooner, so sentences that want as many go together.
         results: Finished = {}
         for n_best in {each.n_best for each in queries}:
@@ -193,11 +143,7 @@ class CTranslate2Batch:
         return {}
 
     def drop(self, numbers: Sequence[int]) -> None:
-        """Do nothing: every sentence is done.
-
-        Args:
-            numbers: The numbers of the sentences.
-        """
+        """Do nothing: every sentence is done."""
 
     def _translated(self, queries: Sequence[Query]) -> Finished:
         """Return the hypotheses of sentences that want as many."""

@@ -47,11 +47,7 @@ _VARIANTS = {
 
 
 class DeepL:
-    """The handlers of DeepL's interface.
-
-    Args:
-        state: The state of the server.
-    """
+    """The handlers of DeepL's interface."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -167,10 +163,6 @@ def served_target(code: str, known: Iterable[str]) -> str | None:
     """Return the served language that a target means, or None.
 
     Variants of English and Portuguese that are not served themselves mean the language.
-
-    Args:
-        code: The code of a request, such as `EN-US`.
-        known: The codes that are served.
     """
     known = list(known)
     found = matching(code, known)
@@ -184,10 +176,6 @@ def served_source(code: str, known: Iterable[str]) -> str | None:
     """Return the served language that a source means, or None.
 
     Sources have no variants: `PT` means Brazilian Portuguese if that alone is served.
-
-    Args:
-        code: The code of a request, such as `EN`.
-        known: The codes that are served.
     """
     known = list(known)
     found = served_target(code, known)
@@ -198,11 +186,7 @@ def served_source(code: str, known: Iterable[str]) -> str | None:
 
 
 def target_names(directory: Directory) -> dict[str, str]:
-    """Return the names of target languages by the codes that DeepL's clients ask for.
-
-    Args:
-        directory: The bundles.
-    """
+    """Return the names of target languages by the codes that DeepL's clients ask for."""
     reached = _reached(directory)
     names: dict[str, str] = {}
     for code in reached:
@@ -276,11 +260,7 @@ def _given_source(directory: Directory, given: object, target: str) -> str | Non
 def _detected_sources(
     directory: Directory, found: Iterable[Iterable[Detection]], target: str
 ) -> list[str]:
-    """Return the source language of each text, by the languages that it may be in.
-
-    Raises:
-        RequestError: If a text's language is not translated to the target.
-    """
+    """Return the source language of each text, by the languages that it may be in."""
     possible = [code for code in directory.languages if directory.way(code, target) is not None]
     # A text without letters has no language. Any source will do, and rather not the target.
     unknown = next((code for code in possible if code != target), target)

@@ -11,11 +11,7 @@ from crosshead.serving.spec import openapi, swagger
 
 
 class Descriptions:
-    """The handlers of descriptions.
-
-    Args:
-        state: The state of the server.
-    """
+    """The handlers of descriptions."""
 
     def __init__(self, state: State) -> None:
         self.state = state

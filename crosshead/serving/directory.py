@@ -45,22 +45,14 @@ class LanguagePair:
     engines: dict[int, Engine] = field(default_factory=dict)
 
     def engine(self, wanted: int) -> Engine:
-        """Return the engine for a number of hypotheses.
-
-        Args:
-            wanted: The number of hypotheses; the beam is at least as large.
-        """
+        """Return the engine for a number of hypotheses."""
         beam = max(self.translator.bundle.config.decode.beam, wanted)
         if beam not in self.engines:
             self.engines[beam] = self.make(beam)
         return self.engines[beam]
 
     def limit(self, ids: Sequence[int]) -> int:
-        """Return the longest output of a source in tokens.
-
-        Args:
-            ids: The source, without eos.
-        """
+        """Return the longest output of a source in tokens."""
         longest = len(ids) + 1 + self.translator.bundle.config.decode.max_extra
         most = self.translator.most_positions[1]
         return longest if most is None else min(longest, most)
@@ -78,23 +70,11 @@ class Directory:
         return sorted({code for pair in self.pairs for code in pair})
 
     def targets(self, source: str) -> list[str]:
-        """Return the languages that a language can be translated to, itself included.
-
-        Args:
-            source: The code of the source language.
-        """
+        """Return the languages that a language can be translated to, itself included."""
         return [code for code in self.languages if self.way(source, code) is not None]
 
     def way(self, source: str, target: str) -> list[LanguagePair] | None:
-        """Return the pairs from a language to another: none, one, or two by a third language.
-
-        Args:
-            source: The code of the source language.
-            target: The code of the target language.
-
-        Returns:
-            The pairs in order, empty if the languages are equal, or None if there is no way.
-        """
+        """Return the pairs from a language to another: none, one, or two by a third language."""
         if source == target:
             return []
         if (source, target) in self.pairs:
@@ -112,21 +92,7 @@ def load_directory(
     device: str = "auto",
     engines: Callable[[Translator], Engines] = model_engines,
 ) -> Directory:
-    """Load bundles.
-
-    Args:
-        places: Bundles, each as a path, or as `en-de=PATH` to name its languages. The names count
-            if the bundle says others.
-        say: Called with a line before a bundle is loaded, and with warnings.
-        device: The device, as `crosshead.load` takes it.
-        engines: Returns what makes the engines of a translator.
-
-    Raises:
-        ConfigError: If the engine cannot express a model.
-        ServeError: If two bundles translate the same pair, a bundle does not name its languages, or
-            a name is no language pair.
-        BundleError: If there is no bundle at a place, or it does not translate text.
-    """
+    """Load bundles."""
     pairs: dict[tuple[str, str], LanguagePair] = {}
     given: dict[tuple[str, str], str] = {}
     for number, place in enumerate(places, 1):

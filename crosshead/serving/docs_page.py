@@ -37,28 +37,14 @@ _END = """</main>
 
 
 def docs_page(address: str, source: str, target: str, keys: bool) -> str:
-    """Return the page.
-
-    Args:
-        address: The address of the server, ending in a slash, for examples.
-        source: A source language, for examples.
-        target: A language that it is translated to.
-        keys: True if the server needs keys.
-    """
+    """Return the page."""
     names = {"SOURCE": source, "TARGET": target}
     sections = [_section(group, address, names, keys) for group in GROUPS]
     return "".join([_BEGIN, _contents(), *sections, _END])
 
 
 def example(operation: Operation, address: str, names: Mapping[str, str], keys: bool) -> str:
-    """Return a command that makes an example request, or an empty string.
-
-    Args:
-        operation: The operation.
-        address: The address of the server, ending in a slash.
-        names: The languages for `SOURCE` and `TARGET`.
-        keys: True if the server needs keys.
-    """
+    """Return a command that makes an example request, or an empty string."""
     if operation.example is None:
         return ""
     values: dict[str, Any] = {

@@ -37,9 +37,6 @@ class DecodingBatch(Protocol):
 
         Any exception means that they could not be added. The other sentences of the batch stay as
         they were. The caller drops the new ones, and may add them again.
-
-        Args:
-            queries: The sentences.
         """
         ...
 
@@ -52,11 +49,7 @@ class DecodingBatch(Protocol):
         ...
 
     def drop(self, numbers: Sequence[int]) -> None:
-        """Remove sentences that nobody waits for, or that could not be added.
-
-        Args:
-            numbers: Their numbers. Those of sentences that are not in the batch are ignored.
-        """
+        """Remove sentences that nobody waits for, or that could not be added."""
         ...
 
 
@@ -73,11 +66,5 @@ class Engine(Protocol):
         ...
 
     def bytes(self, sentences: int, source: int, target: int) -> float:
-        """Return the memory that the states of a batch take, in bytes, without the weights.
-
-        Args:
-            sentences: Number of sentences.
-            source: Length of the longest source in tokens, eos counted.
-            target: Length of the longest output in tokens, eos counted.
-        """
+        """Return the memory that the states of a batch take, in bytes, without the weights."""
         ...

@@ -65,30 +65,17 @@ class FairQueue(Generic[Item]):
             yield from line.items
 
     def waiting(self, client: str) -> int:
-        """Return the number of items of a client.
-
-        Args:
-            client: The client.
-        """
+        """Return the number of items of a client."""
         line = self._lines.get(client)
         return 0 if line is None else len(line.items)
 
     def cost_of(self, client: str) -> float:
-        """Return the work of the items of a client.
-
-        Args:
-            client: The client.
-        """
+        """Return the work of the items of a client."""
         line = self._lines.get(client)
         return 0.0 if line is None else line.cost
 
     def add(self, client: str, items: Iterable[Item]) -> None:
-        """Add items behind those of their client.
-
-        Args:
-            client: The client.
-            items: The items.
-        """
+        """Add items behind those of their client."""
         new = list(items)
         if not new:
             return
@@ -104,12 +91,7 @@ class FairQueue(Generic[Item]):
         self._count += len(new)
 
     def remove(self, client: str, items: Collection[Item]) -> None:
-        """Remove items of a client before they are taken. Items that were taken are ignored.
-
-        Args:
-            client: The client.
-            items: The items.
-        """
+        """Remove items of a client before they are taken. Items that were taken are ignored."""
         line = self._lines.get(client)
         if line is None:
             return
@@ -129,10 +111,6 @@ class FairQueue(Generic[Item]):
         """Return the work that comes before new work of a client is done, without the new work.
 
         Each other client gets its turns until its counter is where the new work ends.
-
-        Args:
-            client: The client.
-            cost: The new work.
         """
         own = self._lines.get(client)
         waits = 0.0 if own is None else own.cost
@@ -148,11 +126,7 @@ class FairQueue(Generic[Item]):
         return self._lines[self._order[0][2]].items[0] if self._order else None
 
     def pop(self) -> Item:
-        """Remove and return the item that comes next.
-
-        Raises:
-            IndexError: If the queue is empty.
-        """
+        """Remove and return the item that comes next."""
         self._served, _, client = heapq.heappop(self._order)
         line = self._lines[client]
         item = line.items.popleft()

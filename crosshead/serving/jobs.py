@@ -32,12 +32,7 @@ class Excess(NamedTuple):
 
 
 def excess_of(texts: Sequence[object], settings: Settings) -> Excess | None:
-    """Return what a request has too much of, or None.
-
-    Args:
-        texts: The texts of the request.
-        settings: The limits of requests.
-    """
+    """Return what a request has too much of, or None."""
     if settings.texts and len(texts) > settings.texts:
         return Excess("texts", len(texts), settings.texts)
     if not settings.characters:
@@ -47,16 +42,7 @@ def excess_of(texts: Sequence[object], settings: Settings) -> Excess | None:
 
 
 class TranslationWork:
-    """The work for a request: its detection and its translations have one deadline.
-
-    Args:
-        state: The state of the server.
-        request: The request. If its client leaves, the work ends.
-        client: The client.
-
-    Raises:
-        RequestError: If the bundles are not loaded.
-    """
+    """The work for a request: its detection and its translations have one deadline."""
 
     def __init__(self, state: State, request: Request, client: str) -> None:
         self.state, self.request, self.client = state, request, client
@@ -66,16 +52,7 @@ class TranslationWork:
     async def detected(
         self, groups: Sequence[Sequence[str]], reading: Reading
     ) -> list[list[Detection]]:
-        """Return the languages that texts may be in, best first; none for texts without letters.
-
-        Args:
-            groups: The texts. Those of a group are in one language.
-            reading: The way in which the texts are read.
-
-        Raises:
-            RequestError: If the client has gone, the deadline has passed, there is too much work,
-                a document is broken, or a text is clearly in a language that is not served.
-        """
+        """Return the languages that texts may be in, best first; none for texts without letters."""
         return await unless_gone(
             self.state, self.request, self.client, self._detections(groups, reading)
         )
@@ -107,19 +84,7 @@ class TranslationWork:
         alternatives: int = 0,
         scored: bool = False,
     ) -> Job:
-        """Return the job of texts in one language.
-
-        Args:
-            texts: The texts or documents.
-            source: The source language, as the request names it.
-            target: The target language, as the request names it.
-            reading: The way in which the texts are read.
-            alternatives: The number of further translations of each text.
-            scored: True if the scores of the translations are read.
-
-        Raises:
-            RequestError: If a language is not served, or there is no way between the two.
-        """
+        """Return the job of texts in one language."""
         directory = self.service.directory
         codes = []
         for code in (source, target):
@@ -135,15 +100,7 @@ class TranslationWork:
         return Job(texts, way, self.client, reading, alternatives, seconds, scored)
 
     async def translated(self, jobs: Sequence[Job]) -> list[list[TranslatedText]]:
-        """Return the translations of jobs, and count them if all are done.
-
-        Args:
-            jobs: The jobs.
-
-        Raises:
-            RequestError: If the client has gone, the deadline has passed, there is too much work,
-                or a document is broken.
-        """
+        """Return the translations of jobs, and count them if all are done."""
         found = await unless_gone(
             self.state, self.request, self.client, self.service.translate_all(jobs)
         )
@@ -156,12 +113,7 @@ class TranslationWork:
 
 
 def job_target(job: Job, source: str) -> str:
-    """Return the code of the language that a job translates to.
-
-    Args:
-        job: The job.
-        source: The source language, which is the target if they are equal.
-    """
+    """Return the code of the language that a job translates to."""
     return job.way[-1].target if job.way else source
 
 

@@ -32,21 +32,13 @@ class ApiKey:
 
 
 class Keys:
-    """The keys of a file, of which only the SHA-256 hashes are stored.
-
-    Args:
-        keys: The keys by their hashes, in hexadecimal digits.
-    """
+    """The keys of a file, of which only the SHA-256 hashes are stored."""
 
     def __init__(self, keys: Mapping[str, ApiKey]) -> None:
         self._keys = dict(keys)
 
     def find(self, secret: str) -> ApiKey | None:
-        """Return the key of a secret, or None. Every comparison takes the same time.
-
-        Args:
-            secret: The key as the client sends it.
-        """
+        """Return the key of a secret, or None. Every comparison takes the same time."""
         digest = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
         found = None
         for known, key in self._keys.items():
@@ -56,15 +48,7 @@ class Keys:
 
 
 def read_keys(path: Path) -> Keys:
-    """Read a file of keys: in each line a hash, a name, and, optionally, requests a minute.
-
-    Args:
-        path: The file. Empty lines and lines that begin with `#` are skipped. A key without a
-            number has the limit of the server; 0 is no limit.
-
-    Raises:
-        KeysError: If the file cannot be read, a line is wrong, or two lines have one hash or name.
-    """
+    """Read a file of keys: in each line a hash, a name, and, optionally, requests a minute."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -99,9 +83,6 @@ class Rates:
     """Requests a minute of each client.
 
     Each client has a bucket that fills evenly, and a request takes one from it.
-
-    Args:
-        per_minute: The largest number of requests a minute of a client; 0 is no limit.
     """
 
     def __init__(self, per_minute: int) -> None:
@@ -116,14 +97,7 @@ class Rates:
         *,
         count: bool = True,
     ) -> float:
-        """Count a request, and return 0, or the seconds until the next one is allowed.
-
-        Args:
-            client: The client.
-            per_minute: The client's own limit, if it has one; 0 is no limit.
-            now: The time in seconds, by default `time.monotonic()`.
-            count: False only asks, and counts nothing.
-        """
+        """Count a request, and return 0, or the seconds until the next one is allowed."""
         limit = self.per_minute if per_minute is None else per_minute
         if not limit:
             return 0.0
@@ -144,20 +118,11 @@ class Usage:
         self._characters: OrderedDict[str, int] = OrderedDict()
 
     def add(self, client: str, characters: int) -> None:
-        """Count the characters of a translated request.
-
-        Args:
-            client: The client.
-            characters: The number of characters of its texts.
-        """
+        """Count the characters of a translated request."""
         self._characters[client] = self._characters.pop(client, 0) + characters
         if len(self._characters) > _MOST_CLIENTS:
             self._characters.popitem(last=False)
 
     def characters(self, client: str) -> int:
-        """Return the number of characters of a client.
-
-        Args:
-            client: The client.
-        """
+        """Return the number of characters of a client."""
         return self._characters.get(client, 0)

@@ -33,10 +33,6 @@ def matching(code: str, known: Iterable[str]) -> str | None:
 
     Case does not matter. `pb`, `zh` and `zt` are LibreTranslate's names of `pt-BR`, `zh-Hans` and
     `zh-Hant`.
-
-    Args:
-        code: The code of a request.
-        known: The codes that are served.
     """
     by_lower = {each.lower(): each for each in known}
     wanted = code.lower()
@@ -94,11 +90,7 @@ class Detector:
 
 
 def has_letters(text: str) -> bool:
-    """Return whether a text has a letter of any script.
-
-    Args:
-        text: The text.
-    """
+    """Return whether a text has a letter of any script."""
     return any(character.isalpha() for character in text)
 
 

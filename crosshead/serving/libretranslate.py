@@ -34,11 +34,7 @@ _PART = 64 * 1024
 
 
 class LibreTranslate:
-    """The handlers of LibreTranslate's interface.
-
-    Args:
-        state: The state of the server.
-    """
+    """The handlers of LibreTranslate's interface."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -232,15 +228,7 @@ class LibreTranslate:
 
 
 def needed(values: dict[str, Any], name: str) -> Any:
-    """Return a value of a request.
-
-    Args:
-        values: The values.
-        name: The name of the value.
-
-    Raises:
-        RequestError: If it is missing.
-    """
+    """Return a value of a request."""
     value = values.get(name)
     if value is None or value == "":
         raise RequestError(400, f"Invalid request: missing {name} parameter")
@@ -248,15 +236,7 @@ def needed(values: dict[str, Any], name: str) -> Any:
 
 
 def needed_text(values: dict[str, Any], name: str) -> str:
-    """Return a text of a request.
-
-    Args:
-        values: The values.
-        name: The name of the value.
-
-    Raises:
-        RequestError: If it is missing, or no text.
-    """
+    """Return a text of a request."""
     value = needed(values, name)
     if not isinstance(value, str):
         raise RequestError(400, f"Invalid request: {name} parameter is not a text")

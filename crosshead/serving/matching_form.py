@@ -19,10 +19,6 @@ def in_form_of(source: str, translation: str) -> str:
     A mark at the end is added, replaced or removed. If all letters of the source are small, so are
     those of the translation; if all are capitals, likewise; otherwise the first letter counts.
     White space around the translation stays.
-
-    Args:
-        source: The source.
-        translation: Its translation.
     """
     wanted, found = source.strip(), translation.strip()
     if not wanted or not found:
@@ -33,11 +29,7 @@ def in_form_of(source: str, translation: str) -> str:
 
 
 def lettered(parser: Parser) -> Parser:
-    """Return a parser that leaves texts without letters, and single addresses, as they are.
-
-    Args:
-        parser: The parser.
-    """
+    """Return a parser that leaves texts without letters, and single addresses, as they are."""
 
     def parts(text: str) -> list[TextPart]:
         return [

@@ -10,11 +10,7 @@ from crosshead.serving.scheduler import Scheduler
 
 
 class Metrics:
-    """The counters of one server.
-
-    Args:
-        scheduler: The scheduler, whose state is read when the metrics are.
-    """
+    """The counters of one server."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         kept = self._registry = CollectorRegistry()

@@ -21,11 +21,7 @@ _ROOM = 16
 
 
 def model_engines(translator: Translator) -> Callable[[int], "ModelEngine"]:
-    """Return a function that makes the engines of a translator, by their beams.
-
-    Args:
-        translator: The translator.
-    """
+    """Return a function that makes the engines of a translator, by their beams."""
     decode, device = translator.bundle.config.decode, translator.device
     # Measured once, when the bundle is loaded, for all beams: a request must not wait for it.
     size = measured_size(translator.model, translator.bundle.specials, device)
@@ -56,14 +52,7 @@ class StateSize:
     target: float
 
     def bytes(self, sentences: int, rows: int, source: int, target: int) -> float:
-        """Return the size of a state.
-
-        Args:
-            sentences: Number of sentences.
-            rows: Number of rows of each sentence.
-            source: Length of the longest source.
-            target: Length of the longest target.
-        """
+        """Return the size of a state."""
         each = self.sentence + self.source * source + rows * (self.row + self.target * target)
         return sentences * each
 
@@ -72,13 +61,7 @@ class StateSize:
 def measured_size(
     model: Decodable[JoinableState], specials: Specials, device: torch.device
 ) -> StateSize:
-    """Measure states of two source lengths, before and after the growth of their caches.
-
-    Args:
-        model: The model.
-        specials: The special tokens.
-        device: The device of the model.
-    """
+    """Measure states of two source lengths, before and after the growth of their caches."""
     short, long = (model.start(_padded([[BOS] * (size - 1)], device)) for size in (_SHORT, _LONG))
     source = (long.nbytes - short.nbytes) / (_LONG - _SHORT)
     fed = torch.full((1, 1), specials.start, device=device)
@@ -98,15 +81,7 @@ def _padded(ids: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
 
 
 class ModelEngine:
-    """A model with the rules of one search. Sentences join and leave its batches at every step.
-
-    Args:
-        model: The model, whose states are `JoinableState`.
-        specials: The special tokens.
-        rules: The settings of the search.
-        device: The device of the model.
-        size: The memory of the model's states.
-    """
+    """A model with the rules of one search. Sentences join and leave its batches at every step."""
 
     def __init__(
         self,
@@ -129,30 +104,16 @@ class ModelEngine:
         return ModelBatch(self)
 
     def bytes(self, sentences: int, source: int, target: int) -> float:
-        """Return the memory of a batch.
-
-        Args:
-            sentences: Number of sentences.
-            source: Length of the longest source.
-            target: Length of the longest target.
-        """
+        """Return the memory of a batch."""
         return self.size.bytes(sentences, self.beam, source, target)
 
     def sources(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Return sources as padded token ids, "B S".
-
-        Args:
-            ids: The ids of each source, without eos.
-        """
+        """Return sources as padded token ids, "B S"."""
         return _padded(ids, self.device)
 
 
 class ModelBatch:
-    """A running beam search of a model.
-
-    Args:
-        engine: The engine.
-    """
+    """A running beam search of a model."""
 
     def __init__(self, engine: ModelEngine) -> None:
         self.engine = engine
@@ -162,11 +123,7 @@ class ModelBatch:
         return len(self.running)
 
     def add(self, queries: Sequence[Query]) -> Finished:
-        """Encode sentences, take their first step, and add them to the search.
-
-        Args:
-            queries: The sentences.
-        """
+        """Encode sentences, take their first step, and add them to the search."""
         engine = self.engine
         sources = engine.sources([each.ids for each in queries])
         start = torch.full((len(queries), 1), engine.specials.start, device=engine.device)
@@ -182,9 +139,5 @@ class ModelBatch:
         return self.running.take(self.engine.model.step(self.running.state, self.running.last))
 
     def drop(self, numbers: Sequence[int]) -> None:
-        """Remove sentences.
-
-        Args:
-            numbers: Their numbers.
-        """
+        """Remove sentences."""
         self.running.drop(numbers)

@@ -40,10 +40,6 @@ class HttpProtocol(H11Protocol):
     limit ends a connection that goes on sending a body after the answer. A body in tiny chunks is
     refused. A client that takes its answer too slowly is disconnected. What is not HTTP is answered
     with 400, and counted.
-
-    Args:
-        metrics: The counters of the server.
-        options: What uvicorn gives to a protocol.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -55,20 +51,12 @@ class HttpProtocol(H11Protocol):
         self.metrics = metrics
 
     def connection_made(self, transport: Any) -> None:
-        """Begin with a connection.
-
-        Args:
-            transport: Its transport.
-        """
+        """Begin with a connection."""
         super().connection_made(transport)
         self._deadline = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of the client.
-
-        Args:
-            data: The bytes.
-        """
+        """Take bytes of the client."""
         end = 0
         while end < len(data) and not self.transport.is_closing():
             start, end = end, end + _SLICE
@@ -116,11 +104,7 @@ class HttpProtocol(H11Protocol):
             self.send_400_response("The chunks of the body are too small.")
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP with 400, and close the connection.
-
-        Args:
-            msg: The text of the answer.
-        """
+        """Answer what is no HTTP with 400, and close the connection."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.abort()  # the answer has begun, or is complete
             return
@@ -143,11 +127,7 @@ class HttpProtocol(H11Protocol):
         self._watch_answer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End with the connection.
-
-        Args:
-            exc: The error that ended it, or None.
-        """
+        """End with the connection."""
         _cancel(self._deadline)
         _cancel(self._taking)
         super().connection_lost(exc)

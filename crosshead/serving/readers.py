@@ -36,9 +36,6 @@ class Readers:
 
     A process is killed when nobody waits for it any more: when the client has gone, the deadline
     has passed, or the server ends. Its scheduling priority is lower than the server's.
-
-    Args:
-        most: The largest number of processes that read large texts, and of those that read others.
     """
 
     def __init__(self, most: int = 4) -> None:
@@ -48,18 +45,7 @@ class Readers:
         self._idle: list[Process] = []
 
     async def call(self, client: str, size: int, function: Callable[..., T], *values: Any) -> T:
-        """Return what a function of `crosshead.serving.reading` returns.
-
-        Args:
-            client: The client.
-            size: The number of characters or bytes to read. A small text is read in this process.
-            function: The function.
-            values: Its arguments.
-
-        Raises:
-            DataError: If the function raises one, or needs too much memory.
-            Failed: If the process has ended.
-        """
+        """Return what a function of `crosshead.serving.reading` returns."""
         if size <= SMALL:
             return function(*values)
         turn = self._turns.setdefault(client, asyncio.Lock())
@@ -110,14 +96,7 @@ async def _ended(process: Process) -> None:
 
 
 async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
-    """Yield the items, and let the event loop go on in between.
-
-    Args:
-        items: The items. The work on one of them should take less than a millisecond.
-
-    Yields:
-        The items.
-    """
+    """Yield the items, and let the event loop go on in between."""
     end = perf_counter() + _SLICE
     for item in items:
         yield item

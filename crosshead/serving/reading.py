@@ -54,14 +54,7 @@ class Reading(NamedTuple):
     whole: bool = False
 
     def document(self, text: str) -> Document:
-        """Return a text as sentences to translate and markup to keep.
-
-        Args:
-            text: The text or document.
-
-        Raises:
-            DataError: If the document is broken.
-        """
+        """Return a text as sentences to translate and markup to keep."""
         parser = _PARSERS[self.format]
         split = SplitText.whole if self.whole else SplitText.of
         return Document.of(text, lettered(parser) if self.lettered else parser, split)
@@ -72,13 +65,6 @@ def json_values(body: bytes, fields: int) -> dict[str, Any] | None:
 
     Every other value is replaced by an empty dict, and every other list by a list of one, since no
     route takes one.
-
-    Args:
-        body: The JSON.
-        fields: The largest number of values, and of texts in a list that is not to be translated.
-
-    Raises:
-        DataError: If there are more values.
     """
     try:
         text = body.decode(json.detect_encoding(body))
@@ -107,15 +93,7 @@ def _too_many(fields: int) -> DataError:
 
 
 def form_values(body: bytes, fields: int) -> list[tuple[str, str]]:
-    """Return the names and values of a form that is written like a query.
-
-    Args:
-        body: The form.
-        fields: The largest number of fields.
-
-    Raises:
-        DataError: If there are more fields.
-    """
+    """Return the names and values of a form that is written like a query."""
     if body.count(b"&") >= fields:
         raise _too_many(fields)
     pairs = (field.partition(b"=") for field in body.split(b"&") if field)
@@ -123,11 +101,7 @@ def form_values(body: bytes, fields: int) -> list[tuple[str, str]]:
 
 
 def form_text(value: str) -> str:
-    """Return a value of a form; its line endings are those of the network, not of the text.
-
-    Args:
-        value: The value as it was sent.
-    """
+    """Return a value of a form; its line endings are those of the network, not of the text."""
     return value.replace("\r\n", "\n")
 
 
@@ -138,15 +112,7 @@ def _unquoted(value: bytes) -> str:
 
 
 def sample_of(texts: Sequence[str], reading: Sequence[Any]) -> str:
-    """Return the beginning of texts, without markup, to detect their language.
-
-    Args:
-        texts: The texts or documents.
-        reading: The values of `Reading`.
-
-    Raises:
-        DataError: If a document is broken.
-    """
+    """Return the beginning of texts, without markup, to detect their language."""
     way = Reading(*reading)
     found: list[str] = []
     count = 0
@@ -161,15 +127,7 @@ def sample_of(texts: Sequence[str], reading: Sequence[Any]) -> str:
 
 
 def sentences_of(texts: Sequence[str], reading: Sequence[Any]) -> list[list[str]]:
-    """Return the sentences of each text, without white space around them.
-
-    Args:
-        texts: The texts or documents.
-        reading: The values of `Reading`.
-
-    Raises:
-        DataError: If a document is broken, or there are too many sentences.
-    """
+    """Return the sentences of each text, without white space around them."""
     found: list[list[str]] = []
     left = _MOST_SENTENCES
     for text in texts:
@@ -183,13 +141,7 @@ def sentences_of(texts: Sequence[str], reading: Sequence[Any]) -> list[list[str]
 def with_translations(
     texts: Sequence[str], reading: Sequence[Any], translations: Sequence[Sequence[Sequence[str]]]
 ) -> list[list[str]]:
-    """Return the translations of each text, all different.
-
-    Args:
-        texts: The texts or documents.
-        reading: The values of `Reading`.
-        translations: For each text, translations of all its sentences, one or more times.
-    """
+    """Return the translations of each text, all different."""
     found = []
     for text, ranks in zip(texts, translations, strict=True):
         document = Reading(*reading).document(text)

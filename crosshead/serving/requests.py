@@ -44,13 +44,7 @@ keys and no limit of its own."""
 
 
 class RequestError(Exception):
-    """A request that is answered with an error.
-
-    Args:
-        status: The HTTP status.
-        message: What is wrong, for the client.
-        headers: Further headers.
-    """
+    """A request that is answered with an error."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -123,41 +117,20 @@ class State:
         self.failures = Rates(self.rates.per_minute or _FAILURES)
 
     def most_bytes(self, headers: Headers) -> int:
-        """Return the largest size of a body: less if its key is not known before it is read.
-
-        Args:
-            headers: The headers of the request.
-        """
+        """Return the largest size of a body: less if its key is not known before it is read."""
         most = self.settings.body
         return most if self.keys is None or _header_key(headers) else min(most, _UNKEYED)
 
 
 def ready_service(state: State) -> Service:
-    """Return the service, or raise an error while the bundles load.
-
-    Args:
-        state: The state of the server.
-
-    Raises:
-        RequestError: If the bundles are not loaded.
-    """
+    """Return the service, or raise an error while the bundles load."""
     if state.service is None:
         raise RequestError(503, "the server is loading its models", {"Retry-After": "5"})
     return state.service
 
 
 def client_of(state: State, request: Request, missing: RequestError, secret: object = None) -> str:
-    """Return the name of a client for fair turns and rates, after a check of its key.
-
-    Args:
-        state: The state of the server.
-        request: The request.
-        missing: The error if a key is needed and there is none.
-        secret: The key in the values of the request, for a request without one in its headers.
-
-    Raises:
-        RequestError: If the key is missing or wrong, or the client asks too often.
-    """
+    """Return the name of a client for fair turns and rates, after a check of its key."""
     address = _address(request)
     if state.keys is None:
         _limit(state.rates.wait(address))
@@ -204,17 +177,6 @@ async def client_and_values(
     """Return the name of a client, and the values of its request.
 
     The body is read after the checks of `client_of`, unless it may have the key.
-
-    Args:
-        state: The state of the server.
-        request: The request.
-        missing: The error if a key is needed and there is none.
-        secret: The name of the value that may be the key, if there is one.
-        repeated: Names of fields that a form or a query may repeat; their values are lists.
-
-    Raises:
-        RequestError: If the key is missing or wrong, the client asks too often, or the body is no
-            JSON object, or too slow.
     """
     if state.keys is None or secret is None or _header_key(request.headers):
         client = client_of(state, request, missing)
@@ -287,17 +249,7 @@ async def _part(value: UploadFile | str) -> str | Upload:
 
 
 async def unless_gone(state: State, request: Request, client: str, work: Awaitable[T]) -> T:
-    """Return the result of work, or cancel it when the client has gone.
-
-    Args:
-        state: The state of the server.
-        request: The request, whose body has been read.
-        client: The client.
-        work: The work.
-
-    Raises:
-        RequestError: If the client has gone, the deadline has passed, or there is too much work.
-    """
+    """Return the result of work, or cancel it when the client has gone."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_gone(request))
     try:
@@ -336,23 +288,14 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def error_response(error: RequestError) -> Response:
-    """Return the answer to a request that cannot be answered otherwise.
-
-    Args:
-        error: The error.
-    """
+    """Return the answer to a request that cannot be answered otherwise."""
     return JSONResponse({"error": error.message}, error.status, headers=error.headers)
 
 
 def with_error_responses(
     handler: Handler, of_error: Callable[[RequestError], Response] = error_response
 ) -> Handler:
-    """Return a handler that answers errors with JSON, without paths or tracebacks.
-
-    Args:
-        handler: The handler.
-        of_error: Function that returns the answer to an error.
-    """
+    """Return a handler that answers errors with JSON, without paths or tracebacks."""
 
     async def answer(request: Request) -> Response:
         try:

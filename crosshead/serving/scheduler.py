@@ -64,10 +64,6 @@ class Scheduler:
 
     Another thread watches the workers. It replaces a worker whose thread has ended, and its
     sentences fail. It replaces a worker that hangs once nobody waits for its sentences any more.
-
-    Args:
-        workers: The number of threads.
-        limits: The limits.
     """
 
     def __init__(self, workers: int = 1, limits: Limits | None = None) -> None:
@@ -102,25 +98,11 @@ class Scheduler:
         return not any(each.ended or each.hangs_for_nobody(_LOST_SECONDS) for each in self._workers)
 
     def waiting_of(self, client: str) -> int:
-        """Return the number of sentences of a client that wait.
-
-        Args:
-            client: The client.
-        """
+        """Return the number of sentences of a client that wait."""
         return self._queue.waiting(client)
 
     def check(self, client: str, work: float, deadline: float) -> None:
-        """Refuse a request for which there is no time, before its texts are read.
-
-        Args:
-            client: The client.
-            work: The expected work, as the sum of `Sentence.cost`.
-            deadline: The time by which the request must be answered, by `time.monotonic`.
-
-        Raises:
-            TooLong: If the request would miss its deadline even if nothing else waited.
-            Overloaded: If too many sentences wait, or the request would take too much of its time.
-        """
+        """Refuse a request for which there is no time, before its texts are read."""
         with self._changed:
             self._check(client, work, deadline)
             self._check_length(work, deadline)
@@ -133,17 +115,6 @@ class Scheduler:
         A request is taken if there is room for one sentence, so that a long text is not refused for
         good. While sentences wait, it is refused if it would probably take more than a part of its
         time (`_ADMITTED_PART`).
-
-        Args:
-            client: The client, whose sentences come in turns with those of others.
-            sentences: The sentences.
-            times: How often the request brings as much work, this time included.
-            admitted: True if the sentences belong to a request that was taken before.
-
-        Raises:
-            TooLong: If the request would miss its deadline even if nothing else waited.
-            Overloaded: If too many sentences wait, or the request would take too much of its time.
-            Failed: If the scheduler stops.
         """
         with self._changed:
             if self._stopping.is_set():
@@ -157,24 +128,14 @@ class Scheduler:
             self._changed.notify(len(sentences))
 
     def withdraw(self, client: str, sentences: Sequence[Sentence]) -> None:
-        """Remove sentences that nobody waits for. Those in a batch leave it before its next step.
-
-        Args:
-            client: The client.
-            sentences: Its sentences. Those that are done are ignored.
-        """
+        """Remove sentences that nobody waits for; those in a batch leave before its next step."""
         with self._changed:
             for each in sentences:
                 each.withdrawn = True
             self._queue.remove(client, sentences)
 
     def stop(self, seconds: float = 0.0) -> None:
-        """Stop: sentences that are known are decoded, new ones are refused.
-
-        Args:
-            seconds: How long to wait for the sentences. Those left then fail, in the queue and in
-                the batches; a worker ends after its step.
-        """
+        """Stop: sentences that are known are decoded, new ones are refused."""
         with self._changed:
             self._stopping.set()
             self._changed.notify_all()

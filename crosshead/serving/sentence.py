@@ -12,12 +12,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Overloaded(Exception):
-    """Too much work waits; the request can be sent again.
-
-    Args:
-        seconds: When to try again.
-        own: True if most of that work is the client's own.
-    """
+    """Too much work waits; the request can be sent again."""
 
     def __init__(self, seconds: int, own: bool) -> None:
         super().__init__(f"too many sentences wait; try again in {seconds} s")
@@ -25,12 +20,7 @@ class Overloaded(Exception):
 
 
 class TooLong(Exception):
-    """A request takes longer than a request may take, even if nothing else waits.
-
-    Args:
-        needed: The seconds that it would probably take.
-        allowed: The seconds until its deadline.
-    """
+    """A request takes longer than a request may take, even if nothing else waits."""
 
     def __init__(self, needed: float, allowed: float) -> None:
         super().__init__(
@@ -82,19 +72,11 @@ class Sentence:
         return (len(self.ids) + 1.0) * self.engine.beam
 
     def over(self, now: float) -> bool:
-        """Return whether nobody waits for it any more, or its deadline has passed.
-
-        Args:
-            now: The time, by `time.monotonic`.
-        """
+        """Return whether nobody waits for it any more, or its deadline has passed."""
         return self.withdrawn or self.deadline <= now
 
     def answer(self, result: Result) -> None:
-        """Give the sentence its result, if somebody still waits for it.
-
-        Args:
-            result: The hypotheses, or an error.
-        """
+        """Give the sentence its result, if somebody still waits for it."""
         if self.withdrawn:
             return
         try:

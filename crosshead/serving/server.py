@@ -87,13 +87,7 @@ class _Server(uvicorn.Server):
 
 
 def make_server(state: State, scheduler: Scheduler, drain: float) -> uvicorn.Server:
-    """Return the HTTP server of a state. It handles no signals.
-
-    Args:
-        state: The state of the server.
-        scheduler: The scheduler.
-        drain: The seconds that requests under way have when the server ends.
-    """
+    """Return the HTTP server of a state. It handles no signals."""
     return _Server(
         uvicorn.Config(
             make_app(state, scheduler),
@@ -117,14 +111,6 @@ def run_server(config: ServerConfig, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, and answer the requests that are under way.
 
     SIGHUP loads the bundles again. Requests under way finish with the old ones.
-
-    Args:
-        config: The settings.
-        say: Called with lines about progress.
-
-    Raises:
-        ServeError: If the port is in use, or the bundles cannot be served together.
-        BundleError: If a bundle is missing or does not translate text.
     """
     listening = bound_socket(config.host, config.port)
     # Its warnings have bytes of the bodies.
@@ -264,15 +250,7 @@ class _Process:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address.
-
-    Args:
-        host: The address, as a number or a name.
-        port: The port; 0 takes a free one.
-
-    Raises:
-        ServeError: If the port is in use, or the address is not one of this machine.
-    """
+    """Return a socket that listens on an address."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]

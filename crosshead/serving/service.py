@@ -55,11 +55,7 @@ class Job:
         return sum(map(len, self.texts))
 
     def wanted(self, hop: int) -> int:
-        """Return the number of translations that are searched for on a route.
-
-        Args:
-            hop: The number of the route on the way.
-        """
+        """Return the number of translations that are searched for on a route."""
         return self.alternatives + 1 if hop == len(self.way) - 1 else 1
 
     @property
@@ -108,13 +104,7 @@ class _Waiting:
 
 
 class Service:
-    """Translates the texts of requests with the bundles of a directory.
-
-    Args:
-        scheduler: The scheduler.
-        directory: The bundles.
-        readers: The processes that read large texts.
-    """
+    """Translates the texts of requests with the bundles of a directory."""
 
     def __init__(
         self, scheduler: Scheduler, directory: Directory, readers: Readers | None = None
@@ -129,16 +119,6 @@ class Service:
         """Translate the jobs of one request: all are taken together, or none.
 
         If the task is cancelled, its sentences leave the batch before the next step.
-
-        Args:
-            jobs: The jobs, with the same client and the same deadline.
-
-        Raises:
-            TooLong: If the request would miss its deadline even if nothing else waited.
-            Overloaded: If too many sentences wait, or the request would take too much of its time.
-            DeadlineExceeded: If the deadline passes.
-            Failed: If a sentence cannot be decoded, or the server stops.
-            DataError: If a document is broken.
         """
         end = time.monotonic() + min(job.seconds for job in jobs)
         self._check(jobs, end, 0.0)  # before the texts are read
@@ -157,11 +137,7 @@ class Service:
             raise DeadlineExceeded("the deadline passed") from None
 
     async def translate(self, job: Job) -> list[TranslatedText]:
-        """Translate the texts of a request of one job; see `translate_all`.
-
-        Args:
-            job: What the request asks for.
-        """
+        """Translate the texts of a request of one job; see `translate_all`."""
         [found] = await self.translate_all([job])
         return found
 

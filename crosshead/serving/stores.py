@@ -28,12 +28,6 @@ class Suggestions:
     """Suggested translations, appended to a file of JSON Lines; none is written twice.
 
     A line that was cut off, by a full disk or a crash, is ended before another one follows.
-
-    Args:
-        path: The file.
-
-    Raises:
-        UserError: If the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,18 +44,7 @@ class Suggestions:
             ) from None
 
     def add(self, client: str, source: str, target: str, text: str, suggestion: str) -> bool:
-        """Write a suggestion; return False if the file is full, or the client's part of it.
-
-        Args:
-            client: The client.
-            source: The code of the source language.
-            target: The code of the target language.
-            text: The source text.
-            suggestion: The suggested translation.
-
-        Raises:
-            OSError: If the file cannot be written.
-        """
+        """Write a suggestion; return False if the file is full, or the client's part of it."""
         values = {"source": source, "target": target, "q": text, "s": suggestion}
         line = (json.dumps(values, ensure_ascii=False) + "\n").encode("utf-8", "replace")
         with self._lock:
@@ -112,13 +95,7 @@ class Files:
         self._files: dict[str, StoredFile] = {}
 
     def add(self, client: str, name: str, data: bytes) -> str:
-        """Keep a file, and return its name in the address.
-
-        Args:
-            client: The client.
-            name: The name for the user's disk.
-            data: Its content.
-        """
+        """Keep a file, and return its name in the address."""
         # Addresses with such parts are refused, because they look like ways out of a folder.
         safe = re.sub(r"^[.]|[.]{2,}|[/\\]", "_", name)
         token = f"{secrets.token_hex(16)}.{safe}"
@@ -135,11 +112,7 @@ class Files:
         return token
 
     def get(self, token: str) -> StoredFile | None:
-        """Return a file, or None if it is not there any more.
-
-        Args:
-            token: Its name in the address.
-        """
+        """Return a file, or None if it is not there any more."""
         found = self._files.get(token)
         if found is None or found.end <= time.monotonic():
             self._files.pop(token, None)

@@ -28,13 +28,7 @@ class Throughput:
         self._last = time.monotonic()
 
     def add(self, work: float, finished: int, seconds: float) -> None:
-        """Count work.
-
-        Args:
-            work: The sum of `Sentence.cost` of the sentences that were finished.
-            finished: The number of these sentences.
-            seconds: The time that it took.
-        """
+        """Count work."""
         if self._old:
             self._work, self._seconds, self._finished = 0.0, 0.0, 0
         kept = math.exp(-seconds / _MEMORY)

@@ -36,11 +36,7 @@ class TranslateRequest(BaseModel):
 
 
 class V1:
-    """The handlers of crosshead's own interface.
-
-    Args:
-        state: The state of the server.
-    """
+    """The handlers of crosshead's own interface."""
 
     def __init__(self, state: State) -> None:
         self.state = state

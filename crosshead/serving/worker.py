@@ -52,13 +52,6 @@ class Worker:
 
     The thread may end or hang, because of an error in a library. `give_up` then takes the sentences
     from it. A thread that goes on after that answers nothing and ends.
-
-    Args:
-        name: The name of the thread.
-        fill: Called before every round, in the thread. It waits for work, gives it to the worker by
-            `take`, and returns False when the thread must end.
-        turned: Called after every step of a batch with the sentences that it has finished, and the
-            seconds that it took.
     """
 
     def __init__(
@@ -87,11 +80,7 @@ class Worker:
         self._thread.start()
 
     def join(self, seconds: float) -> None:
-        """Wait for the end of the thread.
-
-        Args:
-            seconds: How long.
-        """
+        """Wait for the end of the thread."""
         self._thread.join(seconds)
 
     @property
@@ -100,11 +89,7 @@ class Worker:
         return not self._thread.is_alive()
 
     def hangs(self, seconds: float) -> bool:
-        """Return whether the thread has been in one step for longer than a time.
-
-        Args:
-            seconds: The time.
-        """
+        """Return whether the thread has been in one step for longer than a time."""
         beat = self._beat
         return beat is not None and time.monotonic() - beat > seconds
 
@@ -112,9 +97,6 @@ class Worker:
         """Return whether the thread hangs, and nobody waits for its sentences any more.
 
         A step may take long, and what somebody waits for is worth waiting for.
-
-        Args:
-            seconds: The time.
         """
         now = time.monotonic()
         with self._lock:
@@ -132,11 +114,6 @@ class Worker:
         """Let a sentence join its batch at the next step, and return True, if there is room.
 
         A sentence that is larger than the whole memory is taken if there is no other.
-
-        Args:
-            sentence: The sentence.
-            count: The largest number of sentences of a batch.
-            memory: The largest size of all batches, in bytes.
         """
         with self._lock:
             batch = self._batches.get(sentence.engine)

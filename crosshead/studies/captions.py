@@ -163,11 +163,7 @@ def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:
 
 
 def trained(corpus: TranslationText, recipe: Recipe) -> Translator:
-    """Return the model of a run; train it, or continue an interrupted run, if necessary.
-
-    Raises:
-        ConfigError: If the stored run has another recipe.
-    """
+    """Return the model of a run; train it, or continue an interrupted run, if necessary."""
     place = corpus.place(recipe)
     if not corpus.finished(recipe).is_file():
         (place / TRANSLATIONS).unlink(missing_ok=True)  # they belong to other weights

@@ -146,14 +146,7 @@ class ImageRuns:
 
 
 def cifar10(effort: Effort, seed: int, scratch: Path, say: Say) -> ImageRuns | None:
-    """Return the runs on CIFAR-10, or on images made in `scratch` in the quick form; or None.
-
-    Args:
-        effort: The form of the study.
-        seed: The seed of the runs.
-        scratch: The directory for the quick form.
-        say: Receives a line if the images are missing.
-    """
+    """Return the runs on CIFAR-10, or on images made in `scratch` in the quick form; or None."""
     if effort.quick:
         images = made_up(scratch)
         return ImageRuns(images, scratch / "runs", seed, _QUICK_SIZES, _QUICK_PIXELS, 0)

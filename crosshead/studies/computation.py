@@ -10,15 +10,7 @@ from torch.autograd.graph import Node
 
 
 def products_in_sequence(output: Tensor, start: Tensor | None = None) -> int:
-    """Return the longest chain of matrix products in the autograd graph of an output.
-
-    Args:
-        output: The end of the chain.
-        start: The leaf that the chain begins at; by default it may begin anywhere.
-
-    Raises:
-        ValueError: If the output does not depend on `start`.
-    """
+    """Return the longest chain of matrix products in the autograd graph of an output."""
     assert output.grad_fn is not None
     longest: dict[Node, float] = {}
     stack = [output.grad_fn]
@@ -44,10 +36,6 @@ def layers_until_reached(outputs: Iterator[Tensor], x: Tensor) -> int:
     """Return the number of layers after which the last position depends on the first.
 
     With fewer layers the gradient is exactly zero.
-
-    Args:
-        outputs: The hidden states after one layer, two layers, and so on, "1 T D".
-        x: The input, "1 T D".
     """
     for layers, y in enumerate(islice(outputs, x.shape[1]), 1):
         [gradient] = torch.autograd.grad(y[0, -1].sum(), x, retain_graph=True)

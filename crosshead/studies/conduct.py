@@ -141,9 +141,6 @@ def write(record: Record, directory: Path, say: Say) -> list[Path]:
     """Write NAME.md, NAME.json and NAME.png; return their paths.
 
     Without matplotlib there is no picture, and `say` gets a line that says so.
-
-    Raises:
-        UserError: If they cannot be written; earlier files are intact then.
     """
     make_directory(directory)
     name = record.study.name

@@ -42,11 +42,7 @@ def weights(config: AnyTokenConfig, vocabulary: int) -> int:
 def as_large(
     shape: Callable[[int], AnyTokenConfig], vocabulary: int, wanted: int
 ) -> AnyTokenConfig:
-    """Return the shape, by its width, whose number of weights is nearest to the wanted one.
-
-    Raises:
-        ValueError: If no width of `WIDTHS` comes within `WITHIN` of it.
-    """
+    """Return the shape, by its width, whose number of weights is nearest to the wanted one."""
 
     def count(width: int) -> int:
         return weights(shape(width), vocabulary)

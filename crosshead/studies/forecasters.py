@@ -121,13 +121,7 @@ class SeriesRuns:
 
 
 def etth1(effort: Effort, scratch: Path, say: Say) -> SeriesRuns | None:
-    """Return the runs on ETTh1, or on a series made in `scratch` in the quick form; or None.
-
-    Args:
-        effort: The form of the study.
-        scratch: The directory for the quick form.
-        say: Receives a line if the measurements are missing.
-    """
+    """Return the runs on ETTh1, or on a series made in `scratch` in the quick form; or None."""
     if effort.quick:
         return SeriesRuns(made_up(scratch), scratch / "runs", "70/10/20", 0)
     named = os.environ.get("CROSSHEAD_DATA")

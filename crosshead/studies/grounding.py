@@ -164,12 +164,7 @@ def _inside(found: NounFindings) -> tuple[float, float, float]:
 
 
 def first_layer(valid: Grounding, test: Grounding) -> float:
-    """Return the first layer, from 1, whose best head has half of the weight inside, or infinity.
-
-    Args:
-        valid: The measures that choose the best head of each layer.
-        test: The measures of these heads.
-    """
+    """Return the first layer, from 1, whose best head has half its weight inside, or infinity."""
     heads = valid.inside.argmax(dim=1, keepdim=True)
     best = test.inside.gather(1, heads).squeeze(1).tolist()
     return next((float(layer) for layer, each in enumerate(best, 1) if each >= 0.5), math.inf)

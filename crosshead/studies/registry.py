@@ -40,11 +40,7 @@ STUDIES: dict[str, Study] = {
 
 
 def chosen(name: str) -> list[Study]:
-    """Return the study of this name, or all studies for `all`.
-
-    Raises:
-        ConfigError: If there is no study of this name.
-    """
+    """Return the study of this name, or all studies for `all`."""
     if name == "all":
         return list(STUDIES.values())
     if name not in STUDIES:
@@ -53,11 +49,7 @@ def chosen(name: str) -> list[Study]:
 
 
 def effort_of(studies: Sequence[Study], *, quick: bool, minutes: float | None) -> Effort:
-    """Return the effort that a command asks for: full, quick, or within minutes for all studies.
-
-    Raises:
-        ConfigError: If both are asked for, or the minutes are not positive.
-    """
+    """Return the effort that a command asks for: full, quick, or within minutes for all studies."""
     if minutes is None:
         return QUICK if quick else FULL
     if quick:

@@ -24,13 +24,7 @@ RUNS = Path("runs") / "studies"
 
 
 def place_of(folder: Path, recipe: Recipe, *settings: object) -> Path:
-    """Return the directory of a run, which depends on the model, the seed and the code.
-
-    Args:
-        folder: The directory of the runs.
-        recipe: The settings of the run.
-        settings: Further settings in which runs of one model differ.
-    """
+    """Return the directory of a run, which depends on the model, the seed and the code."""
     model = recipe.model
     named = " ".join([THIS_CODE, model.model_dump_json(), *map(str, settings)])
     digest = hashlib.sha256(named.encode()).hexdigest()[:8]
@@ -43,11 +37,7 @@ def finished(place: Path) -> Path:
 
 
 def ensure_trained(place: Path, recipe: Recipe) -> None:
-    """Train a run, or continue it, if it has not ended yet.
-
-    Raises:
-        ConfigError: If the stored run has another recipe.
-    """
+    """Train a run, or continue it, if it has not ended yet."""
     if (place / RECIPE).is_file():
         check_resumed(stored_recipe(place), recipe, place)
     if finished(place).is_file():

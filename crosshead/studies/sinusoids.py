@@ -42,10 +42,6 @@ def fitted_errors(table: Tensor, offset: int) -> Tensor:
     """Return the residuals of the best linear map from row p to row p + offset.
 
     The map is fitted by least squares on every second position and measured on the remaining ones.
-
-    Args:
-        table: Position vectors, "T D".
-        offset: Distance between the rows, in positions.
     """
     here, there = table[:-offset].double(), table[offset:].double()
     found: Tensor = torch.linalg.lstsq(here[::2], there[::2], driver="gelsd").solution

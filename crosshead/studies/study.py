@@ -127,11 +127,7 @@ class Verdict(NamedTuple):
 
 
 def judge(bands: Sequence[Band], measured: Mapping[str, Value]) -> Verdict:
-    """Return the verdict that follows from the numbers.
-
-    Raises:
-        ValueError: If a measured quantity has no band, or is NaN.
-    """
+    """Return the verdict that follows from the numbers."""
     known = {band.name for band in bands}
     for name, value in measured.items():
         if name not in known:

@@ -54,11 +54,6 @@ def in_turns(
 
     Each is called once before, so that kernels are chosen and memory is taken. Every second round
     goes through the computations in reverse order.
-
-    Args:
-        calls: The computations by name.
-        rounds: The number of rounds.
-        seconds: The least time that a computation is repeated for in a round.
     """
     found: dict[K, list[float]] = {name: [] for name in calls}
     for call in calls.values():

@@ -111,14 +111,7 @@ def update_times(
 def measured(
     found: Mapping[Job, float], sizes: Sequence[int], time: float, effort: Effort
 ) -> dict[str, Value]:
-    """Return the quantities of the bands.
-
-    Args:
-        found: The accuracy of each run, in per cent.
-        sizes: The numbers of training images.
-        time: The time of an update of the convolutional network over that of patches.
-        effort: The form of the study.
-    """
+    """Return the quantities of the bands."""
     few, many = ({kind: found[kind, size] for kind in KINDS} for size in (min(sizes), max(sizes)))
     first, last = (each["convnet"] - each["patch"] for each in (few, many))
     failed = {NARROWS: "the network is not ahead with few images"} if first < LEAST else {}

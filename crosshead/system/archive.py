@@ -35,14 +35,7 @@ def new_archive(write: Callable[[bytes], None]) -> zipfile.ZipFile:
 
 
 def add(archive: zipfile.ZipFile, name: str, file: io.BufferedIOBase, size: int) -> None:
-    """Copy a file into a new archive. Equal files give equal bytes.
-
-    Args:
-        archive: The archive.
-        name: The name of the member.
-        file: The open file.
-        size: The size of the file in bytes.
-    """
+    """Copy a file into a new archive. Equal files give equal bytes."""
     member = zipfile.ZipInfo(name)  # dated 1980-01-01, the earliest date of zip
     member.create_system, member.external_attr = 3, 0o100644 << 16
     member.file_size = size  # 4 GiB or more need larger fields
@@ -51,14 +44,7 @@ def add(archive: zipfile.ZipFile, name: str, file: io.BufferedIOBase, size: int)
 
 
 def open_archive(file: BinaryIO) -> zipfile.ZipFile:
-    """Open an archive, after checking that its members are uncompressed and fit its size.
-
-    Args:
-        file: An open regular file. Its members are not read.
-
-    Raises:
-        NotPackedError: If the file is another kind of archive, or no archive.
-    """
+    """Open an archive, after checking that its members are uncompressed and fit its size."""
     try:
         archive = zipfile.ZipFile(file)
     except _NO_ARCHIVE:
@@ -79,14 +65,7 @@ def open_archive(file: BinaryIO) -> zipfile.ZipFile:
 
 
 def check_names(members: Sequence[zipfile.ZipInfo]) -> None:
-    """Check that the members of an archive are not too many, and that no name occurs twice.
-
-    Args:
-        members: All members of the archive.
-
-    Raises:
-        NotPackedError: If they are.
-    """
+    """Check that the members of an archive are not too many, and that no name occurs twice."""
     if len(members) > MOST_MEMBERS:
         raise NotPackedError(
             f"the archive has {len(members):,} members, expected at most {MOST_MEMBERS:,}"
@@ -96,24 +75,13 @@ def check_names(members: Sequence[zipfile.ZipInfo]) -> None:
 
 
 def is_litter(name: str) -> bool:
-    """Return whether a member of an archive is a file that macOS adds, and no part of a model.
-
-    Args:
-        name: The name of the member.
-    """
+    """Return whether a member of an archive is a file that macOS adds, and no part of a model."""
     folders, last = name.split("/")[:-1], name.split("/")[-1]
     return "__MACOSX" in folders or last == ".DS_Store" or last.startswith("._")
 
 
 def content_names(archive: zipfile.ZipFile) -> dict[str, str]:
-    """Return the names of the files in an archive, without a folder that holds all of them.
-
-    Args:
-        archive: The archive. Folders and what macOS adds are left out.
-
-    Returns:
-        The name in the archive of each file, by its name in that folder.
-    """
+    """Return the names of the files in an archive, without a folder that holds all of them."""
     names = [each for each in archive.namelist() if each[-1:] != "/" and not is_litter(each)]
     tops = {each.partition("/")[0] if "/" in each else "" for each in names}
     top = f"{tops.pop()}/" if len(tops) == 1 and "" not in tops else ""
@@ -121,12 +89,7 @@ def content_names(archive: zipfile.ZipFile) -> dict[str, str]:
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> tuple[io.BufferedIOBase, int]:
-    """Open a member of an archive, and return it with its size in bytes.
-
-    Raises:
-        FileNotFoundError: If there is no such member.
-        NotPackedError: If the member is not at its stated place.
-    """
+    """Open a member of an archive, and return it with its size in bytes."""
     if name not in archive.namelist():
         raise FileNotFoundError(name)
     member = archive.getinfo(name)

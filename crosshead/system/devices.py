@@ -18,13 +18,6 @@ def choose_device(name: str) -> torch.device:
 
     cuDNN plans each new shape. The shapes of sentences differ in every batch and in every step of a
     search, so other kernels are faster.
-
-    Args:
-        name: A device such as `cpu` or `cuda:1`; `auto` is the first CUDA GPU, or the CPU if there
-            is none.
-
-    Raises:
-        ConfigError: If this machine has no such device.
     """
     torch.backends.cuda.enable_cudnn_sdp(False)
     if name == "auto":
@@ -50,14 +43,7 @@ def _devices_here() -> list[str]:
 
 
 def choose_threads(threads: int) -> int:
-    """Set and return PyTorch's number of CPU threads for the whole process.
-
-    Args:
-        threads: The number of threads; 0 is one per core that this process may use.
-
-    Raises:
-        ConfigError: If the number is out of range.
-    """
+    """Set and return PyTorch's number of CPU threads for the whole process."""
     if not 0 <= threads <= MOST_THREADS:
         raise ConfigError(
             f"expected a number of threads from 1 to {MOST_THREADS}, or 0 for all cores, found "

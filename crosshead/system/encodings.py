@@ -23,9 +23,6 @@ def wide_encoding(head: bytes) -> str | None:
     Without a byte order mark, UTF-16 is recognised by its zero bytes. All of them are at even
     places or all at odd places, because in most scripts letters, spaces and line ends have one zero
     byte each.
-
-    Args:
-        head: The first bytes of the file.
     """
     for mark, name in _MARKS:
         if head.startswith(mark):
@@ -39,12 +36,7 @@ def wide_encoding(head: bytes) -> str | None:
 
 
 def legacy_advice(raw: bytes, name: str) -> str:
-    """Return a clause with the likely encoding of bytes that are not UTF-8, and the remedy.
-
-    Args:
-        raw: Bytes of the file, some of which are not UTF-8.
-        name: The name of the file, for the command.
-    """
+    """Return a clause with the likely encoding of bytes that are not UTF-8, and the remedy."""
     text = raw.decode("utf-8", errors="replace")
     wrong = text.count("\ufffd")
     good = len(re.findall(r"[^\x00-\x7f\ufffd]", text))
@@ -94,9 +86,5 @@ def _copying(command: str, before: str, name: str, mark: str) -> str:
 
 
 def is_utf8(text: str) -> bool:
-    """Return whether UTF-8 can express a text: a name of a file may hold other bytes.
-
-    Args:
-        text: The text.
-    """
+    """Return whether UTF-8 can express a text: a name of a file may hold other bytes."""
     return not any("\ud800" <= character <= "\udfff" for character in text)

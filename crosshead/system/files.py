@@ -41,12 +41,6 @@ def atomic_file(path: Path) -> Iterator[Write]:
 
     Until then an earlier file at `path` stays, and after an error nothing of the new file remains.
     A device or a named pipe is written to directly, because it cannot be replaced.
-
-    Yields:
-        A function that appends to the file.
-
-    Raises:
-        UserError: If the file cannot be written (no such directory, no permission, disk full).
     """
     with contextlib.closing(_Unfinished(path, writes_to_devices=True)) as file:
         yield file.write
@@ -55,12 +49,7 @@ def atomic_file(path: Path) -> Iterator[Write]:
 
 
 def atomic_write(path: Path, data: bytes) -> None:
-    """Write `data` to `path`, so that a reader sees either the earlier file or the new one.
-
-    Raises:
-        UserError: If the file cannot be written, or `path` is a device or a named pipe. An earlier
-            file then stays intact.
-    """
+    """Write `data` to `path`, so that a reader sees either the earlier file or the new one."""
     atomic_write_all(path.parent, {path.name: data})
 
 
@@ -71,15 +60,6 @@ def atomic_write_all(
 
     The files are moved in the order of `contents`. If one cannot be moved, those that replaced no
     earlier file are removed again.
-
-    Args:
-        directory: The directory.
-        contents: The bytes of each file by its name.
-        new: Names at which no other file may be. An equal file may: a killed process has left it.
-
-    Raises:
-        UserError: If a file cannot be written, another is at its place although it is `new`, or a
-            device or a named pipe is there. All earlier files then stay intact.
     """
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as undone:
         files = []
@@ -106,11 +86,7 @@ def real_path(path: Path) -> Path:
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory and its parents, if necessary.
-
-    Raises:
-        UserError: If it cannot be made.
-    """
+    """Make a directory and its parents, if necessary."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -127,11 +103,7 @@ def write_all(file: io.FileIO, data: bytes) -> None:
 
 @contextlib.contextmanager
 def made_directory(directory: Path) -> Iterator[None]:
-    """Make a directory and its parents for the block, which removes those that it leaves empty.
-
-    Raises:
-        UserError: If it cannot be made.
-    """
+    """Make a directory and its parents for the block, which removes those that it leaves empty."""
     made = [each for each in (directory, *directory.parents) if not each.exists()]
     make_directory(directory)
     identity = directory.stat()
@@ -145,14 +117,7 @@ def made_directory(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hidden_directory(path: Path) -> Iterator[Path]:
-    """Yield an empty directory beside a place, and remove it at the end, unless it was put there.
-
-    Args:
-        path: The place. Its parents are made.
-
-    Raises:
-        UserError: If the directory cannot be made.
-    """
+    """Yield an empty directory beside a place, and remove it at the end unless it was put there."""
     place = real_path(path)
     with made_directory(place.parent):
         with explain_os_errors(path):
@@ -171,12 +136,6 @@ def output_directory(path: Path) -> Iterator[Path]:
 
     A new directory is there as a whole or not at all. An empty directory at `path`, such as a
     mounted volume, is filled itself.
-
-    Args:
-        path: The place, which must be new or empty apart from what a kill has left.
-
-    Raises:
-        UserError: If another process or the user has put something there, or it cannot be written.
     """
     place = real_path(path)
     if place.is_dir() and (is_unused(place) or is_unfinished(place)):
@@ -197,15 +156,6 @@ def put(hidden: Path, place: Path, *, replace: bool) -> None:
     directory or the new one at the place. Elsewhere a kill between two renames leaves nothing at
     the place, and the old directory under a hidden name. The next process that writes the place
     puts it back first (`remove_leftovers`).
-
-    Args:
-        hidden: The directory, beside its place.
-        place: Its place.
-        replace: Whether what is there is replaced. Otherwise a directory that is not empty is an
-            error.
-
-    Raises:
-        OSError: If it cannot be put there. What was there stays.
     """
     synchronise_all(hidden)
     if not (replace and os.path.lexists(place)):
@@ -346,15 +296,7 @@ def synchronise_all(directory: Path) -> None:
 
 
 def lock(file: int | IO[Any], *, shared: bool = False) -> bool | None:
-    """Take the system's lock on an open file or directory, and hold it until that is closed.
-
-    Args:
-        file: The open file, or its descriptor.
-        shared: True for a lock that other processes may share. It waits; the other kind does not.
-
-    Returns:
-        True if this process holds the lock, False if another process does, None without locks.
-    """
+    """Take the system's lock on an open file or directory, and hold it until that is closed."""
     try:
         import fcntl
 
@@ -387,13 +329,6 @@ def claim(place: Path, make: Callable[[Path], int]) -> tuple[Path, int]:
     """Make and lock a file or directory under a hidden name, in place of earlier leftovers.
 
     The parent is not listed, because it may hold many files.
-
-    Args:
-        place: The place of the finished output.
-        make: Makes the file or directory; returns an open descriptor, or raises `FileExistsError`.
-
-    Returns:
-        Its hidden path and its descriptor, which holds the lock.
     """
     names = hidden_names(place)
     for path in names:

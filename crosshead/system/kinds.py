@@ -75,23 +75,13 @@ _TABLES = (
 
 
 def check_text(head: bytes, name: str) -> None:
-    """Raise `DataError` if a file is no text.
-
-    Args:
-        head: The first bytes of the file.
-        name: The name of the file, for the message.
-    """
+    """Raise `DataError` if a file is no text."""
     if kind := _first(_BINARY, head):
         raise DataError(f"{name}: {kind.words}, expected text; {kind.advice}")
 
 
 def check_sentences(head: bytes, name: str) -> None:
-    """Raise `DataError` if the lines of a file are no sentences.
-
-    Args:
-        head: The first bytes of the file.
-        name: The name of the file, for the message.
-    """
+    """Raise `DataError` if the lines of a file are no sentences."""
     if kind := kind_of(head):
         raise DataError(
             f"{name}: {kind.words}, expected text with one sentence per line; {kind.advice}"
@@ -99,11 +89,7 @@ def check_sentences(head: bytes, name: str) -> None:
 
 
 def kind_of(head: bytes) -> Kind | None:
-    """Return the kind of a file, or None for text whose lines may be sentences.
-
-    Args:
-        head: The first bytes of the file.
-    """
+    """Return the kind of a file, or None for text whose lines may be sentences."""
     if kind := _first((*_BINARY, *_TEXTS), head):
         return kind
     head = head[:HEAD].removeprefix(b"\xef\xbb\xbf")

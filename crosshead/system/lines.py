@@ -28,16 +28,7 @@ _BLOCK = 1 << 20
 
 
 def read_lines(path: Path, longest: int = LONGEST_LINE) -> list[str]:
-    """Return the lines of a text file, without their ends. An empty file has no lines.
-
-    Args:
-        path: The file; `.gz` files are gunzipped.
-        longest: The largest size of a line in bytes.
-
-    Raises:
-        DataError: If the file is missing, unreadable, damaged or not UTF-8, has a line that is too
-            long, or does not fit into memory.
-    """
+    """Return the lines of a text file, without their ends. An empty file has no lines."""
     try:
         return list(iter_lines(path, longest))
     except MemoryError:
@@ -79,15 +70,6 @@ def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
 
     `\n` ends a line, and a `\r` before it is removed. The last line needs no end. A byte order mark
     at the beginning is removed.
-
-    Args:
-        raw: The bytes.
-        name: The name of the file, for messages.
-        before: The number of lines of the file before these bytes.
-
-    Raises:
-        DataError: If the bytes are not UTF-8. The message has the form `name:line:byte` and names
-            the command that converts the file.
     """
     if not before:
         check_text(raw, name)
@@ -113,7 +95,14 @@ def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
 
 
 def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file; raise `DataError` if it cannot be read."""
+    """Return the SHA-256 of a file, in hexadecimal digits.
+
+    Args:
+        path: The file.
+
+    Raises:
+        DataError: If the file cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -39,14 +39,6 @@ def read_groups(name: str, check: Callable[[bytes, str], None] = check_text) -> 
 
     Lines end as in `crosshead.system.lines.read_lines`: only `\n` ends a line, a `\r` before it is
     removed, and so is a byte order mark at the beginning. `.gz` files are gunzipped.
-
-    Args:
-        name: The name of the file; `-` is standard input.
-        check: Refuses files of the wrong kind.
-
-    Raises:
-        DataError: If the file is refused, or cannot be read or is not UTF-8, after the lines before
-            that place.
     """
     with _opened(name) as stream:
         first = next(stream.chunks, b"")
@@ -55,14 +47,7 @@ def read_groups(name: str, check: Callable[[bytes, str], None] = check_text) -> 
 
 
 def read_document(name: str) -> str:
-    """Return a file as one text, with its line ends and without a byte order mark.
-
-    Args:
-        name: The name of the file; `-` is standard input. `.gz` files are gunzipped.
-
-    Raises:
-        DataError: If the file cannot be read, is not UTF-8, or is larger than `LONGEST_DOCUMENT`.
-    """
+    """Return a file as one text, with its line ends and without a byte order mark."""
     data = bytearray()
     with _opened(name) as stream:
         for chunk in stream.chunks:
@@ -119,17 +104,7 @@ def count_lines(name: str) -> int | None:
 
 
 def line_groups(chunks: Iterable[bytes], name: str, most: int) -> Iterator[list[str]]:
-    """Yield the lines in `chunks` in groups of at most `most` lines, or about `LARGE` bytes.
-
-    Args:
-        chunks: Bytes of the stream. An empty chunk ends a group early.
-        name: The name of the stream, for messages.
-        most: The largest number of lines in a group.
-
-    Raises:
-        DataError: With `name:line:byte` if the bytes are not UTF-8, or with `name:line` if a line
-            is too long, after the lines before that one.
-    """
+    """Yield the lines in `chunks` in groups of at most `most` lines, or about `LARGE` bytes."""
     pending = bytearray()
     complete = given = 0
     for chunk in chunks:

@@ -13,9 +13,6 @@ def drawing() -> Iterator[None]:
     """Turn matplotlib failures within the block into a one-line `UserError`.
 
     matplotlib imports parts of itself while it draws, so a failure may come late.
-
-    Raises:
-        UserError: If matplotlib is missing or fails, for example under a memory limit.
     """
     try:
         yield
@@ -25,11 +22,7 @@ def drawing() -> Iterator[None]:
 
 @drawing()
 def new_figure(**options: Any) -> Any:
-    """Return a matplotlib figure, which needs no display and is not registered in pyplot.
-
-    Raises:
-        UserError: As `drawing` does.
-    """
+    """Return a matplotlib figure, which needs no display and is not registered in pyplot."""
     from matplotlib.figure import Figure
 
     return Figure(**{"layout": "constrained", **options})
@@ -37,16 +30,7 @@ def new_figure(**options: Any) -> Any:
 
 @drawing()
 def rendered(figure: Any, kind: str = "png", dpi: int = 120) -> bytes:
-    """Return a figure as the bytes of a picture file.
-
-    Args:
-        figure: The figure.
-        kind: The file format, such as png.
-        dpi: The resolution in dots per inch.
-
-    Raises:
-        UserError: As `drawing` does.
-    """
+    """Return a figure as the bytes of a picture file."""
     picture = io.BytesIO()
     figure.savefig(picture, format=kind, dpi=dpi)
     return picture.getvalue()
@@ -54,18 +38,7 @@ def rendered(figure: Any, kind: str = "png", dpi: int = 120) -> bytes:
 
 @drawing()
 def families_for(characters: Iterable[str]) -> tuple[list[str], set[str]]:
-    """Find installed fonts for characters that the default font lacks.
-
-    Args:
-        characters: The characters of a text.
-
-    Returns:
-        The font families for the text, with the default font first, and the characters that no font
-        has.
-
-    Raises:
-        UserError: As `drawing` does.
-    """
+    """Find installed fonts for characters that the default font lacks."""
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties, findfont, fontManager
 

@@ -22,13 +22,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def left_out(names: Sequence[str], noun: str, rest: str = "") -> str:
-    """Return a message about what is left out of some data, with the first names.
-
-    Args:
-        names: The names, perhaps each with the reason.
-        noun: The noun, such as `broken image`.
-        rest: The words behind it, such as ` without a caption`.
-    """
+    """Return a message about what is left out of some data, with the first names."""
     first = ", ".join([*names[:_NAMED], *["..."] * (len(names) > _NAMED)])
     return f"left out: {counted(len(names), noun)}{rest} ({first})"
 

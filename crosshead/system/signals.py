@@ -71,12 +71,6 @@ def stop_on_signals(*ending: Callable[..., object]) -> Iterator[StopRequest]:
     by it, and after Ctrl-C with `KeyboardInterrupt`. A signal that the program ignores or handles
     itself is left alone. In other threads than the main one, and in a block inside another one,
     nothing changes: Python handles signals in its main thread, and the outer block has them.
-
-    Args:
-        *ending: Handlers that end the program, besides Python's own. They are replaced too.
-
-    Yields:
-        The request, of the outer block if there is one.
     """
     if (outer := _active.get()) is not None:
         yield outer

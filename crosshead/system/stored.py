@@ -49,12 +49,7 @@ class NotRegularError(OSError):
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a regular file for reading. A named pipe is refused without waiting for it.
-
-    Raises:
-        NotRegularError: If `path` is not a regular file.
-        OSError: If it cannot be opened.
-    """
+    """Open a regular file for reading. A named pipe is refused without waiting for it."""
     _check_regular(os.stat(path).st_mode, path)
     # The file may have been replaced since, so that it is checked again after opening.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -67,16 +62,7 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 
 def read_stored(path: Path, most: int = LARGEST_METADATA) -> bytes:
-    """Read a file of a bundle.
-
-    Args:
-        path: The file, in a directory or in a packed bundle.
-        most: The largest size in bytes.
-
-    Raises:
-        DamagedBundle: If the file is missing, not regular, or too large.
-        BundleError: If the file cannot be read.
-    """
+    """Read a file of a bundle."""
     with open_stored(path) as (file, size):
         if size > most:
             raise DamagedBundle(path, f"{size:,} bytes, expected at most {most:,}")
@@ -85,19 +71,7 @@ def read_stored(path: Path, most: int = LARGEST_METADATA) -> bytes:
 
 @contextlib.contextmanager
 def open_stored(path: Path) -> Iterator[tuple[io.BufferedIOBase, int]]:
-    """Open a file of a bundle of any size for reading.
-
-    Args:
-        path: The file, in a directory or in a packed bundle.
-
-    Yields:
-        The open file, and its size in bytes.
-
-    Raises:
-        DamagedBundle: If the file is missing or not regular, or differs from its checksum in the
-            archive.
-        BundleError: If the file cannot be read.
-    """
+    """Open a file of a bundle of any size for reading."""
     with contextlib.ExitStack() as stack:
         try:
             found = _opened(path, stack)
@@ -115,22 +89,13 @@ def open_stored(path: Path) -> Iterator[tuple[io.BufferedIOBase, int]]:
 
 
 def stored_size(path: Path) -> int:
-    """Return the size of a bundle's file in bytes.
-
-    Raises:
-        DamagedBundle: If the file is missing or not regular.
-        BundleError: If the file cannot be read.
-    """
+    """Return the size of a bundle's file in bytes."""
     with open_stored(path) as (_, size):
         return size
 
 
 def packed_names(archive: Path) -> list[str]:
-    """Return the names of the files in a packed bundle.
-
-    Raises:
-        BundleError: If the file is no packed bundle, or cannot be read.
-    """
+    """Return the names of the files in a packed bundle."""
     try:
         with open_regular(archive) as file:
             return _archive(archive, file).namelist()
@@ -143,21 +108,12 @@ def packed_names(archive: Path) -> list[str]:
 
 
 def read_metadata(path: Path, most: int = LARGEST_METADATA) -> dict[str, Any]:
-    """Read the JSON object in a file of a bundle.
-
-    Raises:
-        DamagedBundle: If the file is no JSON object, or contains text that is not Unicode.
-        BundleError: If the file cannot be read.
-    """
+    """Read the JSON object in a file of a bundle."""
     return parse_metadata(read_stored(path, most), path)
 
 
 def parse_metadata(data: bytes, path: Path) -> dict[str, Any]:
-    """Return the JSON object in `data`, the content of `path`.
-
-    Raises:
-        DamagedBundle: If it is no JSON object, or contains text that is not Unicode.
-    """
+    """Return the JSON object in `data`, the content of `path`."""
     try:
         found = json.loads(data.decode())
         if _SURROGATE.search(data):

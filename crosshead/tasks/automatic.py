@@ -118,13 +118,7 @@ class Plan(NamedTuple):
 def settle(
     recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed
 ) -> tuple[TextRecipe, list[str]]:
-    """Return the recipe with values for its open keys, and lines that give them with reasons.
-
-    Args:
-        recipe: The settings of the run, with the open keys `recipe.open`.
-        corpus: The training and validation pairs.
-        speed: The speed of the machine and the time of the run.
-    """
+    """Return the recipe with values for its open keys, and lines that give them with reasons."""
     tokens = int(corpus.lengths[:, 1].sum())
     recipe = _filled(recipe, {"decode": {"length_penalty": LENGTH_PENALTY}})
     recipe = _with_guidance(_with_budget(recipe, tokens))
@@ -134,11 +128,7 @@ def settle(
 
 
 def usual_epochs(tokens: int) -> int:
-    """Return the expected number of epochs of a run without a budget.
-
-    Args:
-        tokens: The number of target tokens in an epoch.
-    """
+    """Return the expected number of epochs of a run without a budget."""
     return max(1, round(USUAL_EPOCHS * math.sqrt(USUAL_DATA / tokens)))
 
 
@@ -227,13 +217,7 @@ def _lacking(plan: Plan, size: Size, tokens: int) -> str:
 
 
 def _why_this_size(size: Size, data_lacks: str, run_lacks: str) -> str:
-    """Return the reason for a size, in a clause.
-
-    Args:
-        size: The size.
-        data_lacks: What the data lacks for the next larger size, or an empty string.
-        run_lacks: What the run lacks for the last larger size that the data suffices for, likewise.
-    """
+    """Return the reason for a size, in a clause."""
     if size.consistency == "r-drop":
         return f"trained with R-Drop, because there is time for {size.least_epochs:g} epochs"
     lacks = [lack for lack in (data_lacks, run_lacks) if lack]

@@ -160,21 +160,7 @@ def read_corpus(
     say: Callable[[str], None] = lambda line: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> ImageCorpus:
-    """Read the images of a recipe.
-
-    Args:
-        recipe: The settings of the run.
-        base: The bundle that training starts from, whose classes and size are kept, or None.
-        say: A callback that gets messages.
-        should_stop: Returns whether the run should stop.
-
-    Returns:
-        The images by split.
-
-    Raises:
-        DataError: If the images cannot be used.
-        Stopped: Soon after `should_stop` returns true.
-    """
+    """Read the images of a recipe."""
     data = recipe.data
     if not data.images:
         raise DataError("no training data: give a folder of images, or a zip of one (--images)")
@@ -206,11 +192,6 @@ def classification_loss(logits: Float[Tensor, "B K"], batch: ImageBatch, smoothi
 
     The target distribution has 1 - eps on the classes of an image, by their shares, and eps/K on
     every class. With one class an image it is that of `label_smoothed_cross_entropy`.
-
-    Args:
-        logits: The logits of the classes, "B K".
-        batch: The batch.
-        smoothing: The label smoothing, eps.
 
     Reference:
         Szegedy et al. 2016, section 7; Zhang et al. 2018, Eq. 1.

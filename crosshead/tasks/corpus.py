@@ -22,11 +22,7 @@ class Stopped(Exception):
 
 
 def stop_check(should_stop: Callable[[], bool]) -> Callable[[], None]:
-    """Return a function that raises `Stopped` if the run should stop.
-
-    Args:
-        should_stop: Returns whether the run should stop.
-    """
+    """Return a function that raises `Stopped` if the run should stop."""
 
     def check() -> None:
         if should_stop():

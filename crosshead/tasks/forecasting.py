@@ -39,11 +39,6 @@ def forecast_loss(found: Tensor, batch: SeriesBatch, quantiles: Sequence[float])
 
     With quantiles it is the pinball loss, averaged over quantiles, otherwise the squared error.
 
-    Args:
-        found: The forecasts.
-        batch: The batch.
-        quantiles: The quantiles of the forecasts; empty for a point forecast.
-
     Reference:
         Koenker and Bassett 1978, "Regression Quantiles".
     """
@@ -91,12 +86,7 @@ class ForecastingValidator(Validator[ForecastingRecipe, SeriesCorpus, SeriesBund
 
 
 def bundle_score(score: ForecastScore, test_set: str) -> BundleScore:
-    """Return a score as a bundle records it. Scores of baselines are named after them.
-
-    Args:
-        score: The score.
-        test_set: The name of the test set.
-    """
+    """Return a score as a bundle records it. Scores of baselines are named after them."""
     of = "" if score.method == "model" else f" of {score.method}"
     return BundleScore(
         metric=f"{score.metric}{of}",
@@ -138,16 +128,7 @@ class ForecastingTask(Task):
         return bool(data.get("series"))
 
     def stored(self, given: Mapping[str, Any], write: WriteLines) -> dict[str, Any]:
-        """Return the files of a series and its target; a table in memory is written to a file.
-
-        Args:
-            given: `series`, and `target` if there is one.
-            write: Writes lines to a file and returns its path.
-
-        Raises:
-            ConfigError: If `target` has no names of columns.
-            DataError: If the series is neither files nor a table.
-        """
+        """Return the files of a series and its target; a table in memory is written to a file."""
         found: dict[str, Any] = {"series": file_names(given["series"]) or [
             write("train.csv", table_lines(given["series"]))
         ]}  # fmt: skip

@@ -67,11 +67,7 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
 
     @abstractmethod
     def outputs(self, decode: DecodeConfig) -> list[str]:
-        """Return the best output for each input.
-
-        Args:
-            decode: The settings of the search.
-        """
+        """Return the best output for each input."""
 
     def search_description(self) -> str:
         """Return a short description of the search for texts."""
@@ -127,24 +123,11 @@ class ImageTextTask(TokenTask):
     def learned(
         self, config: TokenizerConfig, train: CaptionSet
     ) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
-        """Learn the tokenizers of source and target; texts of one side have one tokenizer.
-
-        Args:
-            config: The settings of the tokenizers.
-            train: The training set.
-
-        Returns:
-            The settings with the vocabulary size, and the tokenizers.
-        """
+        """Learn the tokenizers of source and target; texts of one side have one tokenizer."""
 
     @abstractmethod
     def examples(self, found: CaptionSet, tokenizers: tuple[Tokenizer, Tokenizer]) -> list[Example]:
-        """Return the ids of each text; captions are targets of an empty source.
-
-        Args:
-            found: The texts.
-            tokenizers: The tokenizers of source and target.
-        """
+        """Return the ids of each text; captions are targets of an empty source."""
 
     def read(
         self,
@@ -154,22 +137,7 @@ class ImageTextTask(TokenTask):
         say: Say = lambda line: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> ImageTextCorpus:
-        """Read the texts of a recipe, decode their images, and learn the tokenizers.
-
-        Args:
-            recipe: The settings of the run.
-            base: The bundle that training starts from, whose tokenizers and image size are kept.
-            resumed: The run directory that is resumed, whose tokenizers are kept.
-            say: A callback that gets messages.
-            should_stop: Returns whether the run should stop.
-
-        Returns:
-            The training and validation data.
-
-        Raises:
-            Stopped: Soon after `should_stop` returns true.
-            DataError: If the images or the texts cannot be used.
-        """
+        """Read the texts of a recipe, decode their images, and learn the tokenizers."""
         assert base is None or isinstance(base, ImageTextBundle)
         data, config = recipe.data, recipe.tokenizer
         train, valid, patches = read_sets(recipe, base, self.files, self.flag, say, should_stop)

@@ -106,11 +106,7 @@ class ImageTextCorpus(TokenCorpus):
 
     @abstractmethod
     def texts(self, rows: CaptionRows) -> list[Any]:
-        """Return the ids of rows for the checksum.
-
-        Args:
-            rows: The rows.
-        """
+        """Return the ids of rows for the checksum."""
 
     def origin(self, row: int) -> str:
         """Return the file and the line of a caption."""
@@ -187,23 +183,7 @@ def read_sets(
     say: Say = lambda line: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[CaptionSet, CaptionSet, int]:
-    """Read the images of a recipe and their texts.
-
-    Args:
-        recipe: The settings of the run.
-        base: The bundle that training starts from, whose image size is kept, or None.
-        kind: The kind of the files of texts.
-        flag: The name of the option for these files, without dashes.
-        say: A callback that gets messages.
-        should_stop: Returns whether the run should stop.
-
-    Returns:
-        The training set, the validation set, and the number of patches of an image.
-
-    Raises:
-        Stopped: Soon after `should_stop` returns true.
-        DataError: If the images or the texts cannot be used.
-    """
+    """Read the images of a recipe and their texts."""
     data, check = recipe.data, stop_check(should_stop)
     if not data.images or not data.text_files:
         raise DataError(
@@ -228,11 +208,7 @@ def read_sets(
 
 
 def card_files(data: ImageTextData) -> list[CardFile]:
-    """Return the files of text, for the model card.
-
-    Args:
-        data: The section `[data]` of the recipe.
-    """
+    """Return the files of text, for the model card."""
     return [
         CardFile(name, sum(1 for _ in iter_lines(Path(name))), file_sha256(Path(name)))
         for name in data.text_files

@@ -68,11 +68,7 @@ def load(
 
 
 def _places(path: StrPath | Sequence[StrPath]) -> dict[str, Path]:
-    """Return the local paths of one or several bundles, by their names.
-
-    Raises:
-        BundleError: If there is none, or one is given twice, or one cannot be downloaded.
-    """
+    """Return the local paths of one or several bundles, by their names."""
     names = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not names:
         raise BundleError("expected a bundle, or several bundles of an ensemble, found none")
@@ -85,11 +81,7 @@ def _places(path: StrPath | Sequence[StrPath]) -> dict[str, Path]:
 
 
 def _ensemble(bundles: Mapping[str, Bundle]) -> EnsembleTranslator:
-    """Return the translator of several bundles.
-
-    Raises:
-        BundleError: If a bundle does not translate text, or tokenizers differ.
-    """
+    """Return the translator of several bundles."""
     translating: dict[str, TextBundle] = {}
     for name, bundle in bundles.items():
         pipeline = TASKS[bundle.config.task].pipeline
@@ -111,25 +103,7 @@ def load_as(
     *,
     instead: str | None = None,
 ) -> T:
-    """Load a bundle as a pipeline of the class `kind`.
-
-    Args:
-        kind: The class of the pipeline.
-        path: A bundle, or several bundles of an ensemble, as in `load`.
-        device: The device, as in `load`.
-        threads: The number of CPU threads, as in `load`.
-        precision: The number format, as in `load`.
-        instead: The hint shown if the bundle is of another kind of text model; by default, and for
-            models of other data, how to use it.
-
-    Returns:
-        The pipeline.
-
-    Raises:
-        BundleError: If there is no valid bundle at `path`, or it is of another kind, or several
-            bundles are no ensemble.
-        ConfigError: If the device, the number of threads or the precision is not available.
-    """
+    """Load a bundle as a pipeline of the class `kind`."""
     found = load(path, device, threads, precision)
     if not isinstance(found, kind):
         named = [path] if isinstance(path, str | os.PathLike) else path

@@ -80,12 +80,7 @@ class TextValidator(Validator[TextRecipe, TextCorpus, TextBundle]):
     """The base of validation on monolingual text."""
 
     def frequency_faults(self, windows: Sequence[tuple[float, int, int]]) -> list[str]:
-        """Return a clause if a model is hardly better than token frequencies.
-
-        Args:
-            windows: The negative log-likelihood of each window, its number of predicted tokens, and
-                another number.
-        """
+        """Return a clause if a model is hardly better than token frequencies."""
         corpus = self.corpus
         nll = sum(nats for nats, _, _ in windows) / sum(tokens for _, tokens, _ in windows)
         size = corpus.target_tokenizer.vocab_size

@@ -301,22 +301,6 @@ def read_parallel(
     The tokenizers come from `resumed`, or from `base` with the recipe's `sampling`, or are learned
     from the training text. A text of more than `LARGEST_IN_MEMORY` pairs is tokenized into a cache,
     or found there.
-
-    Args:
-        recipe: The settings of the run.
-        base: The bundle that training starts from, or None.
-        resumed: The run directory that is resumed, or None.
-        say: A callback that gets messages.
-        should_stop: Returns whether the run should stop.
-
-    Returns:
-        The training and validation data.
-
-    Raises:
-        Stopped: Soon after `should_stop` returns true.
-        DataError: If the text cannot be read.
-        ConfigError: If the configured vocabulary size does not fit the text.
-        UserError: If the cache cannot be written.
     """
 
     def stop_if_asked() -> None:
@@ -396,10 +380,6 @@ def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int]
     """Return a function from the number of an epoch to its training examples.
 
     The examples depend only on the corpus, the recipe and this number.
-
-    Args:
-        recipe: The settings of the run.
-        corpus: The data of the run.
     """
     examples, seed = corpus.kept.examples, recipe.train.seed
     counts = corpus.counts
@@ -440,11 +420,7 @@ def _tokenizers(
     reading: _Reading,
     stop_if_asked: Callable[[], None],
 ) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
-    """Load the tokenizers of an earlier run or bundle, or learn them from the training text.
-
-    Returns:
-        The settings of the tokenizers, and the tokenizer of each side.
-    """
+    """Load the tokenizers of an earlier run or bundle, or learn them from the training text."""
     if resumed is not None:
         return config, *load_tokenizers(resumed, joint=config.joint)
     if base is not None:

@@ -9,18 +9,7 @@ from crosshead.tasks.registry import kinds
 
 
 def local_bundle(path: StrPath) -> Path:
-    """Return the local path of a bundle, after downloading it if it is named on a hub.
-
-    Args:
-        path: The directory of a bundle, a packed bundle, or `hf://ORG/NAME@revision`; without a
-            revision, the newest commit of the main branch.
-
-    Returns:
-        The path, or the directory in the hub's cache.
-
-    Raises:
-        HubError: If the model cannot be downloaded.
-    """
+    """Return the local path of a bundle, after downloading it if it is named on a hub."""
     name = hub_name(path)
     if name is None:
         return Path(path)

@@ -29,25 +29,6 @@ def compose(
     """Compose a recipe: preset < `recipe` (the tables of a file) < `flags` < `assignments`.
 
     A budget among the stated settings replaces the budgets of the preset.
-
-    Args:
-        preset: The name of a preset. Without one, the defaults come from `tiny`. The preset `auto`
-            has the values of `tiny`, and leaves every key open that is not stated (`Recipe.open`).
-            For a bundle in `below` it leaves no key open, and the learning rate suits the width.
-        recipe: The tables of a recipe file.
-        flags: Values of command-line flags, by section and key.
-        assignments: Texts `section.key=value`, or `key=value` if only one section of the task has
-            the key. A value is TOML, or else text.
-        where: The name of the recipe's file, which begins messages about it.
-        below: Sections that replace the preset's sections.
-        typed: The flags that the user typed, by key (`--seed` for `train.seed`), for messages about
-            mistakes outside the file.
-
-    Returns:
-        The recipe, an instance of the task's own class.
-
-    Raises:
-        ConfigError: If a setting is wrong or the settings do not fit together.
     """
     sections = stated(recipe, flags, assignments, where=where, below=below)
     try:
@@ -69,19 +50,6 @@ def stated(
     """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win.
 
     `compose` has the same arguments, and adds the defaults.
-
-    Args:
-        recipe: The tables of a recipe file.
-        flags: Values of command-line flags, by section and key.
-        assignments: Texts `section.key=value`, or `key=value` if only one section of the task has
-            the key.
-        where: The name of the recipe's file, which begins messages about it.
-        below: Sections that replace the preset's sections. Their architecture names the task if no
-            other is stated.
-
-    Raises:
-        ConfigError: If a section is unknown or is not a table, or an assignment cannot be
-            understood.
     """
 
     def of_task(sections: Sections) -> KnownKeys:
@@ -125,12 +93,7 @@ def file_arguments() -> set[str]:
 
 
 def stored(given: Mapping[str, Any], write: WriteLines) -> dict[str, Any]:
-    """Return the keys of `[data]` for given data, by the task that recognizes them.
-
-    Args:
-        given: Values of keys that name files: names, or data in memory. `target` may be among them.
-        write: Writes lines to a file and returns its path.
-    """
+    """Return the keys of `[data]` for given data, by the task that recognizes them."""
     for task in TASKS.values():
         if task.recognizes(dict.fromkeys(given, True)):
             return task.stored(given, write)

@@ -78,12 +78,7 @@ def descriptions(config: type[Config]) -> dict[str, str]:
 
 
 def explain_key(key: Key, every: bool) -> str:
-    """Return the reference entry of a key.
-
-    Args:
-        key: The key.
-        every: True if all architectures or tasks have it.
-    """
+    """Return the reference entry of a key."""
     head = f"{key.section}.{key.name} = {key.default}"
     lines = [head, f"    {key.kind}"]
     if not every:
@@ -119,14 +114,7 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 
 def reference(wanted: str | None = None) -> str:
-    """Return the reference of all keys, or of the keys that match `wanted`.
-
-    Args:
-        wanted: A key with or without its section, or a section; None for all keys.
-
-    Raises:
-        KeyError: If there is no such key.
-    """
+    """Return the reference of all keys, or of the keys that match `wanted`."""
     found = [
         key
         for key in all_keys()
@@ -141,13 +129,6 @@ def commented_recipe(preset: str, architecture: str) -> str:
     """Return a whole recipe as TOML with the meaning above each key.
 
     Keys that are left open are commented out.
-
-    Args:
-        preset: The name of the preset.
-        architecture: The name of the architecture.
-
-    Raises:
-        ConfigError: If there is no such preset or architecture, or the preset is `auto`.
     """
     if preset == AUTO:
         raise ConfigError(

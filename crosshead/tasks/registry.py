@@ -112,18 +112,7 @@ def run_files() -> set[str]:
 
 
 def load_bundle(path: StrPath, device: torch.device | str = "cpu") -> Bundle:
-    """Load a bundle of any task: see `crosshead.bundle.io.load_bundle`.
-
-    Args:
-        path: The directory of the bundle, or a packed bundle.
-        device: The device of the model.
-
-    Returns:
-        The bundle, with its model in evaluation mode.
-
-    Raises:
-        BundleError: As `crosshead.bundle.io.load_bundle` does.
-    """
+    """Load a bundle of any task: see `crosshead.bundle.io.load_bundle`."""
     return io.load_bundle(path, kinds(), device)
 
 

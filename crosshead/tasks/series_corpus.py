@@ -159,18 +159,7 @@ class SeriesCorpus(Corpus):
 
 
 def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesCorpus:
-    """Read the series of a recipe, and split and scale them.
-
-    Args:
-        recipe: The settings of the run.
-        base: The bundle that training starts from, whose columns and scales are kept, or None.
-
-    Returns:
-        The training, validation and test windows.
-
-    Raises:
-        DataError: If the series cannot be used.
-    """
+    """Read the series of a recipe, and split and scale them."""
     data = recipe.data
     if not data.series:
         raise DataError("no training data: give a file with a time series (--series)")

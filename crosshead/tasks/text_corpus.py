@@ -134,22 +134,6 @@ def read_text(
     All files together are one text. Without validation files the last characters of the text, a
     share `data.valid_share`, are held out. The tokenizer comes from `resumed` or from `base`, or is
     learned from the training text.
-
-    Args:
-        recipe: The settings of the run.
-        base: The bundle that training starts from, or None.
-        resumed: The run directory that is resumed, or None.
-        say: A callback for messages, which is not used.
-        should_stop: Returns whether the run should stop.
-        kind: The class of the corpus.
-
-    Returns:
-        The training and validation data.
-
-    Raises:
-        Stopped: Soon after `should_stop` returns true.
-        DataError: If the text cannot be read or is too short.
-        ConfigError: If the configured vocabulary size does not fit the text.
     """
     data = recipe.data
     if not data.text:

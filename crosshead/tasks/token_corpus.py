@@ -34,11 +34,7 @@ class TokenCorpus(Corpus):
     kind: ClassVar[type[Bundle]] = TextBundle
 
     def with_origin(self, origin: ImportOrigin | None) -> Self:
-        """Return the same data for a model that is tuned from an imported one.
-
-        Args:
-            origin: The origin, which the bundle names; None if there is none.
-        """
+        """Return the same data for a model that is tuned from an imported one."""
         return replace(self, imported_from=origin)
 
     @property
@@ -88,11 +84,6 @@ def unknown_words(tokenizer: Tokenizer, texts: Iterable[str], name: str) -> list
     """Return a warning about texts with words that a vocabulary lacks, or nothing.
 
     A vocabulary is learned before a model, so fine-tuning does not change it.
-
-    Args:
-        tokenizer: The tokenizer with the vocabulary.
-        texts: The texts to train on.
-        name: The name of such a text, for the warning.
     """
     missing: Counter[str] = Counter()
     found = total = 0

@@ -57,16 +57,6 @@ def token_loss(model: TokenModel, batch: Batch, settings: TrainConfig | LabelSmo
     In training, the settings may cut tokens from the inputs, or ask for a second view of the batch.
     Both views then pass through the model as one batch of twice the rows. If the batch has
     alignments, the loss of guided alignment is added.
-
-    Args:
-        model: The model. In evaluation mode it has one view, whatever the settings.
-        batch: The batch.
-        settings: The settings: label smoothing, consistency, word dropout and guided alignment.
-
-    Returns:
-        The sums `loss`, with label smoothing, and `nll`, without, both in nats. With two views,
-        `nll` is the mean of the views that count, and `consistency` is the part of the divergence
-        in `loss`. With alignments, `alignment` is their part in `loss`.
     """
     if model.training and settings.consistency != "none":
         return _two_view_loss(model, batch, settings)
@@ -112,9 +102,6 @@ def guided_attention(model: TokenModel) -> Attention:
 
     Garg et al. also train one head of this layer.
 
-    Args:
-        model: A model with attention to its source.
-
     Reference:
         Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models".
     """
@@ -124,11 +111,7 @@ def guided_attention(model: TokenModel) -> Attention:
 
 @contextlib.contextmanager
 def observed(attention: Attention) -> Iterator[list[Tensor]]:
-    """Yield a list that gets the weights "B H Q K" of each call in the block.
-
-    Args:
-        attention: The attention.
-    """
+    """Yield a list that gets the weights "B H Q K" of each call in the block."""
     seen: list[Tensor] = []
     before, attention.observe = attention.observe, seen.append
     try:
@@ -168,10 +151,6 @@ def without_words(inputs: tuple[Tensor, ...], share: float) -> tuple[Tensor, ...
 
     Padding, the start and the end of a sentence, and masked tokens are never cut. The draws come
     from the generator of dropout.
-
-    Args:
-        inputs: Token ids, "B T", and images, which stay whole.
-        share: Share of the tokens to cut.
     """
     if not share:
         return inputs

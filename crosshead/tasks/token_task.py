@@ -21,11 +21,7 @@ _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 
 
 def licence_lines(licence: str | None) -> list[str]:
-    """Return a warning about a licence that no model hub spells so, or nothing.
-
-    Args:
-        licence: The licence of the model, or None.
-    """
+    """Return a warning about a licence that no model hub spells so, or nothing."""
     if licence is None or _LICENCE.fullmatch(licence):
         return []
     spelled = re.sub(r"[\s_]+", "-", licence.strip().lower())

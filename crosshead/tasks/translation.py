@@ -212,14 +212,7 @@ class TranslationTask(TokenTask):
 
 
 def with_tags(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
-    """Add the tags of all directions to the pieces that the tokenizer never splits.
-
-    Returns:
-        The recipe, and a list with a message about the directions.
-
-    Raises:
-        DataError: If there is no corpus, or the language of a side is unknown.
-    """
+    """Add the tags of all directions to the pieces that the tokenizer never splits."""
     parts = training_parts(recipe.data)
     missing = sorted({part.tag for part in parts} - set(recipe.tokenizer.special))
     pieces = [*recipe.tokenizer.special, *missing]
@@ -234,10 +227,6 @@ def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
 
     Stated languages stay. Nothing is filled in if the names give only one side, or the same
     language for both.
-
-    Returns:
-        The recipe, and messages: what was filled in, and a warning if the names contradict the
-        stated languages.
     """
     data = recipe.data
     named, stated = named_languages(data), (data.source_language, data.target_language)
@@ -263,11 +252,7 @@ def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
 
 
 def unknown_languages(data: DataConfig) -> list[str]:
-    """Return a message, in a list, if a run in one direction lacks the language of a side.
-
-    Args:
-        data: The section `[data]`, after `with_languages`.
-    """
+    """Return a message, in a list, if a run in one direction lacks the language of a side."""
     if data.directions != "one" or (data.source_language and data.target_language):
         return []
     source, target = _known_languages(data)

@@ -111,13 +111,7 @@ best. In a small set, several places are one translation, which has the last nam
 def translation_samples(
     sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
 ) -> list[Sample]:
-    """Return the worst, the median and the best translation, and those between them, by chrF2.
-
-    Args:
-        sources: The source sentences.
-        outputs: The translations.
-        references: The reference translations.
-    """
+    """Return the worst, the median and the best translation, and those between them, by chrF2."""
     scores = sentence_chrf(outputs, references)
     order = np.argsort(scores, kind="stable")
     named = {round(share * (len(order) - 1)): name for name, share in _PLACES.items()}
@@ -134,10 +128,6 @@ def exactness(score: CorpusScore, parts: str) -> list[str]:
     """Return a sentence that says how exact a score is.
 
     Without an interval of finite width there is none.
-
-    Args:
-        score: The score with its interval.
-        parts: The size of the validation set in words, such as `1,014 sentences`.
     """
     half = (score.high - score.low) / 2
     if not (math.isfinite(half) and half > 0):
@@ -153,12 +143,6 @@ def bleu_exactness(bleu: CorpusScore, count: int, noun: str, faults: Sequence[st
     """Return a sentence that says how exact a BLEU is, unless its interval says nothing.
 
     The interval of a few sentences, or of a BLEU near 0, is narrow.
-
-    Args:
-        bleu: The BLEU with its interval.
-        count: The number of inputs of the validation set.
-        noun: The noun for an input.
-        faults: The faults of the model.
     """
     if count < FEW or (faults and bleu.value < LOW_BLEU):
         return []
@@ -172,15 +156,7 @@ def translation_faults(
     references: Sequence[str],
     nouns: Nouns = TRANSLATIONS,
 ) -> list[str]:
-    """Return clauses that say why translations are unusable, or an empty list.
-
-    Args:
-        bleu: The BLEU of the outputs.
-        sources: The source sentences.
-        outputs: The translations.
-        references: The reference translations.
-        nouns: The nouns for inputs and outputs.
-    """
+    """Return clauses that say why translations are unusable, or an empty list."""
     faults = []
     if round(bleu, 1) < LOW_BLEU and _exact(sources, outputs, references) < LOW_EXACT:
         faults.append(f"BLEU {bleu:.1f} is below {LOW_BLEU:g}")
@@ -213,14 +189,7 @@ class Remarks(NamedTuple):
 def translation_remarks(
     bleu: CorpusScore, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
 ) -> Remarks:
-    """Return remarks on what translations without faults are good for, and on their signs.
-
-    Args:
-        bleu: The BLEU of the outputs.
-        sources: The source sentences.
-        outputs: The translations.
-        references: The reference translations.
-    """
+    """Return remarks on what translations without faults are good for, and on their signs."""
     signs, count = _Signs.of(sources, outputs, references), len(outputs)
     shown = round(bleu.value, 1)  # the limits are those of the figure that people see
     usable, use = next(each[1:] for each in _USES if shown >= each[0])
@@ -247,16 +216,7 @@ def translation_findings(
     labels: tuple[str, str, str] = ("source", "output", "reference"),
     nouns: Nouns = TRANSLATIONS,
 ) -> Findings:
-    """Return the findings about translations of a validation set.
-
-    Args:
-        scores: The scores, BLEU first.
-        sources: The source sentences.
-        outputs: The translations.
-        references: The reference translations.
-        labels: The names of the parts of a sample.
-        nouns: The nouns for inputs and outputs.
-    """
+    """Return the findings about translations of a validation set."""
     bleu, texts = scores[0], (sources, outputs, references)
     faults = translation_faults(bleu.value, *texts, nouns)
     remarks = Remarks([], False) if faults else translation_remarks(bleu, *texts)
@@ -337,14 +297,7 @@ def _exact(sources: Sequence[str], outputs: Sequence[str], references: Sequence[
 
 
 def frequency_faults(nll: float, training: np.ndarray, valid: np.ndarray, size: int) -> list[str]:
-    """Return a clause if a model predicts text hardly better than token frequencies do.
-
-    Args:
-        nll: The mean negative log-likelihood of a token of the validation text, in nats.
-        training: The ids of the training text.
-        valid: The ids of the validation text.
-        size: The number of tokens in the vocabulary.
-    """
+    """Return a clause if a model predicts text hardly better than token frequencies do."""
     counts = np.bincount(training, minlength=size) + 1.0
     guess = float(-np.log(counts[valid[1:]] / counts.sum()).mean())
     if nll < 0.95 * guess:

@@ -56,9 +56,6 @@ class Activations:
         two rows of 300 positions it is 0.94 to 1.01 and 0.74 to 1.00. With dropout of attention
         weights it is 1.04 and 1.09, because the gradients of dropped weights do not all exist at
         once.
-
-        Args:
-            factor: Function of a tensor's size in bytes; returns the bytes of memory per byte.
         """
         held = again = peak = 0.0
         layer: nn.Module | None = None
@@ -74,12 +71,7 @@ class Activations:
         return int(peak)
 
     def extrapolated(self, more: "Activations", rows: int) -> "Activations":
-        """Return the activations of another number of rows, by a line through two measurements.
-
-        Args:
-            more: The activations of more rows of the same lengths.
-            rows: The number of rows.
-        """
+        """Return the activations of another number of rows, by a line through two measurements."""
         sizes, further = ([each.size for each in of.kept] for of in (self, more))
         steps = (rows - self.rows) / (more.rows - self.rows)
         if len(sizes) != len(further):  # different paths through the model
@@ -98,12 +90,6 @@ class Measurement:
     It computes the loss as an update does, in training mode, and drops it. Random generators and
     buffers are restored. Hooks see no tensors inside of recomputed layers, so the model must still
     keep all its activations: `recompute_activations` comes afterwards.
-
-    Args:
-        task: The task, which computes the loss.
-        model: The model, on its device and in its precision.
-        epoch: The rows.
-        train: The settings of training.
     """
 
     task: Task
@@ -116,10 +102,6 @@ class Measurement:
 
         A batch of more than three rows is extrapolated from two and three rows, tensor by tensor.
         The sum is within 4 % of what autograd keeps, by a test for every architecture.
-
-        Args:
-            rows: Rows of the epoch, repeated in turn; the batch is padded to the longest row.
-            count: Number of rows of the batch.
         """
         if count <= 3:
             return self._measured(list(islice(cycle(rows), count)))

@@ -13,11 +13,6 @@ class Adam:
     It is `torch.optim.AdamW(..., fused=True)`, number for number. That class imports PyTorch's
     compiler, which would take most of the time before the first update. The function does not.
 
-    Args:
-        groups: Tensors of weights, each group with its weight decay.
-        betas: The decay rates of the first and of the second moment.
-        eps: The number that is added to the root of the second moment.
-
     Reference:
         Kingma & Ba 2015, Algorithm 1; Loshchilov & Hutter 2019, Algorithm 2.
     """
@@ -34,11 +29,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self, learning_rate: float) -> None:
-        """Change the weights by their gradients.
-
-        Args:
-            learning_rate: The learning rate of this update.
-        """
+        """Change the weights by their gradients."""
         for group, decay in self.groups:
             tensors = [each for each in group if each.grad is not None]
             states = [self._state_of(each) for each in tensors]

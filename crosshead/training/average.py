@@ -31,18 +31,6 @@ from crosshead.training.directory import check_utf8
 def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "") -> Bundle:
     """Average the weights of several bundles, and write the new bundle to `out`.
 
-    Args:
-        bundles: Two or more bundles, as `crosshead.load` takes each.
-        out: Directory of the new bundle; it must be new or empty.
-        command: The typed command, for the model card.
-
-    Returns:
-        The new bundle.
-
-    Raises:
-        UserError: If there are fewer than two bundles, or `out` is not empty.
-        BundleError: If the bundles differ in task, shape of the model or tokenizer.
-
     Reference:
         Vaswani et al. 2017, section 6.1.
     """

@@ -55,11 +55,6 @@ def seconds_after(minutes: float, progress: Progress, overhead: Overhead) -> flo
 
     They are at most half of the budget. The first validations of a run take the longest, because a
     model that has learned little writes long translations.
-
-    Args:
-        minutes: The budget of the run.
-        progress: The progress of the run.
-        overhead: The time that the command needs besides updates.
     """
     return min(progress.validation_seconds * overhead.validations_after, 30 * minutes)
 
@@ -70,12 +65,6 @@ def budget_spent(
     """Return the end that names the limit that the run has reached, or None.
 
     `max_minutes` never ends a run before its first update.
-
-    Args:
-        config: The limits.
-        progress: The progress of the run.
-        overhead: The time that the command needs besides updates.
-        since: Seconds since `progress.seconds` was last updated.
     """
     if config.max_updates is not None and progress.update >= config.max_updates:
         return End(EndKind.MAX_UPDATES, f"max_updates {config.max_updates} is reached")

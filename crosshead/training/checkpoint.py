@@ -60,21 +60,7 @@ _PROGRESS = TypeAdapter(Progress)
 def save_checkpoint(
     directory: Path, optimizer: Optimizer, progress: Progress, keep: int, replaced: int = 0
 ) -> Path:
-    """Write a checkpoint of the current state, then remove all but the newest `keep` checkpoints.
-
-    Args:
-        directory: The directory of the checkpoints.
-        optimizer: The optimiser, which holds the weights and Adam's state.
-        progress: The progress of the run.
-        keep: Number of checkpoints to keep.
-        replaced: An update whose checkpoint is removed as well, unless it is the current one.
-
-    Returns:
-        The directory of the new checkpoint.
-
-    Raises:
-        UserError: If the disk is full or cannot be written; earlier checkpoints stay whole.
-    """
+    """Write a checkpoint of the current state, and remove all but the newest `keep` of them."""
     place = _checkpoint_path(directory, progress.update)
     weights, state = optimizer.contents()
     contents = {
@@ -102,12 +88,7 @@ def save_checkpoint(
 
 
 def save_state(directory: Path, progress: Progress) -> None:
-    """Write `progress` into the checkpoint of its update; the tensors stay as they are.
-
-    Raises:
-        DamagedCheckpoint: If its state.json is missing or damaged.
-        UserError: If the file cannot be written.
-    """
+    """Write `progress` into the checkpoint of its update; the tensors stay as they are."""
     place = _checkpoint_path(directory, progress.update)
     _, sums = _read_state(place)
     atomic_write(place / STATE, _state(_stored(progress), sums))
@@ -132,17 +113,6 @@ def load_newest(directory: Path, optimizer: Optimizer) -> tuple[Progress, list[s
     The function renames newer, damaged checkpoints to the name of an unfinished checkpoint, so that
     they are not averaged and do not displace good ones; the next save removes them. It also removes
     the checkpoint before the loaded one if that was an interim checkpoint.
-
-    Args:
-        directory: The directory of the checkpoints.
-        optimizer: The optimiser to load weights and Adam's state into.
-
-    Returns:
-        The progress of the run, and a line for each damaged checkpoint, which names the file.
-
-    Raises:
-        BundleError: If no checkpoint is whole, and then no file is changed; names the newest
-            damaged file. Also if a checkpoint belongs to another model.
     """
     damaged: list[DamagedCheckpoint] = []
     places = list_checkpoints(directory)
@@ -171,17 +141,6 @@ def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
     """Load weights and Adam's moments from a checkpoint, and return the progress of the run.
 
     A checkpoint stores no random state, because random draws depend on seed and update alone.
-
-    Args:
-        place: The directory of the checkpoint.
-        optimizer: The optimiser to load into; it stays unchanged if an error is raised.
-
-    Returns:
-        The progress of the run.
-
-    Raises:
-        DamagedCheckpoint: If a file is missing or damaged; names the file.
-        BundleError: If the checkpoint belongs to another model.
     """
     progress, sums = _read_state(place)
     weights = _read_tensors(place / WEIGHTS, sums[WEIGHTS])
@@ -207,14 +166,7 @@ def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
 def save_best(
     directory: Path, weights: dict[str, Tensor], settings: str = "", update: int = 0
 ) -> None:
-    """Write the weights that validated best so far, and replace the earlier ones.
-
-    Args:
-        directory: The directory of the checkpoints.
-        weights: The weights by name, in float32.
-        settings: The configuration of a bundle of the weights, as JSON; empty if unknown.
-        update: The update of the weights.
-    """
+    """Write the weights that validated best so far, and replace the earlier ones."""
     make_directory(directory)
     atomic_write(directory / BEST, best_file(_on_cpu(weights), settings, update))
 
@@ -237,11 +189,7 @@ def load_weights(place: Path) -> dict[str, Tensor]:
 
 
 def load_validated(place: Path) -> dict[str, Tensor]:
-    """Return the weights that validation saw: the moving average, or the weights without one.
-
-    Raises:
-        DamagedCheckpoint: If the checkpoint is damaged.
-    """
+    """Return the weights that validation saw: the moving average, or the weights without one."""
     _, sums = _read_state(place)
     return averages_in(_read_tensors(place / OPTIMIZER, sums[OPTIMIZER])) or load_weights(place)
 

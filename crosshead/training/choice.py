@@ -45,17 +45,6 @@ def choose_weights(
     The average is one of the weights of single updates, also with a moving average (`train.ema`).
     If it validates better, it is saved as the best weights so far. A run that is resumed
     with a larger budget therefore never ends with worse validated weights.
-
-    Args:
-        task: The task of the model, which names the metrics.
-        config: The settings of training.
-        progress: The progress of the run; updated if the average is better.
-        main: The tools of the main process, with the directory of the checkpoints.
-        validator: Validates the average.
-        context: The context of the run, for the log and messages.
-
-    Raises:
-        Stopped: If the run is asked to stop during validation.
     """
     best = load_best(main.directory)
     last = list_checkpoints(main.directory)[-config.average :] if config.average > 1 else []

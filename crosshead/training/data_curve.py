@@ -96,14 +96,7 @@ class DataCurve:
 
 
 def check_enough_pairs(pairs: int) -> None:
-    """Check that there are enough training pairs for a curve.
-
-    Args:
-        pairs: The number of training pairs.
-
-    Raises:
-        UserError: If there are fewer than `LEAST_PAIRS`.
-    """
+    """Check that there are enough training pairs for a curve."""
     if pairs < LEAST_PAIRS:
         raise UserError(
             f"{option('curve')}: {pairs:,} training pairs are too few; a curve needs at least "
@@ -120,16 +113,6 @@ def data_curve(out: Path, runs: Runs) -> DataCurve | None:
     """Train on halves of the pairs of a finished run, and fit a law through the scores.
 
     The folder gets a table. `draw_data_curve` draws the picture.
-
-    Args:
-        out: The finished run on all pairs.
-        runs: The settings of the other runs.
-
-    Returns:
-        The curve, or None if the runs were asked to stop.
-
-    Raises:
-        UserError: If there are too few pairs, or a run cannot be trained.
     """
     whole, folder = outcome_of(out), curve_folder(out)
     check_enough_pairs(whole.pairs)
@@ -154,10 +137,6 @@ def metric_curves(
 
     If BLEU is low in all runs, no curve says anything. A BLEU of 0 in all runs may come from texts
     that are too short for it, so the other metrics keep their curves.
-
-    Args:
-        metrics: The names of the metrics.
-        rows: Their scores, by rising number of pairs.
     """
     scores = dict(zip(metrics, rows, strict=True))
     best = max((each.value for each in scores.get(BLEU.label, ())), default=LOW_BLEU)
@@ -170,14 +149,7 @@ def metric_curves(
 
 
 def draw_data_curve(curve: DataCurve) -> None:
-    """Draw scores, law and interval as a PNG picture, with an axis for each metric.
-
-    Args:
-        curve: The curve.
-
-    Raises:
-        UserError: If matplotlib is missing or fails, or the picture cannot be written.
-    """
+    """Draw scores, law and interval as a PNG picture, with an axis for each metric."""
     with drawing():
         count = len(curve.metrics)
         figure = new_figure(figsize=(4.2 * count, 3.6))

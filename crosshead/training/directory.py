@@ -57,17 +57,7 @@ _CHECKPOINT = re.compile(rf"update-\d+|{re.escape(BEST)}")
 
 
 def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Path]) -> None:
-    """Check that a run may use the directory `out`.
-
-    Args:
-        out: The run directory.
-        resume: True to resume the run in `out`.
-        force: True to replace the run in `out`. The directory may then hold only files of a run.
-        inputs: Files and bundles that the new run reads; --force must not remove them.
-
-    Raises:
-        UserError: If `out` holds no run to resume, or files that a new run may not replace.
-    """
+    """Check that a run may use the directory `out`."""
     if resume:
         if not is_resumable(out):
             raise UserError(nothing_to_resume(out))
@@ -170,14 +160,6 @@ def run_directory(lock: LockedDirectory, *, resume: bool) -> Iterator[None]:
 
     A new run first moves an earlier run aside. If the new run ends without a checkpoint, its files
     are removed and the earlier run is moved back.
-
-    Args:
-        lock: The directory, which this process has locked.
-        resume: True if the run in the directory is resumed.
-
-    Raises:
-        Displaced: If the directory was renamed or removed.
-        UserError: If the earlier run cannot be moved aside.
     """
     out = lock.path
     lock.check()  # reading the data may have taken long

@@ -15,12 +15,7 @@ class Displaced(UserError):
 
 
 class LockedDirectory:
-    """A directory that this process has opened and, if the file system allows, locked.
-
-    Args:
-        path: The directory's name when it was opened.
-        descriptor: An open file descriptor of the directory.
-    """
+    """A directory that this process has opened and, if the file system allows, locked."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path, self._descriptor = path, descriptor
@@ -54,15 +49,6 @@ def locked_directory(out: Path) -> Iterator[LockedDirectory]:
 
     The directory is made if it does not exist, and then removed again if the block leaves it empty.
     The operating system holds the lock and releases it when the process ends, even after a kill.
-
-    Args:
-        out: The run directory.
-
-    Yields:
-        The open directory; locked, if the file system has locks.
-
-    Raises:
-        UserError: If another run has locked `out`, or `out` is a file.
     """
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; {option('out')} names a directory")

@@ -57,15 +57,7 @@ class World:
         return self.rank == 0
 
     def device(self, name: str) -> torch.device:
-        """Return the device of this process.
-
-        Args:
-            name: A device name from the recipe. With several processes and GPUs, `auto` and `cuda`
-                select one GPU per process.
-
-        Raises:
-            ConfigError: If several processes of a machine would share a GPU.
-        """
+        """Return the device of this process."""
         own = name in ("auto", "cuda")
         if self.size == 1 or not torch.cuda.is_available() or not (own or name.startswith("cuda:")):
             return choose_device(name)
@@ -113,13 +105,6 @@ def joined_process_group() -> Iterator[World]:
     """Join the process group of torchrun for a block, if torchrun started this process.
 
     GPU tensors are sent by NCCL and CPU tensors by gloo.
-
-    Yields:
-        The processes of the run.
-
-    Raises:
-        ConfigError: If the environment variables of torchrun are incomplete or invalid.
-        UserError: If another process is lost at any point in the block.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         yield ALONE
@@ -176,9 +161,6 @@ def shard(model: Model) -> None:
     averaged and scattered as soon as they exist. All processes must have drawn the same initial
     weights, and must compute the same number of batches through `model.features`.
 
-    Args:
-        model: The model, which is changed in place.
-
     Reference:
         Zhao et al. 2023, "PyTorch FSDP".
     """
@@ -212,9 +194,6 @@ def gather(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
     All processes must call this with the same names. The workers get only the tensors that are not
     sharded. So no device has to hold a whole model with its moments, and no machine holds it twice.
-
-    Args:
-        tensors: Tensors by name, sharded or not.
     """
     found = {}
     for name in sorted(tensors):  # the same order in all processes

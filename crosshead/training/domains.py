@@ -9,17 +9,7 @@ from crosshead.training.log import read_log
 
 
 def domain_rows(log: Path, metrics: Sequence[Metric]) -> list[list[str]]:
-    """Return how fine-tuning has changed each metric on both domains.
-
-    Args:
-        log: The log of the run: the validation at update 0 is the base's, and the last one that was
-            the best so far belongs to the chosen weights.
-        metrics: The metrics of the task.
-
-    Returns:
-        Rows of a domain and a sentence; none if the run was not validated at update 0, because it
-        is not fine-tuned.
-    """
+    """Return how fine-tuning has changed each metric on both domains."""
     rows, _ = read_log(log)
     measured = [row for row in rows if row["kind"] in ("valid", "average")]
     chosen = [row for row in measured if row.get("best")]

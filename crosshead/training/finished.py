@@ -15,11 +15,6 @@ def earlier_end(setup: Setup, out: Path, overhead: Overhead) -> tuple[End | None
     """Return the end of a resumed run that has nothing to train, or None, and the run's recipe.
 
     A run that has ended by its stored recipe keeps that recipe; a smaller budget changes nothing.
-
-    Args:
-        setup: The run.
-        out: The run directory.
-        overhead: The time that the command needs besides updates.
     """
     stored, given = stored_recipe(out), setup.recipe
     by_itself = budget_spent(stored.train, setup.progress, overhead, 0.0)
@@ -40,14 +35,7 @@ def has_whole_bundle(setup: Setup, out: Path) -> bool:
 
 
 def nothing_to_train(setup: Setup, out: Path, reason: str, *, is_whole: bool) -> str:
-    """Return the message for a run that has ended.
-
-    Args:
-        setup: The run.
-        out: The run directory.
-        reason: Why the run has ended, in a clause.
-        is_whole: True if the bundle is undamaged; False if it is written again.
-    """
+    """Return the message for a run that has ended."""
     bundle = "stays as it is"
     if not is_whole:
         bundle = "is missing, damaged or of an earlier update, and is written now"

@@ -45,11 +45,7 @@ class Folds:
     outcomes: dict[str, Outcome]
 
     def values(self, metric: str) -> Sequence[float]:
-        """Return the scores of the folds.
-
-        Args:
-            metric: The name of a metric.
-        """
+        """Return the scores of the folds."""
         scores = (score for each in self.outcomes.values() for score in each.scores)
         return [score.value for score in scores if score.metric == metric]
 
@@ -84,9 +80,6 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     and their deviation divided by the root of k is too small. The correction adds the ratio of test
     to training pairs, 1 / (k - 1), to 1 / k.
 
-    Args:
-        values: The scores of the folds.
-
     Reference:
         Nadeau and Bengio 2003, "Inference for the Generalization Error".
     """
@@ -103,13 +96,6 @@ def check_enough_different(recipe: Recipe, count: int) -> None:
     Pairs with the same source are in one fold and count once, unless the source has one or two
     words and the targets differ. Pairs that are never held out do not count: those with an empty or
     a very long side.
-
-    Args:
-        recipe: A recipe for pairs of texts.
-        count: The number of folds.
-
-    Raises:
-        UserError: If there are fewer different pairs than folds, or the files cannot be read.
     """
     assert isinstance(recipe.data, DataConfig)
     found: set[Pair] = set()
@@ -133,19 +119,7 @@ def folds_folder(out: Path, count: int) -> Path:
 
 
 def cross_validate(out: Path, count: int, runs: Runs) -> Folds | None:
-    """Train on all folds but one, and validate on this one, for each fold.
-
-    Args:
-        out: The run on all pairs, beside which the folder of the folds stands.
-        count: The number of folds.
-        runs: The settings of the runs. Their recipe loses its validation files.
-
-    Returns:
-        The runs, or None if they were asked to stop.
-
-    Raises:
-        UserError: If there are too few different pairs, or a run cannot be trained.
-    """
+    """Train on all folds but one, and validate on this one, for each fold."""
     check_enough_different(runs.recipe, count)
     folder = folds_folder(out, count)
     without: dict[str, list[str]] = {"valid_source": [], "valid_target": [], "valid_pairs": []}

@@ -31,9 +31,6 @@ class GivenData:
 
     The name of a file in memory contains its checksum, so that no file is ever replaced: the data
     of an earlier run stay until a new run has taken its place.
-
-    Args:
-        out: The run directory.
     """
 
     def __init__(self, out: Path) -> None:
@@ -51,13 +48,7 @@ class GivenData:
         text: Texts | None,
         fields: Sequence[str | int] | None,
     ) -> dict[str, list[str]]:
-        """Return the keys of `[data]` for one split, and write data in memory to files.
-
-        Raises:
-            ConfigError: If the arguments contradict each other.
-            DataError: If an item is not a pair or not a text.
-            UserError: If a file cannot be written.
-        """
+        """Return the keys of `[data]` for one split, and write data in memory to files."""
         given = {"source": source, "target": target, "pairs": pairs, "text": text}
         names = {key: file_names(value) for key, value in given.items()}
         found = {f"{prefix}{key}": files for key, files in names.items() if files is not None}
@@ -107,16 +98,7 @@ class GivenData:
                 self._folder.rmdir()
 
     def write(self, name: str, lines: Iterable[str]) -> str:
-        """Write a file with its checksum in its name, if it does not exist; return its path.
-
-        Args:
-            name: `train` or `valid`, with a suffix of `_NAME`.
-            lines: The lines.
-
-        Raises:
-            DataError: If a line has half of a character.
-            UserError: If the file cannot be written.
-        """
+        """Write a file with its checksum in its name, if it does not exist; return its path."""
         make_directory(self._folder)
         stem, suffix = name.split(".")
         checksum = hashlib.sha256()

@@ -61,16 +61,7 @@ class Machine:
 
 
 def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1) -> Machine:
-    """Set the number of threads and choose the precision.
-
-    Args:
-        config: The settings of training, with threads and precision.
-        device: The device of the run.
-        processes: Number of processes that share the cores, if `config` leaves the threads open.
-
-    Raises:
-        ConfigError: If `config` asks for more threads than cores.
-    """
+    """Set the number of threads and choose the precision."""
     if config.threads > available_cores():
         raise ConfigError(
             f"is {config.threads}, but this process may use "
@@ -86,12 +77,7 @@ def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1
 
 @contextlib.contextmanager
 def naming_added_modules(model: nn.Module, machine: Machine) -> Iterator[None]:
-    """Raise `UserError` in the block if modules of other packages do not compute in the precision.
-
-    Args:
-        model: The model that computes in the block.
-        machine: The machine, with the precision.
-    """
+    """Raise `UserError` if modules of other packages do not compute in the precision."""
     try:
         yield
     except RuntimeError as error:
@@ -124,11 +110,6 @@ def matrix_rates(device: torch.device, threads: int, seconds: float = 0.1) -> Ma
 
     The products are (4096 x 512) (512 x 512). A CPU without units for bfloat16 may take seconds for
     one of them. Where one would take longer than five times `seconds`, 64 rows are multiplied.
-
-    Args:
-        device: The device.
-        threads: The number of threads that is set; another number is measured anew.
-        seconds: The duration of each of the two measurements.
     """
     return MatrixRates(
         _rate(device, torch.float32, seconds), _rate(device, torch.bfloat16, seconds)

@@ -9,12 +9,7 @@ from crosshead.training.context import Callback
 
 
 class Interrupt:
-    """A stop condition: true after a signal or an exception, or when `should_stop` returns True.
-
-    Args:
-        should_stop: A further stop condition: the run also stops when this returns True.
-        request: Tells whether a signal has arrived.
-    """
+    """A stop condition: true after a signal or an exception, or when `should_stop` returns True."""
 
     def __init__(self, should_stop: Callable[[], bool], request: StopRequest) -> None:
         self._should_stop, self._request = should_stop, request
@@ -57,14 +52,7 @@ class Interrupt:
 
 @contextlib.contextmanager
 def stop_on_interrupt(should_stop: Callable[[], bool]) -> Iterator[Interrupt]:
-    """Stop the run on signals and exceptions of callbacks, which are raised after the block.
-
-    Args:
-        should_stop: A further stop condition: the run also stops when this returns True.
-
-    Yields:
-        A callable that returns True if the run should stop.
-    """
+    """Stop the run on signals and exceptions of callbacks, which are raised after the block."""
     with stop_on_signals() as request:
         interrupt = Interrupt(should_stop, request)
         yield interrupt

@@ -20,12 +20,6 @@ class RunLog:
 
     The `kind` of a line is `train`, `valid`, `average` (the validation of averaged weights) or
     `end`. A missing number is null: for example a loss, if no update was finite.
-
-    Args:
-        directory: The run directory.
-        keep: Bytes of an earlier log to keep. A resumed run keeps the log up to its checkpoint and
-            logs later updates again.
-        check: Called before each write; raises an error if the directory has moved.
     """
 
     def __init__(
@@ -41,16 +35,7 @@ class RunLog:
         self._events = _tensorboard(directory)
 
     def write(self, kind: str, update: int, **values: Any) -> None:
-        """Append a line to the log, and its numbers to TensorBoard if it is installed.
-
-        Args:
-            kind: The kind of the line.
-            update: The update of the line.
-            **values: Further keys and values of the line.
-
-        Raises:
-            UserError: If the file cannot be written, or the directory has moved.
-        """
+        """Append a line to the log, and its numbers to TensorBoard if it is installed."""
         self._check()
         line = json.dumps({"kind": kind, "update": update, **values}) + "\n"
         with explain_os_errors(self.path):
@@ -92,19 +77,7 @@ class RunLog:
 
 
 def read_log(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
-    """Read the undamaged lines of a log.
-
-    Args:
-        path: The file `log.jsonl`.
-
-    Returns:
-        The lines as objects, each with a `kind` and an `update`, and the numbers of the damaged
-        lines, counted from 1. A line without a line break counts as damaged, because writing it
-        was cut off.
-
-    Raises:
-        UserError: If the file cannot be read.
-    """
+    """Read the undamaged lines of a log."""
     try:
         data = path.read_bytes()
     except OSError as error:

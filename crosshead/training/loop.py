@@ -94,16 +94,6 @@ def fit(training: Training) -> End:
     """Train until a budget is spent, validation stops improving, or the run is asked to stop.
 
     Afterwards a checkpoint of the last update is on disk.
-
-    Args:
-        training: The objects of the run.
-
-    Returns:
-        The end of the run.
-
-    Raises:
-        Diverged: If the gradients of `MAX_SKIPPED` updates in a row are not finite.
-        UserError: If memory does not suffice for a single row or for validation.
     """
     config, progress, context = training.config, training.progress, training.context
     meter = Meter(progress, training.task.counter)
@@ -203,12 +193,7 @@ def _is_due(update: int, every: int) -> bool:
 
 
 def _decide(training: Training, since: float) -> Decision:
-    """Return the decision of the main process, in all processes.
-
-    Args:
-        training: The objects of the run.
-        since: Seconds since `progress.seconds` was last updated.
-    """
+    """Return the decision of the main process, in all processes."""
     decision, world = Decision(None), training.context.world
     if training.main:
         decision = _own_decision(training, since)

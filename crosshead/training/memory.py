@@ -54,9 +54,6 @@ def recompute_activations(model: Model) -> None:
     This applies PyTorch's activation checkpointing to all layers of the stacks. Gradients stay the
     same, because dropout draws the same numbers again. An update takes about a third longer.
 
-    Args:
-        model: The model, which is changed in place.
-
     Reference:
         Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost".
     """
@@ -78,13 +75,6 @@ def memory_estimate(
     A test checks that the estimate is within 30 % of the memory of runs of `tiny`. In
     `benchmarks/memory.py` it was 1.03 to 1.42 times the memory of the process in float32 and 1.09
     to 1.61 times in bfloat16. Processes of less than 0.5 GB have the largest ratios.
-
-    Args:
-        train: The settings of training.
-        activations: The activations of the largest microbatch.
-        parameters: Number of weights.
-        machine: Device and precision.
-        world: The processes of the run.
     """
     has_kernels = machine.device.type == "cpu" and machine.dtype == torch.bfloat16
     own = sum(weight_bytes(parameters, train, machine, world))
@@ -102,12 +92,6 @@ def weight_bytes(
     `train.ema` asks for one. The main process also holds
     all weights in float32 for validation. The gradients are the gradients of the model, of its
     parallel replicas, and of the masters.
-
-    Args:
-        parameters: Number of weights.
-        train: The settings of training.
-        machine: Device and precision.
-        world: The processes of the run.
     """
     size = machine.dtype.itemsize
     wide = 4 if size < 4 else 0  # masters, and gradients of theirs
@@ -122,15 +106,7 @@ def weight_bytes(
 def too_large(
     recipe: Recipe, corpus: Corpus, machine: Machine, world: World, free: FreeMemory | None
 ) -> str:
-    """Return a message if weights, gradients and moments do not fit into memory, or "".
-
-    Args:
-        recipe: The recipe of the run.
-        corpus: The data, which completes the model's configuration.
-        machine: Device and precision.
-        world: The processes of the run.
-        free: The available memory; None if it is not known.
-    """
+    """Return a message if weights, gradients and moments do not fit into memory, or ""."""
     if free is None:
         return ""
     config = corpus.bundle_config(recipe, corpus.longest_input)
@@ -159,16 +135,6 @@ def measured_memory(
     A single process splits a batch into microbatches if memory does not suffice, so a single row
     has to fit. Several processes do not split batches, so each process's share of a batch of the
     longest rows has to fit.
-
-    Args:
-        measurement: Measures the activations of rows.
-        corpus: The data, which names its rows.
-        machine: Device and precision.
-        world: The processes of the run.
-        free: The memory left before the model was built; None if it is not known.
-
-    Raises:
-        DataError: If a row takes more memory than is available; names its file and line.
     """
     parameters = sum(each.numel() for each in measurement.model.parameters())
     train = measurement.train
@@ -216,12 +182,7 @@ def _refuse_long_rows(
 
 
 def largest_microbatch(measurement: Measurement, processes: int) -> Activations:
-    """Return the activations of the largest microbatch, which holds only longest rows.
-
-    Args:
-        measurement: Measures the activations of rows.
-        processes: Number of processes that share a batch.
-    """
+    """Return the activations of the largest microbatch, which holds only longest rows."""
     lengths, train = measurement.epoch.lengths, measurement.train
     rows = min(len(lengths), max(1, train.batch_tokens // int(lengths.max())))
     count = -(-rows // (train.accumulate * processes))
@@ -281,10 +242,6 @@ def free_memory(device: torch.device, processes: int) -> FreeMemory | None:
     control group's memory and the machine's memory. Swap does not count: an update that waits for a
     disk takes minutes. Memory that other processes hold is not subtracted, as they may have
     released it by then.
-
-    Args:
-        device: Device of the run.
-        processes: Number of processes that share the machine.
     """
     if device.type == "cuda":
         bytes_free, _ = torch.cuda.mem_get_info(device)

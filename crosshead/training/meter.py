@@ -10,11 +10,7 @@ MAX_SKIPPED = 10
 
 
 class Window:
-    """Sums over the updates since the window was cleared, and their duration.
-
-    Args:
-        counter: The log's name for the unit that the loss counts, such as `target_tokens`.
-    """
+    """Sums over the updates since the window was cleared, and their duration."""
 
     def __init__(self, counter: str) -> None:
         self._counter = counter

@@ -28,13 +28,6 @@ def old_domain(run: Path, write: Write) -> dict[str, list[str]]:
 
     If its validation pairs were held out of its training files, they are written to files. Training
     leaves out the old pairs that are among them.
-
-    Args:
-        run: The directory of a run on pairs.
-        write: Writes held-out pairs: see `GivenData.write`.
-
-    Raises:
-        UserError: If there is no recipe of such a run, or its held-out pairs are not found again.
     """
     if not (run / RECIPE).is_file():
         raise UserError(f"{run}: holds no {RECIPE}; name the directory of a run to mix in")
@@ -60,12 +53,7 @@ def old_domain(run: Path, write: Write) -> dict[str, list[str]]:
 
 
 def forgetting_note(recipe: Recipe, start: Path) -> list[str]:
-    """Return a message, in a list, if fine-tuning may forget the old domain without a report.
-
-    Args:
-        recipe: The recipe of a run that begins with a bundle.
-        start: The directory of the bundle.
-    """
+    """Return a message, in a list, if fine-tuning may forget the old domain without a report."""
     data = recipe.data
     if not isinstance(data, DataConfig) or data.has_old_validation:
         return []
@@ -77,16 +65,7 @@ def forgetting_note(recipe: Recipe, start: Path) -> list[str]:
 
 
 def _held_out(run: Path, data: object, seed: int) -> ParallelText:
-    """Return the pairs that an earlier run has held out for validation.
-
-    Args:
-        run: The directory of the run.
-        data: The section `[data]` of its recipe.
-        seed: Its random seed.
-
-    Raises:
-        UserError: If the pairs are not found again.
-    """
+    """Return the pairs that an earlier run has held out for validation."""
     if not isinstance(data, DataConfig):
         raise UserError(f"{run}: has no validation files; {_advice()}")
     if data.directions != "one":

@@ -42,10 +42,6 @@ class Optimizer:
     weights of update k count in proportion to ema^(n - k). So the average begins with the weights
     of the first update, and the initial weights do not count.
 
-    Args:
-        model: The model to train.
-        config: The settings of Adam, of weight decay, of gradient clipping and of the average.
-
     Reference:
         Kingma & Ba 2015, Algorithm 1 and section 3 (also the correction of a moving average);
         Polyak & Juditsky 1992 (averages of weights); Loshchilov & Hutter 2019, "Decoupled Weight
@@ -84,15 +80,7 @@ class Optimizer:
             tensor.grad = None
 
     def step(self, learning_rate: float, replicas: Sequence[nn.Module] = ()) -> float | None:
-        """Apply the gradients, unless they are not finite, and drop them.
-
-        Args:
-            learning_rate: The learning rate of this update.
-            replicas: Replicas with the same weights; their gradients are added, and dropped too.
-
-        Returns:
-            The norm of the gradients before clipping, or None if it was not finite.
-        """
+        """Apply the gradients, unless they are not finite, and drop them."""
         others = [dict(replica.named_parameters()) for replica in replicas]
         for (name, master), gradient in zip(
             self.masters.items(), self._wide_gradients(), strict=True
@@ -233,11 +221,7 @@ class Optimizer:
 
 
 def averages_in(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the moving averages in an optimiser's state, by the names of the weights.
-
-    Args:
-        state: The result of `Optimizer.state`.
-    """
+    """Return the moving averages in an optimiser's state, by the names of the weights."""
     ending = f".{_AVERAGE}"
     return {
         name.removesuffix(ending): each for name, each in state.items() if name.endswith(ending)
@@ -249,9 +233,6 @@ def decaying(model: nn.Module) -> list[str]:
 
     They are the parameters of two or more axes, except those of `WITHOUT_DECAY`. An embedding that
     is also the output projection does not decay. Biases and gains of norms have one axis.
-
-    Args:
-        model: The model.
     """
     kept = {
         id(parameter)

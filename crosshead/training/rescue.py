@@ -18,10 +18,6 @@ def write_beginning(out: Path, setup: Setup) -> None:
     """Write the files that a run needs to be resumed, besides its checkpoints.
 
     These are the recipe and the files that the data writes, such as tokenizers.
-
-    Args:
-        out: The run directory.
-        setup: The run; its progress receives the recipe and the checksums of the files.
     """
     recipe, corpus, progress = setup.recipe, setup.corpus, setup.progress
     progress.recipe = stored_form(recipe, out)
@@ -39,17 +35,6 @@ def save_displaced(setup: Setup, lock: LockedDirectory, log: RunLog) -> UserErro
 
     A renamed directory gets a checkpoint in its new place. A removed directory is made again, or
     under a name beside it if the name is taken. A sharded run with several processes is not saved.
-
-    Args:
-        setup: The run.
-        lock: The directory that the run has locked.
-        log: The log of the run.
-
-    Returns:
-        The error, whose message says where the run is saved.
-
-    Raises:
-        UserError: If the run cannot be saved.
     """
     progress, train = setup.progress, setup.recipe.train
     moved = lock.found()

@@ -81,11 +81,7 @@ class Summary:
         return self.end.kind is EndKind.STOPPED
 
     def left_behind(self, resume: str) -> str:
-        """Return a line about an end before its time: how to continue, or that nothing is left.
-
-        Args:
-            resume: The call that resumes the run.
-        """
+        """Return a line about an end before its time: how to continue, or that nothing is left."""
         if not self.interrupted:
             return f"ended, and the bundle is saved: {self.out}"
         if self.progress.update == 0:
@@ -122,19 +118,6 @@ def finish(
     """Choose the weights, score them, and write the bundle and the picture of the run.
 
     A run that is or was asked to stop gets no bundle.
-
-    Args:
-        setup: The run.
-        validator: Scores the weights.
-        main: The tools of the main process.
-        lock: The run directory.
-        end: The end of the training.
-
-    Returns:
-        The end of the run, with its scores and findings.
-
-    Raises:
-        UserError: If the run directory was renamed or removed, or a file cannot be written.
     """
     out, progress, context = lock.path, setup.progress, setup.context
     try:

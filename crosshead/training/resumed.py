@@ -41,17 +41,7 @@ from crosshead.training.setup import (
 
 
 def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
-    """Prepare the run in `out` to continue from its newest checkpoint.
-
-    Args:
-        recipe: The recipe to resume with.
-        out: The run directory.
-        context: The context of the run.
-
-    Raises:
-        Stopped: Soon after `context.should_stop` returns True.
-        UserError: For the reasons that `train` lists.
-    """
+    """Prepare the run in `out` to continue from its newest checkpoint."""
     (began, edits), given = saved_recipe(out), recipe
     recipe = check_resumed(began, absolute(given), out)
     for line in edits:
@@ -151,12 +141,6 @@ def _moved_files(began: Recipe, recipe: Recipe, out: Path) -> dict[str, str]:
 
     This lets a user move a run directory without its data files. A name that is given now has to
     exist.
-
-    Returns:
-        The absolute path of each such file, by its name in the recipe.
-
-    Raises:
-        DataError: If a file exists in neither place.
     """
     newest, files = newest_state(out / CHECKPOINTS), recipe.data.files()
     keys = [key for key in recipe.data.file_keys for _ in getattr(recipe.data, key)]

@@ -69,30 +69,6 @@ def train(
     """Train the model of a recipe, and write its bundle.
 
     A new run that ends without a checkpoint leaves nothing.
-
-    Args:
-        recipe: The recipe.
-        out: The run directory.
-        start: A bundle to fine-tune; the recipe must have its model and its tokenizer.
-        resume: Continue from the newest checkpoint in `out`, whatever `start` is.
-        force: Replace an earlier run in `out`. It is kept beside `out` until there is a bundle.
-        command: The typed command, for the model card.
-        display: Shows messages and progress; by default nothing is shown.
-        should_stop: Asked after each update whether to stop. A checkpoint is saved then.
-        on_update: Receives a row after each update: see `Context`.
-        on_validation: Receives a row after each validation: see `Context`.
-        check_size: Gets the number of training rows before training. It may raise `UserError`.
-
-    Returns:
-        The end of the run.
-
-    Raises:
-        UserError: If the recipe, the data or the directory cannot be used, before anything is
-            written; or later, if the run cannot continue.
-        KeyboardInterrupt: After Ctrl-C. The run finishes the current update and saves a checkpoint,
-            so that `resume=True` continues it. A second Ctrl-C ends at once. SIGTERM, SIGHUP,
-            SIGUSR1 and SIGXCPU do the same, and then end the program: see `stop_on_signals`.
-        BaseException: An exception of a callback, after a checkpoint is saved in the same way.
     """
     began, out = time.perf_counter(), Path(out)
     start = None if start is None else Path(start)
@@ -186,11 +162,7 @@ def _summary_of_finished(setup: Setup, out: Path, end: End) -> Summary:
 
 
 def _train_worker(out: Path, start: Path | None, resume: bool, context: Context) -> Summary:
-    """Train beside the main process, which decides and writes.
-
-    Raises:
-        SystemExit: With exit code 2, if the run diverges. The main process reports the reason.
-    """
+    """Train beside the main process, which decides and writes."""
     setup, world = None, context.world
     try:
         setup = prepare_worker(out, start, resume, context)

@@ -6,27 +6,12 @@ from crosshead.recipe.train import TrainConfig
 
 
 def learning_rate(config: TrainConfig, d_model: int, update: int, done: float) -> float:
-    """Return the learning rate of an update.
-
-    Args:
-        config: The settings of training; the warm-up must be a number (see `with_sizes`).
-        d_model: The model width, which the paper's schedule uses.
-        update: The number of the update, from 1.
-        done: The fraction of the run that is completed before the update, from 0 to 1 (see
-            `fraction_done`).
-    """
+    """Return the learning rate of an update."""
     return scheduled_rate(config, d_model, update, done) * cooldown_factor(done, config.cooldown)
 
 
 def scheduled_rate(config: TrainConfig, d_model: int, update: int, done: float) -> float:
-    """Return the learning rate of an update without the cooldown.
-
-    Args:
-        config: The settings of training.
-        d_model: The model width.
-        update: The number of the update, from 1.
-        done: The fraction of the run that is completed before the update, from 0 to 1.
-    """
+    """Return the learning rate of an update without the cooldown."""
     assert config.warmup is not None  # `with_sizes` chooses it if the recipe leaves it open
     if config.schedule == "paper":
         return paper_rate(update, d_model, config.warmup)
@@ -44,33 +29,17 @@ def warmup_factor(update: int, done: float, warmup: int, share: float) -> float:
     """Return the factor of the learning rate that rises linearly to 1 in the warm-up.
 
     It counts updates, or the part of the run if that is further on.
-
-    Args:
-        update: The number of the update, from 1.
-        done: The completed fraction of the run.
-        warmup: The number of updates in the warm-up.
-        share: The fraction of the run in the warm-up; 0 counts updates alone.
     """
     return min(1.0, max(update / warmup, done / share if share else 0.0))
 
 
 def is_past_warmup(config: TrainConfig, update: int, done: float) -> bool:
-    """Return whether the warm-up ended before an update.
-
-    Args:
-        config: The settings of training.
-        update: The number of the update, from 1.
-        done: The completed fraction of the run.
-    """
+    """Return whether the warm-up ended before an update."""
     return update > (config.warmup or 0) or 0 < config.warmup_share < done
 
 
 def cooldown_factor(done: float, cooldown: float) -> float:
     """Return the factor of the learning rate that falls linearly to 0 at the end of a run.
-
-    Args:
-        done: The completed fraction of the run.
-        cooldown: The length of the fall, as a fraction of the run; 0 for none.
 
     Reference:
         Zhai et al. 2022, "Scaling Vision Transformers", section 3.5; Hagele et al. 2024, "Scaling
@@ -81,6 +50,11 @@ def cooldown_factor(done: float, cooldown: float) -> float:
 
 def paper_rate(update: int, d_model: int, warmup: int) -> float:
     """Return d_model^-0.5 min(update^-0.5, update warmup^-1.5).
+
+    Args:
+        update: Number of the update, from 1.
+        d_model: Width of the model.
+        warmup: Number of updates in which the rate rises.
 
     Reference:
         Vaswani et al. 2017, Eq. 3.
@@ -95,9 +69,6 @@ def inverse_sqrt_factor(update: int, warmup: int) -> float:
 
 def cosine_factor(done: float) -> float:
     """Return the factor of the learning rate that falls along half a cosine, from 1 to a tenth.
-
-    Args:
-        done: The completed fraction of the run.
 
     Reference:
         Loshchilov and Hutter 2017, "SGDR", Eq. 5, without restarts.

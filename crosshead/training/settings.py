@@ -42,15 +42,7 @@ def without_unset(flags: Mapping[str, Mapping[str, Any]]) -> Sections:
 
 
 def typed_flags(given: Sections, assignments: Sequence[str]) -> dict[str, str]:
-    """Return the typed flags by recipe key, without the flags that `--set` overrides.
-
-    Args:
-        given: The values of the typed flags, by section and key.
-        assignments: The values of `--set`.
-
-    Returns:
-        The flag, such as `--batch-tokens`, for each key, such as `train.batch_tokens`.
-    """
+    """Return the typed flags by recipe key, without the flags that `--set` overrides."""
     overridden = {text.partition("=")[0].strip() for text in assignments}
     return {
         f"{section}.{key}": "--model" if section == "model" else f"--{key.replace('_', '-')}"
@@ -72,18 +64,6 @@ def new_recipe(
 
     In fine-tuning, the model, the tokenizer, the search settings and the context length of the
     bundle `start` replace the preset's.
-
-    Args:
-        preset: Name of the preset, or None.
-        recipe: A TOML file or the name of a shipped recipe, or None.
-        flags: The values of named flags, by section and key.
-        assignments: The values of `--set`.
-        start: Directory of the bundle to fine-tune, or None.
-        typed: The typed flags, as `compose` takes them.
-
-    Raises:
-        ConfigError: If the recipe is invalid, or states another architecture than the bundle.
-        BundleError: If `start` is no bundle.
     """
     recipe = None if recipe is None else os.fspath(recipe)
     if start is None:
@@ -108,17 +88,6 @@ def resumed_recipe(
     """Return the recipe that the run in `out` began with, overridden by the values given now.
 
     `check_resumed` checks afterwards which keys may change.
-
-    Args:
-        out: The run directory.
-        recipe: A TOML file or the name of a shipped recipe, or None.
-        flags: The values of named flags, by section and key.
-        assignments: The values of `--set`.
-        typed: The typed flags, as `compose` takes them.
-
-    Raises:
-        UserError: If `out` holds no run.
-        ConfigError: If the recipe is invalid, or states another architecture.
     """
     recipe = None if recipe is None else os.fspath(recipe)
     below = stored_recipe(out).model_dump()
@@ -174,9 +143,6 @@ def saved_recipe(out: Path) -> tuple[Recipe, list[str]]:
 
     The function compares the recipe file in `out` with the checkpoint's recipe key by key. Each
     changed key that a resumed run may change gets a line.
-
-    Raises:
-        ConfigError: If a key that may not change has changed, or the file is no recipe.
     """
     stored, path = stored_recipe(out), out / RECIPE
     newest = newest_state(out / CHECKPOINTS)
@@ -199,16 +165,7 @@ def saved_recipe(out: Path) -> tuple[Recipe, list[str]]:
 
 
 def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
-    """Return the recipe `now`, completed with the values that the run has chosen itself.
-
-    Args:
-        began: The recipe that the run began with.
-        now: The recipe to resume with; it may leave keys open, such as the warm-up.
-        out: The run directory, for messages.
-
-    Raises:
-        ConfigError: If a key differs from `began` that a resumed run may not change.
-    """
+    """Return the recipe `now`, completed with the values that the run has chosen itself."""
     for section, keys in type(now).left_open.items():
         before, after = getattr(began, section), getattr(now, section)
         chosen = {key: getattr(before, key) for key in keys if getattr(after, key) == keys[key]}
@@ -285,17 +242,7 @@ def _as_many(left: Any, right: Any) -> bool:
 
 
 def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
-    """Check that a recipe for fine-tuning keeps model, tokenizer and direction of the bundle.
-
-    Args:
-        bundle: The sections of the bundle, from `sections_of`.
-        recipe: The recipe for fine-tuning.
-        start: Directory of the bundle, for messages.
-
-    Raises:
-        ConfigError: If a key of the model or the tokenizer differs, or the data are stated or named
-            as the reverse direction.
-    """
+    """Check that a recipe for fine-tuning keeps model, tokenizer and direction of the bundle."""
     for section in recipe.fixed_by_bundle:
         for key, value in bundle[section].items():
             found = getattr(getattr(recipe, section), key)
@@ -318,13 +265,7 @@ def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
 
 
 def _in_direction(data: DataConfig, source: str, target: str) -> str | None:
-    """Return a clause that names data of a direction, or None. Several directions have no clause.
-
-    Args:
-        data: The section `[data]` of a recipe for fine-tuning.
-        source: The source language.
-        target: The target language.
-    """
+    """Return a clause that names data of a direction; None for several directions."""
     if data.directions != "one":
         return None
     if (data.source_language, data.target_language) == (source, target):

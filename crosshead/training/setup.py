@@ -48,11 +48,7 @@ from crosshead.training.speed import measured_seconds
 
 
 class NothingToTrain(Exception):
-    """Raised in a worker if the main process finds that the run has nothing to train.
-
-    Args:
-        end: The earlier end of the run.
-    """
+    """Raised in a worker if the main process finds that the run has nothing to train."""
 
     def __init__(self, end: End) -> None:
         super().__init__(end.text)
@@ -88,17 +84,7 @@ class Setup:
 
 
 def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
-    """Prepare a new run, with a new model or with the model of a bundle.
-
-    Args:
-        recipe: The recipe of the run.
-        start: Directory of the bundle to fine-tune, or None.
-        context: The context of the run.
-
-    Raises:
-        Stopped: Soon after `context.should_stop` returns True.
-        UserError: For the reasons that `train` lists.
-    """
+    """Prepare a new run, with a new model or with the model of a bundle."""
     base = load_bundle(start) if start else None
     if base is not None and start is not None:
         check_fine_tuned(task_of(base.config).sections(base), recipe, start)
@@ -135,17 +121,6 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
     """Prepare a worker process for the run that the main process has written to `out`.
 
     The worker waits until the main process is ready.
-
-    Args:
-        out: The run directory.
-        start: Directory of the bundle to fine-tune, or None.
-        resume: True if the run is resumed.
-        context: The context of the run.
-
-    Raises:
-        Stopped: If this process or the main process was asked to stop.
-        NothingToTrain: If there is nothing to train.
-        UserError: If this process reads other data than the main process.
     """
     world = context.world
     announced = json.loads(world.broadcast(""))
@@ -187,11 +162,7 @@ def _stated(recipe: Recipe) -> list[str]:
 def _settled(
     recipe: Recipe, corpus: Corpus, machine: Machine, context: Context
 ) -> tuple[Recipe, int]:
-    """Fill in the settings that depend on the data, the budget and the speed of this machine.
-
-    Returns:
-        The recipe, and the updates that `max_minutes` allows; 0 if the speed was not measured.
-    """
+    """Fill in the settings that depend on the data, the budget and the speed of this machine."""
     minutes, world, epoch_seconds = recipe.train.max_minutes, context.world, 0.0
     free = free_memory(machine.device, world.local_size)
 
@@ -226,12 +197,7 @@ def _settled(
 
 
 def set_origin(setup: Setup, origin: ImportOrigin | None) -> None:
-    """Set where the model came from that training started from, for the bundle and its card.
-
-    Args:
-        setup: The run.
-        origin: The origin of an imported model, or None.
-    """
+    """Set where the model came from that training started from, for the bundle and its card."""
     setup.progress.origin = origin
     setup.corpus = setup.corpus.with_origin(origin)
 
@@ -250,28 +216,13 @@ def _origin(base: Bundle, start: Path) -> ImportOrigin | None:
 
 
 def machine_of(recipe: Recipe, context: Context) -> Machine:
-    """Return the device, the threads and the precision of a run.
-
-    Args:
-        recipe: The settings of the run.
-        context: The context of the run.
-    """
+    """Return the device, the threads and the precision of a run."""
     world = context.world
     return choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
 
 
 def set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) -> Setup:
-    """Build the model and the optimizer of a run, and measure its memory.
-
-    Args:
-        recipe: The settings of the run, complete.
-        machine: Device, threads and precision.
-        corpus: The data.
-        context: The context of the run.
-
-    Raises:
-        UserError: If the model or a batch cannot fit into memory.
-    """
+    """Build the model and the optimizer of a run, and measure its memory."""
     train, task, world = recipe.train, task_of(recipe), context.world
     free = free_memory(machine.device, world.local_size)
     if fault := too_large(recipe, corpus, machine, world, free):
@@ -298,12 +249,7 @@ def set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) -
 
 
 def continue_from(setup: Setup, progress: Progress) -> list[str]:
-    """Continue from `progress`; return a clause for each change in how the run computes.
-
-    Args:
-        setup: The run. It gets the progress.
-        progress: The progress of the checkpoint.
-    """
+    """Continue from `progress`; return a clause for each change in how the run computes."""
     new, changes = setup.progress, []
     if (progress.threads, progress.processes) != (new.threads, new.processes):
         now, before = _threads_and_processes(new), _threads_and_processes(progress)
@@ -329,10 +275,6 @@ def on_machine(recipe: Recipe, machine: Machine) -> Recipe:
     """Return the recipe with the chosen precision, so that a repeated or resumed run keeps it.
 
     The number of threads is not stored: each machine and number of processes chooses it again.
-
-    Args:
-        recipe: The settings of the run.
-        machine: The machine with the chosen precision.
     """
     train = recipe.train.model_copy(update={"precision": machine.precision})
     return recipe.model_copy(update={"train": train})

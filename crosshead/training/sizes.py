@@ -11,13 +11,7 @@ from crosshead.tasks.corpus import Epoch
 
 
 def with_sizes(recipe: Recipe, epoch: Epoch, budget: float | None = None) -> Recipe:
-    """Return the recipe with a warm-up and a validation interval that suit epochs like `epoch`.
-
-    Args:
-        recipe: The settings of the run.
-        epoch: The rows of an epoch.
-        budget: The number of updates that `max_minutes` allows, or None if it is not known.
-    """
+    """Return the recipe with a warm-up and a validation interval that suit epochs like `epoch`."""
     train = recipe.train
     if train.warmup is None or not train.valid_every:
         updates = len(epoch.plan(train.batch_tokens, train.seed, epoch=0))
@@ -34,11 +28,6 @@ def warmup_updates(config: TrainConfig, updates: int, budget: float | None = Non
 
     It is the usual warm-up, and at most a tenth of each budget. The paper's schedule always has the
     paper's warm-up, because a shorter one would raise its peak.
-
-    Args:
-        config: The settings of training, with the budgets.
-        updates: Updates per epoch.
-        budget: The number of updates that `max_minutes` allows, or None if it is not known.
     """
     if config.schedule == "paper":
         return PAPER_WARMUP
@@ -51,10 +40,6 @@ def seconds_for_updates(minutes: float, before: float) -> float:
     """Return the seconds that a run has for its updates.
 
     An eighth of the time is left for validation and scoring.
-
-    Args:
-        minutes: The budget of the whole run, `max_minutes`.
-        before: Seconds of the command before the first update.
     """
     return max(0.0, 60 * minutes - before) * 7 / 8
 

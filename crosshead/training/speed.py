@@ -30,11 +30,6 @@ def measured_seconds(recipe: Recipe, corpus: Corpus, machine: Machine) -> float 
 
     The updates train a model that is thrown away, with a learning rate of 0. They take a few
     seconds, and they change no random draw of the run.
-
-    Args:
-        recipe: The settings of the run.
-        corpus: The data.
-        machine: Device, threads and precision.
     """
     train = recipe.train
     config = corpus.bundle_config(recipe, corpus.longest_input)

@@ -68,28 +68,13 @@ class Runs:
 
 
 def subset_folder(out: Path, kind: str) -> Path:
-    """Return the folder of the runs on subsets.
-
-    Args:
-        out: The run on all pairs.
-        kind: The purpose of the runs, such as `curve`.
-    """
+    """Return the folder of the runs on subsets."""
     place = out if out.name not in ("", "..") else real_path(out)
     return place.with_name(f"{place.name}.{kind}")
 
 
 def check_subsets(recipe: Recipe, flag: str, start: Path | None) -> None:
-    """Check that a recipe can be trained on subsets.
-
-    Args:
-        recipe: The recipe.
-        flag: The option that asks for subsets, for messages.
-        start: The bundle to fine-tune, or None.
-
-    Raises:
-        UserError: If the data are not pairs of texts, the run begins with a bundle, or there are
-            several processes.
-    """
+    """Check that a recipe can be trained on subsets."""
     if not hasattr(recipe.data, "fold") or recipe.model.task != "translation":
         raise UserError(
             f"{option(flag)} takes subsets of pairs of texts, but this recipe is for "
@@ -116,14 +101,6 @@ def planned_recipe(out: Path, folder: Path, *, resume: bool) -> Recipe:
 
     The limits are those of the run on all pairs, whatever the command says. If it has ended, a
     smaller limit does not change it, and runs of other lengths cannot be compared with it.
-
-    Args:
-        out: The run on all pairs.
-        folder: The folder of the runs on subsets.
-        resume: True if the run on all pairs was resumed.
-
-    Raises:
-        UserError: If the run on all pairs was fine-tuned, or the recipe cannot be stored.
     """
     newest = newest_state(out / CHECKPOINTS)
     if newest is not None and newest[1].tuned:
@@ -144,20 +121,7 @@ def planned_recipe(out: Path, folder: Path, *, resume: bool) -> Recipe:
 
 
 def train_subsets(runs: Runs, folder: Path, subsets: Iterable[Subset]) -> list[Outcome] | None:
-    """Train a model on each subset that has no finished run, and return the outcomes of all.
-
-    Args:
-        runs: The shared settings.
-        folder: The folder of the runs.
-        subsets: The subsets.
-
-    Returns:
-        The outcomes in the order of the subsets, or None if the runs were asked to stop.
-
-    Raises:
-        UserError: For the reasons that `train` lists, or if a run in the folder has another recipe
-            or ended by other limits.
-    """
+    """Train a model on each subset that has no finished run, and return the outcomes of all."""
     outcomes = []
     for subset in subsets:
         out, display = folder / subset.name, runs.display()
@@ -179,14 +143,7 @@ def train_subsets(runs: Runs, folder: Path, subsets: Iterable[Subset]) -> list[O
 
 
 def outcome_of(out: Path) -> Outcome:
-    """Return the outcome of a finished run.
-
-    Args:
-        out: The run directory.
-
-    Raises:
-        BundleError: If the run has no bundle, or its scores have no intervals.
-    """
+    """Return the outcome of a finished run."""
     _, config = load_config(out, kinds())
     newest = newest_state(out / CHECKPOINTS)
     if newest is None:
@@ -200,11 +157,7 @@ def outcome_of(out: Path) -> Outcome:
 
 
 def table_of(outcomes: Mapping[str, Outcome]) -> list[list[str]]:
-    """Return names, training pairs and scores as a table with a header.
-
-    Args:
-        outcomes: The outcomes by name.
-    """
+    """Return names, training pairs and scores as a table with a header."""
     metrics = [score.metric for score in next(iter(outcomes.values())).scores]
     rows = [
         [name, f"{each.pairs:,}", *(score.shown for score in each.scores)]
@@ -214,12 +167,7 @@ def table_of(outcomes: Mapping[str, Outcome]) -> list[list[str]]:
 
 
 def write_table(path: Path, outcomes: Mapping[str, Outcome]) -> None:
-    """Write the scores as a TSV file with a header.
-
-    Args:
-        path: The file.
-        outcomes: The outcomes by name.
-    """
+    """Write the scores as a TSV file with a header."""
     rows = [["run", "pairs", "metric", "score", "low", "high"]] + [
         [name, each.pairs, score.metric, score.value, score.low, score.high]
         for name, each in outcomes.items()

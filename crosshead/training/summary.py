@@ -42,15 +42,7 @@ def opening_lines(setup: Setup) -> list[str]:
 def card_facts(
     setup: Setup, out: Path, weights: str, scores: list[BundleScore], search: str
 ) -> CardFacts:
-    """Return the facts of the model card; files keep their typed names, without absolute paths.
-
-    Args:
-        setup: The run.
-        out: The run directory, whose name is the name of the model.
-        weights: A description of the chosen weights.
-        scores: The scores of the model.
-        search: A description of the search behind the scores.
-    """
+    """Return the facts of the model card; files keep their typed names, without absolute paths."""
     recipe, corpus, machine, progress = setup.recipe, setup.corpus, setup.machine, setup.progress
     shown = [without_place(name) for name in progress.names]
     typed = recipe.data.renamed(shown)

@@ -62,11 +62,7 @@ class Synthesis:
     decode: DecodeConfig
 
     def settings(self, tag: str | None) -> dict[str, Any]:
-        """Return what the translations depend on, as JSON values.
-
-        Args:
-            tag: The tag of the target language, for a model of several directions.
-        """
+        """Return what the translations depend on, as JSON values."""
         configs = [read_stored(bundle / CONFIG) for bundle in self.bundles]
         return {
             "models": [hashlib.sha256(config).hexdigest() for config in configs],
@@ -105,18 +101,6 @@ def distill(
 
     The student learns from the teacher's best translations: sequence-level knowledge distillation.
 
-    Args:
-        translator: The teacher: a model or an ensemble.
-        work: The sources, and the search.
-        out: The directory of the set.
-        display: Shows the progress.
-        original: The human translations of the sources, whose pairs then come first; None leaves
-            them out. A pair that repeats an earlier pair is left out.
-
-    Raises:
-        UserError: If `out` holds another set, or cannot be written.
-        DataError: If a file cannot be read, or the files differ in length.
-
     Reference:
         Kim and Rush 2016, section 3.2.
     """
@@ -135,18 +119,6 @@ def back_translate(
 ) -> SyntheticPairs:
     """Write a text as targets, and its translations by a reverse model as sources.
 
-    Args:
-        translator: The reverse model, from the target language to the source language.
-        work: The text in the target language, and the search.
-        out: The directory of the set.
-        display: Shows the progress.
-        tag: A token that begins every synthetic source, or None.
-
-    Raises:
-        ConfigError: If the tag cannot be a special piece of a tokenizer.
-        UserError: If `out` holds another set, or cannot be written.
-        DataError: If the text cannot be read.
-
     Reference:
         Sennrich et al. 2016, section 3.2; Caswell et al. 2019, section 3.2.
     """
@@ -162,11 +134,7 @@ def back_translate(
 
 
 def _count(text: Path, original: Path | None) -> int:
-    """Return the number of lines to translate.
-
-    Raises:
-        DataError: If there is none, or `original` has another number of lines.
-    """
+    """Return the number of lines to translate."""
     counts = []
     for path in (text, original):
         if path is not None:
@@ -186,11 +154,7 @@ def _count(text: Path, original: Path | None) -> int:
 def _translate(
     translator: Translator, work: Synthesis, out: Path, display: Display, lines: int
 ) -> None:
-    """Translate all lines that are not translated yet, block by block.
-
-    Raises:
-        UserError: If `out` holds another set, or cannot be written.
-    """
+    """Translate all lines that are not translated yet, block by block."""
     _check_settings(work, out, translator.tag)
     path = out / TRANSLATIONS
     with explain_os_errors(path), path.open("ab", buffering=0) as file:

@@ -11,20 +11,7 @@ from crosshead.training.log import read_log
 
 
 def draw_training_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()) -> list[int]:
-    """Draw training loss, validation loss and one measured metric as a PNG picture.
-
-    Args:
-        log: The log of the run.
-        picture: The file to write.
-        metrics: The metrics of its task; the first metric that is better when higher is drawn.
-
-    Returns:
-        The numbers of the damaged lines of the log, counted from 1, which are left out.
-
-    Raises:
-        UserError: If the log cannot be read, matplotlib is missing or fails (for example under a
-            memory limit), or the picture cannot be written.
-    """
+    """Draw training loss, validation loss and one measured metric as a PNG picture."""
     rows, damaged = read_log(log)
     trained = [row for row in rows if row["kind"] == "train"]
     valid = [row for row in rows if row["kind"] == "valid"]

@@ -110,18 +110,6 @@ class Updater:
 
         If memory runs out, the microbatches of this batch and of all later batches are computed
         sequentially. If it still runs out, each batch is split into twice as many microbatches.
-
-        Args:
-            epoch: The epoch.
-            rows: The rows of the batch.
-            rate: The learning rate.
-
-        Returns:
-            The losses and the norm of the gradients.
-
-        Raises:
-            RowTooLarge: If memory does not suffice for a single row.
-            RuntimeError: If memory runs out in one of several processes.
         """
         try:
             microbatches, count = self._microbatches(epoch, rows)
@@ -255,12 +243,7 @@ def _replicated(model: nn.Module) -> DistributedDataParallel:
 
 
 class _BatchLoss(nn.Module):
-    """A loss as a module, because `DistributedDataParallel` needs a module.
-
-    Args:
-        model: The model, whose gradients are averaged.
-        loss: The loss of a batch under that model.
-    """
+    """A loss as a module, because `DistributedDataParallel` needs a module."""
 
     def __init__(self, model: Model, loss: Callable[[Any], Loss]) -> None:
         super().__init__()
@@ -285,10 +268,5 @@ def draw_seed(seed: int, update: int, microbatch: int) -> int:
     """Return the seed of the dropout of one microbatch of an update.
 
     The seed depends on the arguments alone, so a resumed run draws the same numbers.
-
-    Args:
-        seed: The seed of the run.
-        update: The number of updates before this update.
-        microbatch: The number of the microbatch, over all processes.
     """
     return int(np.random.SeedSequence([seed, update, microbatch]).generate_state(1, np.uint64)[0])

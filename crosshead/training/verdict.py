@@ -33,11 +33,6 @@ def warmup_fault(config: TrainConfig, progress: Progress, findings: Findings) ->
 
     There is none if no other faults were found, and the model was fine-tuned or its scores are
     above chance.
-
-    Args:
-        config: The settings of training.
-        progress: The progress of the run.
-        findings: The findings about the model.
     """
     warmup = config.warmup or 0
     is_fine = not findings.faults and (progress.tuned or findings.above_chance)
@@ -57,16 +52,7 @@ def verdict(
     end: End,
     out: Path,
 ) -> str:
-    """Return a line that says why a model is not usable yet and what to do, or an empty string.
-
-    Args:
-        faults: Clauses that say why the model is not usable yet; empty for a model without faults.
-        task: The task of the model.
-        config: The settings of training.
-        progress: The progress of the run.
-        end: The end of training.
-        out: The run directory.
-    """
+    """Return a line that says why a model is not usable yet and what to do, or an empty string."""
     if not faults:
         return ""
     *first, last = faults
@@ -78,13 +64,6 @@ def improvement(task: Task, config: TrainConfig, progress: Progress, end: End, o
     """Return clauses that say what would make a better model: other data, more data, more time.
 
     They also stand as a sentence of their own.
-
-    Args:
-        task: The task of the model.
-        config: The settings of training.
-        progress: The progress of the run.
-        end: The end of training.
-        out: The run directory.
     """
     if progress.data_fault:
         return f"the likely cause is the data: {progress.data_fault}"

@@ -56,14 +56,6 @@ def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -
     """Return the pairs whose sides probably do not translate each other.
 
     The score of a pair is the probability that its sides do not belong together.
-
-    Args:
-        source: All sources.
-        target: All targets.
-        rows: The sorted rows to compare. Other rows were already reported by other checks.
-
-    Returns:
-        The suspect pairs. There are none if there are fewer than `LEAST_ROWS` rows to compare.
     """
     if len(rows) < LEAST_ROWS:
         return Alignment([], 0.0)
@@ -148,14 +140,7 @@ def _whole_shift(sides: SideWords, rows: np.ndarray) -> int:
 
 
 def _shifts(model: PairOdds, rows: np.ndarray, found: np.ndarray, odds: np.ndarray) -> np.ndarray:
-    """Return the shift of each place: 0, or the one that repairs the stretch of a found place.
-
-    Args:
-        model: The model of the scores.
-        rows: The rows of all places.
-        found: The places of misaligned pairs.
-        odds: The log-odds of all places, misaligned to aligned, without a shift.
-    """
+    """Return the shift of each place: 0, or the one that repairs the stretch of a found place."""
     runs = np.split(found, np.flatnonzero(np.diff(found) > GAP) + 1)
     runs = [run for run in runs if len(run) >= _SHORTEST_STRETCH]
     shifts = np.zeros(len(odds), np.int64)

@@ -102,12 +102,7 @@ class DataReport:
         return sorted({each.row for each in self.suspects if each.kind not in REPAIRED})
 
     def cleaned(self, first: int = 0, end: int | None = None) -> Sides:
-        """Return the sources and targets without the dropped pairs, in the usual Unicode form.
-
-        Args:
-            first: The first row to return.
-            end: The row after the last row to return (default: all).
-        """
+        """Return the sources and targets without the dropped pairs, in the usual Unicode form."""
         dropped = set(self.dropped())
         repaired = {each.row for each in self.suspects if each.kind in REPAIRED}
         kept = [row for row in range(len(self))[first:end] if row not in dropped]
@@ -132,20 +127,7 @@ def check_pairs(
     held: Sequence[ParallelText] = (),
     skip: Collection[str] = (),
 ) -> DataReport:
-    """Look for suspect pairs in a text.
-
-    Args:
-        sides: All sources and targets.
-        origin: Returns the file and the line of a row.
-        held: Validation and test sets, which the text should not contain.
-        skip: Kinds of suspect pairs that are not looked for; see `KINDS`.
-
-    Returns:
-        The suspect pairs, in the order of the text.
-
-    Raises:
-        DataError: If `skip` has an unknown kind.
-    """
+    """Look for suspect pairs in a text."""
     check_kinds(skip)
     wanted = set(KINDS) - set(skip)
     found, notes = _explained(sides, wanted)
@@ -300,10 +282,6 @@ def _in_other_languages(sides: Sides) -> tuple[list[Suspect], dict[str, str]]:
     """Return the pairs with a side in a wrong language, and what could not be looked for.
 
     Exchanged pairs are put right first, so that each side has one language to compare with.
-
-    Returns:
-        The suspect pairs, and the kinds that could not be looked for because the lines are too few.
-        The keys are names for messages, and the values are the kinds.
     """
     swapped = exchanged(*sides)
     missing = {"exchanged sides": "exchanged"} if swapped is None else {}

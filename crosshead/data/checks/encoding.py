@@ -32,12 +32,7 @@ URL = re.compile(r"\b\w+://\S+|\bwww\.\S+")
 
 
 def damaged(lines: Sequence[str], side: str) -> list[Suspect]:
-    """Return the lines with characters that a wrong encoding has damaged. The score is 1.
-
-    Args:
-        lines: All lines of the side.
-        side: The name of the side, for the reason.
-    """
+    """Return the lines with characters that a wrong encoding has damaged. The score is 1."""
     return [
         Suspect(row, "encoding", 1.0, f"the {side} has {found}")
         for row, line in enumerate(lines)

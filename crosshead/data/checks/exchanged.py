@@ -31,13 +31,6 @@ def exchanged(source: Sequence[str], target: Sequence[str]) -> list[Suspect] | N
     """Return the pairs with exchanged sides, at most half of the text.
 
     The score approaches 1 with the mean log-odds of the n-grams of the less clear side.
-
-    Args:
-        source: All sources.
-        target: All targets.
-
-    Returns:
-        The suspect pairs, or None if there are too few lines or words to learn the two languages.
     """
     letters = [
         (letters_of(left), letters_of(right)) for left, right in zip(source, target, strict=True)
@@ -71,13 +64,7 @@ def exchanged(source: Sequence[str], target: Sequence[str]) -> list[Suspect] | N
 
 
 def _odds(left: NGrams, right: NGrams, swap: np.ndarray) -> np.ndarray:
-    """Return the mean log-odds of both sides of each pair for the first language, "2 N".
-
-    Args:
-        left: The sources.
-        right: The targets.
-        swap: Whether a pair has its sides exchanged.
-    """
+    """Return the mean log-odds of both sides of each pair for the first language, "2 N"."""
     first = left.histogram(~swap) + right.histogram(swap)
     second = right.histogram(~swap) + left.histogram(swap)
     values = log_share(first) - log_share(second)

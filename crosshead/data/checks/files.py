@@ -34,19 +34,7 @@ _BREAK = re.compile(r"[\t\n\r]")
 def check_files(
     config: DataConfig, skip: Collection[str], say: Callable[[str], None]
 ) -> tuple[DataReport, Corpora]:
-    """Look for suspect pairs in the training files of a configuration.
-
-    Args:
-        config: The files. Validation files are compared with the training files.
-        skip: Kinds of suspect pairs that are not looked for.
-        say: A callback that gets messages about how the files are read.
-
-    Returns:
-        The suspect pairs, and the text.
-
-    Raises:
-        DataError: If a file cannot be read, or `skip` has an unknown kind.
-    """
+    """Look for suspect pairs in the training files of a configuration."""
     check_kinds(skip)
     try:
         valid = read_valid_pairs(config, say)
@@ -104,20 +92,7 @@ def check_outputs(
     force: bool = False,
     others: Sequence[str] = (),
 ) -> None:
-    """Check the names of the files that `write_files` writes, before the text is read.
-
-    Args:
-        parts: The corpora of the text.
-        out: The directory of the files.
-        apply: True to write the cleaned text too.
-        force: True to replace earlier files of these names. The list of suspect pairs is always
-            replaced.
-        others: The names of other files that are read, such as validation files.
-
-    Raises:
-        DataError: If an input or, without `force`, another file would be replaced, or if two files
-            would have the same name.
-    """
+    """Check the names of the files that `write_files` writes, before the text is read."""
     cleaned = [name for part in parts if apply for name in _cleaned_names(part)]
     names = [SUSPECTS, *cleaned]
     inputs = {real_path(Path(name)) for part in parts for name in part.files}
@@ -145,20 +120,6 @@ def write_files(
 
     All files are written, or none. Aligned files keep their names. A file of pairs becomes a TSV
     file with two columns.
-
-    Args:
-        report: The suspect pairs.
-        text: The text that was checked.
-        out: The directory, which is made if necessary.
-        apply: True to write the cleaned text too.
-        force: True to replace earlier files of cleaned text.
-
-    Returns:
-        The paths of the files of cleaned text.
-
-    Raises:
-        DataError: As `check_outputs` does, or if all pairs of a corpus would be dropped.
-        UserError: If a file cannot be written.
     """
     check_outputs(text.parts, out, apply=apply, force=force)
     outputs = {SUSPECTS: suspect_lines(report)}
@@ -208,12 +169,7 @@ def _table(part: Part, sides: Sides) -> list[str]:
 
 
 def _quoted(rows: Iterable[Sequence[str]], quoting: Literal[0, 1]) -> list[str]:
-    """Return rows as lines with tabs. The cells have no line breaks.
-
-    Args:
-        rows: The cells of each row.
-        quoting: `csv.QUOTE_MINIMAL` or `csv.QUOTE_ALL`.
-    """
+    """Return rows as lines with tabs. The cells have no line breaks."""
     written = io.StringIO(newline="")
     csv.writer(written, delimiter="\t", quoting=quoting, lineterminator="\n").writerows(rows)
     return written.getvalue().split("\n")[:-1]

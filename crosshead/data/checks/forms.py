@@ -36,10 +36,6 @@ def empty_or_identical(source: Sequence[str], target: Sequence[str]) -> list[Sus
     """Return the pairs with an empty side, and the pairs with letters whose sides are identical.
 
     The score is 1.
-
-    Args:
-        source: All sources.
-        target: All targets.
     """
     suspects = []
     for row, (left, right) in enumerate(zip(source, target, strict=True)):
@@ -58,10 +54,6 @@ def doubled(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
 
     Such a side is a text of 3 or more words twice, or a repetition loop as `repeats_itself` defines
     it. The opposite side may then be a text of any length twice. The score is 1.
-
-    Args:
-        source: All sources.
-        target: All targets.
     """
     suspects = []
     for row, (left, right) in enumerate(zip(source, target, strict=True)):
@@ -84,12 +76,7 @@ def _words_twice(line: str) -> int:
 
 
 def decomposed(lines: Sequence[str], side: str) -> list[Suspect]:
-    """Return the lines that are not in the Unicode form NFC. The score is 1.
-
-    Args:
-        lines: All lines of the side.
-        side: The name of the side, for the reason.
-    """
+    """Return the lines that are not in the Unicode form NFC. The score is 1."""
     return [
         Suspect(row, "unicode", 1.0, f"the {side} is not in the Unicode form NFC")
         for row, line in enumerate(lines)
@@ -103,10 +90,6 @@ def mark_up(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
     Many are more than 30 %, or more than 75 % if both sides have the same tags.
 
     The score is the share of the characters in tags, or 1 for tags on one side only.
-
-    Args:
-        source: All sources.
-        target: All targets.
     """
     suspects = []
     for row, pair in enumerate(zip(source, target, strict=True)):

@@ -47,17 +47,7 @@ class Glance(NamedTuple):
 
 
 def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> Glance:
-    """Check a sample of pairs, and return what was found.
-
-    Args:
-        text: The training pairs.
-        data: The files, for the advice.
-        valid: The validation pairs of other files, or None.
-
-    Returns:
-        Warnings if pairs of a sample are suspect, misaligned or repeated, and the fault that
-        probably spoils the model.
-    """
+    """Check a sample of pairs, and return what was found."""
     rows = _sample(len(text), MOST_ROWS)
     pairs = list(pairs_at(text, rows).values())
     sides = [source for source, _ in pairs], [target for _, target in pairs]
@@ -77,13 +67,7 @@ def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> Glance:
 
 
 def _training_warnings(report: DataReport, data: DataConfig, checked: str) -> list[str]:
-    """Return warnings about training pairs that are misaligned, repeated or suspect.
-
-    Args:
-        report: The report on the sample.
-        data: The files, for the advice.
-        checked: The sample in words.
-    """
+    """Return warnings about training pairs that are misaligned, repeated or suspect."""
     warnings = [f"warning: {report.verdict}"] if report.verdict else []
     counts = report.counts()
     repeats = counts.pop("duplicate", 0)
@@ -129,11 +113,6 @@ def _suspect_validation(
 
     Alone, they may be too few to learn from, and exchanged files look right. They are checked after
     the training pairs, so they change no finding about these.
-
-    Args:
-        valid: The validation pairs.
-        sound: Training pairs that are not suspect.
-        data: The files.
     """
     beside = [sound[row] for row in _sample(len(sound), _MOST_BESIDE)]
     seen = pairs_at(valid, _sample(len(valid), min(_MOST_VALID, len(beside) // 2))).values()

@@ -47,15 +47,6 @@ def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Susp
     """Return the lines of a side that are in another language than most of its lines.
 
     The score approaches 1 with the mean log-odds of the line's n-grams.
-
-    Args:
-        lines: All lines of the side.
-        others: All lines of the opposite side.
-        side: The name of the side, for the reason.
-
-    Returns:
-        The suspect lines, or None if there are too few lines or words to learn the language of the
-        side.
     """
     # Each line counts once, whatever its digits and punctuation: otherwise the copies of an odd
     # line would confirm one another.
@@ -137,11 +128,6 @@ def _is_topic(opposite_side: NGrams, whole: np.ndarray, opposite: np.ndarray) ->
 
     A line in a wrong language stands opposite any line. If both sides of a group differ from the
     rest, they are another kind of text, such as dates among sentences.
-
-    Args:
-        opposite_side: The lines of the opposite side.
-        whole: Their histogram.
-        opposite: For each of these lines, whether it stands opposite a line of the second group.
     """
     opposite = opposite & (opposite_side.lengths >= LEAST_NGRAMS)
     if opposite.sum() < LEAST_GROUP:

@@ -44,14 +44,6 @@ def odd_lengths(source: Sequence[str], target: Sequence[str], rows: np.ndarray) 
     """Return the pairs whose ratio of lengths is far from the usual ratio.
 
     The score approaches 1 with the distance.
-
-    Args:
-        source: All sources.
-        target: All targets.
-        rows: The rows to judge. Other rows were already reported by other checks.
-
-    Returns:
-        The suspect pairs. The list is empty if there are fewer than `LEAST_PAIRS` rows to judge.
     """
     if len(rows) < LEAST_PAIRS:
         return []

@@ -22,12 +22,7 @@ _LINKS = 2_000_000
 
 
 class Lexicon:
-    """Translations of words in both directions, learned from pairs.
-
-    Args:
-        source: The words of the sources.
-        target: The words of the targets.
-    """
+    """Translations of words in both directions, learned from pairs."""
 
     def __init__(self, source: WordIds, target: WordIds) -> None:
         links = Links(source, target)
@@ -45,13 +40,6 @@ class Lexicon:
 
         A score is the mean, over the words of a side, of the logarithm of the probability of the
         word given the opposite side, divided by its frequency.
-
-        Args:
-            source: The words of the sources.
-            target: The words of the targets.
-
-        Returns:
-            The scores of "N" pairs, "N 2". A pair with a side without words has the scores 0.
         """
         found = np.zeros((len(source.ends), 2))
         for rows in _blocks(source.lengths * target.lengths):

@@ -84,24 +84,14 @@ def ngrams(lines: Sequence[str]) -> NGrams:
 
 
 def has_enough(lines: Sequence[str], judged: np.ndarray) -> bool:
-    """Return whether lines suffice to learn their language.
-
-    Args:
-        lines: Different lines, as words in lower case.
-        judged: For each of them, whether it has `LEAST_NGRAMS`.
-    """
+    """Return whether lines suffice to learn their language."""
     if judged.sum() < LEAST_LINES:
         return False
     return len({word for line in lines for word in line.split()}) >= LEAST_WORDS
 
 
 def log_share(counts: np.ndarray, own: int = 0) -> np.ndarray:
-    """Return the log-probability of each n-gram.
-
-    Args:
-        counts: The number of times that each n-gram occurs.
-        own: The number of occurrences in the line itself, which do not count.
-    """
+    """Return the log-probability of each n-gram."""
     total = counts.sum() + _SMOOTHING * len(counts)
     return np.asarray(np.log((np.maximum(counts - own, 0) + _SMOOTHING) / total))
 

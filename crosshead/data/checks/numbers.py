@@ -15,10 +15,6 @@ def changed_numbers(source: Sequence[str], target: Sequence[str]) -> list[Suspec
 
     Numbers of one digit do not count. Pairs with more numbers on one side do not count either: the
     opposite side may have words for them, such as the name of a month.
-
-    Args:
-        source: All sources.
-        target: All targets.
     """
     pairs = zip(source, target, strict=True)
     counts = [tuple(len(numbers(line)) for line in pair) for pair in pairs]

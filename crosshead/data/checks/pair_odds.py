@@ -33,13 +33,7 @@ class SideWords(NamedTuple):
     target: WordIds
 
     def features(self, lexicon: Lexicon, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Return the features of pairs, "P F".
-
-        Args:
-            lexicon: The word translations.
-            left: The rows of the sources of the pairs, "P".
-            right: The rows of their targets, "P".
-        """
+        """Return the features of pairs, "P F"."""
         source, target = self.source.some(left), self.target.some(right)
         scores = lexicon.scores(source, target)
         size = np.log1p(np.minimum(source.lengths, target.lengths))
@@ -77,11 +71,6 @@ class PairOdds:
 
     There are several lexicons, each learned from a part of the pairs. If a lexicon scored the pairs
     that it was learned from, misaligned pairs would seem aligned.
-
-    Args:
-        sides: The words of both sides.
-        left: The source of each pair.
-        right: The target of each pair.
     """
 
     def __init__(self, sides: SideWords, left: np.ndarray, right: np.ndarray) -> None:
@@ -106,12 +95,7 @@ class PairOdds:
         self.mixture = _mixture(self.features(left, right), np.concatenate(random))
 
     def features(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Return the features of pairs, "P F", by the lexicons not learned from their targets.
-
-        Args:
-            left: The rows of the sources of the pairs, "P".
-            right: The rows of their targets, "P".
-        """
+        """Return the features of pairs, "P F", by the lexicons not learned from their targets."""
         found = np.empty((len(right), _FEATURES))
         for number, lexicon in enumerate(self._lexicons):
             rows = np.flatnonzero(self._fold[right] == number)
@@ -119,12 +103,7 @@ class PairOdds:
         return found
 
     def judged(self, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return the log-odds of each pair, misaligned to aligned, and the misaligned share.
-
-        Args:
-            left: The rows of the sources of the pairs, "P".
-            right: The rows of their targets, "P".
-        """
+        """Return the log-odds of each pair, misaligned to aligned, and the misaligned share."""
         values = self.mixture.values(self.features(left, right))
         odds = self.mixture.odds[np.searchsorted(self.mixture.edges, values)]
         empty = (self.sides.source.lengths[left] == 0) | (self.sides.target.lengths[right] == 0)
@@ -133,12 +112,7 @@ class PairOdds:
 
 
 def _mixture(real: np.ndarray, random: np.ndarray) -> _Mixture:
-    """Return the distributions of the values of pairs.
-
-    Args:
-        real: The features of real pairs, most of them aligned, "N F".
-        random: The features of random pairs, "M F".
-    """
+    """Return the distributions of the values of pairs."""
     mean, spread = real.mean(0), real.std(0) + 1e-9
     mean[0], spread[0] = 0.0, 1.0
     weights = _regression((random - mean) / spread, (real - mean) / spread)

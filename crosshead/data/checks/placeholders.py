@@ -39,11 +39,6 @@ def placeholders(lines: Sequence[str], others: Sequence[str], side: str) -> list
 
     The score approaches 1 with the number of words opposite a line without words, and with the
     number of different texts opposite any other line.
-
-    Args:
-        lines: All lines of the side.
-        others: All lines of the opposite side.
-        side: The name of the side, for the reason.
     """
     rows = defaultdict(list)
     for row, line in enumerate(lines):

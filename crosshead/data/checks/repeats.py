@@ -48,12 +48,6 @@ def repeated(
 
     The score is 1 for repeats, the share of equal words for near-duplicates, and 0.5 if only the
     source repeats a held source.
-
-    Args:
-        sides: All sources and targets.
-        held: The pairs of validation and test sets.
-        place: Returns the file and the line of a row.
-        dropped: The rows that are dropped for other reasons.
     """
     gone = sorted(dropped)
     order = np.concatenate([np.delete(np.arange(len(sides[0])), gone), gone]).astype(int).tolist()

@@ -17,10 +17,6 @@ def wrong_script(lines: Sequence[str], side: str) -> list[Suspect]:
     """Return the lines whose letters are mostly of a script that is rare on their side.
 
     The score is the share of the line's letters in other scripts.
-
-    Args:
-        lines: All lines of the side.
-        side: The name of the side, for the reason.
     """
     found = [letters_by_script([line]) for line in lines]
     total: Counter[str] = Counter()

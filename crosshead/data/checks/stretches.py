@@ -18,12 +18,6 @@ def smoothed(odds: np.ndarray, share: float) -> np.ndarray:
     The states of a row are aligned, misaligned alone, and misaligned in a stretch. A forward and a
     backward pass sum over the states of all other rows.
 
-    Args:
-        odds: The log-odds of each row, misaligned to aligned.
-        share: The share of misaligned rows in the text. It serves as the probability of a
-            misaligned row outside of stretches. That probability is a little too high, because the
-            share includes the rows in stretches.
-
     Reference:
         Rabiner 1989, "A Tutorial on Hidden Markov Models", section III.
     """
@@ -63,9 +57,6 @@ def best_path(evidence: np.ndarray) -> np.ndarray:
 
     State 0 is no shift, and the text begins and ends with it. A change of the state has the
     probability `_BEGIN`.
-
-    Args:
-        evidence: The log-likelihood of each row in each state, "N S".
     """
     change = np.log(_BEGIN)
     score = np.full(evidence.shape[1], change)

@@ -16,12 +16,7 @@ _STEM = 6
 
 
 def stemmed_words(lines: Iterable[str], least: int) -> WordIds:
-    """Return the first `MOST_WORDS` words of each line, each cut to its first letters.
-
-    Args:
-        lines: The lines.
-        least: The smallest number of times that a word occurs. Rarer words are left out.
-    """
+    """Return the first `MOST_WORDS` words of each line, each cut to its first letters."""
     vocabulary: dict[str, int] = {}
     lengths: list[int] = []
 

@@ -23,16 +23,7 @@ class Document:
     def of(
         cls, text: str, parser: Parser, split: Callable[[str], SplitText] = SplitText.of
     ) -> "Document":
-        """Return a document.
-
-        Args:
-            text: The document as it is written.
-            parser: The parser of its format.
-            split: Function that splits a text into sentences.
-
-        Raises:
-            DataError: If the document is broken.
-        """
+        """Return a document."""
         parts = parser(text)
         return cls(parts, [split(each) for each in texts_of(parts)])
 
@@ -42,11 +33,7 @@ class Document:
         return [each.strip() for text in self.texts for each in text.sentences]
 
     def with_translations(self, translations: Sequence[str]) -> str:
-        """Return the document with its sentences replaced.
-
-        Args:
-            translations: The translation of each sentence, in order.
-        """
+        """Return the document with its sentences replaced."""
         remaining = iter(translations)
         joined = [text.joined([next(remaining) for _ in text.sentences]) for text in self.texts]
         return rebuilt(self.parts, joined)

@@ -25,14 +25,7 @@ ENDS = {".txt": "text", ".md": "markdown", ".html": "html", ".srt": "srt"}
 
 
 def parser_of(name: str) -> Parser:
-    """Return the parser of a format.
-
-    Args:
-        name: A name in `FORMATS`.
-
-    Raises:
-        ConfigError: If there is no such format.
-    """
+    """Return the parser of a format."""
     if name not in FORMATS:
         raise ConfigError(f"unknown format {name!r}; {nearest(name, list(FORMATS))}")
     return FORMATS[name]

@@ -40,11 +40,7 @@ _NO_TEXT = {0: None, 0xFFFD: None}  # browsers ignore NUL; its replacement may c
 
 
 def html_parts(document: str) -> list[TextPart]:
-    """Return the parts of an HTML document or fragment.
-
-    Args:
-        document: The HTML.
-    """
+    """Return the parts of an HTML document or fragment."""
     pieces = _MARKUP.split(document)  # markup is at the odd places
     texts = _texts(pieces)
     return [

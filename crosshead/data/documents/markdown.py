@@ -33,11 +33,7 @@ _LOOKED_UP = {"<!--": "-->", "<?": "?>"}
 
 
 def markdown_parts(document: str) -> list[TextPart]:
-    """Return the parts of a Markdown document.
-
-    Args:
-        document: The Markdown.
-    """
+    """Return the parts of a Markdown document."""
     parts: list[TextPart] = []
     paragraph: list[str] = []
     fence, closing = "", ""  # what ends a block of code, or of HTML

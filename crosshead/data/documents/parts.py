@@ -28,41 +28,24 @@ class TextPart:
 
 
 def texts_of(parts: Sequence[TextPart]) -> list[str]:
-    """Return the texts to translate, in order.
-
-    Args:
-        parts: The parts of a document.
-    """
+    """Return the texts to translate, in order."""
     return [part.text for part in parts if part.translated]
 
 
 def rebuilt(parts: Sequence[TextPart], translations: Sequence[str]) -> str:
-    """Return the document with its texts replaced by translations.
-
-    Args:
-        parts: The parts of the document.
-        translations: The translation of each text, in order.
-    """
+    """Return the document with its texts replaced by translations."""
     remaining = iter(translations)
     return "".join(part.write(next(remaining)) if part.translated else part.text for part in parts)
 
 
 def plain_parts(text: str) -> list[TextPart]:
-    """Return the parts of a plain text: its lines, and the line breaks between them.
-
-    Args:
-        text: The text.
-    """
+    """Return the parts of a plain text: its lines, and the line breaks between them."""
     pieces = re.split(r"(\r\n|\r|\n)", text)
     return [TextPart(piece, translated=bool(piece.strip())) for piece in pieces if piece]
 
 
 def flowing_parts(text: str) -> list[TextPart]:
-    """Return the parts of a plain text whose line breaks mean nothing: they become spaces.
-
-    Args:
-        text: The text.
-    """
+    """Return the parts of a plain text whose line breaks mean nothing: they become spaces."""
     body = text.strip()
     if not body:
         return [TextPart(text)] if text else []
@@ -88,26 +71,14 @@ class SplitText:
 
     @classmethod
     def of(cls, text: str) -> "SplitText":
-        """Return a text, split at the ends of its sentences. Very long sentences are cut, too.
-
-        Args:
-            text: The text.
-        """
+        """Return a text, split at the ends of its sentences. Very long sentences are cut, too."""
         return cls([part for each in split_sentences(text) for part in cut_sentence(each)])
 
     @classmethod
     def whole(cls, text: str) -> "SplitText":
-        """Return a text as a single sentence.
-
-        Args:
-            text: The text.
-        """
+        """Return a text as a single sentence."""
         return cls([text])
 
     def joined(self, translations: Sequence[str]) -> str:
-        """Return the translation of the text, with the white space between its sentences.
-
-        Args:
-            translations: The translation of each sentence, with or without white space around it.
-        """
+        """Return the translation of the text, with the white space between its sentences."""
         return join_parts(self.sentences, [each.strip() for each in translations])

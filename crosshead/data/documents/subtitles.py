@@ -16,12 +16,6 @@ def subtitle_parts(document: str) -> list[TextPart]:
 
     A translation is broken into as many lines as the source has. Lines that begin with a dash are
     said by different people, and stay lines of their own.
-
-    Args:
-        document: The text of the file.
-
-    Raises:
-        DataError: If there is no line of times.
     """
     lines = document.splitlines(keepends=True)
     if not any(map(_TIMES.match, lines)):

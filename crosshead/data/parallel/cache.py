@@ -28,11 +28,7 @@ Check = Callable[[], None]
 
 
 def cache_directory() -> Path:
-    """Return the cache: `$CROSSHEAD_CACHE`, or `crosshead` in the user's cache.
-
-    Raises:
-        UserError: If the user has no home directory, as in a container.
-    """
+    """Return the cache: `$CROSSHEAD_CACHE`, or `crosshead` in the user's cache."""
     if own := os.environ.get("CROSSHEAD_CACHE"):
         return Path(own)
     try:
@@ -49,15 +45,6 @@ def alone(place: Path, say: Say, check: Check) -> Iterator[None]:
     """Hold the lock of the corpus in `place`, so that no other process writes or removes it.
 
     If another process holds the lock, wait for it.
-
-    Args:
-        place: The folder of the corpus.
-        say: A callback that gets a line before a wait.
-        check: A callback that is called several times a second during a wait. An exception from it
-            ends the wait.
-
-    Yields:
-        Nothing; the lock is held until the block ends.
     """
     path = _lock_of(place)
     with explain_os_errors(path):
@@ -77,10 +64,6 @@ def remove_unused(directory: Path, say: Say) -> None:
 
     Unfinished corpora are removed too. A corpus that a process is writing or has mapped stays, and
     so does everything else in `directory`.
-
-    Args:
-        directory: The folder of all corpora.
-        say: A callback that gets the line.
     """
     removed = 0
     for place in sorted(directory.iterdir()):

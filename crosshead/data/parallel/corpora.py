@@ -20,11 +20,7 @@ from crosshead.system.lines import check_regular
 
 
 def training_parts(config: DataConfig) -> list[Part]:
-    """Return the training corpora: `source` and `target`, then `pairs`, then the old domain.
-
-    Raises:
-        DataError: If there is none, or a file is a pipe, because text is read several times.
-    """
+    """Return the training corpora: `source` and `target`, then `pairs`, then the old domain."""
     if not config.source and not config.pairs:
         raise DataError(
             f"no training data: give two line-aligned files ({option('source')} and "
@@ -37,28 +33,14 @@ def training_parts(config: DataConfig) -> list[Part]:
 
 
 def read_pairs(config: DataConfig) -> ParallelText:
-    """Return the training pairs, held in memory.
-
-    Raises:
-        DataError: As `training_parts` and `survey` do.
-    """
+    """Return the training pairs, held in memory."""
     return survey(training_parts(config)).read()
 
 
 def read_valid_pairs(
     config: DataConfig, say: Callable[[str], None] = lambda line: None, *, old: bool = False
 ) -> ParallelText | None:
-    """Return the validation pairs, or None if there are no files for them.
-
-    Args:
-        config: The files.
-        say: A callback that gets messages about how the files are read.
-        old: True reads the validation pairs of the old domain.
-
-    Raises:
-        DataError: If a file cannot be read, or both files are named as text in the language of the
-            other side.
-    """
+    """Return the validation pairs, or None if there are no files for them."""
     files = config.valid_source, config.valid_target, config.valid_pairs, config.fields
     if old:
         files = (
@@ -81,24 +63,13 @@ def named_languages(config: DataConfig) -> tuple[str | None, str | None]:
 
     File suffixes (`train.en`) give the languages of aligned files, and field names those of files
     of pairs. A side has no language if no name tells it, or if two names disagree.
-
-    Args:
-        config: The configuration.
     """
     source, target = (_only(codes) for codes in _codes(config))
     return source, target
 
 
 def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
-    """Return the lines of two aligned files.
-
-    Args:
-        source: The file of the sources.
-        target: The file of the targets.
-
-    Raises:
-        DataError: If the files have different numbers of lines, or both are empty.
-    """
+    """Return the lines of two aligned files."""
     sides: Sides = [], []
     for left, right in aligned_chunks(source, target):
         sides[0].extend(left)
@@ -109,11 +80,7 @@ def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
 def _parts(
     source: Sequence[str], target: Sequence[str], pairs: Sequence[str], fields: Sequence[str]
 ) -> list[Part]:
-    """Return the corpora of aligned `source` and `target` files and of `pairs`.
-
-    Raises:
-        DataError: If a file is a pipe or a device.
-    """
+    """Return the corpora of aligned `source` and `target` files and of `pairs`."""
     for name in chain(source, target, pairs):
         check_regular(Path(name))
     aligned = [Part(names, []) for names in zip(source, target, strict=True)]
@@ -121,11 +88,7 @@ def _parts(
 
 
 def _directed(parts: Sequence[Part], config: DataConfig) -> list[Part]:
-    """Return the corpora with their tags, and with `directions` "both" also in reverse.
-
-    Raises:
-        DataError: If the language of a side is unknown.
-    """
+    """Return the corpora with their tags, and with `directions` "both" also in reverse."""
     if config.directions == "one":
         return list(parts)
     languages = [languages_of(part, config) for part in parts]
@@ -142,15 +105,7 @@ def _directed(parts: Sequence[Part], config: DataConfig) -> list[Part]:
 
 
 def languages_of(part: Part, config: DataConfig) -> tuple[str, str]:
-    """Return the source and the target language of a corpus with tags.
-
-    Args:
-        part: The corpus.
-        config: The configuration, whose stated languages come before those in names.
-
-    Raises:
-        DataError: If a language is unknown, or both are the same.
-    """
+    """Return the source and the target language of a corpus with tags."""
     stated = config.source_language, config.target_language
     named = languages_in_names(part.files, part.fields)
     source, target = (given or name for given, name in zip(stated, named, strict=True))

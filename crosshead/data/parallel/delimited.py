@@ -72,13 +72,6 @@ class Layout:
         """Yield the line number and the cells of each record.
 
         A line break in a cell becomes a space.
-
-        Args:
-            path: The name of the file, for messages.
-            lines: The lines of the file.
-
-        Raises:
-            DataError: If a quote is misplaced or not closed; the message names file and line.
         """
         lines = islice(lines, self.above, None)
         if not self.quoted:
@@ -95,30 +88,12 @@ class Layout:
 
 
 def place(path: Path, line: int, row: int) -> str:
-    """Return the place of a record for a message: its file, its line, and its row if it differs.
-
-    Args:
-        path: The name of the file.
-        line: The line of the file on which the record begins, counted from 1.
-        row: The row of the record in a spreadsheet, counted from 1.
-    """
+    """Return the place of a record for a message: its file, its line, and its row if it differs."""
     return f"{path}:{line}" if row == line else f"{path}:{line} (row {row})"
 
 
 def layout_of(path: Path, lines: Lines) -> Layout:
-    """Determine the layout of a file by reading all of it.
-
-    Args:
-        path: The name of the file, which tells CSV from TSV and begins messages.
-        lines: Reads the file; it is called several times.
-
-    Returns:
-        The layout.
-
-    Raises:
-        DataError: If the file cannot be read, is CSV with misplaced quotes, or has carriage returns
-            as line ends.
-    """
+    """Determine the layout of a file by reading all of it."""
     check_line_ends(path, lines)
     delimiter, above = csv_delimiter(lines) if is_csv(path) else ("\t", 0)
     layout = Layout(delimiter, above=above)
@@ -146,10 +121,6 @@ def looks_like_header(first: Sequence[str], following: Sequence[Sequence[str]]) 
 
     They do if each names a language, or is a usual name such as `Source text`, or if each is one
     word and almost no line below consists of single words.
-
-    Args:
-        first: The source and target cells of the first line.
-        following: The same cells of some lines below.
     """
     if all(map(_is_usual_name, first)):
         return True
@@ -194,17 +165,7 @@ _Quoted = tuple[int, list[str], int]
 def quoted_records(
     path: Path, lines: Iterator[str], delimiter: str, above: int = 0
 ) -> Iterator[_Quoted]:
-    """Yield the records of lines: the number of its line, its cells, and its number of extra lines.
-
-    Args:
-        path: The name of the file, for messages.
-        lines: The lines, without their ends.
-        delimiter: The character between cells.
-        above: The number of lines of the file above these lines.
-
-    Raises:
-        DataError: If a quote is misplaced or not closed.
-    """
+    """Yield each record of lines: its line number, its cells, and its number of extra lines."""
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
     read, row = 0, 1
     try:
@@ -251,9 +212,6 @@ def _spreadsheet_records(path: Path, lines: Iterator[str]) -> Iterator[_Quoted]:
     """Yield the records of a TSV file that a spreadsheet or a table library has written.
 
     All records have the same number of cells, and quotes for the same characters; see `_MARKS`.
-
-    Raises:
-        DataError: If the quotes do not follow these rules, at the latest after the last record.
     """
     mismatch = DataError(f"{path}: quotes that belong to the text")
     raw: list[str] = []
@@ -294,9 +252,6 @@ def csv_delimiter(lines: Lines) -> tuple[str, int]:
 
     Excel's first line `sep=;` names the delimiter. Without it, the delimiter is the character for
     which the first records agree best in the number of cells.
-
-    Args:
-        lines: Reads the file; it is called several times.
     """
     first = next(lines(), "")
     if first[:4].lower() == "sep=" and first[4:] in _DELIMITERS:
@@ -318,13 +273,6 @@ def check_line_ends(path: Path, lines: Lines) -> None:
     """Check that carriage returns do not end the lines, as in Excel's CSV (Macintosh).
 
     They do if the text before the first line feed consists of records between carriage returns.
-
-    Args:
-        path: The name of the file, which tells CSV from TSV and begins messages.
-        lines: Reads the file.
-
-    Raises:
-        DataError: If they do.
     """
     first = next(lines(), "")
     if "\r" not in first:

@@ -14,40 +14,23 @@ _TAGS_BEFORE = re.compile(r"\A(?:<[^<>\s]+>\s+)+")
 
 
 def tag_of(language: str) -> str:
-    """Return the tag of a target language: `<2de>`.
-
-    Args:
-        language: The language code.
-    """
+    """Return the tag of a target language: `<2de>`."""
     return f"<2{language}>"
 
 
 def without_tags(source: str) -> str:
-    """Return a source without the tags before it.
-
-    Args:
-        source: The source, such as `<2de> Hello.` or `<BT> Hello.`.
-    """
+    """Return a source without the tags before it."""
     return _TAGS_BEFORE.sub("", source)
 
 
 def tagged_languages(pieces: Iterable[str]) -> list[str]:
-    """Return the languages whose tags are among the pieces, sorted.
-
-    Args:
-        pieces: The special pieces of a tokenizer.
-    """
+    """Return the languages whose tags are among the pieces, sorted."""
     found = [_TAG.fullmatch(piece) for piece in pieces]
     return sorted(match[1] for match in found if match and looks_like_code(match[1]))
 
 
 def with_tag(tag: str, lines: Sequence[str]) -> list[str]:
-    """Return lines with a tag before each. A blank line stays as it is.
-
-    Args:
-        tag: The tag; an empty text changes nothing.
-        lines: The lines.
-    """
+    """Return lines with a tag before each. A blank line stays as it is."""
     if not tag:
         return list(lines)
     return [f"{tag} {line.strip()}" if line.strip() else line for line in lines]
@@ -56,12 +39,7 @@ def with_tag(tag: str, lines: Sequence[str]) -> list[str]:
 def languages_in_names(
     files: Sequence[str], fields: Sequence[str]
 ) -> tuple[str | None, str | None]:
-    """Return the source and the target language in the names of a corpus.
-
-    Args:
-        files: Two aligned files, whose suffixes name languages; or one file with both sides.
-        fields: The source field and the target field of a file with both sides.
-    """
+    """Return the source and the target language in the names of a corpus."""
     if len(files) == 2:
         return suffix_language(files[0]), suffix_language(files[1])
     names = fields or ["", ""]

@@ -111,7 +111,11 @@ class Examples(Measured):
 
     @classmethod
     def of(cls, examples: Iterable[Example]) -> "Examples":
-        """Return the examples of a list as arrays in memory."""
+        """Return the examples of a list as arrays in memory.
+
+        Args:
+            examples: Source and target ids of each pair.
+        """
         pairs = list(examples)
         return cls(*(_flat([pair[side] for pair in pairs]) for side in (0, 1)))
 
@@ -173,15 +177,6 @@ def mixture(counts: Sequence[int], weights: Sequence[float], seed: int, epoch: i
     """Return the rows of an epoch, in which each corpus has `weight` passes.
 
     The part of a weight that is no whole pass is drawn anew from (seed, epoch).
-
-    Args:
-        counts: The number of rows of each corpus. The corpora are concatenated.
-        weights: The number of passes through each corpus.
-        seed: The random seed of the run.
-        epoch: The number of the epoch.
-
-    Raises:
-        DataError: If no row is left.
     """
     rng = np.random.default_rng([seed, epoch, _MIXED])
     rows: list[np.ndarray] = []
@@ -207,12 +202,7 @@ class Growth:
     """Variance of the growth per token of the usual segmentation."""
 
     def room(self, lengths: np.ndarray, longest: int) -> np.ndarray:
-        """Return the largest number of tokens allowed for sampled segmentations.
-
-        Args:
-            lengths: The tokens of the usual segmentations.
-            longest: The upper limit, which no usual segmentation exceeds.
-        """
+        """Return the largest number of tokens allowed for sampled segmentations."""
         spread = _DEVIATIONS * np.sqrt(self.variance * lengths)
         room: np.ndarray = np.minimum(np.ceil(lengths * (1 + self.mean) + spread), longest)
         return room.astype(np.int32)
@@ -258,16 +248,7 @@ class Sampled(Measured):
 def measure_growth(
     examples: Measured, tokenizers: tuple[Tokenizer, Tokenizer], seed: int
 ) -> Growth:
-    """Measure how much longer sampled segmentations are than usual ones.
-
-    Args:
-        examples: All examples, of which a thousand evenly spaced ones are measured.
-        tokenizers: The source and the target tokenizer.
-        seed: The random seed of the run.
-
-    Returns:
-        The growth of both sides.
-    """
+    """Measure how much longer sampled segmentations are than usual ones."""
     rng = np.random.default_rng([seed, 0, _MEASURED])
     rows = np.unique(np.linspace(0, len(examples) - 1, _PAIRS_MEASURED).astype(np.int64))
     counts = np.array(

@@ -138,19 +138,6 @@ def keep_pairs(
 
     Duplicates are found by 64 bits of BLAKE2b. The probability that one of n pairs is wrongly taken
     for a duplicate is n^2 / 2^65: less than one in a million for 5 million pairs.
-
-    Args:
-        text: The pairs.
-        config: The limits of the filters.
-        source: The source tokenizer.
-        target: The target tokenizer.
-        held: The held-out pairs.
-
-    Returns:
-        The kept pairs, and the reasons for the pairs left out.
-
-    Raises:
-        DataError: If no pair is left.
     """
     encoded = (encode(task, config, source, target) for task in tasks(text, held))
     shards = list(continued(sharded(encoded, config.drop_duplicates)))
@@ -167,13 +154,7 @@ def require_some(kept: Kept) -> None:
 
 
 def require_both_domains(kept: Kept, starts: Sequence[int], old: Sequence[int]) -> None:
-    """Raise `DataError` if an old domain is mixed in, and no pair of one of the domains is left.
-
-    Args:
-        kept: The pairs of both domains.
-        starts: The row at which each part begins, and the number of all rows.
-        old: The numbers of the parts of the old domain.
-    """
+    """Raise `DataError` if an old domain is mixed in, and no pair of one of the domains is left."""
     if not old:
         return
     rows, left = (
@@ -212,15 +193,7 @@ def examples_of(encoded: Encoded) -> Examples:
 
 
 def tasks(text: Text, held: HeldOut) -> Iterator[FilterJob]:
-    """Yield the chunks of a text as jobs to tokenize.
-
-    Args:
-        text: The pairs.
-        held: The held-out pairs.
-
-    Raises:
-        DataError: If the number of pairs has changed since the text was opened.
-    """
+    """Yield the chunks of a text as jobs to tokenize."""
     end = 0
     for first, sides in numbered(text):
         end = first + len(sides[0])
@@ -234,17 +207,7 @@ def tasks(text: Text, held: HeldOut) -> Iterator[FilterJob]:
 
 
 def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Tokenizer) -> Encoded:
-    """Tokenize and filter a chunk of pairs. The result depends only on the arguments.
-
-    Args:
-        task: The chunk.
-        config: The limits of the filters.
-        source: The source tokenizer.
-        target: The target tokenizer.
-
-    Returns:
-        The kept pairs of the chunk and the pairs left out.
-    """
+    """Tokenize and filter a chunk of pairs. The result depends only on the arguments."""
     held, repeats = set(task.held), set(task.repeats)
     kept: list[tuple[int, Sequence[int], Sequence[int]]] = []
     left: list[tuple[int, int]] = []
@@ -274,13 +237,7 @@ def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Token
 def sharded(
     encoded: Iterator[Encoded], drop_duplicates: bool, seen: Sequence[np.ndarray] = ()
 ) -> Iterator[Encoded]:
-    """Yield the tokenized chunks joined to shards, without duplicates if these are dropped.
-
-    Args:
-        encoded: The tokenized chunks in order.
-        drop_duplicates: True leaves out repeated pairs.
-        seen: The hashes of earlier shards.
-    """
+    """Yield the tokenized chunks joined to shards, without duplicates if these are dropped."""
     known = np.sort(np.concatenate([np.zeros(0, np.uint64), *seen]))
     while pieces := list(islice(encoded, CHUNKS_A_SHARD)):
         shard = Encoded(*map(np.concatenate, zip(*continued(pieces), strict=True)))
@@ -303,34 +260,17 @@ def continued(pieces: Iterable[Encoded]) -> Iterator[Encoded]:
 
 
 def write_left_out(path: Path, rows: Sequence[LeftOut]) -> None:
-    """Write a TSV file with a header: file, line and reason of each pair left out.
-
-    Args:
-        path: The file.
-        rows: The pairs left out.
-    """
+    """Write a TSV file with a header: file, line and reason of each pair left out."""
     _write_rows(path, [LeftOut._fields, *rows])
 
 
 def write_held_out(path: Path, rows: Sequence[Origin]) -> None:
-    """Write a TSV file with a header: file and line of each held-out pair.
-
-    Args:
-        path: The file.
-        rows: The places of the held-out pairs in their files.
-    """
+    """Write a TSV file with a header: file and line of each held-out pair."""
     _write_rows(path, [Origin._fields, *rows])
 
 
 def read_held_out(path: Path) -> list[int]:
-    """Return the lines of the held-out pairs, in the order in which they were written.
-
-    Args:
-        path: The file that `write_held_out` wrote.
-
-    Returns:
-        The line numbers; none if the file is missing or damaged.
-    """
+    """Return the lines of the held-out pairs, in the order in which they were written."""
     try:
         rows = path.read_bytes().decode().split("\n")[1:-1]
         return [int(row.rpartition("\t")[2]) for row in rows]

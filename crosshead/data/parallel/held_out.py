@@ -88,17 +88,6 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     an empty side or with too many characters is not held out. Pairs that are like a held-out pair
     are excluded from training too. The result depends only on the text, the configuration and the
     seed.
-
-    Args:
-        text: The text that is trained on.
-        config: `valid_size`, `fold` and `max_length`.
-        seed: The random seed of the run.
-
-    Returns:
-        The held-out pairs, and the rows that are like them.
-
-    Raises:
-        DataError: If too few pairs remain for training or for validation.
     """
     held: dict[Pair, int] = {}
     pairs = pairs_at(text, _drawn_rows(_first_rows(text), config, seed))
@@ -136,17 +125,6 @@ def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
     A pair is held out in both directions or in none. Otherwise the model could learn a held-out
     pair from its reverse. Pairs that are like a held-out pair in one direction are excluded in
     both.
-
-    Args:
-        text: The text, as `training_parts` gives it for `directions` "both".
-        config: `valid_size` and `max_length`.
-        seed: The random seed of the run.
-
-    Returns:
-        The held-out pairs of both directions, and the rows that are like them.
-
-    Raises:
-        DataError: As `hold_out` does.
     """
     count = len(text.parts) // 2
     forward = hold_out(Corpora(text.parts[:count], text.counts[:count]), config, seed)
@@ -170,13 +148,7 @@ def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
 
 
 def held_out(valid: list[tuple[Pair, Origin]], rows: list[int], repeats: list[int]) -> HeldOut:
-    """Return the held-out set of the given pairs.
-
-    Args:
-        valid: The pairs with their origins.
-        rows: The rows of the pairs, sorted.
-        repeats: The rows of other pairs that are like them, sorted.
-    """
+    """Return the held-out set of the given pairs."""
     return HeldOut(
         ParallelText(
             [pair[0] for pair, _ in valid],
@@ -193,18 +165,6 @@ def without_unused(text: Text, held: HeldOut, share: float, seed: int) -> HeldOu
 
     The seed orders the pairs, and a share takes the first ones, so that a smaller share is part of
     a larger one. The held-out set does not change.
-
-    Args:
-        text: The text that is trained on.
-        held: The held-out pairs.
-        share: The share of the other pairs that is used.
-        seed: The random seed of the run.
-
-    Returns:
-        The same held-out set, with the rows that are not used.
-
-    Raises:
-        DataError: If no pair is left.
     """
     rows = np.setdiff1d(np.arange(len(text)), held.rows)
     order = np.random.default_rng([seed, _SHARE_STREAM]).permutation(rows)
@@ -218,15 +178,6 @@ def without_old_valid(text: Corpora, held: HeldOut, parts: list[int], valid: Sid
     """Exclude the pairs of an old domain that are like one of its validation pairs.
 
     With `directions` "both", a pair is excluded in both directions or in none.
-
-    Args:
-        text: The text that is trained on.
-        held: The held-out pairs.
-        parts: The numbers of the parts of the old domain.
-        valid: The validation pairs of the old domain.
-
-    Returns:
-        The same held-out set, with the rows of these pairs as repeats.
     """
     known = {likeness(pair) for pair in zip(*valid, strict=True)}
     rows = [
@@ -243,11 +194,7 @@ def without_old_valid(text: Corpora, held: HeldOut, parts: list[int], valid: Sid
 
 
 def likeness(pair: Pair) -> Pair:
-    """Return what alike pairs have in common: their source, or both sides if it is short.
-
-    Args:
-        pair: The pair.
-    """
+    """Return what alike pairs have in common: their source, or both sides if it is short."""
     source, target = comparable(pair)
     return source, "" if is_long_source(without_tags(source)) else target
 

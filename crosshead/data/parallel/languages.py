@@ -83,11 +83,7 @@ def codes_of_names() -> dict[str, str]:
 
 
 def language_name(code: str) -> str:
-    """Return the English name of a language, or its code if the name is not known.
-
-    Args:
-        code: The code, in any case.
-    """
+    """Return the English name of a language, or its code if the name is not known."""
     import langcodes
 
     if name := _USUAL_NAMES.get(code.lower()):
@@ -120,9 +116,6 @@ def column_language(name: str) -> str | None:
     or with a region counts if it is the whole name or stands between brackets: `EN`, `Text (EN)`
     or `Text [pt-BR]`. Other codes do not count, because `id` in `row_id` is no language. The
     language of an original does not count either: `Translation from English` gives None.
-
-    Args:
-        name: The name of the column, or of a key inside other keys with dots between them.
     """
     name = unicodedata.normalize("NFC", name)
     if code := language_code(name.rpartition(".")[2]):
@@ -154,10 +147,6 @@ def contradict(one: str | None, other: str | None) -> bool:
 
     `pt` and `pt-BR` do not. `de` and `deu` do not either: a code of two letters is not compared
     with one of three. Two codes of one language, such as `no` and `nb`, do differ.
-
-    Args:
-        one: A code, or None for an unknown language.
-        other: The other code.
     """
     if one is None or other is None:
         return False

@@ -74,25 +74,14 @@ def numbered(text: Readable) -> Iterator[tuple[int, Sides]]:
 
 
 def within(rows: np.ndarray, first: int, end: int) -> list[int]:
-    """Return the rows from `first` to below `end`.
-
-    Args:
-        rows: Sorted row numbers.
-        first: The first number of the range.
-        end: The number after the last of the range.
-    """
+    """Return the rows from `first` to below `end`."""
     begin, stop = np.searchsorted(rows, [first, end])
     found: list[int] = rows[begin:stop].tolist()
     return found
 
 
 def pairs_at(text: Readable, rows: np.ndarray) -> dict[int, Pair]:
-    """Return the pairs of some rows.
-
-    Args:
-        text: The text.
-        rows: Sorted row numbers.
-    """
+    """Return the pairs of some rows."""
     return {
         row: (source[row - first], target[row - first])
         for first, (source, target) in numbered(text)

@@ -25,13 +25,7 @@ from crosshead.system.lines import iter_lines
 
 
 class UnequalLinesError(DataError):
-    """Two aligned files have different numbers of lines.
-
-    Args:
-        fault: The message without the advice to check the files.
-        files: The file of the sources and the file of the targets.
-        shared: The number of lines that both have.
-    """
+    """Two aligned files have different numbers of lines."""
 
     def __init__(self, fault: str, files: tuple[Path, Path], shared: int) -> None:
         named = {"source": [str(files[0])], "target": [str(files[1])]}
@@ -85,11 +79,7 @@ class Part:
         ]
 
     def chunks(self) -> Iterator[Sides]:
-        """Yield the pairs, at most `CHUNK` at a time.
-
-        Raises:
-            DataError: If the files cannot be read.
-        """
+        """Yield the pairs, at most `CHUNK` at a time."""
         for left, right in self._sides():
             source, target = (right, left) if self.exchanged else (left, right)
             yield with_tag(self.tag, source), target
@@ -181,11 +171,7 @@ class Corpora:
 
 
 def survey(parts: Sequence[Part]) -> Corpora:
-    """Read the parts once and count their pairs, without holding them in memory.
-
-    Raises:
-        DataError: If a file cannot be read, or no pair has text on both sides.
-    """
+    """Read the parts once and count their pairs, without holding them in memory."""
     counts = []
     has_text = False
     for part in parts:
@@ -204,16 +190,7 @@ def survey(parts: Sequence[Part]) -> Corpora:
 
 
 def aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
-    """Yield the lines of two aligned files, at most `CHUNK` of each at a time.
-
-    Args:
-        source: The file of the sources.
-        target: The file of the targets.
-
-    Raises:
-        UnequalLinesError: If the files have different numbers of lines.
-        DataError: If both are empty, or the surplus lines of one are.
-    """
+    """Yield the lines of two aligned files, at most `CHUNK` of each at a time."""
     for path in (source, target):
         check_sentences(head_of(path), str(path))
     left, right = iter_lines(source), iter_lines(target)
@@ -236,13 +213,7 @@ def aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
 
 
 def _unequal(paths: tuple[Path, Path], shared: int, surplus: Sequence[Sequence[bool]]) -> DataError:
-    """Return the error for two files with different numbers of lines.
-
-    Args:
-        paths: The files.
-        shared: The number of lines that both have.
-        surplus: For each further line of each file, True if there is text on it.
-    """
+    """Return the error for two files with different numbers of lines."""
     counts = [shared + len(each) for each in surplus]
     lines = f"{counts[0]} line{'' if counts[0] == 1 else 's'}"
     fault = f"{paths[0]} has {lines} but {paths[1]} has {counts[1]}"

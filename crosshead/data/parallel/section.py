@@ -223,11 +223,7 @@ class DataConfig(DataSection):
         return [*self.old_valid_source, *self.old_valid_target, *self.old_valid_pairs]
 
     def passes(self, counts: Sequence[int]) -> list[float]:
-        """Return the passes through each corpus in an epoch, or no numbers for one through each.
-
-        Args:
-            counts: The number of training pairs of each corpus of `training_parts`.
-        """
+        """Return the passes through each corpus in an epoch, or no numbers for one through each."""
         new, old = self._corpora
         if old == new and not self.weights:
             return []
@@ -237,11 +233,7 @@ class DataConfig(DataSection):
         return (weights + [mixed] * (old - new)) * (len(counts) // old)
 
     def old_parts(self, count: int) -> list[int]:
-        """Return the numbers of the corpora of the old domain.
-
-        Args:
-            count: The number of all corpora of `training_parts`.
-        """
+        """Return the numbers of the corpora of the old domain."""
         new, old = self._corpora
         return [number for number in range(count) if number % old >= new]
 

@@ -86,17 +86,7 @@ def cache_key(
     share_seed: int,
     old_valid: Sequence[str] = (),
 ) -> str:
-    """Return the name of a tokenized corpus: a checksum of everything that determines its content.
-
-    Args:
-        files: The checksums of the files of each part.
-        config: The filters and the names of files.
-        tokenizers: The source and the target tokenizer.
-        held_out_seed: The seed of the held-out set, or None if nothing is held out.
-        scratch: An empty directory for the files of the tokenizers.
-        share_seed: The seed that draws the pairs of `config.share`.
-        old_valid: The checksums of the validation files of an old domain that is mixed in.
-    """
+    """Return the name of a tokenized corpus: a checksum of all that determines its content."""
     save_tokenizers(scratch, *tokenizers, joint=False)
     settings = config.model_dump(include={"fields", "max_length", "max_ratio", "drop_duplicates"})
     content = {
@@ -117,14 +107,6 @@ def open_shards(place: Path, parts: Sequence[Part], say: Say) -> Stored | None:
     """Return the tokenized corpus in `place`, or None if there is no complete one.
 
     All of it is read once to check its checksums (a second for each gigabyte), and then mapped.
-
-    Args:
-        place: The folder of the corpus.
-        parts: The files that it was made from.
-        say: A callback that gets a message if the corpus is damaged.
-
-    Raises:
-        UserError: If the system does not allow the files to be read or mapped.
     """
     with _reading(place):
         if not place.is_dir():
@@ -150,24 +132,6 @@ def store(
 
     The call resumes partial output of an earlier call and replaces damaged files. One process at a
     time does this. Other processes wait, and then open the result.
-
-    Args:
-        place: The folder of the corpus.
-        text: The pairs.
-        held: The held-out pairs.
-        config: The limits of the filters.
-        tokenizers: The source and the target tokenizer.
-        workers: The number of processes.
-        say: A callback that gets messages.
-        check: A callback that is called several times a second. An exception from it ends the call,
-            and finished shards stay.
-
-    Returns:
-        The stored corpus.
-
-    Raises:
-        DataError: If no pair is left.
-        UserError: If files cannot be read or written, or a process dies.
     """
     make_directory(place.parent)
     with alone(place, say, check):
@@ -225,12 +189,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _opened(place: Path, parts: Sequence[Part]) -> Stored:
-    """Return the corpus in `place`.
-
-    Raises:
-        _Damaged: If a file is missing or damaged.
-        UserError: If a file cannot be read.
-    """
+    """Return the corpus in `place`."""
     with contextlib.suppress(OSError):  # it may belong to another user and be read-only
         os.utime(place)
     path = place / _CONTENTS
@@ -245,12 +204,7 @@ def _opened(place: Path, parts: Sequence[Part]) -> Stored:
 
 
 def _mapped(path: Path, facts: dict[str, Any]) -> np.ndarray:
-    """Map a file as an array after checking its checksum, and hold a shared lock on it.
-
-    Raises:
-        _Damaged: If the file is missing or damaged.
-        UserError: If the file cannot be read.
-    """
+    """Map a file as an array after checking its checksum, and hold a shared lock on it."""
     dtype, length = np.dtype(facts["dtype"]), int(facts["length"])
     with _reading(path), path.open("rb") as file:
         lock(file, shared=True)
@@ -333,12 +287,7 @@ def _remove_shards(part: Path) -> None:
 
 
 def _read_shard(part: Path, number: int) -> Encoded:
-    """Return a shard.
-
-    Raises:
-        _Damaged: If the shard is missing or damaged.
-        UserError: If the shard cannot be read.
-    """
+    """Return a shard."""
     path = _shard_path(part, number)
     with _reading(path):
         return Encoded(**safetensors.numpy.load(_unsealed(path)))
@@ -355,12 +304,7 @@ def _seal(path: Path, data: bytes) -> None:
 
 
 def _unsealed(path: Path) -> bytes:
-    """Return the data that `_seal` wrote.
-
-    Raises:
-        OSError: If a file is missing.
-        ValueError: If the data are damaged.
-    """
+    """Return the data that `_seal` wrote."""
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest().encode() != _seal_of(path).read_bytes():
         raise ValueError("has not its checksum")

@@ -36,10 +36,6 @@ def is_header(first: Sequence[str], fields: Sequence[str]) -> bool:
 
     It is if `fields` are names. Numbers are names too, rather than numbers of columns, if the
     record has both of them as its cells. White space around a cell does not belong to its name.
-
-    Args:
-        first: The cells of the first record.
-        fields: The fields of a recipe: names or numbers of columns.
     """
     return bool(fields) and (not _are_numbers(fields) or _has_names(first, fields))
 
@@ -48,15 +44,6 @@ def field_of(row: Mapping[Any, Any], field: str | int) -> Any:
     """Return the value of a field in a mapping.
 
     White space around a key counts only if another key has the same name without it.
-
-    Args:
-        row: The mapping, as from a line of JSON Lines.
-        field: A key of `row`; or, as `outer.inner`, a field of the mapping in `row[outer]`.
-
-    Raises:
-        KeyError: If there is no such field.
-        DataError: If several keys have the name of the field apart from white space, and none has
-            it exactly.
     """
     with suppress(KeyError):
         return row[_key(row, field)]
@@ -91,16 +78,7 @@ def field_names(row: Mapping[str, Any]) -> list[str]:
 
 
 def jsonl_pairs(path: Path, lines: Iterator[str], fields: Sequence[str]) -> Iterator[Pair]:
-    """Yield the pairs in JSON Lines.
-
-    Args:
-        path: The name of the file, for messages.
-        lines: The lines of the file.
-        fields: The keys of source and target, as in `DataConfig`.
-
-    Raises:
-        DataError: If a line holds no pair; the message names file and line.
-    """
+    """Yield the pairs in JSON Lines."""
     for number, line in enumerate(lines, 1):
         yield _jsonl_pair(fields, f"{path}:{number}", line)
 
@@ -108,17 +86,7 @@ def jsonl_pairs(path: Path, lines: Iterator[str], fields: Sequence[str]) -> Iter
 def table_pairs(
     path: Path, lines: Iterator[str], fields: Sequence[str], layout: Layout
 ) -> Iterator[Pair]:
-    """Yield the pairs in a file of cells.
-
-    Args:
-        path: The name of the file, for messages.
-        lines: The lines of the file.
-        fields: The columns of source and target, as in `DataConfig`.
-        layout: The layout of the file.
-
-    Raises:
-        DataError: If a record holds no pair; the message names file and line.
-    """
+    """Yield the pairs in a file of cells."""
     records = enumerate(layout.records(path, lines), 1)
     first = list(islice(records, 1))
     header = first[0][1][1] if first else []
@@ -160,12 +128,6 @@ def header_notes(
     """Return a message, in a list, if the first record could be a header or a pair.
 
     It is a warning if the first pair looks like column names.
-
-    Args:
-        path: The name of the file.
-        lines: The lines of the file; only the first are read.
-        fields: The columns of source and target, as in `DataConfig`.
-        layout: The layout of the file.
     """
     rows = [cells for _, cells in islice(layout.records(path, lines), SAMPLE)]
     if is_header(rows[0] if rows else [], fields):

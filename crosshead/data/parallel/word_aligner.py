@@ -144,12 +144,7 @@ class _Sample:
 
 
 def _some(examples: Measured, rows: np.ndarray) -> Examples:
-    """Return some rows of a corpus as arrays.
-
-    Args:
-        examples: The corpus. An epoch of sampled segmentations draws them.
-        rows: The numbers of the rows.
-    """
+    """Return some rows of a corpus as arrays."""
     if not isinstance(examples, Examples):
         return Examples.of(examples[int(row)] for row in rows)
     sides = [

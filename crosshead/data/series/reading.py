@@ -58,25 +58,11 @@ class Series:
         return len(self.times)
 
     def since(self, time: str) -> int:
-        """Return the first row at a time or later.
-
-        Args:
-            time: The time.
-
-        Raises:
-            DataError: If `time` is no time.
-        """
+        """Return the first row at a time or later."""
         return int(np.searchsorted(self.times, self._parsed(time)))
 
     def row(self, time: str) -> int:
-        """Return the row of a time, which may be the step after the last row.
-
-        Args:
-            time: The time.
-
-        Raises:
-            DataError: If `time` is no time, or no row has this time.
-        """
+        """Return the row of a time, which may be the step after the last row."""
         known = np.append(self.times, self.step.after(self.times[-1], 1))
         place = int(np.searchsorted(known, wanted := self._parsed(time)))
         if place == len(known) or known[place] != wanted:
@@ -95,15 +81,7 @@ class Series:
         return found
 
     def fitting(self, columns: Sequence[str], step: Step) -> "Series":
-        """Return the series with the columns of a bundle.
-
-        Args:
-            columns: The names of the columns.
-            step: The step of the bundle.
-
-        Raises:
-            DataError: If a column is missing, or the series has another step.
-        """
+        """Return the series with the columns of a bundle."""
         for name in columns:
             if name not in self.names:
                 hint = nearest(name, list(self.names))
@@ -149,20 +127,6 @@ def read_series(
     - In a file with semicolons or tabs between its cells, a column may have decimal commas.
     - Separators of thousands are left out if a number of the column also has a decimal mark.
     - Lines above the names of the columns that begin with `#` are left out.
-
-    Args:
-        given: CSV or Parquet files, each of which continues the one before it, or a table.
-        target: The columns to read; by default all columns of numbers, or `y` in a long table.
-        time: The time column; by default it is found by its name or its values.
-        id: The column that tells the series of a long table apart; by default one that is called
-            unique_id or item_id, if there is one.
-        step: The step of the training data, for a series that is too short to show it.
-
-    Returns:
-        The series, in the order of their first rows; one for a table that is not long.
-
-    Raises:
-        DataError: If a file or a column cannot be read, a cell is no number, or times go back.
     """
     notes: list[str] = []
     table = read_tables(given, notes)
@@ -203,12 +167,7 @@ def read_series(
 
 
 def fewer(notes: Sequence[str], most: int = 8) -> list[str]:
-    """Return messages; of a long list the first ones, and the number of further ones.
-
-    Args:
-        notes: The messages.
-        most: The number of messages that are kept.
-    """
+    """Return messages; of a long list the first ones, and the number of further ones."""
     left = len(notes) - most
     return [*notes[:most], *([f"and {counted(left, 'more message')}"] if left > 0 else [])]
 

@@ -33,11 +33,7 @@ _QUARTER = re.compile(r"^(\d{4})[- ]?Q([1-4])$")
 
 
 def pandas() -> Any:
-    """Return pandas, which reads tables and times.
-
-    Raises:
-        DataError: If it is not installed.
-    """
+    """Return pandas, which reads tables and times."""
     try:
         return import_module("pandas")
     except ImportError:
@@ -59,12 +55,7 @@ class Step(NamedTuple):
     """The step of times that are whole numbers."""
 
     def after(self, last: Any, count: int) -> Any:
-        """Return the times after another.
-
-        Args:
-            last: A time.
-            count: The number of times.
-        """
+        """Return the times after another."""
         if not self.months and self.weekdays == _ALL_DAYS:
             return last + self._size * np.arange(1, count + 1)
         offset = pandas().offsets.CustomBusinessDay(weekmask=self.weekdays)
@@ -74,11 +65,7 @@ class Step(NamedTuple):
         return pandas().date_range(first, periods=count, freq=offset).to_numpy("M8[us]")
 
     def places(self, times: np.ndarray) -> tuple[np.ndarray, int]:
-        """Return the place of each row on the grid, and how many times lie between places.
-
-        Args:
-            times: Rising times; the first is on the grid.
-        """
+        """Return the place of each row on the grid, and how many times lie between places."""
         if self.months:
             months = _months(times)
             places, rest = np.divmod(months - months[0], self.months)
@@ -139,13 +126,7 @@ class Step(NamedTuple):
 
 
 def find_step(series: Sequence[np.ndarray], usual: Step | None = None) -> Step | None:
-    """Return the step of the grid of one or several series, or None if no series has two rows.
-
-    Args:
-        series: The rising times of each series.
-        usual: The step of the training data, whose days of the week a short series may show in
-            part.
-    """
+    """Return the step of the grid of one or several series, or None if no series has two rows."""
     gaps = np.concatenate([np.diff(times) for times in series])
     if not len(gaps):
         return None
@@ -204,15 +185,6 @@ def read_times(cells: Sequence[str], utc: bool | None = None, *, numbers: bool =
     All cells may be digits. Then they are times such as `2024` or `2024013112` if all of them lie
     between 1900 and 2099 (years: 1500 and 2200), seconds or milliseconds since 1970 if all of them
     have ten or thirteen digits, and otherwise whole numbers.
-
-    Args:
-        cells: Texts such as `2024-01-31 12:00`, `31.01.2024 12:00`, `2024-01-31 1:00 PM`,
-            `1/31/2024`, `2024-01`, `2024-Q1` or `2024`. Years of two digits lie between 1969 and
-            2068, as in POSIX. If no date with slashes shows whether the month or the day stands
-            first, or some cells alone have an offset, the others are no times.
-        utc: True to convert times with an offset to UTC, False to keep their clock. None converts
-            them unless all of them show the same time of day.
-        numbers: True if cells of digits are whole numbers, as in the series that they belong to.
     """
     text = pandas().Series(np.asarray(cells, object), dtype=object).str.strip()
     if text.str.fullmatch(r"-?\d{1,18}").all():

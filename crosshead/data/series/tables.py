@@ -31,15 +31,7 @@ _LARGEST = 1e100
 
 
 def read_tables(given: Sequence[str | os.PathLike[str]] | Any, notes: list[str]) -> Any:
-    """Return the table of files, one below the other, or of a table in memory.
-
-    Args:
-        given: Names of CSV or Parquet files, or a table: a DataFrame or a dict of columns.
-        notes: Messages about changes are added here.
-
-    Raises:
-        DataError: If a file cannot be read or has no rows, or it is no table.
-    """
+    """Return the table of files, one below the other, or of a table in memory."""
     if not isinstance(given, list | tuple):
         return _with_rows("table", _text(given))
     tables = [read_table(Path(path), notes) for path in given]
@@ -48,15 +40,7 @@ def read_tables(given: Sequence[str | os.PathLike[str]] | Any, notes: list[str])
 
 
 def read_table(path: Path, notes: list[str]) -> Any:
-    """Return the table of a CSV or Parquet file.
-
-    Args:
-        path: The file.
-        notes: Messages about changes are added here.
-
-    Raises:
-        DataError: If the file cannot be read, or has no rows.
-    """
+    """Return the table of a CSV or Parquet file."""
     check_regular(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
         return _with_rows(path, _read_csv(path, notes))
@@ -157,26 +141,12 @@ def _text(table: Any) -> Any:
 
 
 def origin(table: Any, row: int) -> str:
-    """Return the file and the line of a row.
-
-    Args:
-        table: The table.
-        row: The number of the row.
-    """
+    """Return the file and the line of a row."""
     return "{}:{}".format(*table.index[row])
 
 
 def column(table: Any, name: str, what: str = "column") -> Any:
-    """Return the cells of a column.
-
-    Args:
-        table: The table.
-        name: The name of the column.
-        what: The kind of column, for the message.
-
-    Raises:
-        DataError: If there is no such column.
-    """
+    """Return the cells of a column."""
     names = list(table.columns)
     absent = table[name].isna().to_numpy() if name in names else np.ones(1, bool)
     if absent.any():
@@ -186,29 +156,13 @@ def column(table: Any, name: str, what: str = "column") -> Any:
 
 
 def unreadable(table: Any, name: str, row: int, expected: str) -> DataError:
-    """Return the error for a cell.
-
-    Args:
-        table: The table.
-        name: The column of the cell.
-        row: The row of the cell.
-        expected: The cell that was expected.
-    """
+    """Return the error for a cell."""
     found = shown(table[name].iloc[row])
     return DataError(f"{origin(table, row)}: column {name!r}: expected {expected}, found {found}")
 
 
 def times(table: Any, name: str | None, numbers: bool) -> tuple[str, Times]:
-    """Return the time column and its times.
-
-    Args:
-        table: The table.
-        name: The column, or None for one that is found by its name or its first cell.
-        numbers: True if cells of digits are whole numbers.
-
-    Raises:
-        DataError: If there is none, or a cell is no time.
-    """
+    """Return the time column and its times."""
     names = {each.lower(): each for each in table.columns[::-1]}
     if name is None:
         usual = (names[each] for each in _TIME_NAMES if each in names)
@@ -233,11 +187,7 @@ def _has_times(cells: Any) -> bool:
 
 
 def numbers(cells: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of cells, NaN for missing values, and which cells are neither.
-
-    Args:
-        cells: The cells of a column.
-    """
+    """Return the numbers of cells, NaN for missing values, and which cells are neither."""
     with suppress(ValueError):  # most columns need no closer look
         found = cells.to_numpy(dtype=object).astype(float)
         if (np.abs(found) <= _LARGEST).all() and not any("_" in cell for cell in cells):
@@ -251,13 +201,6 @@ def numbers(cells: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def table_lines(table: Any) -> list[str]:
-    """Return a table in memory as lines of CSV; None and NaN become empty cells.
-
-    Args:
-        table: Columns by name, such as a dict or a DataFrame.
-
-    Raises:
-        DataError: If it is no table.
-    """
+    """Return a table in memory as lines of CSV; None and NaN become empty cells."""
     text: str = _text(table).to_csv(index=False, lineterminator="\n")
     return text.removesuffix("\n").split("\n")

@@ -97,10 +97,6 @@ class SeriesWindows(EqualRows):
         """Return the windows whose horizon lies in the rows from `first` to before `end`.
 
         Their context may begin earlier.
-
-        Args:
-            first: The first row, counted in each series; one for all series, or one for each.
-            end: The row after the last, likewise.
         """
         first, end = (np.broadcast_to(each, self.begins.shape) for each in (first, end))
         kept = self.before >= first[self.series]
@@ -108,11 +104,7 @@ class SeriesWindows(EqualRows):
         return replace(self, starts=self.starts[kept], series=self.series[kept])
 
     def place(self, window: int) -> tuple[Series, int]:
-        """Return the series of a window, and its row that the context begins with.
-
-        Args:
-            window: The number of the window.
-        """
+        """Return the series of a window, and its row that the context begins with."""
         number = self.series[window]
         return self.parts[number][0], int(self.starts[window] - self.begins[number])
 
@@ -143,16 +135,7 @@ class SeriesWindows(EqualRows):
         )
 
     def repeated(self, rows: Sequence[int], steps: int) -> Float[Tensor, "B T C"]:
-        """Return naive forecasts: the last `steps` values before each horizon, repeated over it.
-
-        Args:
-            rows: The windows.
-            steps: The number of values, which may be more than a context; the series must have
-                them before each horizon.
-
-        Returns:
-            The values, "B T C", scaled.
-        """
+        """Return naive forecasts: the last `steps` values before each horizon, repeated over it."""
         first = self.starts[list(rows), None] + self.context - steps
         places = torch.from_numpy(first + np.arange(self.horizon) % steps)
         return self.values[places, : self.targets]
@@ -163,16 +146,7 @@ class SeriesWindows(EqualRows):
 
 
 def split_rows(split: str, rows: int, step: Step) -> tuple[int, int, int]:
-    """Return the rows where training, validation and test end.
-
-    Args:
-        split: `data.split`.
-        rows: The number of rows.
-        step: The time between rows, for months and days.
-
-    Raises:
-        DataError: If the periods are longer than the series.
-    """
+    """Return the rows where training, validation and test end."""
     sizes, _, unit = split.partition(" ")
     parts = [int(each) for each in sizes.split("/")]
     if not unit:
@@ -196,10 +170,6 @@ def fit_scale(series: Series, rows: int) -> Scale:
     """Return the scale of the first `rows` rows, without filled values.
 
     A constant column gets the deviation 0.
-
-    Args:
-        series: The series.
-        rows: Number of rows.
     """
     seen, values = series.observed[:rows], series.values[:rows]
     # A power of two scales exactly, so that squares of very large and very small numbers are exact.
@@ -213,16 +183,7 @@ def fit_scale(series: Series, rows: int) -> Scale:
 
 
 def scaled_values(series: Series, scale: Scale, rows: slice = slice(None)) -> np.ndarray:
-    """Return the scaled values of a series, in float32.
-
-    Args:
-        series: The series.
-        scale: The scale of its columns.
-        rows: The rows to return; by default all.
-
-    Raises:
-        DataError: If a value is too far from the mean, so that its square would not be a number.
-    """
+    """Return the scaled values of a series, in float32."""
     given = series.values[rows]
     values = scale.scaled(given)
     far = np.argwhere(abs(values) > MOST_DEVIATIONS)
@@ -240,15 +201,7 @@ def scaled_values(series: Series, scale: Scale, rows: slice = slice(None)) -> np
 def windows(
     given: Sequence[tuple[Series, Scale]], context: int, horizon: int, targets: int, future: int = 0
 ) -> SeriesWindows:
-    """Return all windows of series that have an observed value to forecast in their horizon.
-
-    Args:
-        given: Each series, and the scale of its columns.
-        context: Steps that a model reads.
-        horizon: Steps that a model forecasts.
-        targets: The number of columns to forecast, which are the first columns of the series.
-        future: The number of columns whose future is known, which are the last columns.
-    """
+    """Return all windows of series that have an observed value to forecast in their horizon."""
     lengths = [len(series) for series, _ in given]
     times, observed = (
         np.concatenate([getattr(series, key) for series, _ in given])

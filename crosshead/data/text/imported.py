@@ -38,9 +38,6 @@ class ForeignVocabulary:
     Attributes:
         pieces: The pieces in the order of the toolkit's ids.
         control: The toolkit's ids of padding, begin, end and unknown; None for one it lacks.
-
-    Raises:
-        ValueError: If a piece occurs twice, or a control id is no id of a piece.
     """
 
     pieces: tuple[str, ...]
@@ -71,11 +68,6 @@ class ImportedTokenizer(WithoutGaps):
     SentencePiece normalises the text, so `decode(encode(text))` may differ from the text. A piece
     that the vocabulary lacks is unknown. A tag such as `>>fra<<`, if it is in the vocabulary, is
     one piece at the beginning of a line.
-
-    Args:
-        model: The serialised SentencePiece model.
-        vocabulary: The vocabulary.
-        where: The place of the model, for messages.
     """
 
     kind = "sentencepiece"
@@ -97,15 +89,7 @@ class ImportedTokenizer(WithoutGaps):
         )
 
     def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
-        """Return the ids of a line of text, without begin and end.
-
-        Args:
-            text: The line.
-            rng: Not used: the segmentation is not sampled.
-
-        Raises:
-            DataError: If the line contains a lone surrogate.
-        """
+        """Return the ids of a line of text, without begin and end."""
         return [self._ids.get(piece, UNK) for piece in self._segmented(text)]
 
     def encode_lines(
@@ -152,17 +136,7 @@ class ImportedTokenizer(WithoutGaps):
 
     @classmethod
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
-        """Return the tokenizer that `save` wrote.
-
-        Args:
-            directory: The directory of the files.
-            stem: The beginning of their names.
-            metadata: The content of the JSON file.
-
-        Raises:
-            DamagedBundle: If the model file is missing or is not the saved one.
-            ValueError: If the metadata do not describe a tokenizer.
-        """
+        """Return the tokenizer that `save` wrote."""
         model, control = stored_model(directory, stem, metadata), control_ids(metadata)
         vocabulary = ForeignVocabulary(tuple(string_list(metadata, "pieces")), control)
         return cls(model, vocabulary, directory / f"{stem}.model")
@@ -182,11 +156,7 @@ class ImportedTokenizer(WithoutGaps):
 
 
 def is_line_break(piece: str) -> bool:
-    """Return whether a piece would be decoded to a line break.
-
-    Args:
-        piece: The piece, in the spelling of SentencePiece.
-    """
+    """Return whether a piece would be decoded to a line break."""
     return bool(set(piece) & set("\n\r")) or piece in ("<0x0A>", "<0x0D>")
 
 

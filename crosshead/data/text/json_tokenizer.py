@@ -32,11 +32,7 @@ _ODD = " A \u00e9\u65e5\U0010fffd\n"
 
 
 def tokenizers_library() -> Any:
-    """Import the library `tokenizers`.
-
-    Raises:
-        UserError: If it is not installed.
-    """
+    """Import the library `tokenizers`."""
     try:
         return importlib.import_module("tokenizers")
     except ImportError:
@@ -47,15 +43,7 @@ def tokenizers_library() -> Any:
 
 
 def parsed(model: bytes) -> Any:
-    """Return the tokenizer of the library `tokenizers` in a file.
-
-    Args:
-        model: The content of `tokenizer.json`.
-
-    Raises:
-        UserError: If the library is not installed.
-        ValueError: If the file is no tokenizer.
-    """
+    """Return the tokenizer of the library `tokenizers` in a file."""
     library = tokenizers_library()
     with _explained("no tokenizer of the library tokenizers"):
         return library.Tokenizer.from_str(model.decode())
@@ -79,16 +67,6 @@ class JsonTokenizer(WithoutGaps):
     It encodes a text with its line breaks. Names of control tokens in a text, such as
     `<|endoftext|>`, are plain text. With byte-level BPE, `decode(encode(text)) == text` for every
     text of valid Unicode.
-
-    Args:
-        model: The content of `tokenizer.json`.
-        size: The number of ids of the toolkit. The model may have more of them than the tokenizer;
-            such an id has a placeholder as its piece.
-        control: The toolkit's ids of padding, begin, end and unknown; None for one it lacks.
-
-    Raises:
-        UserError: If the library is not installed.
-        ValueError: If the file is no tokenizer, has more than `size` ids, or cannot encode a text.
     """
 
     kind = "tokenizer-json"
@@ -124,15 +102,7 @@ class JsonTokenizer(WithoutGaps):
         self.line_breaks: frozenset[int] = frozenset()
 
     def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
-        """Return the ids of a text, without begin and end.
-
-        Args:
-            text: The text, which may have several lines.
-            rng: Not used: the segmentation is not sampled.
-
-        Raises:
-            DataError: If the text contains a lone surrogate.
-        """
+        """Return the ids of a text, without begin and end."""
         return [self._ids[row] for row in self._encoded(text).ids]
 
     def encode_lines(
@@ -171,18 +141,7 @@ class JsonTokenizer(WithoutGaps):
 
     @classmethod
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
-        """Return the tokenizer that `save` wrote.
-
-        Args:
-            directory: The directory of the files.
-            stem: The beginning of their names.
-            metadata: The content of the JSON file.
-
-        Raises:
-            DamagedBundle: If the model file is missing or is not the saved one.
-            UserError: If the library is not installed.
-            ValueError: If the metadata do not describe a tokenizer.
-        """
+        """Return the tokenizer that `save` wrote."""
         model = stored_model(directory, stem, metadata)
         size = metadata.get("size")
         if type(size) is not int:

@@ -38,17 +38,6 @@ def learn_tokenizers(
     """Learn the tokenizers of source and target.
 
     If the text has more than `MOST_PAIRS` pairs, a sample is used.
-
-    Args:
-        config: The settings. Without `vocab_size`, a size is chosen.
-        text: The training text.
-
-    Returns:
-        The configuration with the resulting vocabulary size, the source tokenizer and the target
-        tokenizer.
-
-    Raises:
-        VocabularyError: If the configured size does not fit the text, or no size fits both sides.
     """
     joint = config.joint
     config, (source, target) = _with_size(
@@ -63,16 +52,6 @@ def learn_tokenizer(
     """Learn the tokenizer of monolingual text from its lines.
 
     Unlike in pairs, white space around a line belongs to the text and is learned from.
-
-    Args:
-        config: The settings. Without `vocab_size`, a size is chosen.
-        lines: The lines of the training text.
-
-    Returns:
-        The configuration with the resulting vocabulary size, and the tokenizer.
-
-    Raises:
-        VocabularyError: If the configured size does not fit the text.
     """
     some = lines[:: _step(len(lines))]
     return _with_size(
@@ -115,12 +94,7 @@ def _with_size(
 
 
 def vocabulary_size(text: Readable, *, joint: bool) -> int:
-    """Return a vocabulary size for the number of words in the text.
-
-    Args:
-        text: The pairs.
-        joint: True counts the words of both sides, False the mean of the two sides.
-    """
+    """Return a vocabulary size for the number of words in the text."""
     words = sum(
         min(len(line.split()), _WORDS_A_LINE)
         for sides in text.chunks()
@@ -131,11 +105,7 @@ def vocabulary_size(text: Readable, *, joint: bool) -> int:
 
 
 def why_vocabulary_size(config: TokenizerConfig) -> str:
-    """Return a clause with the reason for a size that `learn_tokenizers` has chosen.
-
-    Args:
-        config: The configuration that it has returned.
-    """
+    """Return a clause with the reason for a size that `learn_tokenizers` has chosen."""
     size = config.vocab_size or 0
     if config.kind not in ("bpe", "unigram"):
         return "because it holds what is in the text"

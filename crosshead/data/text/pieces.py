@@ -31,12 +31,7 @@ MOST_SPECIAL, MOST_SPECIAL_CHARACTERS = 10_000, 200_000
 
 
 class GapError(DataError):
-    """A gap at a wrong place of a line.
-
-    Args:
-        number: The number of the gap in the line, counted from 1.
-        why: The reason, which ends the message.
-    """
+    """A gap at a wrong place of a line."""
 
     def __init__(self, number: int, why: str) -> None:
         super().__init__(f"gap {number} of the line {why}")
@@ -61,22 +56,14 @@ class WithoutGaps:
     prompt_start: tuple[int, ...] = (EOS,)
 
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """Refuse a line with gaps.
-
-        Raises:
-            DataError: Always.
-        """
+        """Refuse a line with gaps."""
         raise DataError(
             "the tokenizer of an imported model does not fill gaps; choose a masked language model "
             "that crosshead trained"
         )
 
     def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
-        """Refuse a line with gaps, as `encode_gaps` does.
-
-        Raises:
-            DataError: Always.
-        """
+        """Refuse a line with gaps, as `encode_gaps` does."""
         return str(self.encode_gaps(parts, 0))
 
 
@@ -88,11 +75,7 @@ def special_splitter(special: Sequence[str]) -> re.Pattern[str] | None:
 
 
 def to_utf8(text: str) -> bytes:
-    """Return the UTF-8 encoding of a text.
-
-    Raises:
-        DataError: If the text contains a lone surrogate, which UTF-8 cannot express.
-    """
+    """Return the UTF-8 encoding of a text."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -104,16 +87,7 @@ def to_utf8(text: str) -> bytes:
 
 
 def write_metadata(directory: Path, stem: str, metadata: dict[str, Any]) -> None:
-    """Write `directory/stem.json`, the file from which a tokenizer is loaded.
-
-    Args:
-        directory: The directory of the file.
-        stem: The name of the file without its suffix.
-        metadata: The content of the file.
-
-    Raises:
-        ConfigError: If the vocabulary is too large to be loaded again.
-    """
+    """Write `directory/stem.json`, the file from which a tokenizer is loaded."""
     data = (json.dumps(metadata, ensure_ascii=True, indent=1) + "\n").encode()
     if len(data) > LARGEST_METADATA:  # `read_metadata` would refuse it
         raise ConfigError(
@@ -124,16 +98,7 @@ def write_metadata(directory: Path, stem: str, metadata: dict[str, Any]) -> None
 
 
 def stored_model(directory: Path, stem: str, metadata: dict[str, Any]) -> bytes:
-    """Return the content of `directory/stem.model`, which belongs to the metadata of a tokenizer.
-
-    Args:
-        directory: The directory of the files.
-        stem: The beginning of their names.
-        metadata: The content of the JSON file, with the SHA-256 of the model file.
-
-    Raises:
-        DamagedBundle: If the model file is missing or is not the saved one.
-    """
+    """Return the content of `directory/stem.model`, which belongs to a tokenizer's metadata."""
     path = directory / f"{stem}.model"
     model = read_stored(path)
     if hashlib.sha256(model).hexdigest() != metadata.get("model_sha256"):
@@ -144,15 +109,7 @@ def stored_model(directory: Path, stem: str, metadata: dict[str, Any]) -> bytes:
 def load_pieces(
     model: bytes, where: Place
 ) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:
-    """Return a SentencePiece model, and its pieces in the order of their ids.
-
-    Args:
-        model: The serialised model.
-        where: The place of the model, for the message.
-
-    Raises:
-        DamagedBundle: If the model is damaged, or none.
-    """
+    """Return a SentencePiece model, and its pieces in the order of their ids."""
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         size = processor.vocab_size()
@@ -162,14 +119,7 @@ def load_pieces(
 
 
 def control_ids(metadata: dict[str, Any]) -> tuple[int | None, int | None, int | None, int | None]:
-    """Return another toolkit's ids of the control tokens from the metadata of a tokenizer.
-
-    Args:
-        metadata: The content of the JSON file.
-
-    Raises:
-        ValueError: If there is no such list.
-    """
+    """Return another toolkit's ids of the control tokens from the metadata of a tokenizer."""
     found = metadata.get("control")
     if (
         not isinstance(found, list)
@@ -182,15 +132,7 @@ def control_ids(metadata: dict[str, Any]) -> tuple[int | None, int | None, int |
 
 
 def string_list(metadata: dict[str, Any], key: str) -> list[str]:
-    """Return a list of strings from the metadata of a tokenizer.
-
-    Args:
-        metadata: The content of the JSON file.
-        key: The key of the list.
-
-    Raises:
-        ValueError: If there is no such list, or it holds too many special pieces.
-    """
+    """Return a list of strings from the metadata of a tokenizer."""
     found = metadata.get(key)
     if not isinstance(found, list) or not all(isinstance(piece, str) for piece in found):
         raise ValueError(f"{key!r} is not a list of strings")
@@ -214,11 +156,6 @@ def fill(parts: Sequence[str], found: Sequence[int], decode: Callable[[Sequence[
 
     Adjacent ids with nothing between them are decoded together, because they may spell one
     character.
-
-    Args:
-        parts: The parts of a line between its gaps.
-        found: One id for each gap.
-        decode: Returns the text of ids.
     """
     texts, run = [parts[0]], []
     for index, part in zip(found, parts[1:], strict=True):

@@ -79,13 +79,7 @@ class Usual(Config):
 
     @classmethod
     def of(cls, amounts: Sequence[int], sizes: Sequence[int], least: float) -> Self:
-        """Return the range between the 0.1 % and the 99.9 % quantile, and at least +-`least`.
-
-        Args:
-            amounts: The amount of each text.
-            sizes: The size of each text.
-            least: The least limit of the deviation, divided by the square root of the size.
-        """
+        """Return the range between the 0.1 % and the 99.9 % quantile, and at least +-`least`."""
         measured, size = np.array(amounts, float), np.maximum(1.0, np.array(sizes, float))
         rate = round(float(measured.sum() / size.sum()), _DIGITS)
         found = (measured - rate * size) / np.sqrt(size)
@@ -94,30 +88,15 @@ class Usual(Config):
         return cls(rate=rate, low=round(low, _DIGITS), high=round(high, _DIGITS))
 
     def deviation(self, amount: int, size: int) -> float:
-        """Return the deviation from the usual amount, divided by the square root of the size.
-
-        Args:
-            amount: The amount of a text.
-            size: The size of the text.
-        """
+        """Return the deviation from the usual amount, divided by the square root of the size."""
         return (amount - self.rate * size) / math.sqrt(max(1, size))
 
     def above(self, amount: int, size: int) -> bool:
-        """Return whether an amount is above the range.
-
-        Args:
-            amount: The amount of a text.
-            size: The size of the text.
-        """
+        """Return whether an amount is above the range."""
         return self.deviation(amount, size) > self.high
 
     def below(self, amount: int, size: int) -> bool:
-        """Return whether an amount is below the range.
-
-        Args:
-            amount: The amount of a text.
-            size: The size of the text.
-        """
+        """Return whether an amount is below the range."""
         return self.deviation(amount, size) < self.low
 
 
@@ -132,11 +111,7 @@ class KnownWords(Config):
 
     @classmethod
     def of(cls, sources: Sequence[str]) -> Self:
-        """Return the words of training sources.
-
-        Args:
-            sources: The sources.
-        """
+        """Return the words of training sources."""
         texts = [_words(text) for text in sources]
         counts = Counter(word for row, text in enumerate(texts) if row % _ONE_IN for word in text)
         known = dict(counts.most_common(MOST_WORDS))
@@ -150,11 +125,7 @@ class KnownWords(Config):
         return frozenset(self.known.split(" "))
 
     def has_many_unknown(self, text: str) -> bool:
-        """Return whether a text has more unknown words than usual.
-
-        Args:
-            text: The text.
-        """
+        """Return whether a text has more unknown words than usual."""
         words = _words(text)
         return self.others.above(sum(word not in self._known for word in words), len(words))
 
@@ -201,13 +172,6 @@ class TextProfile(Config):
         Sources with many words of suspect sources are left out too, because the check reads only a
         part of a large text. All pairs count for the shares of copies and lost numbers: what is
         common is usual.
-
-        Args:
-            examples: The ids of the sources and targets.
-            source: The tokenizer of the sources.
-            target: The tokenizer of the targets.
-            tags: The ids of tags that may stand before a source and are not part of it.
-            suspects: The numbers of the examples that a check has found suspect.
         """
         if len(examples) < LEAST_MEASURED:
             return None
@@ -247,12 +211,7 @@ class TextProfile(Config):
         )
 
     def source_flags(self, source: str, ids: Sequence[int]) -> list[str]:
-        """Return the flags of a source.
-
-        Args:
-            source: The source.
-            ids: Its token ids.
-        """
+        """Return the flags of a source."""
         flags = []
         if self.scripts and foreign_scripts(source, self.scripts)[1] > _FOREIGN:
             flags.append("script")
@@ -264,12 +223,7 @@ class TextProfile(Config):
         return flags
 
     def output_flags(self, source: str, output: str) -> list[str]:
-        """Return the flags of a translation, apart from repetition.
-
-        Args:
-            source: The source.
-            output: The translation.
-        """
+        """Return the flags of a translation, apart from repetition."""
         flags = []
         size, length = _size(source), _size(output)
         if not length or self.length.above(length, size) or self.length.below(length, size):
@@ -285,14 +239,7 @@ class TextProfile(Config):
 def flags_of(
     profile: TextProfile | None, source: str, ids: Sequence[int], output: str
 ) -> tuple[str, ...]:
-    """Return the flags of a translation: names from `FLAGS`, in their order.
-
-    Args:
-        profile: The statistics of the training pairs. Without one, only repetition is flagged.
-        source: The source.
-        ids: Its token ids, without a tag.
-        output: The translation.
-    """
+    """Return the flags of a translation: names from `FLAGS`, in their order."""
     if not source.strip():
         return ()
     found = [] if profile is None else profile.source_flags(source, ids)
@@ -314,12 +261,7 @@ def _words(text: str) -> list[str]:
 
 
 def _marks(read: Sequence[tuple[int, str]], suspects: Collection[int]) -> frozenset[str]:
-    """Return the words that mark suspect sources.
-
-    Args:
-        read: The numbers of examples, and their sources.
-        suspects: The numbers of suspect examples.
-    """
+    """Return the words that mark suspect sources."""
     bad, good = (
         Counter(word for row, text in read if (row in suspects) == odd for word in _words(text))
         for odd in (True, False)

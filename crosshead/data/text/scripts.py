@@ -38,9 +38,6 @@ def script(character: str) -> str:
 
     The script is the first word of the letter's Unicode name, because Python's `unicodedata` has
     no property of that name.
-
-    Args:
-        character: One character.
     """
     if not character.isalpha():
         return ""
@@ -48,11 +45,7 @@ def script(character: str) -> str:
 
 
 def letters_by_script(texts: Iterable[str]) -> Counter[str]:
-    """Return the number of letters of each script.
-
-    Args:
-        texts: The texts.
-    """
+    """Return the number of letters of each script."""
     counts: Counter[str] = Counter()
     for text in texts:
         if NOT_LATIN.search(text):
@@ -63,12 +56,7 @@ def letters_by_script(texts: Iterable[str]) -> Counter[str]:
 
 
 def foreign_scripts(text: str, known: Mapping[str, float]) -> tuple[list[str], float]:
-    """Return the scripts in a text that are not known, and their share of its letters.
-
-    Args:
-        text: The text.
-        known: The known scripts.
-    """
+    """Return the scripts in a text that are not known, and their share of its letters."""
     counts = letters_by_script([text])
     foreign = {name: count for name, count in counts.items() if name not in known}
     return sorted(foreign), sum(foreign.values()) / max(1, counts.total())

@@ -51,15 +51,6 @@ def split_long(text: str, length: Callable[[str], int], limit: int) -> list[str]
     words in the middle. Neighbouring pieces of one sentence stay together while the sum of their
     lengths fits the limit. A single character is never cut. The time grows in proportion to the
     text.
-
-    Args:
-        text: The text to split.
-        length: Returns the length of a text, for example in tokens, without surrounding white
-            space.
-        limit: The largest length of a part.
-
-    Returns:
-        The parts.
     """
     parts: list[str] = []
     for sentence in split_sentences(text):
@@ -89,13 +80,6 @@ def join_parts(parts: list[str], translations: list[str]) -> str:
 
     Some scripts put no space between sentences. Where two parts met without white space, a space
     follows a translation that ends in `.`, `!`, `?` or the like.
-
-    Args:
-        parts: The parts of the source, as `split_long` returns them.
-        translations: The translation of each part.
-
-    Returns:
-        The line.
     """
     line = ""
     last = len(parts) - 1

@@ -53,14 +53,7 @@ def repeats_itself(text: str) -> bool:
 
 
 def _has_loop(items: Sequence[str], size: int, times: int, times_without_letters: int) -> bool:
-    """Return whether `size` items are repeated so many times in a row.
-
-    Args:
-        items: Words or characters.
-        size: The number of items that are repeated together.
-        times: The least number of times, if one of the items has a letter.
-        times_without_letters: The least number of times for other items.
-    """
+    """Return whether `size` items are repeated so many times in a row."""
     shifted = items[size:]
     least = size * (times - 1)
     # A loop has a run of at least `least` places whose item comes again `size` places later. One of
@@ -87,10 +80,6 @@ def is_copy(source: str, output: str) -> bool:
 
     Case, digits and punctuation do not count. Texts of fewer than three words or ten letters are no
     copies, because names stay the same in many languages.
-
-    Args:
-        source: The source.
-        output: The output.
     """
     words = NO_LETTERS.sub(" ", source.casefold()).split()
     if len(words) < _LEAST_WORDS or sum(map(len, words)) < _LEAST_LETTERS:
@@ -99,11 +88,7 @@ def is_copy(source: str, output: str) -> bool:
 
 
 def numbers(text: str) -> list[str]:
-    """Return the numbers of two or more digits in a text, such as `12`, `1,000` or `2019`.
-
-    Args:
-        text: The text.
-    """
+    """Return the numbers of two or more digits in a text, such as `12`, `1,000` or `2019`."""
     return [found[0] for found in _NUMBER.finditer(text) if len(found[0]) > 1]
 
 
@@ -112,10 +97,6 @@ def loses_number(source: str, output: str) -> bool:
 
     Numbers of one digit do not count, because they are often written as words. Zeros before a
     number and the separators in it do not count either, as in `5` for `05` and `1.000` for `1000`.
-
-    Args:
-        source: The source.
-        output: The output.
     """
     written = {
         _digits(text)

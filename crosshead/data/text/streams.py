@@ -35,13 +35,6 @@ def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
     """Return the ids of a text: the ids of its lines, with EOS between lines.
 
     A tokenizer that spans lines encodes the text as a whole.
-
-    Args:
-        tokenizer: The tokenizer.
-        text: The text, its lines in one string.
-
-    Raises:
-        TypeError: If `text` is not a string.
     """
     check_text(text)
     if tokenizer.spans_lines:
@@ -59,35 +52,17 @@ def with_prompt_start(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
     """Return the ids that a model continues from: those of a prompt, and what stands before it.
 
     An empty prompt follows the end token in any case.
-
-    Args:
-        tokenizer: The tokenizer.
-        ids: The ids of the prompt.
     """
     return [*tokenizer.prompt_start, *ids] or [EOS]
 
 
 def decode_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """Return the text whose ids `encode_text` returned.
-
-    Args:
-        tokenizer: The tokenizer.
-        ids: The ids, with EOS between lines.
-    """
+    """Return the text whose ids `encode_text` returned."""
     return "\n".join(tokenizer.decode(line) for line in _split(ids))
 
 
 def fill_line(tokenizer: Tokenizer, parts: Sequence[str], found: Sequence[int]) -> str:
-    """Fill the gaps of a line with ids, as `Tokenizer.fill_gaps` does. An EOS starts a new line.
-
-    Args:
-        tokenizer: The tokenizer.
-        parts: The parts of the line between the gaps.
-        found: One id for each gap.
-
-    Returns:
-        The text, which has several lines if an id is EOS.
-    """
+    """Fill the gaps of a line with ids, as `Tokenizer.fill_gaps` does. An EOS starts a new line."""
     lines, first = [], 0
     for place in [*(place for place, index in enumerate(found) if index == EOS), len(found)]:
         lines.append(tokenizer.fill_gaps(parts[first : place + 1], found[first:place]))
@@ -96,12 +71,7 @@ def fill_line(tokenizer: Tokenizer, parts: Sequence[str], found: Sequence[int]) 
 
 
 def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    r"""Return a readable piece for each id. The end of a line is `\n` and a space is U+2581.
-
-    Args:
-        tokenizer: The tokenizer.
-        ids: The ids, with EOS between lines.
-    """
+    r"""Return a readable piece for each id. The end of a line is `\n` and a space is U+2581."""
 
     def piece(index: int) -> str:
         if index == EOS:
@@ -129,9 +99,6 @@ class RunningText:
     character is settled and not decoded again. Later ids are decoded behind the last settled id,
     because that id decides whether a space stands between the two. No space stands at the beginning
     of a line.
-
-    Args:
-        tokenizer: The tokenizer.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -176,12 +143,7 @@ class Stream:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, text: str) -> "Stream":
-        """Return the stream of a text.
-
-        Args:
-            tokenizer: The tokenizer.
-            text: The text, its lines in one string.
-        """
+        """Return the stream of a text."""
         ids, unknown = encode_text(tokenizer, text), []
         if (ids == UNK).any():
             unknown = [len(each) for line in text.split("\n") for each in tokenizer.unknown(line)]
@@ -192,10 +154,6 @@ class Stream:
         """Return the number of characters up to and including each of some ids.
 
         A character that several ids spell counts with the first of them.
-
-        Args:
-            tokenizer: The tokenizer of the stream.
-            places: The places of the ids, in rising order.
         """
         running, unknown = RunningText(tokenizer), iter(self.unknown)
         counts, count, begin = [], 0, 0
@@ -282,12 +240,6 @@ def epoch_windows(stream: Stream, context: int, seed: int, epoch: int) -> Window
     """Return the windows of an epoch. The first window's length is drawn from (seed, epoch).
 
     A text that fits into one window gives one window.
-
-    Args:
-        stream: The ids of the text.
-        context: The number of ids in a window.
-        seed: The random seed of the run.
-        epoch: The number of the epoch.
     """
     first = int(np.random.default_rng([seed, epoch, context]).integers(context))
     return Windows(stream.ids, context, first if len(stream) - 1 > context else 0)

@@ -19,12 +19,7 @@ _MOST_PIECES = 1_000_000
 
 
 class VocabularyError(ConfigError):
-    """A vocabulary size that does not fit the text.
-
-    Args:
-        message: The message.
-        fits: The nearest size that fits.
-    """
+    """A vocabulary size that does not fit the text."""
 
     def __init__(self, message: str, fits: int) -> None:
         super().__init__(message)
@@ -32,21 +27,7 @@ class VocabularyError(ConfigError):
 
 
 def train_model(kind: str, lines: Iterable[str], vocab_size: int, special: Sequence[str]) -> bytes:
-    """Learn a SentencePiece model; the same lines give the same bytes.
-
-    Args:
-        kind: `bpe` or `unigram`.
-        lines: The text.
-        vocab_size: The number of pieces.
-        special: Pieces that are never split.
-
-    Returns:
-        The serialised model.
-
-    Raises:
-        VocabularyError: If `vocab_size` is larger or smaller than the text allows.
-        DataError: If there is no text.
-    """
+    """Learn a SentencePiece model; the same lines give the same bytes."""
     # If the requested size is too large, SentencePiece returns the largest size that fits. It fails
     # at once on fewer pieces than the fixed ones, and on sizes larger than its integers.
     size = min(max(vocab_size, len(CONTROL)), _MOST_PIECES)

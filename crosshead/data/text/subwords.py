@@ -56,14 +56,7 @@ _LONGEST_CACHED_WORD = 64
 
 
 class SubwordTokenizer(SpelledInBytes):
-    """The base of BPE and unigram: the pieces of a SentencePiece model, and decoding to text.
-
-    Args:
-        model: The serialised SentencePiece model.
-        special: Pieces that are never split.
-        sampling: The probability of dropping a merge in BPE; 0 in other tokenizers.
-        where: The place of the model, for messages.
-    """
+    """The base of BPE and unigram: the pieces of a SentencePiece model, and decoding to text."""
 
     kind: str
 
@@ -81,15 +74,7 @@ class SubwordTokenizer(SpelledInBytes):
         )
 
     def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
-        """Return the ids of a line of text, without begin and end.
-
-        Args:
-            text: The line.
-            rng: A random generator. With one, the segmentation is sampled with strength `sampling`.
-
-        Raises:
-            DataError: If the line contains a lone surrogate.
-        """
+        """Return the ids of a line of text, without begin and end."""
         return self.encode_lines([text], rng)[0]
 
     def encode_lines(
@@ -152,17 +137,7 @@ class SubwordTokenizer(SpelledInBytes):
 
     @classmethod
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
-        """Return the tokenizer that `save` wrote.
-
-        Args:
-            directory: The directory of the files.
-            stem: The beginning of their names.
-            metadata: The content of the JSON file.
-
-        Raises:
-            DamagedBundle: If the model file is missing or is not the saved one.
-            ValueError: If the metadata do not describe a tokenizer.
-        """
+        """Return the tokenizer that `save` wrote."""
         path, model = directory / f"{stem}.model", stored_model(directory, stem, metadata)
         sampling = metadata.get("sampling")
         special = string_list(metadata, "special")
@@ -202,12 +177,6 @@ class BpeTokenizer(SubwordTokenizer):
     Without `rng` the segmentation is the same as SentencePiece's. With `rng`, every step drops each
     possible merge independently with probability `sampling` and makes the best remaining merge. The
     word is done when no merge is left. The distribution is exact and depends on `rng` alone.
-
-    Args:
-        model: The serialised SentencePiece model.
-        special: Pieces that are never split.
-        sampling: The probability of dropping a merge when `rng` is given.
-        where: The place of the model, for messages.
 
     Reference:
         Sennrich et al. 2016; Provilkov et al. 2020, Algorithm 1 (BPE-dropout).
@@ -371,11 +340,7 @@ def _without_spaces_of_gaps(parts: Sequence[str]) -> list[str]:
 
 
 def escape(text: str) -> str:
-    """Return the text with every reserved character escaped.
-
-    Raises:
-        DataError: If the text contains a lone surrogate.
-    """
+    """Return the text with every reserved character escaped."""
     if not text.isascii():
         to_utf8(text)
     return text.translate(_ESCAPE_TABLE) if _RESERVED.search(text) else text

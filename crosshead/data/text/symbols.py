@@ -24,12 +24,7 @@ from crosshead.vocabulary import EOS, UNK
 
 
 class ListedTokenizer(ABC):
-    """The base of words and characters: a list of pieces. Everything else is `UNK`.
-
-    Args:
-        listed: The pieces after the fixed ones, in the order of their ids.
-        special: Pieces that are never split.
-    """
+    """The base of words and characters: a list of pieces. Everything else is `UNK`."""
 
     kind: str
     sampling = 0.0
@@ -85,16 +80,7 @@ class ListedTokenizer(ABC):
 
     @classmethod
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
-        """Return the tokenizer that `save` wrote.
-
-        Args:
-            directory: The directory of the files.
-            stem: The beginning of their names.
-            metadata: The content of the JSON file.
-
-        Raises:
-            ValueError: If the metadata do not describe a tokenizer.
-        """
+        """Return the tokenizer that `save` wrote."""
         return cls(string_list(metadata, "pieces"), string_list(metadata, "special"))
 
     @abstractmethod
@@ -115,25 +101,12 @@ class WordTokenizer(ListedTokenizer):
 
     @classmethod
     def train(cls, lines: Iterable[str], vocab_size: int, special: Sequence[str]) -> Self:
-        """Learn the vocabulary: special pieces, the empty word, then the most frequent words.
-
-        Args:
-            lines: The text.
-            vocab_size: The largest number of ids.
-            special: Pieces that always have an id.
-
-        Returns:
-            The tokenizer.
-        """
+        """Learn the vocabulary: special pieces, the empty word, then the most frequent words."""
         counts = Counter(word for line in lines for word in line.split(" "))
         return cls(_most_frequent(counts, [*special, ""], vocab_size), special)
 
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """Return the ids of a line with missing words: `gap` stands between each two parts.
-
-        Raises:
-            GapError: If a gap does not stand between spaces or at an end of the line.
-        """
+        """Return the ids of a line with missing words: `gap` stands between each two parts."""
         for number, (left, right) in enumerate(pairwise(parts), 1):
             begins = left.endswith(" ") or (number == 1 and not left)
             ends = right.startswith(" ") or (number == len(parts) - 1 and not right)
@@ -165,16 +138,7 @@ class CharacterTokenizer(ListedTokenizer):
 
     @classmethod
     def train(cls, lines: Iterable[str], vocab_size: int, special: Sequence[str]) -> Self:
-        """Learn the vocabulary: the special pieces, then the most frequent characters.
-
-        Args:
-            lines: The text.
-            vocab_size: The largest number of ids.
-            special: Pieces that are never split.
-
-        Returns:
-            The tokenizer.
-        """
+        """Learn the vocabulary: the special pieces, then the most frequent characters."""
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(line)
@@ -194,9 +158,6 @@ class ByteTokenizer(SpelledInBytes):
 
     Nothing is learned. Every text is restored exactly. Invalid UTF-8, which only a model can
     produce, is decoded as U+FFFD.
-
-    Args:
-        special: Pieces that are never split.
     """
 
     kind = "bytes"
@@ -213,11 +174,7 @@ class ByteTokenizer(SpelledInBytes):
         self.line_breaks = frozenset(len(CONTROL) + value for value in b"\n\r")
 
     def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
-        """Return the ids of a line of text, without begin and end. `rng` is not used.
-
-        Raises:
-            DataError: If the line contains a lone surrogate, which UTF-8 cannot express.
-        """
+        """Return the ids of a line of text, without begin and end. `rng` is not used."""
         parts = [text] if self._splitter is None else self._splitter.split(text)
         found: list[int] = []
         for index, part in enumerate(parts):
@@ -255,16 +212,7 @@ class ByteTokenizer(SpelledInBytes):
 
     @classmethod
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
-        """Return the tokenizer that `save` wrote.
-
-        Args:
-            directory: The directory of the files.
-            stem: The beginning of their names.
-            metadata: The content of the JSON file.
-
-        Raises:
-            ValueError: If the metadata do not describe a tokenizer.
-        """
+        """Return the tokenizer that `save` wrote."""
         return cls(string_list(metadata, "special"))
 
     def _piece(self, index: int) -> str:

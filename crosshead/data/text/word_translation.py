@@ -34,11 +34,7 @@ class WordIds(NamedTuple):
         return np.diff(self.ends, prepend=0)
 
     def some(self, rows: np.ndarray) -> "WordIds":
-        """Return the words of some lines.
-
-        Args:
-            rows: The numbers of the lines.
-        """
+        """Return the words of some lines."""
         lengths = self.lengths[rows]
         ends = np.cumsum(lengths)
         places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(
@@ -49,10 +45,6 @@ class WordIds(NamedTuple):
 
 class Links:
     """All pairs of a source word and a target word in the same row.
-
-    Args:
-        source: The words of the sources.
-        target: The words of the targets.
 
     Attributes:
         row: The row of each link.
@@ -75,11 +67,6 @@ class Links:
 class WordPairs:
     """Different pairs of a source word and a target word, numbered from 0.
 
-    Args:
-        source: The source word of each link.
-        target: The target word of each link.
-        width: The number of words in the vocabulary of the target.
-
     Attributes:
         source: The source word of each pair.
         target: The target word of each pair.
@@ -93,22 +80,13 @@ class WordPairs:
         self.of_link = index.astype(np.int32)
 
     def find(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of pairs, and whether they are known. Unknown ones have any number.
-
-        Args:
-            source: Source words.
-            target: Target words, of a shape that fits that of `source`.
-        """
+        """Return the numbers of pairs, and whether they are known. Unknown ones have any number."""
         keys = self._key(source, target)
         index = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return index, self._keys[index] == keys
 
     def forget(self, kept: np.ndarray) -> None:
-        """Keep only some pairs, which are numbered anew. Links no longer know their pairs.
-
-        Args:
-            kept: For each pair, whether to keep it. At least one is kept.
-        """
+        """Keep only some pairs, which are numbered anew. Links no longer know their pairs."""
         self._keys, self.source, self.target = (
             self._keys[kept],
             self.source[kept],
@@ -152,17 +130,7 @@ class Translations(NamedTuple):
 def learn(
     direction: Direction, *, likely: np.ndarray | float = 1.0, none: float = 1.0
 ) -> Translations:
-    """Learn one direction by expectation maximisation.
-
-    Args:
-        direction: The words and their links.
-        likely: The probability of each link by the positions of its words. Only its ratio to
-            `none` counts.
-        none: The probability that a word translates no word.
-
-    Returns:
-        The probabilities.
-    """
+    """Learn one direction by expectation maximisation."""
     a, b, pair, place, said, given_size = direction
     ids = said.ids
     # One is added to each count, because a word may be absent from the rows that are learned from.

@@ -15,11 +15,7 @@ such as `Yes.` or `Don't worry.`, are frequent and may have many translations.""
 
 
 def split_words(line: str) -> list[str]:
-    """Return the words of a line in lower case. A letter of an unspaced script is a word.
-
-    Args:
-        line: The line.
-    """
+    """Return the words of a line in lower case. A letter of an unspaced script is a word."""
     return _WORD.findall(line.lower())
 
 
@@ -28,9 +24,6 @@ def is_long_source(source: str) -> bool:
 
     A word stands between spaces and has a letter or a digit. Two letters of an unspaced script
     count as one word; vowel signs and tone marks do not count.
-
-    Args:
-        source: The source.
     """
     letters = _UNSPACED_LETTER.findall(source)
     spaced = _UNSPACED_LETTER.sub(" ", source) if letters else source

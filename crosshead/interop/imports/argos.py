@@ -20,15 +20,7 @@ METADATA, PIECES, FOLDER = "metadata.json", "sentencepiece.model", "model"
 
 
 def read(path: Path, name: str) -> Imported:
-    """Return the model of a package as a bundle.
-
-    Args:
-        path: The directory of the package.
-        name: The name of the package, for its origin.
-
-    Raises:
-        ForeignModelError: If a file is missing or damaged, or a setting cannot be expressed.
-    """
+    """Return the model of a package as a bundle."""
     directory = ForeignDirectory(path)
     metadata = directory.json(METADATA)
     if not directory.has(PIECES):

@@ -62,18 +62,7 @@ def translation_bundle(
     origin: ImportOrigin,
     where: Path,
 ) -> TextBundle:
-    """Return the bundle of a foreign translation model.
-
-    Args:
-        config: The shape of the model, which has an output bias.
-        text: Its tokenizers and search settings.
-        weights: Its weights, by the names of `crosshead.interop.bart`.
-        origin: The origin of the model.
-        where: The file of the weights, for messages.
-
-    Raises:
-        ForeignModelError: If a weight is missing, has another shape, or is none of the model's.
-    """
+    """Return the bundle of a foreign translation model."""
     tokenizers = [
         ImportedTokenizer(model, vocabulary, where.parent)
         for model, vocabulary in zip(text.models, text.vocabularies, strict=True)
@@ -111,19 +100,7 @@ def language_bundle(
     origin: ImportOrigin,
     where: Path,
 ) -> TextBundle:
-    """Return the bundle of a foreign language model.
-
-    Args:
-        config: The shape of the model, with learned positions.
-        tokenizer: Its tokenizer.
-        weights: Its weights, by the names of `crosshead.interop.gpt2_weights`.
-        decode: The search settings.
-        origin: The origin of the model.
-        where: The file of the weights, for messages.
-
-    Raises:
-        ForeignModelError: If a weight is missing, has another shape, or is none of the model's.
-    """
+    """Return the bundle of a foreign language model."""
     size, rows = tokenizer.vocab_size, tokenizer.vocabulary.rows
     model = build_without_memory(partial(build_model, config, size, size))
     assert isinstance(model, TransformerLanguageModel)
@@ -145,16 +122,7 @@ def language_bundle(
 
 
 def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], where: Path) -> None:
-    """Check that tensors have the expected names and shapes, and are finite numbers in float32.
-
-    Args:
-        expected: The expected tensors, which may have no memory.
-        found: The found tensors.
-        where: The file of the found tensors, for messages.
-
-    Raises:
-        ForeignModelError: If they differ.
-    """
+    """Check that tensors have the expected names and shapes, and are finite numbers in float32."""
     for name in sorted(expected.keys() | found.keys()):
         shown = f"{where}: tensor {name[:100]!a}"
         if name not in found:

@@ -90,15 +90,7 @@ Variables = dict[str, np.ndarray[Any, Any]]
 
 
 def read(path: Path, name: str) -> Imported:
-    """Return the Transformer of a directory as a bundle.
-
-    Args:
-        path: The directory.
-        name: The name of the model, for its origin.
-
-    Raises:
-        ForeignModelError: If a file is missing or damaged, or a setting cannot be expressed.
-    """
+    """Return the Transformer of a directory as a bundle."""
     directory = ForeignDirectory(path)
     search, notes = _stored_search(directory)
     found = read_model(directory, name, KIND, search=search)
@@ -114,19 +106,7 @@ def read_model(
     search: ForeignSearch | None = None,
     languages: tuple[str | None, str | None] = (None, None),
 ) -> Imported:
-    """Return the Transformer of a directory as a bundle, with search settings from elsewhere.
-
-    Args:
-        directory: The directory of `model.bin`.
-        name: The name of the model, for its origin.
-        kind: The kind of the model, for its origin.
-        models: The SentencePiece models of source and target; by default those of the directory.
-        search: The search settings; None if they are unknown.
-        languages: The language codes of source and target; None for an unknown one.
-
-    Raises:
-        ForeignModelError: If a file is missing or damaged, or a setting cannot be expressed.
-    """
+    """Return the Transformer of a directory as a bundle, with search settings from elsewhere."""
     settings, where = directory.json(CONFIG), directory.path / MODEL
     variables = _variables(directory.bytes(MODEL, _MOST_BYTES), where)
     starts_at_zero = _starts_at_zero(variables)

@@ -75,16 +75,7 @@ _OF_CONTINUATIONS = ": `crosshead generate --length` limits a continuation"
 def stored_search(
     directory: ForeignDirectory, settings: Mapping[str, Any], where: Path
 ) -> tuple[dict[str, Any], Path]:
-    """Return the search settings that transformers takes, and their file.
-
-    Args:
-        directory: The directory of the model.
-        settings: The content of its `config.json`.
-        where: That file.
-
-    Raises:
-        ForeignModelError: If `generation_config.json` is damaged.
-    """
+    """Return the search settings that transformers takes, and their file."""
     if directory.has(GENERATION):
         return directory.json(GENERATION), directory.path / GENERATION
     known = _READ | _OF_SAMPLES | _HARMLESS | _NEUTRAL.keys() | _OTHERS
@@ -101,21 +92,7 @@ def search_settings(
     may_sample: bool = False,
     longest_source: int | None = None,
 ) -> tuple[DecodeConfig, list[str]]:
-    """Return the search settings, and notes about the settings that do not come along.
-
-    Args:
-        stored: The search settings.
-        settings: The content of `config.json`, whose ids of control tokens the model has.
-        forbidden: The foreign ids that search never produces.
-        where: The file of the search settings, for messages.
-        may_sample: True if sampling comes along.
-        longest_source: The number of tokens of the longest source of a translation model, without
-            the end token.
-
-    Raises:
-        ForeignModelError: If a value does not fit, or outputs begin or end with other tokens than
-            those of the model.
-    """
+    """Return the search settings, and notes about the settings that do not come along."""
     _check_tokens(stored, settings, where)
     samples = may_sample and truth(stored, "do_sample", where)
     extra = None if longest_source is None else _extra(stored, longest_source)

@@ -53,16 +53,7 @@ _BUFFERS = (".attn.bias", ".attn.masked_bias")
 
 
 def read(path: Path, name: str) -> Imported:
-    """Return the GPT-2 of a directory as a bundle.
-
-    Args:
-        path: The directory.
-        name: The name of the model, for its origin.
-
-    Raises:
-        ForeignModelError: If a file is missing or damaged, or a setting cannot be expressed.
-        UserError: If the library `tokenizers` is not installed.
-    """
+    """Return the GPT-2 of a directory as a bundle."""
     directory = ForeignDirectory(path)
     settings, where = directory.json(CONFIG), path / CONFIG
     _check(settings, where)

@@ -57,27 +57,12 @@ _RATES: dict[str, Rate] = {"sinusoidal-halves": "paper", "sinusoidal-marian": "t
 
 
 def model_type(directory: ForeignDirectory) -> object:
-    """Return the `model_type` of a directory, or None without a `config.json` that has one.
-
-    Args:
-        directory: The directory.
-
-    Raises:
-        ForeignModelError: If `config.json` is damaged.
-    """
+    """Return the `model_type` of a directory, or None without a `config.json` that has one."""
     return directory.json(CONFIG).get("model_type") if directory.has(CONFIG) else None
 
 
 def read(path: Path, name: str) -> Imported:
-    """Return the translation model of a directory as a bundle.
-
-    Args:
-        path: The directory.
-        name: The name of the model, for its origin.
-
-    Raises:
-        ForeignModelError: If a file is missing or damaged, or a setting cannot be expressed.
-    """
+    """Return the translation model of a directory as a bundle."""
     directory = ForeignDirectory(path)
     settings = directory.json(CONFIG)
     where = path / CONFIG
@@ -110,14 +95,7 @@ def read(path: Path, name: str) -> Imported:
 
 
 def stored_weights(directory: ForeignDirectory) -> tuple[str, dict[str, Tensor]]:
-    """Return the name of the file of weights in a directory, and the weights.
-
-    Args:
-        directory: The directory.
-
-    Raises:
-        ForeignModelError: If there is none, or it is damaged or holds more than weights.
-    """
+    """Return the name of the file of weights in a directory, and the weights."""
     file = SAFE if directory.has(SAFE) else PICKLED
     if not directory.has(file):
         raise ForeignModelError(f"{directory.path}: has neither {SAFE} nor {PICKLED}; {AGAIN}")
@@ -155,12 +133,7 @@ def _check_model(
 
 
 def check_unquantized(settings: Mapping[str, Any], where: Path) -> None:
-    """Raise `ForeignModelError` if a model is quantized.
-
-    Args:
-        settings: The content of its configuration.
-        where: The file, for messages.
-    """
+    """Raise `ForeignModelError` if a model is quantized."""
     if settings.get("quantization_config"):
         raise ForeignModelError(
             f"{where}: quantization_config is set, so the weights are quantized; import the model "
@@ -206,15 +179,7 @@ def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> Transfor
 
 
 def activation(name: object, where: Path) -> str:
-    """Return the activation that Hugging Face gives a name.
-
-    Args:
-        name: Its name there.
-        where: The file that names it, for messages.
-
-    Raises:
-        ForeignModelError: If crosshead does not have it.
-    """
+    """Return the activation that Hugging Face gives a name."""
     if not isinstance(name, str) or name not in ACTIVATIONS:
         raise ForeignModelError(
             f"{where}: activation_function is {shown(name)}, which crosshead does not have "
@@ -309,15 +274,6 @@ def check_tied(one: str, other: str, weights: Mapping[str, Tensor], where: Path)
     """Check that two matrices, which the configuration ties, are equal if a file has both.
 
     Newer versions of transformers use both if they differ, and older ones the first.
-
-    Args:
-        one: The name of a matrix.
-        other: The name of the other one.
-        weights: The weights of the file.
-        where: The file, for messages.
-
-    Raises:
-        ForeignModelError: If they differ.
     """
     if one in weights and other in weights and not _are_equal(weights[one], weights[other]):
         raise ForeignModelError(

@@ -51,9 +51,6 @@ def foreign_files(names: Sequence[str]) -> list[str]:
 
     A pickled file of weights is among them only if there is no other file of weights. Files in
     folders are not.
-
-    Args:
-        names: The names of all files of the repository.
     """
     found = [name for name in names if any(fnmatchcase(name, each) for each in _PATTERNS)]
     found = [name for name in found if "/" not in name]
@@ -69,21 +66,7 @@ def import_model(
     name: str | None = None,
     languages: tuple[str | None, str | None] = (None, None),
 ) -> Imported:
-    """Return a model of another toolkit as a bundle.
-
-    Args:
-        path: The directory of the model, or a zip archive of it.
-        kind: The kind of model; by default it is recognised by its files.
-        name: The name of the model, by default that of the path.
-        languages: The language codes of source and target; None for what the files say.
-
-    Returns:
-        The bundle, whose origin names the kind.
-
-    Raises:
-        ConfigError: If there is no such kind, or a language is no code.
-        ForeignModelError: If the model is not recognised, damaged, or cannot be expressed.
-    """
+    """Return a model of another toolkit as a bundle."""
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"there is no kind of model {kind!r}; {nearest(kind, list(KINDS))}")
     check_languages(languages)
@@ -97,15 +80,7 @@ def import_model(
 
 
 def recognised(directory: Path, path: Path) -> str:
-    """Return the kind of model in a directory.
-
-    Args:
-        directory: The directory.
-        path: Its place as the user named it, for messages.
-
-    Raises:
-        ForeignModelError: If it looks like none or several kinds.
-    """
+    """Return the kind of model in a directory."""
     files = ForeignDirectory(directory)
     config = files.json(huggingface.CONFIG) if files.has(huggingface.CONFIG) else {}
     names, _ = content_of(directory)

@@ -104,15 +104,7 @@ _ATTENTIONS = {"self": "self_attn", "context": "encoder_attn"}
 
 
 def read(path: Path, name: str) -> Imported:
-    """Return the Marian model of a directory as a bundle.
-
-    Args:
-        path: The directory.
-        name: The name of the model, for its origin.
-
-    Raises:
-        ForeignModelError: If a file is missing or damaged, or a setting cannot be expressed.
-    """
+    """Return the Marian model of a directory as a bundle."""
     directory = ForeignDirectory(path)
     found = _decoders(directory)
     if len(found) != 1:

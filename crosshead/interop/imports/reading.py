@@ -64,55 +64,25 @@ class ForeignDirectory:
     path: Path
 
     def has(self, name: str) -> bool:
-        """Return whether the directory has a file of this name.
-
-        Args:
-            name: The name of the file.
-        """
+        """Return whether the directory has a file of this name."""
         return os.path.exists(self.path / name)  # False also for a name that no file can have
 
     def matching(self, pattern: str) -> list[str]:
-        """Return the names of the files that fit a pattern, sorted.
-
-        Args:
-            pattern: The pattern, such as `*.yml`.
-        """
+        """Return the names of the files that fit a pattern, sorted."""
         return sorted(each.name for each in self.path.glob(pattern))
 
     def bytes(self, name: str, most: int = LARGEST_METADATA) -> bytes:
-        """Return the content of a file.
-
-        Args:
-            name: The name of the file.
-            most: The largest size in bytes.
-
-        Raises:
-            ForeignModelError: If it is missing, no regular file, too large or not readable.
-        """
+        """Return the content of a file."""
         with explained():
             return read_stored(self.path / name, most)
 
     def json(self, name: str) -> dict[str, Any]:
-        """Return the JSON object of a file.
-
-        Args:
-            name: The name of the file.
-
-        Raises:
-            ForeignModelError: If there is no such file, or no JSON object in it.
-        """
+        """Return the JSON object of a file."""
         with explained():
             return read_metadata(self.path / name)
 
     def json_list(self, name: str) -> list[str]:
-        """Return the JSON list of texts of a file.
-
-        Args:
-            name: The name of the file.
-
-        Raises:
-            ForeignModelError: If there is no such file, or no such list in it.
-        """
+        """Return the JSON list of texts of a file."""
         try:
             found = json.loads(self.bytes(name))
             json.dumps(found, ensure_ascii=False).encode()  # refuses lone surrogates
@@ -123,37 +93,16 @@ class ForeignDirectory:
         return found
 
     def yaml(self, name: str) -> dict[str, Any]:
-        """Return the YAML mapping of a file: see `parse_yaml`.
-
-        Args:
-            name: The name of the file.
-
-        Raises:
-            ForeignModelError: If there is no such file, or no YAML mapping in it.
-        """
+        """Return the YAML mapping of a file: see `parse_yaml`."""
         return parse_yaml(self.bytes(name), self.path / name)
 
     def sha256(self, name: str) -> str:
-        """Return the SHA-256 of a file.
-
-        Args:
-            name: The name of the file.
-
-        Raises:
-            ForeignModelError: If it is missing or not readable.
-        """
+        """Return the SHA-256 of a file."""
         with explained(), open_stored(self.path / name) as (file, _):
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def safetensors(self, name: str) -> dict[str, Tensor]:
-        """Return the tensors of a safetensors file.
-
-        Args:
-            name: The name of the file.
-
-        Raises:
-            ForeignModelError: If it is missing, truncated or damaged.
-        """
+        """Return the tensors of a safetensors file."""
         path = self.path / name
         with explained(), open_stored(path) as (file, size):
             return TensorFile(file, size, path).read()[0]
@@ -163,12 +112,6 @@ class ForeignDirectory:
 
         PyTorch's reader of weights alone reads it: tensors by name, and nothing else that a pickle
         could hold or run.
-
-        Args:
-            name: The name of the file.
-
-        Raises:
-            ForeignModelError: If it is missing or damaged, or holds anything else.
         """
         path = self.path / name
         convert = (
@@ -195,14 +138,7 @@ class ForeignDirectory:
         return dict(found)
 
     def arrays(self, name: str) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the arrays of an uncompressed `.npz` file.
-
-        Args:
-            name: The name of the file.
-
-        Raises:
-            ForeignModelError: If it is missing or damaged, or holds anything but plain arrays.
-        """
+        """Return the arrays of an uncompressed `.npz` file."""
         path = self.path / name
         with explained(), open_stored(path) as (file, _):
             try:
@@ -220,11 +156,7 @@ class ForeignDirectory:
 
 
 def _array(data: bytes) -> np.ndarray[Any, Any]:
-    """Return the array of numbers in the bytes of an `.npy` file.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """Return the array of numbers in the bytes of an `.npy` file."""
     stream = io.BytesIO(data)
     if np.lib.format.read_magic(stream) != (1, 0):  # later versions hold structures
         raise ValueError("an array in a newer form")
@@ -251,11 +183,7 @@ def _is_weight(name: object, value: object) -> bool:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Turn errors about a file of a bundle into errors about a file of a foreign model.
-
-    Raises:
-        ForeignModelError: In place of such an error.
-    """
+    """Turn errors about a file of a bundle into errors about a file of a foreign model."""
     try:
         yield
     except DamagedBundle as error:
@@ -269,13 +197,6 @@ def parse_yaml(data: bytes, where: Path | str) -> dict[str, Any]:
     """Return a YAML mapping whose values are texts, lists and mappings.
 
     Numbers and truth values stay texts, because a piece of a vocabulary may be `no` or `1e3`.
-
-    Args:
-        data: The text in UTF-8.
-        where: The place of the text, which begins messages.
-
-    Raises:
-        ForeignModelError: If PyYAML is missing, or the text is no YAML mapping.
     """
     try:
         import yaml
@@ -319,17 +240,7 @@ def _check_events(events: Iterable[Any], yaml: ModuleType, where: Path | str) ->
 
 @contextlib.contextmanager
 def unpacked(path: Path, scratch: Path, most: int = _LARGEST_CONTENT) -> Iterator[Path]:
-    """Yield the directory of a model: `path` itself, or the content of a zip archive.
-
-    Args:
-        path: A directory, or a zip archive such as OPUS-MT publishes.
-        scratch: An empty directory for the content of an archive.
-        most: The largest size of all content, in bytes.
-
-    Raises:
-        ForeignModelError: If there is no such path, or the archive is damaged or too large, or
-            a name in it leads out of it or occurs twice.
-    """
+    """Yield the directory of a model: `path` itself, or the content of a zip archive."""
     if path.is_dir():
         yield path
         return

@@ -23,16 +23,7 @@ def shown(value: object) -> str:
 
 
 def whole_number(values: Mapping[str, Any], key: str, where: Path | str) -> int:
-    """Return a whole number of a foreign configuration.
-
-    Args:
-        values: The configuration; numbers may be texts, as in YAML.
-        key: The key of the number.
-        where: The file, for messages.
-
-    Raises:
-        ForeignModelError: If the key is missing, or its value is no whole number.
-    """
+    """Return a whole number of a foreign configuration."""
     found = values.get(key)
     if isinstance(found, str) and found.lstrip("-").isdecimal() and len(found) < 20:
         return int(found)
@@ -42,17 +33,7 @@ def whole_number(values: Mapping[str, Any], key: str, where: Path | str) -> int:
 
 
 def number(values: Mapping[str, Any], key: str, where: Path | str, usual: float) -> float:
-    """Return a number of a foreign configuration.
-
-    Args:
-        values: The configuration.
-        key: The key of the number.
-        where: The file, for messages.
-        usual: The number if the key is missing or null.
-
-    Raises:
-        ForeignModelError: If the value is no finite number.
-    """
+    """Return a number of a foreign configuration."""
     found = usual if values.get(key) is None else values[key]
     if type(found) not in (int, float) or not abs(found) < 1e30:
         raise ForeignModelError(f"{where}: {key}: expected a number, found {shown(found)}")
@@ -60,17 +41,7 @@ def number(values: Mapping[str, Any], key: str, where: Path | str, usual: float)
 
 
 def truth(values: Mapping[str, Any], key: str, where: Path | str, usual: bool = False) -> bool:
-    """Return a truth value of a foreign configuration; null is False, as in Python.
-
-    Args:
-        values: The configuration.
-        key: The key of the value.
-        where: The file, for messages.
-        usual: The value if the key is missing.
-
-    Raises:
-        ForeignModelError: If the value is no truth value.
-    """
+    """Return a truth value of a foreign configuration; null is False, as in Python."""
     found = values.get(key, usual)
     if found is not None and type(found) is not bool:
         raise ForeignModelError(f"{where}: {key}: expected true or false, found {shown(found)}")
@@ -78,30 +49,12 @@ def truth(values: Mapping[str, Any], key: str, where: Path | str, usual: bool = 
 
 
 def token_id(values: Mapping[str, Any], key: str, where: Path | str) -> int | None:
-    """Return the id of a token in a foreign configuration, or None if it has none.
-
-    Args:
-        values: The configuration.
-        key: The key of the id.
-        where: The file, for messages.
-
-    Raises:
-        ForeignModelError: If the value is no whole number.
-    """
+    """Return the id of a token in a foreign configuration, or None if it has none."""
     return None if values.get(key) is None else whole_number(values, key, where)
 
 
 def checked(config_class: type[C], values: dict[str, Any], where: Path) -> C:
-    """Return a configuration of plain values.
-
-    Args:
-        config_class: The class of the configuration.
-        values: The values by key.
-        where: The foreign file of the values, for messages.
-
-    Raises:
-        ForeignModelError: If the values do not fit.
-    """
+    """Return a configuration of plain values."""
     try:
         return validate(config_class, values, str(where))
     except ConfigError as error:

@@ -36,17 +36,7 @@ _EXPORTED = re.compile("translates from `([^`\n]+)` to `([^`\n]+)`, exported wit
 def with_stated_facts(
     imported: Imported, directory: Path, name: str, languages: Languages
 ) -> Imported:
-    """Return an imported model with its languages and its licence, as far as they are stated.
-
-    Args:
-        imported: The model, with the languages that its reader found.
-        directory: The directory of the model.
-        name: The name of the model.
-        languages: The language codes that the user states.
-
-    Returns:
-        The model, with notes about languages that are unknown or come from a name or a README.md.
-    """
+    """Return an imported model with its languages and its licence, as far as they are stated."""
     bundle, notes, text = imported.bundle, [*imported.notes], _card(directory)
     config = bundle.config
     found = _first(languages, (config.source_language, config.target_language))
@@ -79,14 +69,7 @@ def with_stated_facts(
 
 
 def check_languages(languages: Languages) -> None:
-    """Check that what the user states are language codes.
-
-    Args:
-        languages: The codes of source and target; None for an unknown one.
-
-    Raises:
-        ConfigError: If one is no code.
-    """
+    """Check that what the user states are language codes."""
     for side, code in zip(_SIDES, languages, strict=True):
         if code is not None and not looks_like_code(code):
             raise ConfigError(
@@ -115,9 +98,6 @@ def readme_languages(text: str) -> Languages:
 
     In an archive, lines are such as `* source language(s): en`; a side of several languages is
     unknown. In an export by crosshead, a sentence names both.
-
-    Args:
-        text: The content of the file.
     """
     if exported := _EXPORTED.search(text):
         return language_code(exported[1]), language_code(exported[2])
@@ -132,9 +112,6 @@ def name_languages(name: str) -> Languages:
     """Return the languages in the name of a model, such as `opus-mt-en-de` or `en-de`.
 
     Both are None if one of them is no code, as in `opus-mt-en-ROMANCE`.
-
-    Args:
-        name: The name of a directory, an archive or a repository.
     """
     last = name.rpartition("/")[2]
     match = _OPUS.search(last) or _PAIR.fullmatch(last)
@@ -149,9 +126,6 @@ def licence_of(text: str) -> str | None:
 
     Only a name such as `cc-by-4.0` is one, plain or in quotes or alone in a list. YAML has many
     other forms, and a wrong licence is worse than none.
-
-    Args:
-        text: The card. Its front matter is YAML between two lines `---`.
     """
     stated = _stated_licences(text)
     found = _NAMED.fullmatch(stated[0]) if len(stated) == 1 else None

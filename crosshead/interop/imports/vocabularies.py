@@ -11,15 +11,7 @@ from crosshead.interop.imports.reading import AGAIN, ForeignModelError
 
 
 def ordered(ids: Mapping[str, Any], where: Path) -> list[str]:
-    """Return the pieces of a vocabulary in the order of their ids, which have no gaps.
-
-    Args:
-        ids: The id of each piece.
-        where: The file, for messages.
-
-    Raises:
-        ForeignModelError: If the ids are not 0, 1, 2 and so on, once each.
-    """
+    """Return the pieces of a vocabulary in the order of their ids, which have no gaps."""
     by_text = {str(n): n for n in range(len(ids))}  # YAML has numbers as texts
     found = {
         by_text.get(index, -1) if isinstance(index, str) else index: piece
@@ -38,16 +30,7 @@ Control = tuple[int | None, int | None, int | None, int | None]
 
 
 def vocabulary(pieces: list[str], control: Control, where: Path) -> ForeignVocabulary:
-    """Return the vocabulary of a foreign model.
-
-    Args:
-        pieces: The pieces in the order of their ids.
-        control: The ids of padding, begin, end and unknown.
-        where: The file, for messages.
-
-    Raises:
-        ForeignModelError: If there is no end token or no unknown token, or an id does not fit.
-    """
+    """Return the vocabulary of a foreign model."""
     _, _, end, unknown = control
     if end is None or unknown is None:
         missing = "end token" if end is None else "piece <unk>"
@@ -62,14 +45,6 @@ def zero_start(control: Control, vectors: Tensor, where: Path) -> str:
     """Return the token that a target begins with if its first vector is zero: "pad" or "bos".
 
     A token that the vocabulary lacks gets a zero vector.
-
-    Args:
-        control: The ids of padding, begin, end and unknown of the target.
-        vectors: The embeddings of the target, in the order of the vocabulary.
-        where: The file of the embeddings, for messages.
-
-    Raises:
-        ForeignModelError: If the vocabulary has both tokens, and their vectors are not zero.
     """
     for name, row in (("pad", control[0]), ("bos", control[1])):
         if row is None or not vectors[row : row + 1].any():

@@ -27,23 +27,7 @@ def import_to(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> Imported:
-    """Import a model of another toolkit, and write its bundle.
-
-    Args:
-        path: The directory of the model, a zip archive of it, or `hf://ORG/NAME@revision`.
-        out: Directory of the new bundle; it must be new or empty.
-        kind: The kind of model; by default it is recognised by its files.
-        command: The typed command, for the model card.
-        source_language: The language code of the source; by default what the files or the name of
-            the model say.
-        target_language: The language code of the target, likewise.
-
-    Returns:
-        The bundle, with notes.
-
-    Raises:
-        UserError: If `out` is not empty or cannot be written, or the model cannot be imported.
-    """
+    """Import a model of another toolkit, and write its bundle."""
     out = Path(out)
     with output_directory(out) as hidden:
         name = hub_name(path)
@@ -71,13 +55,7 @@ def _with_place(imported: Imported, directory: Path) -> Imported:
 
 
 def card(name: str, bundle: TextBundle, command: str) -> str:
-    """Return the model card of an imported model.
-
-    Args:
-        name: The name of the bundle.
-        bundle: The bundle.
-        command: The typed command, or an empty text.
-    """
+    """Return the model card of an imported model."""
     config, origin = bundle.config, bundle.config.origin
     assert origin is not None
     said = words(config)
