@@ -43,12 +43,13 @@ coverage: $(DEV)  ## run the tests, or TESTS=tests/..., and report the lines and
 	@mkdir -p build
 	$(PYTEST) $(ABREAST) --cov --cov-report=term --cov-report=html $(TESTS)
 
-check: $(DEV)  ## lint, formatting, types, the import ladder, ARCHITECTURE.md
+check: $(DEV)  ## lint, formatting, types, the import ladder, ARCHITECTURE.md, size
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/check_architecture.py
+	$(BIN)/python tools/count_code.py --check
 
 bench: $(DEV)  ## measure this code's speed, beside its peers (long)
 	@set -e; for script in benchmarks/*_speed.py; do echo "== $$script"; $(BIN)/python $$script; done

@@ -2,6 +2,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 import check_architecture
+import count_code
 import lowest_versions
 import pytest
 import shape_checker
@@ -12,64 +13,50 @@ from torch import Tensor
 
 from crosshead.attention.attend import attend
 
-TREE = """# Architecture
-
-```text
-crosshead/
-  config.py        the base of every configuration
-  attention/       scores and masks
-    attend.py      weights from scores
-  layers/          all of them
-```
-"""
-
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for name in ("__init__.py", "config.py", "attention/attend.py", "layers/addnorm.py"):
+    modules = {
+        "__init__.py": "The package.",
+        "config.py": "The base of every\nconfiguration. It is frozen.",
+        "attention/__init__.py": "Scores and masks.",
+        "attention/attend.py": "Weights from scores\n\nMore.",
+    }
+    for name, docstring in modules.items():
         path = tmp_path / "crosshead" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    (tmp_path / "ARCHITECTURE.md").write_text(TREE)
+        path.write_text(f'"""{docstring}"""\nx = 1\n')
+    (tmp_path / "ARCHITECTURE.md").write_text("# A\n\n```text\ncrosshead/\n```\n\nMore.\n")
+    (tmp_path / "CONTRIBUTING.md").write_text("| 9 | the beginning |\n| 4 | less |\n")
     return tmp_path
 
 
-def test_a_true_tree_passes(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check_architecture.main(root) == 0
-    assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "complaint"),
-    [
-        ("config.py ", "settings.py ", "crosshead/settings.py is in the tree and not on disk"),
-        ("layers/ ", "layer/ ", "crosshead/layer/ is in the tree and not on disk"),
-        ("  config.py        the base of every configuration\n", "", "crosshead/config.py is on"),
-        ("weights from scores", "", "crosshead/attention/attend.py has no sentence"),
-        ("    attend.py", "   attend.py", "indented by other than 2 spaces"),
-        ("```text", "```", "no ```text block"),
-    ],
-)
-def test_a_false_tree_is_told(
-    root: Path,
-    capsys: pytest.CaptureFixture[str],
-    old: str,
-    new: str,
-    complaint: str,
-) -> None:
-    assert old in TREE
-    (root / "ARCHITECTURE.md").write_text(TREE.replace(old, new))
-    assert check_architecture.main(root) > 0
-    assert complaint in capsys.readouterr().out
-
-
-def test_a_new_module_must_be_listed_where_its_neighbours_are(
+def test_the_tree_of_the_architecture_is_that_of_the_modules(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("attention/masks.py", "layers/encoder.py"):
-        (root / "crosshead" / name).touch()
-    assert check_architecture.main(root) == 1
-    assert "crosshead/attention/masks.py is on disk" in capsys.readouterr().out
+    assert check_architecture.main(root, write=False) == 1
+    assert check_architecture.main(root, write=True) == 0
+    assert check_architecture.main(root, write=False) == 0
+    assert (root / "ARCHITECTURE.md").read_text() == (
+        "# A\n\n```text\ncrosshead/\n"
+        "  config.py               The base of every configuration\n"
+        "  attention/              Scores and masks\n"
+        "    attend.py             Weights from scores\n```\n\nMore.\n"
+    )
+    (root / "crosshead" / "attention" / "masks.py").write_text('"""Masks."""\n')
+    assert check_architecture.main(root, write=False) == 1
+    assert "--write" in capsys.readouterr().out
+
+
+def test_code_is_counted_and_bounded(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = '"""A."""\n\n# why\nx = """a\n\nb"""  # c\n\ndef f():\n    """Do it."""\n    return x\n'
+    assert count_code.code_lines(text) == 4
+    assert count_code.main(root, check=True) == 0
+    assert count_code.main(root, check=False) == 0
+    assert "      2  attention/\n" in (shown := capsys.readouterr().out)
+    assert shown.endswith("      4  of 4 allowed\n")
+    (root / "crosshead" / "config.py").write_text("x = 1\ny = 2\n")
+    assert count_code.main(root, check=True) == 1
 
 
 class Scale(Protocol):
