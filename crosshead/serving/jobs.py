@@ -47,7 +47,7 @@ class TranslationWork:
     def __init__(self, state: State, request: Request, client: str) -> None:
         self.state, self.request, self.client = state, request, client
         self.service = ready_service(state)
-        self._end = time.monotonic() + state.settings.seconds
+        self._end: float = request.state.end
 
     async def detected(
         self, groups: Sequence[Sequence[str]], reading: Reading

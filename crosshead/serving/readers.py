@@ -75,7 +75,7 @@ class Readers:
 
 async def _started() -> Process:
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _PROGRAM, stdin=PIPE, stdout=PIPE, limit=2**20
+        sys.executable, "-P", "-c", _PROGRAM, stdin=PIPE, stdout=PIPE, limit=2**20
     )
 
 

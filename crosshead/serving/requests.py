@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from email.message import EmailMessage
@@ -212,12 +213,10 @@ async def _values(
         raise RequestError(400, f"Invalid request: {error.detail}") from None
     except FormParserError:  # older releases of Starlette do not catch it
         raise RequestError(400, "Invalid request: Invalid multipart data.") from None
+    request.state.end = time.monotonic() + settings.seconds
     if read is not None:
-        try:
-            async with asyncio.timeout(settings.seconds):
-                found = await state.readers.call(client, len(body), read, body, fields)
-        except TimeoutError:
-            raise _too_late(settings) from None
+        reading = state.readers.call(client, len(body), read, body, fields)
+        found = await unless_gone(state, request, client, reading)
         if read is json_values:
             if found is None:
                 raise RequestError(400, "Invalid JSON format")
@@ -249,14 +248,17 @@ async def _part(value: UploadFile | str) -> str | Upload:
 
 
 async def unless_gone(state: State, request: Request, client: str, work: Awaitable[T]) -> T:
-    """Return the result of work, or cancel it when the client has gone."""
+    """Return the result of work, or cancel it when the client has gone or its deadline passes."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_gone(request))
+    left = request.state.end - time.monotonic()
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise RequestError(499, "the client has gone")
-        return task.result()
+        done, _ = await asyncio.wait(
+            {task, gone}, timeout=left, return_when=asyncio.FIRST_COMPLETED
+        )
+        if task in done:
+            return task.result()
+        raise RequestError(499, "the client has gone") if done else _too_late(state.settings)
     except TooLong as error:  # without Retry-After: it would take as long again
         raise RequestError(413, f"Invalid request: {error}") from None
     except Overloaded as refused:

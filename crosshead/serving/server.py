@@ -9,6 +9,7 @@ import logging
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,9 +30,6 @@ from crosshead.serving.requests import Settings, State
 from crosshead.serving.scheduler import Limits, Scheduler
 from crosshead.serving.service import Service
 from crosshead.serving.stores import Suggestions
-
-_LOAD_SECONDS = 5.0
-"""The seconds for which the end of the server waits for a bundle that is being loaded."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +147,7 @@ class _Process:
         self._loader: threading.Thread | None = None
         self._reloading: asyncio.Task[None] | None = None
         self._reload_asked = False
+        self._end_at = 0.0
         self.late = 0
         """The number of requests that were not done two seconds before the end."""
 
@@ -183,7 +182,7 @@ class _Process:
             loading.cancel()
             await asyncio.gather(loading, return_exceptions=True)
             if self._loader is not None:
-                self._loader.join(_LOAD_SECONDS)
+                self._loader.join(max(0.0, self._end_at - time.monotonic()))
 
     async def _loaded(self) -> Service:
         """Load the bundles, in a thread that the end of the process does not wait for."""
@@ -219,6 +218,7 @@ class _Process:
         self.server.should_exit = True
         self._stopping.set()
         # What is left two seconds before the end is answered with 503 instead of being cut off.
+        self._end_at = time.monotonic() + self.config.drain
         loop, seconds = asyncio.get_running_loop(), max(0.0, self.config.drain - 2)
         loop.call_later(seconds, self._give_up)
 

@@ -99,11 +99,15 @@ class Files:
         # Addresses with such parts are refused, because they look like ways out of a folder.
         safe = re.sub(r"^[.]|[.]{2,}|[/\\]", "_", name)
         token = f"{secrets.token_hex(16)}.{safe}"
-        added = StoredFile(name, data, client, time.monotonic() + _SECONDS)
+        now = time.monotonic()
+        added = StoredFile(name, data, client, now + _SECONDS)
+        self._files = {key: each for key, each in self._files.items() if each.end > now}
         while self._files and _size(added) + sum(map(_size, self._files.values())) > _MOST_BYTES:
             sizes: Counter[str] = Counter()
             for each in self._files.values():
                 sizes[each.client] += _size(each)
+            if client in sizes:
+                sizes[client] += _size(added)
             largest = sizes.most_common(1)[0][0]
             del self._files[
                 next(key for key, each in self._files.items() if each.client == largest)

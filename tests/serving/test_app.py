@@ -4,6 +4,7 @@ import hashlib
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -158,6 +159,36 @@ def test_the_work_of_a_client_that_has_gone_is_dropped(directory: Directory, mor
         until(lambda: client.scheduler.waiting == 0 and client.scheduler.running == 0)
         assert client.scheduler.steps < 3000
         assert client.post("/translate", PAIR | {"q": "A dog."}).status == 200
+
+
+def test_the_body_of_a_client_that_has_gone_is_not_read_to_its_end(directory: Directory) -> None:
+    with running(directory) as client:
+        body = b"q=" + b"%41" * 3_000_000
+        before = children()
+        host, port = client.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            kind = "Content-Type: application/x-www-form-urlencoded"
+            head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{kind}"
+            connection.sendall(f"{head}\r\n\r\n".encode() + body)
+            until(lambda: children() - before)
+        begin = time.monotonic()
+        until(lambda: not children() - before)
+        assert time.monotonic() - begin < 1
+
+
+def children() -> set[str]:
+    """The numbers of the processes that this process has started."""
+    found = Path("/proc/self/task").glob("*/children")
+    return {number for path in found for number in path.read_text().split()}
+
+
+def test_the_deadline_of_a_request_begins_when_its_body_is_there(directory: Directory) -> None:
+    body = "q=" + "%41" * 2_000_000 + "&source=en&target=de"
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    with running(directory, Settings(seconds=0.3)) as client:
+        begin = time.monotonic()
+        assert client.ask("/translate", body.encode(), kind).status == 503
+        assert time.monotonic() - begin < 5
 
 
 def until(condition) -> None:  # type: ignore[no-untyped-def]

@@ -195,7 +195,11 @@ def test_a_file_of_an_odd_name_can_be_downloaded(client: Client, name: str) -> N
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.pdf", b"x", "Invalid request: file format not supported; use .txt, .md, .html, .srt"),
+        (
+            "a.pdf",
+            b"x",
+            "Invalid request: file format not supported; use .txt, .md, .markdown, .html, .htm, .srt",
+        ),
         ("", b"x", "Invalid request: empty file"),
         ("a.txt", b"\xff\xfe", "Invalid request: the file is not in UTF-8"),
         ("a.srt", b"no times", "Invalid request: no line has the times of a subtitle"),

@@ -51,6 +51,18 @@ def test_a_process_gives_what_the_function_gives() -> None:
     assert children() == before
 
 
+def test_a_process_imports_nothing_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "struct.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+
+    async def work(readers: Readers) -> None:
+        assert await readers.call("me", SMALL + 1, json_values, b"{}", 9) == {}
+
+    ran(work)
+
+
 def test_a_process_ends_with_the_work_that_waits_for_it() -> None:
     before = children()
 

@@ -19,7 +19,6 @@ pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 from crosshead.cli import run
 from crosshead.models.transformer import Transformer
 from crosshead.pipelines.translator import Translator
-from crosshead.serving import server as module
 from crosshead.serving.directory import Engines
 from crosshead.serving.model_engine import model_engines
 from crosshead.serving.server import ServerConfig, bound_socket, run_server
@@ -173,8 +172,7 @@ def nothing() -> None:
     pass
 
 
-def test_sigterm_ends_a_server_that_loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LOAD_SECONDS", 0.2)
+def test_sigterm_ends_a_server_that_loads() -> None:
     release = threading.Event()
 
     def slow() -> None:
@@ -182,7 +180,8 @@ def test_sigterm_ends_a_server_that_loads(monkeypatch: pytest.MonkeyPatch) -> No
         release.wait(20)
 
     server = Signals(lambda lines: False, slow)
-    assert server.run() < 15
+    server.drain = 2.0
+    assert server.run() < 10
     release.set()
     for thread in threading.enumerate():
         if thread.name == "loader":
