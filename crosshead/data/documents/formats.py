@@ -20,7 +20,14 @@ FORMATS: dict[str, Parser] = {
 }
 """The parser of each format."""
 
-ENDS = {".txt": "text", ".md": "markdown", ".html": "html", ".srt": "srt"}
+ENDS = {
+    ".txt": "text",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".srt": "srt",
+}
 """The format of a file by the end of its name."""
 
 

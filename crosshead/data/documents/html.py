@@ -36,6 +36,9 @@ _KEPT = (
     "template, textarea, var, xmp, [translate='no' i], [class~='notranslate' i]"
 )
 
+_EDGES = {1: re.compile(r"\s+|&#?\w+;"), -1: re.compile(r"\s+|;\w+#?&")}
+"""White space and references from the beginning, and backwards from the end."""
+
 _NO_TEXT = {0: None, 0xFFFD: None}  # browsers ignore NUL; its replacement may count as space
 
 
@@ -80,14 +83,24 @@ def _fragment(source: str) -> turbohtml.Node:
 
 
 def _text(raw: str) -> TextPart:
-    lead = raw[: len(raw) - len(raw.lstrip())]
-    trail = raw[len(raw.rstrip()) :]
+    begin, end = _space(raw, 1), len(raw) - _space(raw, -1)
+    lead, middle, trail = raw[:begin], raw[begin:end], raw[end:]
 
     def write(text: str) -> str:
         # Browsers place elements by where text stands, so a blank translation does not replace it.
         return raw if _blank(text) else lead + turbohtml.escape(text.strip(), quote=False) + trail
 
-    return TextPart(turbohtml.unescape(raw.strip()), translated=True, write=write)
+    return TextPart(turbohtml.unescape(middle), translated=True, write=write)
+
+
+def _space(raw: str, step: int) -> int:
+    """Return the length of the white space at an edge, which may be written as references."""
+    raw, length = raw[::step], 0
+    while found := _EDGES[step].match(raw, length):
+        if not turbohtml.unescape(found[0][::step]).isspace():
+            break
+        length = found.end()
+    return length
 
 
 def _blank(text: str) -> bool:

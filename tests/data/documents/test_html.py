@@ -44,6 +44,10 @@ def shouted(document: str) -> str:
         ("a</ <script>b</script>c", "A</ <script>B</script>C"),
         ("<title>a <b> c</title>d", "<title>A <b> C</title>D"),
         ("<noscript><p>a</p></noscript>b", "<noscript><p>A</p></noscript>B"),
+        (
+            "10&nbsp;<b>km</b>&#32;&emsp;a&amp;&nbsp;<i>",
+            "10&nbsp;<b>KM</b>&#32;&emsp;A&amp;&nbsp;<i>",
+        ),
         ("a</>b<>c > d", "A</>B&lt;&gt;C &gt; D"),
         ("&#0065; &#0; &#" + "9" * 5000 + ";", "A \ufffd \ufffd"),
         ("", ""),
