@@ -236,7 +236,9 @@ def test_times_of_every_form_are_continued_on_their_own_calendar(
     assert run([*typed, "--set", "data.season=1"]) == 0
     said = capfd.readouterr().err
     assert f"{len(times)} rows, one every " in said and "added and filled" not in said
-    assert ("line 1 is a comment and is left out: '# a logger'" in said) == (form == "a comment")
+    assert ("comments above the columns are left out: '# a logger # of mine'" in said) == (
+        form == "a comment"
+    )
     text = output_of(["forecast", out, "--series", given], capfd)
     assert [row["time"] for row in csv.DictReader(text.splitlines())] == expected
     # Another beginning, and fewer rows than a week, show the same calendar.

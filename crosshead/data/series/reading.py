@@ -209,29 +209,31 @@ def _on_grid(
 ) -> Series:
     """Return the series on a regular grid, with messages about changes."""
     notes = []
-    places, moved = step.places(times)
-    last = np.append(np.diff(places) > 0, True)
-    kept, rows = places[last], int(places[-1]) + 1
-    if moved > OUTLIERS * len(times) or rows > 2 * len(kept):
+    places, nearest, between = step.on_grid(times)
+    # Of the rows at one place the last one counts, but not one between places if another is there.
+    order = np.lexsort((np.arange(len(times)), ~between, places))
+    chosen = order[np.append(np.diff(places) > 0, True)]
+    kept, rows = places[chosen], int(places[-1]) + 1
+    if between.mean() > OUTLIERS or rows > 2 * len(kept):
         raise DataError(
-            f"{called}: the most frequent step is {step.words()}, but {moved:,} of {len(times):,} "
-            f"times lie between such steps, and {rows - len(kept):,} of {rows:,} rows are missing; "
-            "bring the rows to regular times first"
+            f"{called}: the most frequent step is {step.words()}, but {between.sum():,} of "
+            f"{len(times):,} times lie between such steps, and {rows - len(kept):,} of {rows:,} "
+            "rows are missing; bring the rows to regular times first"
         )
-    if moved:
+    if moved := int((nearest != times).sum()):
         notes.append(f"{counted(moved, 'time')} moved to the nearest step of {step.words()}")
     if len(kept) < len(times):
         left = counted(len(times) - len(kept), "row")
-        notes.append(f"{left} left out: in the same step as a later row")
+        notes.append(f"{left} left out: in the same step as another row")
     if rows > len(kept):
         notes.append(f"{counted(rows - len(kept), 'missing row')} added and filled")
     whole = np.full((rows, len(names)), np.nan)
-    whole[kept] = values[last]
+    whole[kept] = values[chosen]
     observed = ~np.isnan(whole)
     if not observed.any(axis=0).all():
         empty = names[int(observed.any(axis=0).argmin())]
         raise DataError(f"{called}: column {empty!r} has no value at all; leave it out")
-    grid = np.concatenate([times[:1], step.after(times[0], rows - 1)])
+    grid = np.concatenate([nearest[:1], step.after(nearest[0], rows - 1)])
     # Before its first value a column has nothing to be filled with: a later value is the future.
     begins = observed.argmax(axis=0)
     first = int(begins.max())

@@ -64,19 +64,30 @@ class Step(NamedTuple):
         first = pandas().Timestamp(last).as_unit("us") + offset
         return pandas().date_range(first, periods=count, freq=offset).to_numpy("M8[us]")
 
-    def places(self, times: np.ndarray) -> tuple[np.ndarray, int]:
-        """Return the place of each row on the grid, and how many times lie between places."""
+    def on_grid(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the place of each row on the grid, its time, and whether the row lies between.
+
+        A row between places has another month, or if the step is no month, another time.
+        """
+        days = times.astype("M8[D]") if times.dtype.kind == "M" else times
+        clock = times[0] - days[0]
         if self.months:
             months = _months(times)
-            places, rest = np.divmod(months - months[0], self.months)
-            return places + np.rint(rest / self.months).astype(int), int((rest != 0).sum())
+            places = np.rint((months - months[0]) / self.months).astype(int)
+            found = months[0] + self.months * places
+            first = found.astype("M8[M]").astype("M8[D]")
+            length = (found + 1).astype("M8[M]").astype("M8[D]") - first
+            nearest = first + np.minimum(length, np.timedelta64(self.day, "D")) - _DAY + clock
+            return places, nearest, found != months
         if self.weekdays != _ALL_DAYS:
-            days = times.astype("M8[D]")
-            between = ~np.is_busday(days, self.weekdays) | (times - days != times[0] - days[0])
-            return np.busday_count(days[0], days, self.weekdays), int(between.sum())
-        exact = (times - times[0]) / self._size
-        places = np.rint(exact).astype(int)
-        return places, int((np.abs(exact - places) > 1e-9 * np.maximum(1, exact)).sum())
+            ahead = np.busday_offset(days, 0, "forward", self.weekdays)
+            back = np.busday_offset(days, 0, "backward", self.weekdays)
+            near = np.where(days - back < ahead - days, back, ahead)
+            places, nearest = np.busday_count(near[0], near, self.weekdays), near + clock
+        else:
+            places = np.rint((times - times[0]) / self._size).astype(int)
+            nearest = times[0] + places * self._size
+        return places, nearest, nearest != times
 
     @property
     def _size(self) -> Any:
@@ -136,7 +147,9 @@ def find_step(series: Sequence[np.ndarray], usual: Step | None = None) -> Step |
     if np.median(gaps) >= 27.5 * _DAY_MICROSECONDS and not _has_fixed_steps(times, gaps):
         between = np.concatenate([np.diff(_months(each)) for each in series])
         if months := _most_frequent(between):
-            return Step(months=months, day=int(pandas().DatetimeIndex(times).day.max()))
+            index = pandas().DatetimeIndex(times)
+            day = 31 if index.is_month_end.mean() > 0.5 else _most_frequent(index.day)
+            return Step(months=months, day=day)
     step = Step(_most_frequent(gaps))
     if step.microseconds != _DAY_MICROSECONDS:
         return step

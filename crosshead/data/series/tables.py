@@ -69,7 +69,8 @@ def _read_csv(path: Path, notes: list[str]) -> Any:
     while lines and not lines[-1].strip():
         lines.pop()
     check_line_ends(path, lines.__iter__)
-    comments = sum(1 for _ in takewhile(lambda line: line.startswith("#"), lines))
+    above_header = [*takewhile(lambda line: line.startswith("#") or not line.strip(), lines)]
+    comments = len(above_header)
     delimiter, above = csv_delimiter(lines[comments:].__iter__)
     above += comments
     records = list(quoted_records(path, islice(lines, above, None), delimiter, above))
@@ -91,8 +92,8 @@ def _read_csv(path: Path, notes: list[str]) -> Any:
     frame = pandas().DataFrame(
         [cells for _, cells, _ in records[1:]], [line for line, _, _ in records[1:]], header, object
     )
-    if comments:
-        notes.append(f"line 1 is a comment and is left out: {shown(lines[0])}")
+    if comment := " ".join(above_header).strip():
+        notes.append(f"comments above the columns are left out: {shown(comment)}")
     written = frame.apply(_with_points, delimiter=delimiter)
     if changed := [name for name in header if not written[name].equals(frame[name])]:
         notes.append(

@@ -57,7 +57,7 @@ def test_rows_before_the_first_value_of_a_column_are_left_out(tmp_path: Path) ->
 def test_of_rows_with_one_time_the_last_counts(tmp_path: Path) -> None:
     found = read(tmp_path, hours(list(range(10))) + "\n2024-01-01 09:00,99")
     assert found.values[:, 0].tolist() == [*range(9), 99]
-    assert found.notes == ("1 row left out: in the same step as a later row",)
+    assert found.notes == ("1 row left out: in the same step as another row",)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,18 @@ def test_of_two_rows_in_a_month_the_last_counts(tmp_path: Path) -> None:
     rows = ["2024-01-01,1", "2024-02-01,2", "2024-02-29,3", "2024-03-31,4", "2024-04-30,5"]
     found = read(tmp_path, "\n".join(["month,a", *rows]))
     assert found.values[:, 0].tolist() == [1, 3, 4, 5]
-    assert found.notes == ("1 row left out: in the same step as a later row",)
+    moved = "2 times moved to the nearest step of 1 month"
+    assert found.notes == (moved, "1 row left out: in the same step as another row")
+
+
+def test_an_odd_day_of_a_month_moves_alone(tmp_path: Path) -> None:
+    """Also as the first row, which does not set the day of all others."""
+    for odd in (0, 7):
+        months = [f"2020-{month:02}-01" for month in range(1, 13)]
+        given = [f"{day[:-2]}15" if row == odd else day for row, day in enumerate(months)]
+        found = read(tmp_path, "\n".join(["month,a", *(f"{day},1" for day in given)]))
+        assert found.times.astype("M8[D]").astype(str).tolist() == months
+        assert found.notes == ("1 time moved to the nearest step of 1 month",)
 
 
 def test_a_few_times_move_to_the_grid_and_many_are_refused(tmp_path: Path) -> None:
@@ -163,6 +174,17 @@ def test_business_days_have_no_rows_on_other_days(tmp_path: Path) -> None:
     assert np.flatnonzero(~found.observed).tolist() == [30] and found.step.season() == 5
     assert "1 missing row added and filled" in found.notes
     assert "1 time moved to the nearest step of 1 day (Mon, Tue, Wed, Thu, Fri)" in found.notes
+
+
+@pytest.mark.parametrize("saturday", [0, 30, 60])
+def test_a_row_of_a_saturday_moves_no_other_row(saturday: int, tmp_path: Path) -> None:
+    days = [str(np.busday_offset("2024-01-08", n)) for n in range(60)]
+    odd = str(np.datetime64("2024-01-06") + (saturday // 5) * 7)
+    rows = sorted([*(f"{day},{n}" for n, day in enumerate(days)), f"{odd},99"])
+    found = read(tmp_path, "\n".join(["date,a", *rows]))
+    values = dict(zip(found.times.astype("M8[D]").astype(str), found.values[:, 0], strict=True))
+    assert {day: values[day] for day in days} == {day: n for n, day in enumerate(days)}
+    assert set(values) - set(days) == ({"2024-01-05"} if saturday == 0 else set())
 
 
 def test_a_gap_in_days_is_no_calendar(tmp_path: Path) -> None:

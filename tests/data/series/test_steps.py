@@ -89,8 +89,8 @@ def test_equal_steps_of_many_days_are_not_months(days: int) -> None:
     known = np.delete(times, 7)  # one row is missing
     found = find_step([known])
     assert found is not None
-    places, moved = found.places(known)
-    assert (found.words(), moved) == (f"{days} days", 0)
+    places, nearest, between = found.on_grid(known)
+    assert found.words() == f"{days} days" and not between.any() and (nearest == known).all()
     assert places.tolist() == np.delete(np.arange(40), 7).tolist()
 
 
