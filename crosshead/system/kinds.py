@@ -51,27 +51,25 @@ _BINARY = (
     Kind(rb"%PDF-\d", "a PDF document", _SAVE),
     Kind(rb"\x89PNG|\xff\xd8\xff|GIF8[79]a[^ -~]|RIFF.{4}WEBP", "an image", "name another file"),
     Kind(rb"OggS\0|ID3[\2-\4]|fLaC|RIFF.{4}WAVE|.{4}ftyp", "audio or video", "name another file"),
+    Kind(rb"(?!\xff\xfe|\xfe\xff)[^\0]*+\0", "a file of binary data", "name another file"),
 )
 _STRING = rb'"(?:[^"\\\n]|\\.)*"\s*'
 _TEXTS = (
-    Kind(rb"WEBVTT(?!\S).*-->", "WebVTT subtitles", _AS_SRT),
+    Kind(rb"\s*WEBVTT(?!\S).*-->", "WebVTT subtitles", _AS_SRT),
     Kind(rb"\[Script Info\]", "SubStation subtitles", _AS_SRT),
     Kind(rb"\s*+\d+:\d\d:\d\d\.\d+,\d+:\d\d:\d\d\.\d", "SubViewer subtitles", _AS_SRT),
-    Kind(rb"\s*+\d++[ \t\r]*+\n\s*+\d+:\d\d:\d\d[,.]\d+ +-->", "SubRip subtitles", _FORMAT, "srt"),
+    Kind(rb"(?m).*?^[ \t]*\d+:\d\d:\d\d[,.]\d+ *-->", "SubRip subtitles", _FORMAT, "srt"),
     Kind(rb"(?i)\s*+(?:<\?xml[^>]*+>\s*+)?+(?:<!--(?:(?!-->).)*+-->\s*+)*+<(?:!DOCTYPE )?html\b",
          "an HTML document", _FORMAT, "html"),
     Kind(rb"\s*<(?=[?!tx]).*?(?<=<)(?:tmx|xliff)\b", "a file in TMX or XLIFF", _EXPORT),
-    Kind(rb'(?:#[^\n]*+\n|\s++)*+msgid ".*\nmsgstr', "a file in PO", _EXPORT),
-    Kind(rb"\s*<(?:\?xml|!DOCTYPE)\b", "an XML file", "copy its sentences into such a file"),
+    Kind(rb'(?:#[^\n]*+\n|\s++)*+msg(?:ctxt|id) ".*\nmsgstr', "a file in PO", _EXPORT),
+    Kind(rb"\s*<(?:\?xml|!DOCTYPE|[^<>]*\sxmlns=)", "an XML file",
+         "copy its sentences into such a file"),
     Kind(rb"\{\\rtf", "a document in rich text", _SAVE),
     Kind(rb"[\[\s]*\{\s*%b:|\s*\[[\[\s]*%b(?:,\s*\"|[\]\s]*\Z)|\s*[\[{][][{}\s\d.,-]*\Z"
          % (_STRING, _STRING), "a JSON file", "copy the values of one key into such a file"),
 )  # fmt: skip
-_TABLES = (
-    (re.compile(rb"\t"), 2, Kind(b"", "a table", f"{_COPY} (cut -f 1 IN > OUT)")),
-    (re.compile(rb"(?<=[^\d\s])[,;](?=\S)|(?<=\d)[,;](?=[^\d\s])"), 3, Kind(b"", "a table", _COPY)),
-)
-"""The mark between two cells, the least number of lines with equally many marks, and the kind."""
+_TABLE = Kind(rb"", "a table", _COPY)
 
 
 def check_text(head: bytes, name: str) -> None:
@@ -82,23 +80,24 @@ def check_text(head: bytes, name: str) -> None:
 
 def check_sentences(head: bytes, name: str) -> None:
     """Raise `DataError` if the lines of a file are no sentences."""
-    if kind := kind_of(head):
+    if kind := kind_of(head, name):
         raise DataError(
             f"{name}: {kind.words}, expected text with one sentence per line; {kind.advice}"
         )
 
 
-def kind_of(head: bytes) -> Kind | None:
-    """Return the kind of a file, or None for text whose lines may be sentences."""
+def kind_of(head: bytes, name: str = "") -> Kind | None:
+    """Return the kind of a file, or None for text whose lines may be sentences.
+
+    Only the name of a file tells a table with commas from sentences.
+    """
     if kind := _first((*_BINARY, *_TEXTS), head):
         return kind
-    head = head[:HEAD].removeprefix(b"\xef\xbb\xbf")
-    lines = re.sub(rb'"(?:[^"]|"")*"', b"x", head).split(b"\n")[:-1]
-    for mark, least, kind in _TABLES:  # all lines have equally many cells, and more than one
-        counts = {len(mark.findall(line)) for line in lines if line.strip()}
-        if len(lines) >= least and len(counts) == 1 and 0 not in counts:
-            return kind
-    return None
+    if name.lower().removesuffix(".gz").endswith(".csv"):
+        return _TABLE
+    lines = [line for line in head[:HEAD].split(b"\n")[:-1] if line.strip()]
+    cells = {line.count(b"\t") for line in lines}
+    return _TABLE if len(lines) > 1 and len(cells) == 1 and 0 not in cells else None
 
 
 def _first(kinds: Sequence[Kind], head: bytes) -> Kind | None:

@@ -44,7 +44,10 @@ KINDS = {
     "WebVTT subtitles": [
         b"WEBVTT\n\n00:01.000 --> 00:02.000\nHi\n", b"\xef\xbb\xbfWEBVTT - x\n\n1\n0:01.0 --> 0:02"
     ],
-    "SubRip subtitles": [b"1\n00:00:01,000 --> 00:00:02,000\nHi.\n", b"\r\n1\r\n0:00:01.5 --> 0"],
+    "SubRip subtitles": [
+        b"1\n00:00:01,000 --> 00:00:02,000\nHi.\n", b"\r\n1\r\n0:00:01.5 --> 0",
+        b"0\n00:00:01,000-->00:00:02,000\nHi\n", b"By X\n\n1\n00:00:01,000 --> 00:00:02,000\n",
+    ],
     "SubStation subtitles": [b"[Script Info]\nTitle: x\n"],
     "an HTML document": [
         b"<!DOCTYPE html>\n<p>", b"<!-- x -->\n<HTML lang=en>",
@@ -54,8 +57,14 @@ KINDS = {
         b'<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">',
         b'<xliff version="1.2">',
     ],
-    "a file in PO": [b'# A comment\n#\nmsgid ""\nmsgstr ""\n"a: b\\n"\n'],
-    "an XML file": [b'<?xml version="1.0"?>\n<a>'],
+    "a file of binary data": [b"a\0b\n", b"PAR1" + bytes(40), b"\0\1\0\0"],
+    "a file in PO": [
+        b'#: a.c:1\nmsgctxt "x"\nmsgid "a"\nmsgstr ""\n',
+        b'# A comment\n#\nmsgid ""\nmsgstr ""\n"a: b\\n"\n'],
+    "an XML file": [
+        b'<?xml version="1.0"?>\n<a>',
+        b'<tt xml:lang="en" xmlns="http://www.w3.org/ns/ttml">',
+    ],
     "a document in rich text": [b"{\\rtf1\\ansi Hello}"],
     "a JSON file": [
         b'{"a": 1}', b'[{"a": [1]}]\n', b'["a"]', b"[]", b"[[1, 2], [3]]\n",
@@ -65,8 +74,6 @@ KINDS = {
     ],
     "a table": [
         b"One.\tEins.\nTwo.\tZwei.\n", b"a\tb\tc\r\nd\t\tf\r\n",
-        b'en,de\n"One, two.",Eins\nThree,"Drei, ""vier"""\n',
-        b"en;de\nOne;Eins\nTwo;Zwei\n",
     ],
 }  # fmt: skip
 
@@ -85,7 +92,7 @@ def test_a_file_is_known_by_its_content(words: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "\n", "One sentence.\n", "a\0b\n", "\0" * 40 + "\n", "PK is it.\n", "GIF89a is old.\n",
+        "", "\n", "One sentence.\n", "PK is it.\n", "GIF89a is old.\n",
         "[1] The first note.\n[2] The second note.\n", "[[link]] and text\n", '"Yes", she said.\n',
         "{x} is a set.\n", "{ \"a\" } is a set.\n", "WEBVTTX\n", "%PDF- is a mark.\n",
         "WEBVTT is a format.\n", "<b>One</b> two.\n", "<s> a\n",
@@ -119,7 +126,8 @@ def test_no_beginning_takes_long_to_recognise(start: bytes, piece: bytes) -> Non
     assert time.process_time() - begin < 1
 
 
-def test_a_table_of_numbers_and_words_is_one() -> None:
-    found = kind_of(b"id,date\n1,March 2021\n2,May 2022\n")
-    assert found is not None and found.words == "a table"
-    assert kind_of(b"It costs 3,50.\nOr 4,20, say.\nFriday, March 5, 2021\n") is None
+def test_only_its_name_tells_a_table_with_commas_from_sentences() -> None:
+    text = b"you&apos;re\nhe&apos;s\nit&apos;s\n"
+    for name, words in {"a.csv": "a table", "b.CSV.gz": "a table", "a.txt": None}.items():
+        found = kind_of(text, name)
+        assert (found and found.words) == words
