@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 from crosshead.caller import setting
-from crosshead.errors import ConfigError, UserError, is_out_of_memory
+from crosshead.errors import ConfigError, UserError
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.devices import available_cores, choose_threads, hold_kernels
 from crosshead.system.progress import counted
@@ -82,7 +83,7 @@ def naming_added_modules(model: nn.Module, machine: Machine) -> Iterator[None]:
         yield
     except RuntimeError as error:
         names = " or ".join(sorted(set(_added(model))))
-        if not names or machine.dtype == torch.float32 or is_out_of_memory(error):
+        if not names or machine.dtype == torch.float32 or not _OF_TYPES.search(str(error)):
             raise
         raise UserError(
             f"{names} does not compute in {machine.precision} ({str(error).splitlines()[0]}): it "
@@ -90,6 +91,9 @@ def naming_added_modules(model: nn.Module, machine: Machine) -> Iterator[None]:
             f"that type; change it, or use float32 ({setting('train.precision', has_flag=True)})"
         ) from error
 
+
+_OF_TYPES = re.compile(r"dtype|BFloat16|Half|type \(")
+"""PyTorch's messages about tensors of different number formats."""
 
 _OWN = ("crosshead", "torch", "functools")
 """Packages whose modules and functions compute in every precision."""
