@@ -198,7 +198,8 @@ def test_a_file_of_an_odd_name_can_be_downloaded(client: Client, name: str) -> N
         (
             "a.pdf",
             b"x",
-            "Invalid request: file format not supported; use .txt, .md, .markdown, .html, .htm, .srt",
+            "Invalid request: file format not supported; use .txt, .md, .markdown, .html, .htm, "
+            ".srt",
         ),
         ("", b"x", "Invalid request: empty file"),
         ("a.txt", b"\xff\xfe", "Invalid request: the file is not in UTF-8"),

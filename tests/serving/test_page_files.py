@@ -314,7 +314,8 @@ def test_a_file_that_cannot_be_translated_is_told(browser: "Browser", directory:
             (
                 "a.xyz",
                 b"a",
-                "Invalid request: file format not supported; use .txt, .md, .markdown, .html, .htm, .srt.",
+                "Invalid request: file format not supported; use .txt, .md, .markdown, .html, "
+                ".htm, .srt.",
             ),
             ("a.txt", b"\xff\xff", "Invalid request: the file is not in UTF-8."),
         ):

@@ -171,7 +171,7 @@ def test_separators_of_thousands_are_read_beside_a_decimal_mark(text: str, tmp_p
 def test_lines_of_comments_are_left_out(tmp_path: Path) -> None:
     found = read(tmp_path, "# of a, b\n# mine\ndate,a,b\n2024-01-01,1,2\n2024-01-02,2,3")
     assert found.names == ("a", "b") and len(found) == 2
-    assert found.notes == ("comments above the columns are left out: '# of a, b'",)
+    assert found.notes == ("comments above the columns are left out: '# of a, b # mine'",)
     said = refusal(read, tmp_path, "# mine\ndate,a\n2024-01-01,1\n2024-01-02,x", "a")
     assert ":4: column 'a': expected a number" in said
 
