@@ -1,6 +1,6 @@
 """The options of a model that a foreign format may be unable to express.
 
-The tests export a small model of each. docs/export.md lists those that a format does not have exactly.
+The tests export a small model of each. docs/export.md lists those that a format lacks or rewrites.
 """
 
 from collections.abc import Callable, Mapping
