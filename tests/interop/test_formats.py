@@ -111,8 +111,8 @@ def options_table(formats: Mapping[str, Format]) -> str:
         if set(statuses) != {"exact"}:
             rows.setdefault((key, *statuses), []).append(value)
     lines = [["option", *formats], ["---"] * (1 + len(formats))]
-    for (key, *statuses), values in rows.items():
-        lines.append([f"{key} = {', '.join(values)}" if any(values) else key, *statuses])
+    for (key, *row), values in rows.items():
+        lines.append([f"{key} = {', '.join(values)}" if any(values) else key, *row])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
