@@ -2,6 +2,7 @@
 
 - Markdown files outside docs/ become pages: README.md is the first one.
 - Every public module of the packages in `DOCUMENTED` gets a page with its docstrings.
+- The page on configuration ends with what `crosshead recipe --explain` prints.
 - Links between files of the repository become links between pages. A link to a module, such as
   `../crosshead/attention/attend.py#attend`, leads to that name in the reference. If the reference
   has no such name, MkDocs warns, and `make docs` fails.
@@ -13,6 +14,8 @@ from markdown import Extension, Markdown
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from crosshead.tasks.reference import reference as keys_of_recipes
 
 
 class ModuleState(griffe.Extension):
@@ -52,5 +55,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn links between files of the repository into links between pages."""
+    """Turn links between files into links between pages, and add the keys of recipes."""
+    if page.file.src_uri == "configuration.md":
+        markdown += f"\n## Every key\n\n```text\n{keys_of_recipes()}```\n"
     return relinked(markdown, page.file.src_uri)

@@ -1,16 +1,14 @@
-"""The foreign formats by name, the refusal of what a format cannot express, and the table of both.
+"""The foreign formats by name, and the refusal of what a format cannot express.
 
 A new format takes a module with a `Format` and a line in `FORMATS` or `LANGUAGE_FORMATS`.
 """
-
-from collections.abc import Mapping
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
 from crosshead.errors import ConfigError
 from crosshead.interop.argos import ARGOS
-from crosshead.interop.base import Cell, Format
+from crosshead.interop.base import Format
 from crosshead.interop.ctranslate2 import CTRANSLATE2
 from crosshead.interop.ctranslate2_language import CTRANSLATE2_LANGUAGE
 from crosshead.interop.gpt2 import GPT2
@@ -82,33 +80,3 @@ def refusals(bundle: Bundle, form: Format) -> list[str]:
 def formats_for(bundle: Bundle) -> list[str]:
     """Return the names of the formats that can express a bundle."""
     return [name for name in FORMATS if not refused_options(bundle, format_of(bundle, name))]
-
-
-def options_table(formats: Mapping[str, Format]) -> str:
-    """Return a table of docs/export.md: every option against every format, in Markdown.
-
-    An architecture that has formats of its own is exact in them.
-    """
-    rows = [["option", *formats], ["---"] * (1 + len(formats))]
-    for name in next(iter(formats.values())).options:
-        rows.append([name, *(_cell(form, name).status for form in formats.values())])
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def notes_table(formats: Mapping[str, Format]) -> str:
-    """Return notes of docs/export.md: how options are rewritten, and what works instead."""
-    rows = [["format", "option", "", "note"], ["---"] * 4]
-    rows += [
-        [form.name, name, cell.status, cell.note]
-        for form in formats.values()
-        for name in form.cells
-        if (cell := _cell(form, name)).note
-    ]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def _cell(form: Format, name: str) -> Cell:
-    """Return how the formats of a name express an option."""
-    other = LANGUAGE_FORMATS.get(form.name)
-    is_other = name == "model.architecture = language" and other is not None
-    return other.cells[name] if is_other and other is not None else form.cells[name]

@@ -1,6 +1,6 @@
 """The options of a model that a foreign format may be unable to express.
 
-The table in docs/export.md has a row for each option, and the tests export a small model of each.
+The tests export a small model of each. docs/export.md lists those that a format lacks or rewrites.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,6 +1,5 @@
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 
@@ -9,8 +8,6 @@ from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.toml import toml_value
 from crosshead.tasks.recipes import compose, known_keys
 from crosshead.tasks.reference import all_keys, commented_recipe, explain_key, reference
-
-PAGE = Path(__file__).parent.parent.parent / "docs" / "configuration.md"
 
 
 def test_every_key_of_every_recipe_is_described() -> None:
@@ -84,9 +81,3 @@ def test_the_values_of_presets_are_those_of_recipes(architecture: str, preset: s
             value = recipe[key.section][key.name]
             written = "unset" if value is None else toml_value(value)
             assert shown[preset] == written, key.name
-
-
-def test_the_page_is_the_reference() -> None:
-    """Write it again with: crosshead recipe --explain."""
-    block = re.search(r"```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert block and block[1] == reference()
