@@ -22,7 +22,7 @@ def sentence(path: Path) -> str:
     """Return the first sentence of a module's docstring, without its full stop."""
     text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) if path.exists() else None
     first = " ".join((text or "").partition("\n\n")[0].split())
-    return re.split(r"(?<=\.) |\.$", first)[0].removesuffix(".")
+    return re.split(r"\. (?=[A-Z`])|\.$", first)[0]
 
 
 def tree(folder: Path, depth: int = 1) -> Iterator[str]:
