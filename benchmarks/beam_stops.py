@@ -15,14 +15,14 @@ from harness import data_folder, table
 from torch import Tensor
 from translate_speed import load_named
 
-from crosshead.data.parallel.corpora import read_pairs
-from crosshead.data.parallel.section import DataConfig
 from crosshead.decoding.beam import Stop
 from crosshead.errors import UserError
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.models.base import SequenceModel
 from crosshead.pipelines.line_translator import Translation
 from crosshead.pipelines.translator import Translator
+from crosshead.text.parallel.corpora import read_pairs
+from crosshead.text.parallel.section import DataConfig
 
 HEADER = ["stop", "steps", "hypothesis-steps", "BLEU", "mean score", "score higher", "lists differ"]
 

@@ -15,11 +15,11 @@ from harness import machine, progress, spread, table
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.places import WEIGHTS
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.models.registry import build_model
 from crosshead.recipe.presets import PRESETS
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import load_bundle
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 
 LOADS = "from crosshead.tasks.registry import load_bundle; load_bundle({!r})"
 

@@ -25,11 +25,11 @@ import numpy as np
 from harness import machine
 from trained import cells, compared, multi30k, trained, translated
 
-from crosshead.data.checks.check import DataReport, check_pairs
-from crosshead.data.checks.language import foreign
-from crosshead.data.checks.lengths import odd_lengths
-from crosshead.data.parallel.pairs import Origin
+from crosshead.addons.checks.check import DataReport, check_pairs
+from crosshead.addons.checks.language import foreign
+from crosshead.addons.checks.lengths import odd_lengths
 from crosshead.system.lines import read_lines
+from crosshead.text.parallel.pairs import Origin
 
 SHARES = {
     "misaligned": 0.05, "language": 0.02, "duplicate": 0.03, "near-duplicate": 0.01, "length": 0.01,

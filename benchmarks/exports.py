@@ -19,11 +19,11 @@ import torch
 from harness import machine, progress, spread, table
 from trained import multi30k
 
+from crosshead.addons.interop.base import Foreign, ForeignSearch
+from crosshead.addons.interop.export import Exported, export
+from crosshead.addons.interop.formats import format_of
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.evaluation.translations import corpus_scores
-from crosshead.interop.base import Foreign, ForeignSearch
-from crosshead.interop.export import Exported, export
-from crosshead.interop.formats import format_of
 from crosshead.pipelines.translator import Translator
 from crosshead.system.lines import read_lines
 from crosshead.tasks.loading import load_as

@@ -25,15 +25,15 @@ from harness import (
     take_turns,
 )
 
-from crosshead.data.batching import Pairs
-from crosshead.data.text.masking import MaskedWindows
-from crosshead.data.text.streams import Windows
 from crosshead.models.registry import CONFIGS, build_model
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.devices import hold_kernels
 from crosshead.tasks.corpus import Epoch
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
+from crosshead.text.batching import Pairs
+from crosshead.text.masking import MaskedWindows
+from crosshead.text.streams import Windows
 from crosshead.training.activations import Measurement
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine

@@ -12,11 +12,11 @@ import torch
 from harness import data_folder, table
 from translate_speed import load_named
 
-from crosshead.data.text.profile import FLAGS, flags_of
 from crosshead.errors import UserError
 from crosshead.evaluation.sacrebleu_metrics import sentence_chrf
 from crosshead.pipelines.translator import Translator
 from crosshead.system.lines import iter_lines
+from crosshead.text.profile import FLAGS, flags_of
 
 LANGUAGES = ("en", "de", "fr", "cs")
 GREEK = str.maketrans("abcdefghijklmnopqrstuvwxyz", "αβξδεφγηιςκλμνοπθρστυβωχψζ")

@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from harness import data_folder
 
-from crosshead.data.batching import Pairs
-from crosshead.data.parallel.examples import Example
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.models.registry import build_model
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.processor import instruction_sets
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
+from crosshead.text.batching import Pairs
+from crosshead.text.parallel.examples import Example
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.training.distributed import ALONE
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress

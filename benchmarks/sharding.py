@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from harness import PeakMemory, mebibytes
 
-from crosshead.data.batching import Pairs
 from crosshead.models.registry import build_model
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
+from crosshead.text.batching import Pairs
 from crosshead.training.distributed import World, joined_process_group, shard
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress

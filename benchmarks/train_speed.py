@@ -41,7 +41,14 @@ from safetensors import safe_open
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from crosshead.data.batching import (
+from crosshead.models.registry import build_model
+from crosshead.models.transformer import Transformer
+from crosshead.recipe.recipe import Recipe
+from crosshead.system.devices import hold_kernels
+from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import task_of
+from crosshead.tasks.token_loss import token_loss
+from crosshead.text.batching import (
     Batch,
     Example,
     Pairs,
@@ -50,18 +57,11 @@ from crosshead.data.batching import (
     padding_share,
     plan_batches,
 )
-from crosshead.data.parallel.corpora import read_pairs
-from crosshead.data.parallel.filters import keep_pairs
-from crosshead.data.parallel.pairs import ParallelText
-from crosshead.data.parallel.section import DataConfig
-from crosshead.data.text.tokenizers import train_tokenizer
-from crosshead.models.registry import build_model
-from crosshead.models.transformer import Transformer
-from crosshead.recipe.recipe import Recipe
-from crosshead.system.devices import hold_kernels
-from crosshead.tasks.recipes import compose
-from crosshead.tasks.registry import task_of
-from crosshead.tasks.token_loss import token_loss
+from crosshead.text.parallel.corpora import read_pairs
+from crosshead.text.parallel.filters import keep_pairs
+from crosshead.text.parallel.pairs import ParallelText
+from crosshead.text.parallel.section import DataConfig
+from crosshead.text.tokenizers import train_tokenizer
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine, choose_precision, matrix_rates
 from crosshead.training.optimizer import Optimizer

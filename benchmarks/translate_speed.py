@@ -35,17 +35,17 @@ from harness import (
     take_turns,
 )
 
+from crosshead.addons.interop.ctranslate2_library import library
 from crosshead.bundle.base import Bundle
-from crosshead.data.parallel.corpora import read_pairs
-from crosshead.data.parallel.section import DataConfig
-from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import UserError
 from crosshead.evaluation.sacrebleu_metrics import bleu
-from crosshead.interop.ctranslate2_library import library
 from crosshead.pipelines.batched_search import TokenInputs, search_all
 from crosshead.pipelines.translator import Translator
 from crosshead.tasks.registry import load_bundle
+from crosshead.text.parallel.corpora import read_pairs
+from crosshead.text.parallel.section import DataConfig
+from crosshead.text.tokenizers import token_ids
 from crosshead.vocabulary import EOS, PAD
 
 BUDGETS = [1024, 4096, 16384]

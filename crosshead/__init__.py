@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from crosshead import models as models
     from crosshead import pipelines as pipelines
     from crosshead import tasks as tasks
+    from crosshead.addons.checks.api import check_data
     from crosshead.attention import masks as masks
     from crosshead.attention import scores as scores
     from crosshead.attention.attend import attend
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from crosshead.tasks.loading import load
     from crosshead.tasks.registry import register_architecture, register_task
     from crosshead.training.api import train
-    from crosshead.training.check_data import check_data
 
 _HOMES = {
     "DecodeConfig": "crosshead.decoding.search",
@@ -39,7 +39,7 @@ _HOMES = {
     "Silent": "crosshead.system.progress",
     "Task": "crosshead.tasks.base",
     "attend": "crosshead.attention.attend",
-    "check_data": "crosshead.training.check_data",
+    "check_data": "crosshead.addons.checks.api",
     "compare": "crosshead.evaluation.comparison",
     "evaluate": "crosshead.evaluation.translations",
     "load": "crosshead.tasks.loading",

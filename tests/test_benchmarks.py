@@ -14,15 +14,15 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from crosshead.addons.interop.ctranslate2_library import library
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.data.batching import collate
-from crosshead.data.text.profile import TextProfile
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import UserError
-from crosshead.interop.ctranslate2_library import library
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.tasks.token_loss import LabelSmoothing, token_loss
+from crosshead.text.batching import collate
+from crosshead.text.profile import TextProfile
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.vocabulary import BOS, EOS, PAD
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.interop.base import ForeignSearch
-from crosshead.interop.onnx import ONNX
-from crosshead.interop.onnx_runtime import LoadedGraphs
-from crosshead.interop.verify import shown
-from tests.interop.small_bundles import TEXT, small_bundle
+from crosshead.addons.interop.base import ForeignSearch
+from crosshead.addons.interop.onnx import ONNX
+from crosshead.addons.interop.onnx_runtime import LoadedGraphs
+from crosshead.addons.interop.verify import shown
+from tests.addons.interop.small_bundles import TEXT, small_bundle
 
 PAGE = Path(__file__).parent.parent / "crosshead" / "interop" / "translate.html"
 PACKAGE = "@huggingface/transformers@3.8.1"

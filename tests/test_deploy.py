@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import typer
 
+from crosshead.addons.serving.keys import Rates
+from crosshead.addons.serving.metrics import Metrics
+from crosshead.addons.serving.requests import Settings, State
+from crosshead.addons.serving.scheduler import Scheduler
+from crosshead.addons.serving.server import ServerConfig, make_server
 from crosshead.cli.program import app
-from crosshead.serving.keys import Rates
-from crosshead.serving.metrics import Metrics
-from crosshead.serving.requests import Settings, State
-from crosshead.serving.scheduler import Scheduler
-from crosshead.serving.server import ServerConfig, make_server
 from tests.nginx import PROCESSES, configuration, needs_nginx
 
 ROOT = Path(__file__).parent.parent

@@ -184,7 +184,7 @@ def test_blocks_share_a_namespace_and_a_folder(
         ("results.md", "[a](#speed), [b](https://x.org/y.md)", None),
         ("models.md", "![a](studies/masks.png)", None),
         ("models.md", "```text\n[a](../README.md)\n```", None),
-        ("models.md", "[`a`](../crosshead/data/batching.py)", "[`a`][crosshead.data.batching]"),
+        ("models.md", "[`a`](../crosshead/text/batching.py)", "[`a`][crosshead.text.batching]"),
         ("models.md", "[a](../crosshead/attention/__init__.py)", "[a][crosshead.attention]"),
         ("models.md", "[a](../crosshead/x.py#B.c)", "[a][crosshead.x.B.c]"),
     ],

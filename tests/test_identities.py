@@ -12,17 +12,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosshead.data.batching import Batch, Example, collate
-from crosshead.data.synthetic import DatePairs, date_pairs
-from crosshead.data.text.tokenizers import token_ids
+from crosshead.addons.serving.engine import Query
+from crosshead.addons.serving.model_engine import model_engines
+from crosshead.addons.serving.scheduler import Limits, Scheduler
+from crosshead.addons.serving.sentence import Result, Sentence
 from crosshead.decoding.beam import BeamRules, RunningBatch, beam_search
 from crosshead.decoding.search import DecodeConfig, Specials, greedy_search
 from crosshead.pipelines.translator import Translator
-from crosshead.serving.engine import Query
-from crosshead.serving.model_engine import model_engines
-from crosshead.serving.scheduler import Limits, Scheduler
-from crosshead.serving.sentence import Result, Sentence
 from crosshead.tasks.loading import load
+from crosshead.text.batching import Batch, Example, collate
+from crosshead.text.synthetic import DatePairs, date_pairs
+from crosshead.text.tokenizers import token_ids
 from crosshead.training.run import train
 from crosshead.training.settings import new_recipe
 from crosshead.vocabulary import BOS, EOS, PAD, UNK

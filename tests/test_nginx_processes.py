@@ -17,10 +17,10 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
+from tests.addons.serving.program import Program
 from tests.conftest import ROOT
 from tests.cores import on_all_cores
 from tests.nginx import Proxy, needs_addresses, needs_nginx, running_nginx
-from tests.serving.program import Program
 
 pytestmark = [needs_nginx, needs_addresses]
 

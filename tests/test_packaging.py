@@ -90,7 +90,7 @@ for name in "babel beartype ctranslate2 hypothesis matplotlib tensorboard transf
 import crosshead
 names = [module.name for module in pkgutil.walk_packages(crosshead.__path__, "crosshead.")]
 for name in names:
-    if not name.endswith("__main__") and not name.startswith("crosshead.serving."):
+    if not name.endswith("__main__") and not name.startswith("crosshead.addons.serving."):
         __import__(name)
 print(len(names))
 """

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.data.text.symbols import CONTROL
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.tasks.registry import load_bundle
+from crosshead.text.symbols import CONTROL
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.vocabulary import BOS, EOS, MASK, PAD, UNK
 
 STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"

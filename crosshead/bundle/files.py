@@ -11,11 +11,11 @@ from crosshead.bundle.places import (
     RECIPE,
     WEIGHTS,
 )
-from crosshead.data.text.tokenizers import TOKENIZER_FILES
 from crosshead.errors import BundleError, DamagedBundle
 from crosshead.system.stored import (
     packed_names,
 )
+from crosshead.text.tokenizers import TOKENIZER_FILES
 
 
 def verify_bundle(path: Path) -> list[tuple[str, str | None]]:

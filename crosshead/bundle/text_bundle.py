@@ -12,19 +12,19 @@ from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.bundle.places import CONFIG
 from crosshead.config import MOST_TOKENS, MOST_VOCABULARY
-from crosshead.data.text.pieces import CONTROL
-from crosshead.data.text.profile import TextProfile
-from crosshead.data.text.tokenizers import (
-    TOKENIZER_FILES,
-    Tokenizer,
-    load_tokenizers,
-    save_tokenizers,
-)
 from crosshead.decoding.candidates import NOTHING
 from crosshead.decoding.search import DecodeConfig, Specials
 from crosshead.errors import DamagedBundle
 from crosshead.models.base import Model, TokenModel
 from crosshead.models.registry import AnyTokenConfig, build_model
+from crosshead.text.pieces import CONTROL
+from crosshead.text.profile import TextProfile
+from crosshead.text.tokenizers import (
+    TOKENIZER_FILES,
+    Tokenizer,
+    load_tokenizers,
+    save_tokenizers,
+)
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 

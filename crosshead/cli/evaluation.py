@@ -6,6 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from crosshead.addons.series.forecaster import SeriesForecaster
+from crosshead.addons.series.forecasts import ForecastScore, forecast_scores, why_without_season
+from crosshead.addons.vision.caption_pipeline import ImageCaptioner
+from crosshead.addons.vision.caption_scores import caption_scores
+from crosshead.addons.vision.data.caption_sets import read_caption_set
+from crosshead.addons.vision.image_classifier import ImageClassifier
 from crosshead.cli.answers import answering
 from crosshead.cli.arguments import into
 from crosshead.cli.search_flags import search_settings
@@ -13,19 +19,13 @@ from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import json_line, note, table
 from crosshead.cli.translation_sets import TranslationSet
 from crosshead.config import nearest
-from crosshead.data.caption_sets import read_caption_set
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation.bootstrap import CorpusScore
-from crosshead.evaluation.captions import caption_scores
 from crosshead.evaluation.comparison import ComparedScore
-from crosshead.evaluation.forecasts import ForecastScore, forecast_scores, why_without_season
 from crosshead.evaluation.likelihood import masked_scores, text_scores
 from crosshead.evaluation.sacrebleu_metrics import METRICS
 from crosshead.evaluation.tokenised import tokenised_warning
 from crosshead.evaluation.translations import corpus_scores, evaluate
-from crosshead.pipelines.captioner import ImageCaptioner
-from crosshead.pipelines.forecaster import SeriesForecaster
-from crosshead.pipelines.image_classifier import ImageClassifier
 from crosshead.pipelines.line_translator import LONGEST_STRETCH
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.scoring import ScoredTranslation

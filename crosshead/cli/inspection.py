@@ -72,15 +72,7 @@ def attention(
     """
     from crosshead.cli.arguments import check_outputs, into
     from crosshead.errors import ConfigError
-    from crosshead.inspection import (
-        attention_weights,
-        draw_attention,
-        draw_image_attention,
-        image_attention,
-    )
-    from crosshead.inspection.drawing import check_picture
-    from crosshead.inspection.record import NAMES
-    from crosshead.pipelines.image_classifier import ImageClassifier
+    from crosshead.inspection.drawing import check_picture, draw_attention_of
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load
 
@@ -89,19 +81,9 @@ def attention(
     pipeline = load(bundle, device)
     if to is not None and not isinstance(pipeline, Translator):
         raise ConfigError(f"--to is for models that translate text; this one {pipeline.does}")
-    if isinstance(pipeline, ImageClassifier):
-        if target is not None:
-            raise ConfigError("a classifier takes no target; leave out --target")
-        if kind not in (None, "encoder", "rollout"):
-            raise ConfigError(f"no attention of kind {kind!r} over an image: encoder or rollout")
-        over = image_attention(pipeline, text)
-        draw_image_attention(over, layer=layer, head=head, rollout=kind == "rollout", path=out)
-        put(f"{kind or 'encoder'} attention over {text}: {out}\n")
-        return
     if isinstance(pipeline, Translator):
         pipeline = into(pipeline, to)
     else:
         text = text.replace("\\n", "\n")
-    found = attention_weights(pipeline, text, target=target, kind=kind)
-    draw_attention(found, layer=layer, head=head, path=out)
-    put(f"{NAMES[found.kind]}: {out}\n")
+    drawn = draw_attention_of(pipeline, text, out, target=target, kind=kind, layer=layer, head=head)
+    put(f"{drawn}: {out}\n")

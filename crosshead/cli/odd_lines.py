@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from crosshead.data.text.profile import FLAGS
 from crosshead.pipelines.line_translator import LONGEST_STRETCH, Translation
 from crosshead.system.progress import counted
+from crosshead.text.profile import FLAGS
 
 
 class OddLines:

@@ -103,7 +103,7 @@ def data_get(
 
     The data sets dates, scenes and ambiguous are made on this machine and need no network.
     """
-    from crosshead.data.download import download
+    from crosshead.text.download import download
 
     download(name, out or Path("data") / name, lambda line: put(f"{line}\n"))
 

@@ -8,14 +8,15 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
+from typing import Any
 
 import typer
 
-from crosshead.cli import training, average, translation, scoring, text, forecast  # noqa: F401
-from crosshead.cli import classify, synthetic, captions, inspection, studies, recipes  # noqa: F401
-from crosshead.cli import serving, exporting, importing, others, sharing, data_check  # noqa: F401
+from crosshead.cli import training, average, translation, scoring, text  # noqa: F401
+from crosshead.cli import inspection, recipes, others  # noqa: F401
 from crosshead.cli.app import app
 from crosshead.cli.terminal import INTERRUPTED, guarded
+from crosshead.extensions import added
 from crosshead.system.signals import STOP_SIGNALS, end_on
 
 
@@ -45,8 +46,11 @@ def run_and_end() -> None:
     sys.exit(code)
 
 
-command = functools.cache(functools.partial(typer.main.get_command, app))
-"""Return the command of all verbs, built once: that takes longer than to run a short one."""
+@functools.cache
+def command() -> Any:
+    """Return the command of all verbs, built once: that takes longer than to run a short one."""
+    added("verbs")  # each registers itself with `app`
+    return typer.main.get_command(app)
 
 
 def run(arguments: Sequence[str]) -> int:

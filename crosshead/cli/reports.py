@@ -14,7 +14,6 @@ from crosshead.bundle.weights import build_without_memory
 from crosshead.caller import CommandLine
 from crosshead.cli.terminal import program, put, shortened, table
 from crosshead.config import validate
-from crosshead.data.parallel.filters import LEFT_OUT
 from crosshead.errors import BundleError
 from crosshead.models.registry import CONFIGS
 from crosshead.recipe.presets import PRESETS
@@ -22,6 +21,7 @@ from crosshead.system.progress import counted
 from crosshead.system.stored import stored_size
 from crosshead.tasks.registry import TASKS, run_files
 from crosshead.tasks.usability import Findings
+from crosshead.text.parallel.filters import LEFT_OUT
 from crosshead.training.directory import PICTURE
 from crosshead.training.directory_lock import is_locked
 from crosshead.training.log import LOG, read_log

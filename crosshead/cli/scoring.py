@@ -191,7 +191,9 @@ def evaluate(
     sentences (Caglayan et al. 2019). Equal scores mean that the images are of no use to the model;
     a line says so if their intervals do not tell them apart.
     """
-    from crosshead.cli import arguments, classify, evaluation, multimodal, translation_sets
+    from crosshead.addons.vision import classify
+    from crosshead.addons.vision import multimodal_verbs as multimodal
+    from crosshead.cli import arguments, evaluation, translation_sets
 
     _check_kind(
         {
@@ -364,9 +366,9 @@ def score(
     ignored, as in translation.
     """
     from crosshead.cli import answers, arguments
-    from crosshead.data.parallel.corpora import read_aligned
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
+    from crosshead.text.parallel.corpora import read_aligned
 
     loaded = load_as(Translator, bundles, device, threads, instead=_SCORE_TEXT)
     translator = arguments.into(loaded, to)

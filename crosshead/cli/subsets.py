@@ -4,19 +4,19 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from crosshead.cli.terminal import note, put, table
-from crosshead.errors import UserError
-from crosshead.training.data_curve import (
+from crosshead.addons.experiments.data_curve import (
     PICTURE,
     DataCurve,
     curve_folder,
     data_curve,
     draw_data_curve,
 )
-from crosshead.training.data_curve import TABLE as CURVE_TABLE
-from crosshead.training.folds import TABLE as FOLDS_TABLE
-from crosshead.training.folds import Folds, cross_validate, folds_folder
-from crosshead.training.subsets import Outcome, Runs, planned_recipe, table_of
+from crosshead.addons.experiments.data_curve import TABLE as CURVE_TABLE
+from crosshead.addons.experiments.folds import TABLE as FOLDS_TABLE
+from crosshead.addons.experiments.folds import Folds, cross_validate, folds_folder
+from crosshead.addons.experiments.subsets import Outcome, Runs, planned_recipe, table_of
+from crosshead.cli.terminal import note, put, table
+from crosshead.errors import UserError
 
 
 def run_subsets(out: Path, runs: Runs, curve: bool, folds: int | None, resume: bool) -> bool:

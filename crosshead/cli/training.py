@@ -104,16 +104,16 @@ def train(
     must stay the same. A limit that you give replaces all limits of the run. --preset, --from and
     --mix are ignored.
     """
+    from crosshead.addons.experiments.data_curve import SHARES, check_enough_pairs
+    from crosshead.addons.experiments.folds import check_enough_different
+    from crosshead.addons.experiments.subsets import Runs, check_subsets
     from crosshead.cli import reports
     from crosshead.cli.subsets import run_subsets
     from crosshead.system.progress import Display, choose_display
-    from crosshead.training.data_curve import SHARES, check_enough_pairs
-    from crosshead.training.folds import check_enough_different
     from crosshead.training.given_data import GivenData
     from crosshead.training.mixing import old_domain
     from crosshead.training.run import train as run_recipe
     from crosshead.training.settings import typed_flags, without_unset
-    from crosshead.training.subsets import Runs, check_subsets
 
     given = without_unset({
         "data": {

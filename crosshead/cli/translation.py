@@ -23,7 +23,7 @@ from crosshead.system.kinds import check_sentences, check_text, head_of, kind_of
 from crosshead.system.pipes import count_lines, read_document, read_groups
 
 if TYPE_CHECKING:
-    from crosshead.data.documents.document import Document
+    from crosshead.text.documents.document import Document
 
 Format = Literal["lines", "text", "markdown", "html", "srt"]
 """The formats of what is translated: lines, or one document."""
@@ -194,8 +194,8 @@ def translate(
     With --images, a line whose image cannot be read is named on standard error and gets an empty
     line, and the exit code is 2 at the end.
     """
+    from crosshead.addons.vision.multimodal_verbs import BesideImages
     from crosshead.cli import answers, arguments, odd_lines, search_flags
-    from crosshead.cli.multimodal import BesideImages
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
@@ -263,8 +263,8 @@ def _document(kind: Format | None, file: str) -> "Document | None":
 
     Without `--format`, the end of the file's name decides, then its content. A plain text is lines.
     """
-    from crosshead.data.documents.document import Document
-    from crosshead.data.documents.formats import ENDS, FORMATS
+    from crosshead.text.documents.document import Document
+    from crosshead.text.documents.formats import ENDS, FORMATS
 
     named = {**ENDS, ".txt": None}.get(Path(file.removesuffix(".gz")).suffix.lower())
     found = kind_of(head_of(Path(file)))

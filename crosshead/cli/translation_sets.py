@@ -9,9 +9,9 @@ from crosshead.caller import split_names
 from crosshead.cli.arguments import check_direction, check_reference
 from crosshead.cli.terminal import note
 from crosshead.config import validate
-from crosshead.data.parallel.corpora import read_aligned, read_valid_pairs
-from crosshead.data.parallel.section import DataConfig
 from crosshead.pipelines.translator import Translator
+from crosshead.text.parallel.corpora import read_aligned, read_valid_pairs
+from crosshead.text.parallel.section import DataConfig
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,7 @@
 """Evaluation: scores of models on test sets, their intervals, and the comparison of systems."""
 
 from crosshead.evaluation.bootstrap import RESAMPLES, SEED, CorpusScore
-from crosshead.evaluation.captions import caption_scores, multi_bleu
-from crosshead.evaluation.classification import ClassScores, classification_scores
 from crosshead.evaluation.comparison import ComparedScore, compare
-from crosshead.evaluation.forecasts import ForecastScore, forecast_scores
 from crosshead.evaluation.likelihood import (
     bits_per_character,
     masked_scores,
@@ -13,6 +10,17 @@ from crosshead.evaluation.likelihood import (
 )
 from crosshead.evaluation.sacrebleu_metrics import METRICS, bleu
 from crosshead.evaluation.translations import corpus_scores, evaluate, exact_match
+from crosshead.extensions import imported_at_use
+
+_HOMES = {
+    "ClassScores": "crosshead.addons.vision.class_scores",
+    "ForecastScore": "crosshead.addons.series.forecasts",
+    "caption_scores": "crosshead.addons.vision.caption_scores",
+    "classification_scores": "crosshead.addons.vision.class_scores",
+    "forecast_scores": "crosshead.addons.series.forecasts",
+    "multi_bleu": "crosshead.addons.vision.caption_scores",
+}
+"""The modules of names that add-ons define."""
 
 __all__ = [
     "METRICS",
@@ -36,3 +44,5 @@ __all__ = [
     "perplexity",
     "text_scores",
 ]
+
+__getattr__ = imported_at_use(__name__, _HOMES)

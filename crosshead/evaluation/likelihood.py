@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from crosshead import __version__
-from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import DataError
 from crosshead.evaluation.bootstrap import RESAMPLES, SEED, CorpusScore, accuracy, bootstrapped
 from crosshead.pipelines.mask_filler import ScoredMasks
 from crosshead.pipelines.scoring import ScoredTranslation
 from crosshead.pipelines.text_generator import ScoredText
+from crosshead.text.tokenizers import Tokenizer
 
 
 def perplexity(scored: Sequence[ScoredTranslation], tokenizer: Tokenizer) -> CorpusScore:

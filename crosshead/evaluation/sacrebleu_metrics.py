@@ -10,9 +10,9 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from crosshead.config import nearest, shown
-from crosshead.data.text.scripts import UNSPACED, letters_by_script
 from crosshead.errors import ConfigError, DataError
 from crosshead.evaluation.bootstrap import RESAMPLES, CorpusScore
+from crosshead.text.scripts import UNSPACED, letters_by_script
 
 METRICS = ("bleu", "chrf", "ter")
 """The metrics that compare translations with a reference, computed by sacreBLEU (Post 2018)."""

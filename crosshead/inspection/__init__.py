@@ -1,16 +1,22 @@
 """Inspection of attention: recording and drawing weights, ablating heads, drawing masks."""
 
+from crosshead.extensions import imported_at_use
 from crosshead.inspection.ablation import without_heads
 from crosshead.inspection.attention_weights import AttentionWeights, attention_weights
-from crosshead.inspection.caption_maps import draw_word_maps, grounding, word_maps
-from crosshead.inspection.drawing import draw_attention, draw_image_attention
-from crosshead.inspection.image_attention import (
-    ImageAttention,
-    attention_rollout,
-    image_attention,
-)
+from crosshead.inspection.drawing import draw_attention
 from crosshead.inspection.mask_drawing import draw_mask
 from crosshead.inspection.record import record_attention
+
+_HOMES = {
+    "ImageAttention": "crosshead.addons.vision.image_attention",
+    "attention_rollout": "crosshead.addons.vision.image_attention",
+    "draw_image_attention": "crosshead.addons.vision.image_attention",
+    "draw_word_maps": "crosshead.addons.vision.caption_maps",
+    "grounding": "crosshead.addons.vision.caption_maps",
+    "image_attention": "crosshead.addons.vision.image_attention",
+    "word_maps": "crosshead.addons.vision.caption_maps",
+}
+"""The modules of names that add-ons define."""
 
 __all__ = [
     "AttentionWeights",
@@ -27,3 +33,5 @@ __all__ = [
     "without_heads",
     "word_maps",
 ]
+
+__getattr__ = imported_at_use(__name__, _HOMES)

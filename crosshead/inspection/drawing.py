@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import singledispatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,17 +10,11 @@ import numpy as np
 import torch
 
 from crosshead.errors import ConfigError, DataError
-from crosshead.inspection.attention_weights import AttentionWeights
-from crosshead.inspection.image_attention import ImageAttention
+from crosshead.inspection.attention_weights import AttentionWeights, attention_weights
 from crosshead.inspection.labels import Labels, labels_of
-from crosshead.inspection.picture_maps import (
-    PICTURE_SIZE,
-    SCALE,
-    draw_maps,
-    overlay,
-    with_largest,
-)
+from crosshead.inspection.picture_maps import draw_maps
 from crosshead.inspection.record import NAMES, check_numbered
+from crosshead.pipelines.base import Pipeline
 from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
 
@@ -100,66 +95,24 @@ def draw_attention(
     return figure
 
 
-@drawing()
-def draw_image_attention(
-    found: ImageAttention,
+@singledispatch
+def draw_attention_of(
+    pipeline: Pipeline,
+    text: str,
+    path: Path,
     *,
-    layer: int | None = None,
-    head: int | None = None,
-    rollout: bool = False,
-    path: Path | str | None = None,
-) -> Any:
-    """Draw the attention of a classifier over a picture.
+    target: str | None,
+    kind: str | None,
+    layer: int | None,
+    head: int | None,
+) -> str:
+    """Draw the attention of a pipeline on a text, and return the name of what is drawn.
 
-    Beside the picture stand maps with a row for each layer and a column for each head, or one map
-    for each layer by rollout. Each map has its own scale: dark is 0, bright is its largest weight.
-
-    Args:
-        found: The result of `image_attention`.
-        layer: The layer, counted from 1. By default all layers.
-        head: The head, counted from 1. By default all heads. Rollout joins the heads.
-        rollout: True for attention rollout up to each layer.
-        path: The file of the figure, with the suffix .png, .pdf or .svg; None writes none.
-
-    Returns:
-        The figure, a `matplotlib.figure.Figure`.
-
-    Raises:
-        ConfigError: If there is no such layer or head, or the path has another suffix.
-        UserError: If matplotlib is missing or fails, or the file cannot be written.
+    Pipelines whose attention has another picture register a function of their own.
     """
-    if path is not None:
-        check_picture(Path(path))
-    if rollout and head is not None:
-        raise ConfigError("rollout joins all heads: leave the head out")
-    maps = found.rollout.unsqueeze(1) if rollout else found.heads
-    for noun, number, count in (("layer", layer, len(maps)), ("head", head, maps.shape[1])):
-        if number is not None:
-            check_numbered(noun, number, count, "encoder")
-    layers = [layer] if layer else list(range(1, len(maps) + 1))
-    heads = [head] if head else list(range(1, maps.shape[1] + 1))
-    columns = min(len(layers), 6) if rollout else len(heads)
-    cells = [(each, other) for each in layers for other in heads]
-    rows = -(-len(cells) // columns)
-    width = max(5.4, PICTURE_SIZE * (columns + 1))  # the title needs some width
-    figure = new_figure(layout="compressed", figsize=(width, PICTURE_SIZE * rows + 0.9))
-    axes = figure.subplots(rows, columns + 1, squeeze=False)
-    for each in axes.flatten():
-        each.set_axis_off()
-    axes[0, 0].imshow(found.pixels)
-    axes[0, 0].set_title("picture", fontsize=8)
-    for place, (each, other) in enumerate(cells):
-        cell = axes[place // columns, 1 + place % columns]
-        weights = maps[each - 1, other - 1].numpy()
-        overlay(cell, found.pixels, weights)
-        title = f"up to layer {each}" if rollout else f"layer {each}, head {other}"
-        cell.set_title(with_largest(title, weights), fontsize=8)
-    kind = "Attention rollout" if rollout else "Attention of each head"
-    best = ", ".join(f"{name} {share:.2f}" for name, share in found.best[:3])
-    figure.suptitle(f"{kind}: {best}\n{SCALE}", fontsize=9)
-    if path is not None:
-        save(Path(path), figure)
-    return figure
+    found = attention_weights(pipeline, text, target=target, kind=kind)
+    draw_attention(found, layer=layer, head=head, path=path)
+    return NAMES[found.kind]
 
 
 def check_picture(path: Path) -> None:

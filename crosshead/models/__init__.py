@@ -1,5 +1,6 @@
 """Models: one architecture, one file, its configuration beside it."""
 
+from crosshead.extensions import imported_at_use
 from crosshead.models.attention_kinds import (
     AttentionParts,
     PositionKind,
@@ -7,34 +8,45 @@ from crosshead.models.attention_kinds import (
     register_score,
 )
 from crosshead.models.base import Model, ModelConfig, SequenceModel, TokenModel, TokenModelConfig
-from crosshead.models.captioner import Captioner, CaptionerConfig
-from crosshead.models.classifier import Classifier, ClassifierConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.ensemble import Ensemble
-from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
-from crosshead.models.image_convnet import ConvNet, ConvNetConfig
-from crosshead.models.image_encoder import ImageShape
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
-from crosshead.models.linear_forecaster import LinearForecaster, LinearForecasterConfig
-from crosshead.models.multimodal import MultimodalConfig, MultimodalTransformer
-from crosshead.models.patch_forecaster import PatchForecaster, PatchForecasterConfig
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
 from crosshead.models.registry import (
-    build_classifier,
-    build_forecaster,
-    build_image_text_model,
     build_model,
-)
-from crosshead.models.series_decoders import (
-    SeriesRecurrent,
-    SeriesRecurrentConfig,
-    SeriesTransformer,
-    SeriesTransformerConfig,
 )
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
-from crosshead.models.vision_transformer import VisionTransformer, VisionTransformerConfig
+
+_HOMES = {
+    "Captioner": "crosshead.addons.vision.models.captioner",
+    "CaptionerConfig": "crosshead.addons.vision.models.captioner",
+    "Classifier": "crosshead.addons.vision.models.classifier",
+    "ClassifierConfig": "crosshead.addons.vision.models.classifier",
+    "ConvNet": "crosshead.addons.vision.models.image_convnet",
+    "ConvNetConfig": "crosshead.addons.vision.models.image_convnet",
+    "Forecaster": "crosshead.addons.series.models.forecaster",
+    "ForecasterConfig": "crosshead.addons.series.models.forecaster",
+    "ForecasterShape": "crosshead.addons.series.models.forecaster",
+    "ImageShape": "crosshead.addons.vision.models.image_encoder",
+    "LinearForecaster": "crosshead.addons.series.models.linear_forecaster",
+    "LinearForecasterConfig": "crosshead.addons.series.models.linear_forecaster",
+    "MultimodalConfig": "crosshead.addons.vision.models.multimodal",
+    "MultimodalTransformer": "crosshead.addons.vision.models.multimodal",
+    "PatchForecaster": "crosshead.addons.series.models.patch_forecaster",
+    "PatchForecasterConfig": "crosshead.addons.series.models.patch_forecaster",
+    "SeriesRecurrent": "crosshead.addons.series.models.series_decoders",
+    "SeriesRecurrentConfig": "crosshead.addons.series.models.series_decoders",
+    "SeriesTransformer": "crosshead.addons.series.models.series_decoders",
+    "SeriesTransformerConfig": "crosshead.addons.series.models.series_decoders",
+    "VisionTransformer": "crosshead.addons.vision.models.vision_transformer",
+    "VisionTransformerConfig": "crosshead.addons.vision.models.vision_transformer",
+    "build_classifier": "crosshead.addons.vision.models.classifier",
+    "build_forecaster": "crosshead.addons.series.models.forecaster",
+    "build_image_text_model": "crosshead.addons.vision.image_text_bundle",
+}
+"""The modules of names that add-ons define."""
 
 __all__ = [
     "AttentionParts",
@@ -86,3 +98,5 @@ __all__ = [
     "register_positions",
     "register_score",
 ]
+
+__getattr__ = imported_at_use(__name__, _HOMES)

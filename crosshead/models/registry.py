@@ -5,27 +5,12 @@ from typing import Annotated, Any
 from pydantic import PlainValidator, SerializeAsAny, ValidationInfo
 
 from crosshead.models.base import Model, ModelConfig, TokenModel, TokenModelConfig
-from crosshead.models.captioner import Captioner, CaptionerConfig
-from crosshead.models.classifier import Classifier, ClassifierConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
-from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
-from crosshead.models.image_convnet import ConvNet, ConvNetConfig
-from crosshead.models.image_encoder import ImageShape
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
-from crosshead.models.linear_forecaster import LinearForecaster, LinearForecasterConfig
-from crosshead.models.multimodal import MultimodalConfig, MultimodalTransformer
-from crosshead.models.patch_forecaster import PatchForecaster, PatchForecasterConfig
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
-from crosshead.models.series_decoders import (
-    SeriesRecurrent,
-    SeriesRecurrentConfig,
-    SeriesTransformer,
-    SeriesTransformerConfig,
-)
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
-from crosshead.models.vision_transformer import VisionTransformer, VisionTransformerConfig
 
 CONFIGS: dict[str, type[ModelConfig]] = {
     "transformer": TransformerConfig,
@@ -34,14 +19,6 @@ CONFIGS: dict[str, type[ModelConfig]] = {
     "language": LanguageConfig,
     "recurrent": RecurrentConfig,
     "transformer-xl": TransformerXLConfig,
-    "patchtst": PatchForecasterConfig,
-    "dlinear": LinearForecasterConfig,
-    "series-transformer": SeriesTransformerConfig,
-    "series-recurrent": SeriesRecurrentConfig,
-    "vit": VisionTransformerConfig,
-    "convnet": ConvNetConfig,
-    "captioner": CaptionerConfig,
-    "multimodal": MultimodalConfig,
 }
 """The configuration class of each `architecture`."""
 
@@ -52,14 +29,6 @@ MODELS: dict[str, type[Model]] = {
     "language": TransformerLanguageModel,
     "recurrent": Recurrent,
     "transformer-xl": TransformerXL,
-    "patchtst": PatchForecaster,
-    "dlinear": LinearForecaster,
-    "series-transformer": SeriesTransformer,
-    "series-recurrent": SeriesRecurrent,
-    "vit": VisionTransformer,
-    "convnet": ConvNet,
-    "captioner": Captioner,
-    "multimodal": MultimodalTransformer,
 }
 """The model class of each `architecture`."""
 
@@ -80,62 +49,6 @@ def build_model(
     sizes = (source_vocabulary, target_vocabulary)[-config.vocabularies :]
     model = MODELS[config.architecture](config, *sizes)
     assert isinstance(model, TokenModel)
-    return model
-
-
-def build_image_text_model(
-    config: TokenModelConfig, images: ImageShape, source_vocabulary: int, target_vocabulary: int
-) -> TokenModel:
-    """Build a freshly initialised model that reads images and predicts tokens, in training mode.
-
-    Args:
-        config: The configuration.
-        images: The sizes of the images.
-        source_vocabulary: The number of source tokens, unused by a captioner.
-        target_vocabulary: The number of target tokens.
-
-    Returns:
-        The model of the configured architecture.
-
-    Raises:
-        ValueError: If the patches do not cover the images.
-    """
-    sizes = (source_vocabulary, target_vocabulary)[-config.vocabularies :]
-    model = MODELS[config.architecture](config, images, *sizes)
-    assert isinstance(model, TokenModel)
-    return model
-
-
-def build_forecaster(config: ModelConfig, shape: ForecasterShape) -> Forecaster:
-    """Build a freshly initialised forecaster, in training mode.
-
-    Args:
-        config: The configuration.
-        shape: The sizes of the data.
-
-    Returns:
-        The model.
-    """
-    assert isinstance(config, ForecasterConfig)
-    model = MODELS[config.architecture](config, shape)
-    assert isinstance(model, Forecaster)
-    return model
-
-
-def build_classifier(config: ModelConfig, shape: ImageShape, classes: int) -> Classifier:
-    """Build a freshly initialised classifier of images, in training mode.
-
-    Args:
-        config: The configuration.
-        shape: The sizes of the images.
-        classes: The number of classes.
-
-    Returns:
-        The model.
-    """
-    assert isinstance(config, ClassifierConfig)
-    model = MODELS[config.architecture](config, shape, classes)
-    assert isinstance(model, Classifier)
     return model
 
 

@@ -11,10 +11,10 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.origin import BUNDLE
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.data.text.streams import pieces_of
-from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, Model
+from crosshead.text.streams import pieces_of
+from crosshead.text.tokenizers import Tokenizer
 
 LONGEST_SCORED = 4096
 """The largest number of tokens of a side that can be scored. The memory of attention grows with its

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crosshead.data.batching import collate, example_lengths, plan_in_order
 from crosshead.decoding.protocol import Sources
 from crosshead.decoding.search import DecodeConfig, Hypothesis, Specials, search
 from crosshead.models.base import SequenceModel
+from crosshead.text.batching import collate, example_lengths, plan_in_order
 
 LEAST_TOKENS = 1024
 """The smallest token budget of a batch when threads share the budget."""

@@ -6,16 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from crosshead.data.parallel.directions import with_tag
-from crosshead.data.text.profile import flags_of
-from crosshead.data.text.sentences import (
-    join_parts,
-    longest_stretch,
-    one_line,
-    split_long,
-    split_sentences,
-)
-from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.candidates import length_penalty
 from crosshead.decoding.minimum_risk import Utility, rank_by_utility
 from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
@@ -23,6 +13,16 @@ from crosshead.errors import ConfigError
 from crosshead.models.base import SequenceModel, decodable
 from crosshead.pipelines.base import TextPipeline
 from crosshead.pipelines.scoring import MostPositions
+from crosshead.text.parallel.directions import with_tag
+from crosshead.text.profile import flags_of
+from crosshead.text.sentences import (
+    join_parts,
+    longest_stretch,
+    one_line,
+    split_long,
+    split_sentences,
+)
+from crosshead.text.tokenizers import token_ids
 from crosshead.vocabulary import EOS
 
 MARGIN = 1.2
@@ -52,7 +52,7 @@ class Translation:
             `LONGEST_STRETCH` characters without a space or punctuation. `text` is then the line
             itself.
         flags: Signs that the line is unlike the training data, or that the translation is bad:
-            names from `crosshead.data.text.profile.FLAGS`. `unread`: its image could not be read.
+            names from `crosshead.text.profile.FLAGS`. `unread`: its image could not be read.
     """
 
     text: str

@@ -11,13 +11,13 @@ from torch.nn import functional as F
 
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
-from crosshead.data.text.masking import SHARE, MaskedWindows
-from crosshead.data.text.pieces import GapError
-from crosshead.data.text.streams import Stream, Windows, check_text, fill_line, pieces_of
-from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind
 from crosshead.pipelines.base import AttentionInputs, TextPipeline
+from crosshead.text.masking import SHARE, MaskedWindows
+from crosshead.text.pieces import GapError
+from crosshead.text.streams import Stream, Windows, check_text, fill_line, pieces_of
+from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 
 MARK = "[MASK]"

@@ -8,11 +8,11 @@ import torch
 from torch.nn import functional as F
 
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.data.batching import Batch, Example, collate, example_lengths, plan_in_order
-from crosshead.data.text.tokenizers import token_ids
 from crosshead.errors import DataError
 from crosshead.models.base import SequenceModel
 from crosshead.pipelines.base import LONGEST_SCORED
+from crosshead.text.batching import Batch, Example, collate, example_lengths, plan_in_order
+from crosshead.text.tokenizers import token_ids
 from crosshead.vocabulary import EOS
 
 SCORED_LOGITS = 2**25

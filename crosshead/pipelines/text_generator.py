@@ -10,12 +10,12 @@ from torch.nn import functional as F
 
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
-from crosshead.data.text.streams import RunningText, Stream, encode_text, with_prompt_start
-from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.decoding.search import DecodeConfig, search, stream
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind, RememberingModel, SequenceModel, decodable
 from crosshead.pipelines.base import LONGEST_SCORED, AttentionInputs, TextPipeline
+from crosshead.text.streams import RunningText, Stream, encode_text, with_prompt_start
+from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import UNK
 
 _STRETCHES = 1_000_003

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crosshead.data.documents.document import Document
 from crosshead.pipelines.line_translator import Translation
+from crosshead.text.documents.document import Document
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,6 @@ from typing import Self, overload
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
-from crosshead.data.batching import Example, collate
-from crosshead.data.documents.document import Document
-from crosshead.data.documents.formats import parser_of
-from crosshead.data.parallel.directions import tag_of, tagged_languages
 from crosshead.decoding.minimum_risk import MinimumRisk
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, DataError
@@ -26,6 +22,10 @@ from crosshead.pipelines.scoring import (
     why_too_long,
 )
 from crosshead.pipelines.translated_text import TranslatedText
+from crosshead.text.batching import Example, collate
+from crosshead.text.documents.document import Document
+from crosshead.text.documents.formats import parser_of
+from crosshead.text.parallel.directions import tag_of, tagged_languages
 from crosshead.vocabulary import EOS
 
 

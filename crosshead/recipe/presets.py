@@ -140,120 +140,6 @@ _TRANSFORMER_XL: dict[str, Sections] = {
     },
 }
 
-_FORECAST = {
-    "schedule": "cosine",
-    "learning_rate": 0.001,
-    "max_updates": 3000,
-    "adam_beta2": 0.999,
-    "adam_eps": 1e-8,
-    "batch_tokens": 100_000,
-    "precision": "float32",
-    "average": 0,
-    "patience": 10,
-}
-
-_PATCHTST: dict[str, Sections] = {
-    "tiny": {
-        "model": {
-            "layers": 3, "d_model": 16, "d_ff": 128, "heads": 4, "dropout": 0.3,
-            "activation_dropout": 0.3,
-        },
-        "train": _FORECAST,
-    },
-    "small": {
-        "model": {
-            "layers": 3, "d_model": 128, "d_ff": 256, "heads": 16, "dropout": 0.2,
-            "activation_dropout": 0.2,
-        },
-        "train": {**_FORECAST, "learning_rate": 0.0003},
-    },
-}  # fmt: skip
-
-_DLINEAR: dict[str, Sections] = {"tiny": {"model": {}, "train": _FORECAST}}
-
-_SERIES_TRANSFORMER: dict[str, Sections] = {
-    "tiny": {
-        "model": {
-            "encoder_layers": 2, "decoder_layers": 1, "d_model": 64, "d_ff": 128, "heads": 4,
-            "dropout": 0.1,
-        },
-        "train": _FORECAST,
-    },
-}  # fmt: skip
-
-_SERIES_RECURRENT: dict[str, Sections] = {
-    "tiny": {"model": {"layers": 2, "d_model": 64, "dropout": 0.1}, "train": _FORECAST},
-}
-
-_AUGMENTATION = {"crop": 4, "flip": True, "mixup": 0.8, "cutmix": 1.0}
-
-_IMAGES = {
-    "schedule": "cosine",
-    "learning_rate": 0.001,
-    "max_updates": 10_000,
-    "adam_beta2": 0.999,
-    "adam_eps": 1e-8,
-    "batch_tokens": 8192,
-    "patience": 0,
-}
-
-_VIT: dict[str, Sections] = {
-    "tiny": {
-        "data": _AUGMENTATION,
-        "model": {
-            "layers": 6, "d_model": 128, "d_ff": 256, "heads": 4, "dropout": 0.0,
-            "stem": "convolution",
-        },
-        "train": _IMAGES,
-    },
-    "small": {
-        "data": _AUGMENTATION,
-        "model": {
-            "layers": 6, "d_model": 192, "d_ff": 384, "heads": 6, "dropout": 0.0,
-            "stem": "convolution",
-        },
-        "train": _IMAGES,
-    },
-}  # fmt: skip
-
-_CONVNET: dict[str, Sections] = {
-    "tiny": {
-        "data": _AUGMENTATION,
-        "model": {"d_model": 128, "dropout": 0.1},
-        "train": {**_IMAGES, "learning_rate": 0.002},
-    },
-    "small": {
-        "data": _AUGMENTATION,
-        "model": {"d_model": 256, "dropout": 0.1},
-        "train": _IMAGES,
-    },
-}
-
-_CAPTIONER: dict[str, Sections] = {
-    "tiny": {
-        "tokenizer": {"kind": "words", "vocab_size": 8000},
-        "model": {
-            "encoder_layers": 1, "decoder_layers": 3, "d_model": 64, "d_ff": 128, "heads": 4,
-            "dropout": 0.0, "norm": "pre", "patch_positions": "sinusoidal",
-        },
-        "train": {
-            "schedule": "cosine", "learning_rate": 0.002, "max_updates": 4000, "batch_tokens": 3072,
-            "label_smoothing": 0.0, "average": 0, "patience": 0,
-        },
-    },
-}  # fmt: skip
-
-_MULTIMODAL: dict[str, Sections] = {
-    "tiny": {
-        "tokenizer": {"kind": "words", "vocab_size": 8000},
-        "model": {
-            "encoder_layers": 2, "decoder_layers": 2, "d_model": 64, "d_ff": 128, "heads": 4,
-            "dropout": 0.0, "norm": "pre", "patch_positions": "sinusoidal",
-        },
-        "train": _CAPTIONER["tiny"]["train"],
-    },
-}  # fmt: skip
-
 PRESETS: dict[str, dict[str, Sections]] = {
     "transformer": _TRANSFORMER,
     "recurrent": _RECURRENT,
@@ -261,14 +147,6 @@ PRESETS: dict[str, dict[str, Sections]] = {
     "language": _LANGUAGE,
     "encoder": _ENCODER,
     "transformer-xl": _TRANSFORMER_XL,
-    "patchtst": _PATCHTST,
-    "dlinear": _DLINEAR,
-    "series-transformer": _SERIES_TRANSFORMER,
-    "series-recurrent": _SERIES_RECURRENT,
-    "vit": _VIT,
-    "convnet": _CONVNET,
-    "captioner": _CAPTIONER,
-    "multimodal": _MULTIMODAL,
 }
 """Presets by architecture and size. `base` and `big` are the models of Vaswani et al. 2017, Table
 3, and never stop early. The other presets are for small data: vocabulary, warm-up and validation

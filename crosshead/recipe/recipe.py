@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 from pydantic import PrivateAttr, SerializeAsAny, ValidationInfo, model_validator
 
 from crosshead.config import Config, called
-from crosshead.data.section import DataSection
+from crosshead.data import DataSection
 from crosshead.models.registry import AnyConfig
 from crosshead.recipe.train import TrainConfig
 

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 from pydantic import SerializeAsAny
 
-from crosshead.data.parallel.section import DataConfig
-from crosshead.data.text.tokenizers import TokenizerConfig
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.registry import AnyTokenConfig
 from crosshead.recipe.recipe import Recipe
+from crosshead.text.parallel.section import DataConfig
+from crosshead.text.tokenizers import TokenizerConfig
 
 
 class TokenRecipe(Recipe):

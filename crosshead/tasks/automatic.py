@@ -8,7 +8,6 @@ import math
 from typing import Any, Literal, NamedTuple
 
 from crosshead.caller import setting
-from crosshead.data.text.learning import why_vocabulary_size
 from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.presets import PAPER_WARMUP
 from crosshead.recipe.text_recipe import TextRecipe
@@ -16,6 +15,7 @@ from crosshead.recipe.train import LAST_PART, TrainConfig
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Speed
 from crosshead.tasks.parallel_corpus import ParallelCorpus
+from crosshead.text.learning import why_vocabulary_size
 
 
 class Size(NamedTuple):

@@ -13,8 +13,8 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.origin import ImportOrigin
-from crosshead.data.batching import Plan
 from crosshead.models.base import Model
+from crosshead.text.batching import Plan
 
 
 class Stopped(Exception):

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from crosshead.bundle.config import BundleScore
-from crosshead.data.text.streams import Windows, decode_text
 from crosshead.evaluation.likelihood import bits_per_character, text_scores
 from crosshead.models.base import RememberingModel
 from crosshead.pipelines.base import Pipeline
@@ -21,6 +20,7 @@ from crosshead.tasks.monolingual import (
 )
 from crosshead.tasks.usability import Findings, Sample, exactness
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
+from crosshead.text.streams import Windows, decode_text
 
 BITS = Metric("bits_per_character", "bits per character", higher_is_better=False)
 

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from crosshead.bundle.config import BundleScore
-from crosshead.data.text.streams import decode_text
 from crosshead.evaluation.likelihood import masked_scores
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.mask_filler import MARK, MaskFiller, masked_windows
@@ -20,6 +19,7 @@ from crosshead.tasks.monolingual import (
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
 from crosshead.tasks.usability import Findings, Sample, exactness
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
+from crosshead.text.streams import decode_text
 
 
 class MaskedValidator(TextValidator):

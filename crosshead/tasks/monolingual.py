@@ -9,13 +9,13 @@ from pydantic import ValidationInfo, model_validator
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import called
-from crosshead.data.parallel.section import PAIRED
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.base import Say
 from crosshead.tasks.text_corpus import TextCorpus, read_text
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.usability import frequency_faults
 from crosshead.tasks.validation import Validator
+from crosshead.text.parallel.section import PAIRED
 
 SAMPLE_TOKENS = 40
 """The number of tokens in a sample continuation, and in the text before it."""

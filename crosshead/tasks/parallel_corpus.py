@@ -14,47 +14,6 @@ import numpy as np
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.caller import option
-from crosshead.data.batching import Pairs, example_lengths
-from crosshead.data.checks.glance import Glance, glance
-from crosshead.data.parallel.cache import cache_directory
-from crosshead.data.parallel.corpora import read_valid_pairs, training_parts
-from crosshead.data.parallel.directions import tag_of, tagged_languages
-from crosshead.data.parallel.examples import (
-    Chosen,
-    Example,
-    Examples,
-    Measured,
-    Sampled,
-    measure_growth,
-    mixture,
-)
-from crosshead.data.parallel.filters import (
-    HELD_OUT,
-    LEFT_OUT,
-    Kept,
-    keep_pairs,
-    require_both_domains,
-    write_held_out,
-    write_left_out,
-)
-from crosshead.data.parallel.held_out import (
-    NOTHING,
-    HeldOut,
-    Remaining,
-    hold_out,
-    in_both_directions,
-    without_old_valid,
-    without_unused,
-)
-from crosshead.data.parallel.pairs import ParallelText
-from crosshead.data.parallel.parts import Corpora, Part, StoppablePart, survey
-from crosshead.data.parallel.section import DataConfig
-from crosshead.data.parallel.shards import cache_key, open_shards, store
-from crosshead.data.parallel.word_aligner import WordAligner
-from crosshead.data.text.learning import learn_tokenizers
-from crosshead.data.text.profile import TextProfile
-from crosshead.data.text.subwords import BpeTokenizer
-from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.evaluation.tokenised import tokenised_warning
 from crosshead.recipe.text_recipe import TextRecipe
@@ -63,10 +22,51 @@ from crosshead.system.lines import file_sha256
 from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
+from crosshead.text.batching import Pairs, example_lengths
+from crosshead.text.learning import learn_tokenizers
+from crosshead.text.parallel.cache import cache_directory
+from crosshead.text.parallel.corpora import read_valid_pairs, training_parts
+from crosshead.text.parallel.directions import tag_of, tagged_languages
+from crosshead.text.parallel.examples import (
+    Chosen,
+    Example,
+    Examples,
+    Measured,
+    Sampled,
+    measure_growth,
+    mixture,
+)
+from crosshead.text.parallel.filters import (
+    HELD_OUT,
+    LEFT_OUT,
+    Kept,
+    keep_pairs,
+    require_both_domains,
+    write_held_out,
+    write_left_out,
+)
+from crosshead.text.parallel.held_out import (
+    NOTHING,
+    HeldOut,
+    Remaining,
+    hold_out,
+    in_both_directions,
+    without_old_valid,
+    without_unused,
+)
+from crosshead.text.parallel.pairs import ParallelText
+from crosshead.text.parallel.parts import Corpora, Part, StoppablePart, survey
+from crosshead.text.parallel.quick_check import Glance, quick_check
+from crosshead.text.parallel.section import DataConfig
+from crosshead.text.parallel.shards import cache_key, open_shards, store
+from crosshead.text.parallel.word_aligner import WordAligner
+from crosshead.text.profile import TextProfile
+from crosshead.text.subwords import BpeTokenizer
+from crosshead.text.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
 
 LARGEST_IN_MEMORY = 500_000
 """The largest number of pairs that is tokenized in memory. More are tokenized into files
-(`crosshead.data.parallel.shards`)."""
+(`crosshead.text.parallel.shards`)."""
 
 
 FEW_PAIRS = 100
@@ -328,7 +328,7 @@ def read_parallel(
     found = _copied_files(parts, checksums)
     # The check expects one language on each side.
     if data.directions == "one" and not found.data_fault:
-        seen = glance(text, data, valid)
+        seen = quick_check(text, data, valid)
         found = seen._replace(warnings=[*found.warnings, *seen.warnings])
     # A resumed run only needs the suspect pairs, for its profile: its progress holds the fault.
     data_fault = few = ""

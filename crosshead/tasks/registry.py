@@ -11,32 +11,25 @@ from crosshead.bundle import io
 from crosshead.bundle.base import Bundle, Kinds
 from crosshead.bundle.config_file import load_config
 from crosshead.bundle.weights import build_without_memory
+from crosshead.extensions import added
 from crosshead.models.base import Model, ModelConfig
 from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS, Sections
 from crosshead.system.files import StrPath
 from crosshead.tasks.base import Task
-from crosshead.tasks.captioning import CaptioningTask
-from crosshead.tasks.classification import ClassificationTask
-from crosshead.tasks.forecasting import ForecastingTask
 from crosshead.tasks.language import LanguageTask
 from crosshead.tasks.masked import MaskedTask
-from crosshead.tasks.multimodal import MultimodalTask
 from crosshead.tasks.translation import TranslationTask
 
 TASKS: dict[str, Task] = {
     "translation": TranslationTask(),
     "language": LanguageTask(),
     "masked": MaskedTask(),
-    "forecasting": ForecastingTask(),
-    "classification": ClassificationTask(),
-    "captioning": CaptioningTask(),
-    "multimodal": MultimodalTask(),
 }
 """The tasks by the `task` of a model's configuration."""
 
-_SHIPPED = frozenset(CONFIGS)
-"""The architectures that crosshead has, which registration does not replace."""
+_shipped: frozenset[str] = frozenset()
+"""The architectures of crosshead and of installed packages, which registration does not replace."""
 
 
 def register_architecture(
@@ -70,7 +63,7 @@ def register_architecture(
         known = ", ".join(map(repr, TASKS))
         raise ValueError(f"unknown task {config.task!r}; known: {known}; register it first")
     name = config.model_fields["architecture"].default
-    if name in _SHIPPED and CONFIGS[name] is not config:
+    if name in _shipped and CONFIGS[name] is not config:
         raise ValueError(f"crosshead has an architecture {name!r}; choose another name")
     if presets is None:
         usual = PRESETS.get(TASKS[config.task].architecture, {}).get("tiny", {"train": {}})
@@ -127,3 +120,9 @@ def sections_of(path: Path) -> Sections:
     model = build_without_memory(partial(kind.build, config))
     bundle = kind(config, model, **kind.read(path, config))
     return TASKS[config.task].sections(bundle)
+
+
+for _register in added("tasks").values():
+    _register()
+
+_shipped = frozenset(CONFIGS)

@@ -11,17 +11,17 @@ import numpy as np
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
-from crosshead.data.parallel.section import DataConfig
-from crosshead.data.text.learning import learn_tokenizer
-from crosshead.data.text.masking import MaskedWindows
-from crosshead.data.text.streams import Stream, Windows, decode_text, epoch_windows
-from crosshead.data.text.tokenizers import Tokenizer, load_tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.lines import LONGEST_TEXT, check_regular, file_sha256, read_lines
 from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
+from crosshead.text.learning import learn_tokenizer
+from crosshead.text.masking import MaskedWindows
+from crosshead.text.parallel.section import DataConfig
+from crosshead.text.streams import Stream, Windows, decode_text, epoch_windows
+from crosshead.text.tokenizers import Tokenizer, load_tokenizer
 
 FEW_CHARACTERS = 1000
 """The number of tokens below which a run begins with a warning."""

@@ -10,12 +10,12 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.data.text.profile import TextProfile
-from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, save_tokenizers
 from crosshead.models.base import Model
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Corpus
+from crosshead.text.profile import TextProfile
+from crosshead.text.tokenizers import Tokenizer, TokenizerConfig, save_tokenizers
 
 
 @dataclass(frozen=True)

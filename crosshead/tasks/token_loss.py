@@ -9,13 +9,13 @@ from torch import Tensor
 
 from crosshead.attention.attend import Attention
 from crosshead.attention.dropout import dropout
-from crosshead.data.batching import Batch
 from crosshead.layers.consistency import ViewWeights, fused_two_view_loss
 from crosshead.layers.guided_alignment import GUIDED_HEAD, alignment_loss
 from crosshead.layers.loss import fused_cross_entropy
 from crosshead.models.base import TokenModel
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.validation import Loss
+from crosshead.text.batching import Batch
 from crosshead.vocabulary import CUT, EOS, PAD
 
 

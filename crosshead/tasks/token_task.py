@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import setting
-from crosshead.data.text.tokenizers import MOST_PIECES
 from crosshead.models.base import Model, TokenModelConfig
 from crosshead.models.registry import build_model
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.base import Task
 from crosshead.tasks.token_loss import token_loss
+from crosshead.text.tokenizers import MOST_PIECES
 
 _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 """The spelling of licences on model hubs, such as `cc-by-4.0`."""

@@ -13,13 +13,6 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option, setting
 from crosshead.config import called
-from crosshead.data.batching import Example, collate, example_lengths, plan_in_order
-from crosshead.data.parallel.corpora import named_languages, training_parts
-from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
-from crosshead.data.parallel.languages import contradict
-from crosshead.data.parallel.pairs import ParallelText
-from crosshead.data.parallel.section import DataConfig
-from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.evaluation.translations import corpus_scores
@@ -37,6 +30,13 @@ from crosshead.tasks.parallel_corpus import ParallelCorpus, read_parallel
 from crosshead.tasks.token_task import TokenTask, licence_lines
 from crosshead.tasks.usability import FEW, LOW_BLEU, Findings, translation_findings
 from crosshead.tasks.validation import LOSS, OLD, Metric, Validation, Validator
+from crosshead.text.batching import Example, collate, example_lengths, plan_in_order
+from crosshead.text.imported import ImportedTokenizer
+from crosshead.text.parallel.corpora import named_languages, training_parts
+from crosshead.text.parallel.filters import HELD_OUT, LEFT_OUT
+from crosshead.text.parallel.languages import contradict
+from crosshead.text.parallel.pairs import ParallelText
+from crosshead.text.parallel.section import DataConfig
 
 _ROOM = 5
 """Validation cuts translations that are this many tokens longer than the references allow."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.bundle.places import RECIPE, earlier_run_path
-from crosshead.data.parallel.tables import field_names, field_of
-from crosshead.data.section import file_names
+from crosshead.data import file_names
 from crosshead.errors import ConfigError, DataError
 from crosshead.system.files import StrPath, atomic_file, hidden_directory, make_directory, real_path
+from crosshead.text.parallel.tables import field_names, field_of
 
 Texts = StrPath | Iterable[str] | Iterable[os.PathLike[str]]
 """The name of a file, several `Path`s, or texts in memory."""

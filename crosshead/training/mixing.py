@@ -5,14 +5,14 @@ from pathlib import Path
 
 from crosshead.bundle.places import RECIPE
 from crosshead.caller import how_to_mix, option, setting
-from crosshead.data.parallel.corpora import training_parts
-from crosshead.data.parallel.filters import HELD_OUT, read_held_out
-from crosshead.data.parallel.held_out import hold_out
-from crosshead.data.parallel.pairs import ParallelText
-from crosshead.data.parallel.parts import survey
-from crosshead.data.parallel.section import TRAIN, VALID, DataConfig
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
+from crosshead.text.parallel.corpora import training_parts
+from crosshead.text.parallel.filters import HELD_OUT, read_held_out
+from crosshead.text.parallel.held_out import hold_out
+from crosshead.text.parallel.pairs import ParallelText
+from crosshead.text.parallel.parts import survey
+from crosshead.text.parallel.section import TRAIN, VALID, DataConfig
 from crosshead.training.settings import stored_recipe
 
 _KEYS = (*TRAIN, *VALID)

@@ -11,8 +11,6 @@ from typing import Any
 from crosshead.bundle.places import CHECKPOINTS, RECIPE
 from crosshead.caller import option
 from crosshead.config import nearest
-from crosshead.data.parallel.directions import languages_in_names
-from crosshead.data.parallel.section import DataConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
@@ -20,6 +18,8 @@ from crosshead.recipe.toml import read_toml, to_toml
 from crosshead.system.files import StrPath
 from crosshead.tasks.recipes import compose, file_keys, stated
 from crosshead.tasks.registry import sections_of
+from crosshead.text.parallel.directions import languages_in_names
+from crosshead.text.parallel.section import DataConfig
 from crosshead.training.checkpoint import newest_state
 from crosshead.training.directory import is_resumable, nothing_to_resume
 from crosshead.training.progress import Progress

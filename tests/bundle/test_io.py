@@ -21,12 +21,12 @@ from crosshead.bundle.config import FORMAT, BundleScore
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import set_weights, weights_of
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, DamagedBundle, UserError
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.tasks.loading import load
 from crosshead.tasks.registry import load_bundle, outline_bundle
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 from tests.bundle.stored import SEALED, STORED, settings
 
 FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer.model"}
@@ -374,15 +374,15 @@ import torch
 from crosshead.bundle.weights import build_without_memory
 from crosshead.models.convolutional import ConvolutionalConfig
 from functools import partial
-from crosshead.models.forecaster import ForecasterConfig, ForecasterShape
+from crosshead.addons.series.models.forecaster import ForecasterConfig, ForecasterShape
 from crosshead.models.base import TokenModelConfig
-from crosshead.models.image_encoder import ImageShape, ImageStackConfig
+from crosshead.addons.vision.models.image_encoder import ImageShape, ImageStackConfig
 from crosshead.models.registry import CONFIGS, build_classifier, build_forecaster
 from crosshead.models.registry import build_image_text_model, build_model
-from crosshead.models.classifier import ClassifierConfig
+from crosshead.addons.vision.models.classifier import ClassifierConfig
 from crosshead.models.language import LanguageConfig
 from crosshead.models.recurrent import RecurrentConfig
-from crosshead.models.series_decoders import SeriesRecurrentConfig
+from crosshead.addons.series.models.series_decoders import SeriesRecurrentConfig
 variants = [LanguageConfig(positions=p) for p in ("learned", "shaw", "t5", "alibi", "none")]
 variants += [LanguageConfig(score=s, positions="none") for s in ("additive", "general", "cosine")]
 variants += [RecurrentConfig(attention=a) for a in ("none", "bahdanau", "luong-location")]

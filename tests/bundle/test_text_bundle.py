@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.data.text.profile import TextProfile
-from crosshead.data.text.tokenizers import TOKENIZER_FILES
 from crosshead.decoding.candidates import NOTHING
 from crosshead.errors import DamagedBundle
 from crosshead.models.language import LanguageConfig
+from crosshead.text.profile import TextProfile
+from crosshead.text.tokenizers import TOKENIZER_FILES
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 from tests.bundle.stored import STORED
 from tests.bundle.text_bundles import PAIRS, SMALL, bundle_of

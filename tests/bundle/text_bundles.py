@@ -1,9 +1,9 @@
 """Small untrained text bundles with tokenizers of characters."""
 
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.models.registry import AnyConfig
 from crosshead.models.transformer import TransformerConfig
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 
 SMALL = {"d_model": 8, "d_ff": 8, "heads": 2}
 

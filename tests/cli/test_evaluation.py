@@ -13,7 +13,6 @@ from crosshead.cli.evaluation import (
     text_evaluation,
     translated,
 )
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.evaluation.bootstrap import CorpusScore
@@ -22,6 +21,7 @@ from crosshead.evaluation.likelihood import text_scores
 from crosshead.pipelines.line_translator import Translation
 from crosshead.pipelines.text_generator import ScoredText
 from crosshead.tasks.loading import load
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.training.budget import End, EndKind
 
 BUNDLE = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"

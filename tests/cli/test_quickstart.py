@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from crosshead.cli import quickstart
-from crosshead.data import synthetic
 from crosshead.tasks.registry import load_bundle
+from crosshead.text import synthetic
 from crosshead.training.settings import new_recipe
 
 

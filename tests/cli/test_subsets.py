@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from crosshead.addons.experiments.data_curve import DataCurve, MetricCurve
+from crosshead.addons.experiments.folds import Folds
+from crosshead.addons.experiments.power_law import ScoreOfPairs, fit_power_law, gain
+from crosshead.addons.experiments.subsets import Outcome
 from crosshead.bundle.config import BundleScore
 from crosshead.cli import run
 from crosshead.cli.subsets import curve_report, folds_report
-from crosshead.evaluation.power_law import ScoreOfPairs, fit_power_law, gain
-from crosshead.training.data_curve import DataCurve, MetricCurve
-from crosshead.training.folds import Folds
 from crosshead.training.settings import stored_recipe
-from crosshead.training.subsets import Outcome
 from tests.cli.tools import TINY, Refused
 
 FAST = ["--max-updates", "1", *TINY, "--set", "decode.beam=1", "--set", "average=0",

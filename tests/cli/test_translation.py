@@ -12,11 +12,11 @@ import crosshead
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.packing import pack
 from crosshead.cli import run
-from crosshead.data.text.profile import TextProfile
 from crosshead.tasks.registry import load_bundle
+from crosshead.text.profile import TextProfile
 from tests.cli.tools import BUNDLE, COMMAND, Refused, environment, output_of, preloaded_command
-from tests.data.written import write
 from tests.parameters import mostly_slow
+from tests.text.written import write
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 LINES = ["one two", "", "three", "two one three one", " ", "seven"]

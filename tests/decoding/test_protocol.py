@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from crosshead.addons.vision.models.image_encoder import ImageStackConfig
 from crosshead.decoding.protocol import Decodable
 from crosshead.models.base import TokenModel, TokenModelConfig
-from crosshead.models.image_encoder import ImageStackConfig
 from crosshead.models.registry import CONFIGS, build_model
 from tests.decoding.toy import random_toy
 from tests.inspection import pipelines

@@ -3,7 +3,6 @@ import math
 import numpy as np
 import pytest
 
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import DataError
 from crosshead.evaluation.likelihood import (
     bits_per_character,
@@ -14,6 +13,7 @@ from crosshead.evaluation.likelihood import (
 from crosshead.pipelines.mask_filler import ScoredMasks
 from crosshead.pipelines.scoring import ScoredTranslation
 from crosshead.pipelines.text_generator import ScoredText
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 from tests.evaluation.resampling import bootstrap, random_windows
 
 BYTES = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])

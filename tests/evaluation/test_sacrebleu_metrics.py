@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
+from crosshead.addons.vision.caption_scores import multi_bleu
 from crosshead.errors import ConfigError, DataError
-from crosshead.evaluation.captions import multi_bleu
 from crosshead.evaluation.comparison import compare
 from crosshead.evaluation.sacrebleu_metrics import (
     bleu,

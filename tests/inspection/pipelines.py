@@ -3,7 +3,6 @@
 import torch
 
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.models.convolutional import ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig
 from crosshead.models.language import LanguageConfig
@@ -13,6 +12,7 @@ from crosshead.models.transformer import TransformerConfig
 from crosshead.models.transformer_xl import TransformerXLConfig
 from crosshead.pipelines.base import Pipeline
 from crosshead.tasks.registry import TASKS
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 
 CONTEXT = 24
 LINES = ["to be or not", "to be", "that is the question"]

@@ -3,8 +3,8 @@ import inspect
 import pytest
 import torch
 
+from crosshead.addons.vision.models.image_encoder import ImageStackConfig
 from crosshead.models.base import Model, ModelConfig, SequenceModel, decodable
-from crosshead.models.image_encoder import ImageStackConfig
 from crosshead.models.registry import CONFIGS, MODELS, build_model
 
 SMALL = {"d_model": 16}

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from crosshead.bundle.weights import set_weights, weights_of
 from crosshead.config import validate
-from crosshead.data.batching import Example, collate
-from crosshead.data.synthetic import copy_task, reverse_task
 from crosshead.decoding.search import Specials, greedy_search
 from crosshead.errors import ConfigError, UserError
 from crosshead.inspection import record_attention
@@ -19,6 +17,8 @@ from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.registry import build_model
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.token_loss import LabelSmoothing, token_loss
+from crosshead.text.batching import Example, collate
+from crosshead.text.synthetic import copy_task, reverse_task
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.updater import replica_of, seeded

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from crosshead.data.batching import Example, Pairs, collate
-from crosshead.data.synthetic import copy_task, reverse_task
 from crosshead.decoding.search import Specials, greedy_search
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.validation import Validation
+from crosshead.text.batching import Example, Pairs, collate
+from crosshead.text.synthetic import copy_task, reverse_task
 from crosshead.training.loop import MainProcess, Training, fit
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress

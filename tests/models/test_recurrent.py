@@ -9,11 +9,11 @@ from torch import Tensor
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.config import validate
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import ConfigError, UserError
 from crosshead.inspection import record_attention
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
 from crosshead.tasks.registry import load_bundle
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.training.updater import replica_of
 from crosshead.vocabulary import PAD
 from tests.models.small_recurrents import KINDS, TINY, model_of, tiny

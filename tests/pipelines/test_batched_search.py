@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from crosshead.bundle.base import Bundle
-from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig, Hypothesis
 from crosshead.errors import BundleError
 from crosshead.pipelines import batched_search
 from crosshead.pipelines.batched_search import TokenInputs, search_all
 from crosshead.tasks.registry import load_bundle
+from crosshead.text.tokenizers import token_ids
 from tests.parameters import mostly_slow
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"

@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import pytest
 
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, DataError
 from crosshead.evaluation.translations import evaluate
 from crosshead.models.convolutional import ConvolutionalConfig
@@ -11,6 +10,7 @@ from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.ensemble import EnsembleTranslator
 from crosshead.pipelines.translator import Translator
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 from tests.pipelines.translators import untrained
 
 SMALL = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 8}

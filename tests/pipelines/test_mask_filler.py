@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.data.text.masking import SHARE
-from crosshead.data.text.streams import Stream
-from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.encoder_only import EncoderConfig
 from crosshead.models.registry import build_model
 from crosshead.pipelines.mask_filler import MARK, MaskFiller, masked_windows
+from crosshead.text.masking import SHARE
+from crosshead.text.streams import Stream
+from crosshead.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 
 CONTEXT = 16

@@ -6,8 +6,6 @@ import pytest
 import torch
 
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.data.text.streams import Stream, decode_text, encode_text
-from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.models.language import LanguageConfig
@@ -15,6 +13,8 @@ from crosshead.models.registry import build_model
 from crosshead.models.text_stack import TextStackConfig
 from crosshead.models.transformer_xl import TransformerXLConfig
 from crosshead.pipelines.text_generator import TextGenerator, _Shown
+from crosshead.text.streams import Stream, decode_text, encode_text
+from crosshead.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.vocabulary import EOS
 
 CONTEXT = 12

@@ -2,10 +2,10 @@
 
 import pytest
 
-from crosshead.data.documents.document import Document
-from crosshead.data.documents.formats import FORMATS
 from crosshead.pipelines.line_translator import Translation
 from crosshead.pipelines.translated_text import TranslatedText
+from crosshead.text.documents.document import Document
+from crosshead.text.documents.formats import FORMATS
 
 
 def found(*texts: str) -> list[Translation]:

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 import crosshead
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.data.text.profile import TextProfile
-from crosshead.data.text.tokenizers import TokenizerConfig, token_ids, train_tokenizer
 from crosshead.decoding.minimum_risk import MinimumRisk, Utility, rank_by_utility
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import BundleError, ConfigError, DataError
@@ -19,6 +17,8 @@ from crosshead.models.registry import build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.batched_search import TokenInputs, search_all
 from crosshead.pipelines.translator import Translator
+from crosshead.text.profile import TextProfile
+from crosshead.text.tokenizers import TokenizerConfig, token_ids, train_tokenizer
 from tests.pipelines.translators import STORED, untrained
 
 ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]

@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.models.registry import AnyConfig, build_model
 from crosshead.pipelines.translator import Translator
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
+from crosshead.addons.experiments import synthetic
 from crosshead.system import files
-from crosshead.training import synthetic
-from tests.interop.imports.gpt2_directories import write_gpt2
+from tests.addons.interop.imports.gpt2_directories import write_gpt2
 from tests.parameters import mostly_slow
 from tests.reliability.syscalls import can_tell, killed
 from tests.reliability.tools import SEALED, SEED, fresh_copy, tree, write_corpus
@@ -68,8 +68,9 @@ COMMANDS = {
 
 
 IMPORTED = (
-    "crosshead.cli.program", "crosshead.interop.export", "crosshead.interop.imports.writing",
-    "crosshead.training.average", "crosshead.data.checks.files", "crosshead.data.parallel.corpora",
+    "crosshead.cli.program", "crosshead.addons.interop.export",
+    "crosshead.addons.interop.imports.writing", "crosshead.training.average",
+    "crosshead.addons.checks.files", "crosshead.text.parallel.corpora",
     "crosshead.bundle.packing", "ctranslate2", "ctranslate2.specs",
 )  # fmt: skip
 """Modules that the commands import at their first use."""

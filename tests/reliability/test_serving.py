@@ -19,16 +19,16 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
-from crosshead.serving import protocol
-from crosshead.serving import scheduler as scheduler_module
-from crosshead.serving.app import make_app
-from crosshead.serving.directory import Directory, load_directory
-from crosshead.serving.keys import ApiKey, Keys
-from crosshead.serving.scheduler import Limits
+from crosshead.addons.serving import protocol
+from crosshead.addons.serving import scheduler as scheduler_module
+from crosshead.addons.serving.app import make_app
+from crosshead.addons.serving.directory import Directory, load_directory
+from crosshead.addons.serving.keys import ApiKey, Keys
+from crosshead.addons.serving.scheduler import Limits
+from tests.addons.serving.loopback import Answer, Client, running
+from tests.addons.serving.program import Program
 from tests.conftest import ROOT
 from tests.parameters import mostly_slow
-from tests.serving.loopback import Answer, Client, running
-from tests.serving.program import Program
 
 Record = Callable[[str], None]
 

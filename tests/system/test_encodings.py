@@ -10,7 +10,7 @@ import pytest
 
 from crosshead.errors import DataError
 from crosshead.system.lines import read_lines
-from tests.data.written import refusal, write
+from tests.text.written import refusal, write
 
 TEXT = "Größe und Maß\tä\nÜber den Wölfen\tö\n" * 9
 

@@ -16,7 +16,7 @@ from crosshead.system.lines import (
     read_lines,
     split_lines,
 )
-from tests.data.written import refusal, write
+from tests.text.written import refusal, write
 
 
 def test_only_line_feeds_end_lines() -> None:

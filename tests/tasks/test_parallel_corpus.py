@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from crosshead.data.batching import example_lengths
-from crosshead.data.checks.glance import Glance
-from crosshead.data.parallel.examples import Measured, Sampled
-from crosshead.data.text.tokenizers import load_tokenizer, save_tokenizers
+from crosshead.addons.checks.glance import Glance
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.models.registry import build_model
 from crosshead.recipe.recipe import Recipe
@@ -20,7 +17,10 @@ from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.parallel_corpus import ParallelCorpus, epoch_examples, read_parallel
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.translation import with_tags
-from tests.data.checks.made_up import pairs
+from crosshead.text.batching import example_lengths
+from crosshead.text.parallel.examples import Measured, Sampled
+from crosshead.text.tokenizers import load_tokenizer, save_tokenizers
+from tests.addons.checks.made_up import pairs
 
 LINES = [f"one {word} two" for word in "abcdefghijklmnopqrst"]
 
@@ -327,11 +327,11 @@ def test_a_text_is_read_until_somebody_asks_for_the_end(folder: Path) -> None:
 
 
 TRAIN = """
-import crosshead.data.parallel.filters, crosshead.data.parallel.shards
+import crosshead.text.parallel.filters, crosshead.text.parallel.shards
 import crosshead.tasks.parallel_corpus
 from crosshead.cli import main
 crosshead.tasks.parallel_corpus.LARGEST_IN_MEMORY = 1000
-crosshead.data.parallel.filters.CHUNKS_A_SHARD = crosshead.data.parallel.shards.CHUNKS_A_SHARD = 2
+crosshead.text.parallel.filters.CHUNKS_A_SHARD = crosshead.text.parallel.shards.CHUNKS_A_SHARD = 2
 main()
 """
 

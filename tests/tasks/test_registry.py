@@ -4,22 +4,22 @@ from typing import ClassVar, Literal
 
 import pytest
 
+from crosshead.addons.series.series_corpus import SeriesCorpus
+from crosshead.addons.vision.captioning import CaptionCorpus
+from crosshead.addons.vision.classification import ImageCorpus
+from crosshead.addons.vision.multimodal import ImagePairCorpus
 from crosshead.bundle.card import front_matter, use
 from crosshead.models.base import SequenceModel
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS
-from crosshead.tasks.captioning import CaptionCorpus
-from crosshead.tasks.classification import ImageCorpus
-from crosshead.tasks.multimodal import ImagePairCorpus
 from crosshead.tasks.parallel_corpus import ParallelCorpus
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS, register_architecture
-from crosshead.tasks.series_corpus import SeriesCorpus
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
-from tests.data.drawn_images import write_images
-from tests.data.written import write_captions, write_image_pairs, write_series
+from tests.addons.vision.drawn_images import write_images
 from tests.tasks.reading import read_corpus
+from tests.text.written import write_captions, write_image_pairs, write_series
 
 KINDS = {
     "translation": ParallelCorpus,

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.data.text.streams import decode_text
 from crosshead.errors import ConfigError, DataError
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.text_corpus import TextCorpus, read_text
+from crosshead.text.streams import decode_text
 from crosshead.vocabulary import EOS
 
 LINES = [f"line {number} of the text" for number in range(50)]

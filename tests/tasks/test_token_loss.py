@@ -7,10 +7,6 @@ import torch
 import torch.nn.functional as F
 
 from crosshead.attention.dropout import Dropout, drawing_from
-from crosshead.data.batching import Batch, Example, Pairs, collate
-from crosshead.data.parallel.examples import Examples
-from crosshead.data.parallel.word_aligner import WordAligner
-from crosshead.data.synthetic import copy_task
 from crosshead.layers.consistency import ViewWeights, two_view_loss
 from crosshead.layers.guided_alignment import GUIDED_HEAD
 from crosshead.models.base import TokenModel
@@ -25,6 +21,10 @@ from crosshead.tasks.token_loss import (
     without_words,
 )
 from crosshead.tasks.validation import Loss
+from crosshead.text.batching import Batch, Example, Pairs, collate
+from crosshead.text.parallel.examples import Examples
+from crosshead.text.parallel.word_aligner import WordAligner
+from crosshead.text.synthetic import copy_task
 from crosshead.vocabulary import BOS, CUT, EOS, PAD, UNK
 from tests.learning import SEEDS, learns
 

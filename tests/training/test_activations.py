@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from crosshead.attention.attend import Attention, explicit
-from crosshead.data.batching import Pairs
-from crosshead.data.text.masking import MaskedWindows
-from crosshead.data.text.streams import Windows
 from crosshead.models.base import Model
 from crosshead.models.registry import CONFIGS, build_model
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.corpus import Epoch
 from crosshead.tasks.registry import TASKS
+from crosshead.text.batching import Pairs
+from crosshead.text.masking import MaskedWindows
+from crosshead.text.streams import Windows
 from crosshead.training.activations import Activations, Measurement, SavedTensor
 from crosshead.training.memory import recompute_activations
 from tests.parameters import mostly_slow

@@ -11,12 +11,12 @@ from crosshead.bundle.config import FORMAT, BundleScore
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import weights_of
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, UserError
 from crosshead.models.language import LanguageConfig
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.tasks.registry import load_bundle
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.training.average import average_bundles
 
 BUNDLE = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"

@@ -39,10 +39,10 @@ SAME = """
 import json, sys
 from pathlib import Path
 import torch
-from crosshead.data.batching import Pairs
-from crosshead.data.parallel.examples import Examples
-from crosshead.data.parallel.word_aligner import WordAligner
-from crosshead.data.synthetic import copy_task
+from crosshead.text.batching import Pairs
+from crosshead.text.parallel.examples import Examples
+from crosshead.text.parallel.word_aligner import WordAligner
+from crosshead.text.synthetic import copy_task
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.training.checkpoint import load_checkpoint, save_checkpoint
 from crosshead.training.progress import Progress

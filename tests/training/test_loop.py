@@ -12,10 +12,6 @@ import torch
 from torch import Tensor
 
 from crosshead.attention.dropout import Dropout
-from crosshead.data.batching import Batch, Example, Pairs, collate
-from crosshead.data.parallel.examples import Examples
-from crosshead.data.parallel.word_aligner import WordAligner
-from crosshead.data.synthetic import copy_task
 from crosshead.errors import UserError
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
@@ -25,6 +21,10 @@ from crosshead.tasks.registry import TASKS
 from crosshead.tasks.token_loss import token_loss
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss, Validation
+from crosshead.text.batching import Batch, Example, Pairs, collate
+from crosshead.text.parallel.examples import Examples
+from crosshead.text.parallel.word_aligner import WordAligner
+from crosshead.text.synthetic import copy_task
 from crosshead.training import loop
 from crosshead.training.budget import STOPPED, EndKind, Overhead
 from crosshead.training.checkpoint import (

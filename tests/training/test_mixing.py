@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from crosshead.caller import PYTHON, calling_from
-from crosshead.data.parallel.corpora import training_parts
-from crosshead.data.parallel.filters import write_held_out
-from crosshead.data.parallel.held_out import hold_out
-from crosshead.data.parallel.pairs import ParallelText
-from crosshead.data.parallel.parts import survey
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import to_toml
 from crosshead.system.lines import read_lines
 from crosshead.tasks.recipes import compose
+from crosshead.text.parallel.corpora import training_parts
+from crosshead.text.parallel.filters import write_held_out
+from crosshead.text.parallel.held_out import hold_out
+from crosshead.text.parallel.pairs import ParallelText
+from crosshead.text.parallel.parts import survey
 from crosshead.training.given_data import GivenData
 from crosshead.training.mixing import forgetting_note, old_domain
 from tests.training.runs import tuning_recipe

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crosshead.data.checks.glance import Glance
+from crosshead.addons.checks.glance import Glance
 from crosshead.errors import UserError
 from crosshead.tasks import parallel_corpus, usability
 from crosshead.tasks.registry import load_bundle

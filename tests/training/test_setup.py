@@ -16,7 +16,7 @@ from crosshead.training.memory import FreeMemory
 from crosshead.training.run import train
 from crosshead.training.settings import new_recipe, stored_recipe
 from crosshead.training.setup import prepare_new
-from tests.data.checks.made_up import pairs
+from tests.addons.checks.made_up import pairs
 from tests.training.runs import (
     SMALL,
     Remembering,

@@ -1,8 +1,8 @@
 import pytest
 
-from crosshead.data.batching import Example, Pairs
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.recipes import compose
+from crosshead.text.batching import Example, Pairs
 from crosshead.training.sizes import warmup_updates, with_sizes
 
 

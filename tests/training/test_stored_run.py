@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.data.parallel import held_out
 from crosshead.tasks.registry import load_bundle
+from crosshead.text.parallel import held_out
 from crosshead.training.run import train
 from crosshead.training.settings import resumed_recipe
 from tests.training.runs import Remembering, logged

@@ -10,16 +10,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from crosshead.attention.dropout import Dropout
-from crosshead.data.batching import Batch, Pairs, collate
-from crosshead.data.parallel.examples import Examples
-from crosshead.data.parallel.word_aligner import WordAligner
-from crosshead.data.synthetic import copy_task
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss
+from crosshead.text.batching import Batch, Pairs, collate
+from crosshead.text.parallel.examples import Examples
+from crosshead.text.parallel.word_aligner import WordAligner
+from crosshead.text.synthetic import copy_task
 from crosshead.training.distributed import ALONE
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer

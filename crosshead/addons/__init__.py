@@ -1,0 +1,1 @@
+"""Add-ons: each is a folder that could be deleted, and reaches the program by entry points."""

@@ -1,0 +1,171 @@
+"""Pairs whose sides do not translate each other, one by one and in shifted stretches.
+
+Each pair has odds to be misaligned (`pair_odds.py`). A hidden Markov model then takes neighbours
+into account, because a line that is missing on one side shifts all lines after it (`stretches.py`).
+
+Shifted pairs teach the lexicon wrong translations. So if stretches are shifted, or the text as a
+whole, the lexicon is learned again from the repaired pairs, and all pairs are scored again.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from crosshead.addons.checks.pair_odds import PairOdds, SideWords
+from crosshead.addons.checks.stretches import LARGEST_ODDS, best_path, smoothed
+from crosshead.addons.checks.suspects import Suspect
+from crosshead.addons.checks.words import stemmed_words
+
+LEAST_ROWS = 500
+"""The smallest number of pairs from which word translations can be learned."""
+
+APART = "the sides do not translate each other"
+"""The reason for a misaligned pair outside of shifted stretches."""
+
+_LEAST_COUNT = 3
+"""The smallest number of times that a word occurs. Rarer words say nothing about alignment."""
+_SHIFTS = (-1, 1, -2, 2, -3, 3)
+_SHORTEST_STRETCH, GAP = 4, 3
+"""The smallest number of rows of a stretch, and the largest distance between two of them."""
+_UNFIT = -4.0
+"""The smallest log-odds that a row of a stretch contributes, because a stretch may contain
+misaligned pairs."""
+_MOST_REPAIRS = 2
+"""The largest number of times that the lexicon is learned again from repaired pairs."""
+_MOST_TRIED = 3_000
+"""The largest number of pairs by which shifts of the whole text are compared."""
+MOST_MISALIGNED = 0.2
+"""The share of misaligned pairs from which the sides probably do not belong together. Clean
+Multi30k has an estimated share of 0.001, even if there are only 500 pairs to learn from. With 10 %
+of random pairs it is 0.06 to 0.1."""
+_CLEARLY_LESS = 0.25
+"""The difference of the misaligned share from which another shift of the whole text is better. The
+shares of random pairs differ by 0.1 between shifts at most."""
+
+
+class Alignment(NamedTuple):
+    """The misaligned pairs of a text, and their share."""
+
+    suspects: list[Suspect]
+    share: float
+    """The estimated share of misaligned pairs. It includes pairs that cannot be told one by one."""
+
+
+def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -> Alignment:
+    """Return the pairs whose sides probably do not translate each other.
+
+    The score of a pair is the probability that its sides do not belong together.
+    """
+    if len(rows) < LEAST_ROWS:
+        return Alignment([], 0.0)
+    sides = SideWords(
+        *(
+            stemmed_words((side[row] for row in rows.tolist()), _LEAST_COUNT)
+            for side in (source, target)
+        )
+    )
+    places = np.arange(len(rows))
+    model = PairOdds(sides, places, places)
+    odds, share = as_given = model.judged(places, places)
+    labels = np.zeros(len(rows), np.int64)
+    if share > MOST_MISALIGNED and (shift := _whole_shift(sides, rows)):
+        labels[:] = shift
+        model = _repaired(sides, rows, labels)
+        odds, share = model.judged(places, places)
+    for repairs in range(_MOST_REPAIRS + 1):
+        probability = smoothed(odds, share)
+        found = np.flatnonzero(probability > 0.5)
+        before, labels = labels, _shifts(model, rows, found, odds)
+        if share > MOST_MISALIGNED and not _repair_most(model, rows, labels, found):
+            # Of unrelated lines, some neighbours fit by chance. A lexicon that is learned from them
+            # would find more of them.
+            labels = np.zeros(len(rows), np.int64)
+            odds, share = as_given
+            probability = smoothed(odds, share)
+            found = np.flatnonzero(probability > 0.5)
+            break
+        if repairs == _MOST_REPAIRS or (labels == before).all():
+            break
+        model = _repaired(sides, rows, labels)
+        odds, share = model.judged(places, places)
+    suspects = [
+        Suspect(
+            int(rows[place]),
+            "misaligned",
+            float(probability[place]),
+            shift_reason(int(labels[place])),
+            int(labels[place]),
+        )
+        for place in found
+    ]
+    return Alignment(suspects, share)
+
+
+def _repaired(sides: SideWords, rows: np.ndarray, shifts: np.ndarray) -> PairOdds:
+    """Return the model that is learned from the pairs after the shifts are repaired."""
+    left = _moved(rows, np.arange(len(rows)), shifts)
+    right = np.flatnonzero(left >= 0)
+    return PairOdds(sides, left[right], right)
+
+
+def _repair_most(model: PairOdds, rows: np.ndarray, shifts: np.ndarray, found: np.ndarray) -> bool:
+    """Return whether the shifts repair at least half of the misaligned pairs, the found places."""
+    places = np.flatnonzero(shifts)
+    left = _moved(rows, places, shifts[places])
+    places, left = places[left >= 0], left[left >= 0]
+    if not len(places):
+        return False
+    _, still = model.judged(left, places)
+    return 2 * (1 - still) * len(places) >= len(found)
+
+
+def _moved(rows: np.ndarray, places: np.ndarray, shift: np.ndarray | int) -> np.ndarray:
+    """Return the place of the row that is `shift` rows below each place, or -1 for none."""
+    wanted = rows[places] + shift
+    found = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
+    return np.where(rows[found] == wanted, found, -1)
+
+
+def _whole_shift(sides: SideWords, rows: np.ndarray) -> int:
+    """Return the shift that repairs most pairs of the text, or 0."""
+    tried = np.arange(len(rows))[:: len(rows) // _MOST_TRIED + 1]
+    shares = {}
+    for shift in (0, *_SHIFTS):
+        left = _moved(rows, tried, shift)
+        left, right = left[left >= 0], tried[left >= 0]
+        shares[shift] = PairOdds(sides, left, right).judged(left, right)[1]
+    best = min(shares, key=lambda shift: shares[shift])
+    return best if shares[best] < shares[0] - _CLEARLY_LESS else 0
+
+
+def _shifts(model: PairOdds, rows: np.ndarray, found: np.ndarray, odds: np.ndarray) -> np.ndarray:
+    """Return the shift of each place: 0, or the one that repairs the stretch of a found place."""
+    runs = np.split(found, np.flatnonzero(np.diff(found) > GAP) + 1)
+    runs = [run for run in runs if len(run) >= _SHORTEST_STRETCH]
+    shifts = np.zeros(len(odds), np.int64)
+    if not runs:
+        return shifts
+    long = np.concatenate(runs)
+    evidence = np.zeros((len(odds), len(_SHIFTS) + 1))
+    evidence[long, 0] = np.clip(-odds[long], 0, LARGEST_ODDS)
+    for state, shift in enumerate(_SHIFTS, 1):
+        left = _moved(rows, long, shift)
+        places, left = long[left >= 0], left[left >= 0]
+        evidence[places, state] = np.clip(-model.judged(left, places)[0], _UNFIT, LARGEST_ODDS)
+    states = (0, *_SHIFTS)
+    for run in runs:
+        path = best_path(evidence[run])
+        for part in np.split(np.arange(len(run)), np.flatnonzero(np.diff(path)) + 1):
+            if len(part) >= _SHORTEST_STRETCH:
+                shifts[run[part]] = states[path[part[0]]]
+    return shifts
+
+
+def shift_reason(shift: int) -> str:
+    """Return the reason for a misaligned pair in a stretch with a shift, or 0 for none."""
+    if not shift:
+        return APART
+    where = "below" if shift > 0 else "above"
+    lines = "line" if abs(shift) == 1 else "lines"
+    return f"the target translates the source {abs(shift)} {lines} {where}"

@@ -1,0 +1,181 @@
+"""Checks of files of pairs, and the files that a check writes: suspect pairs and cleaned text."""
+
+import csv
+import gzip
+import io
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from crosshead.addons.checks.check import DataReport, check_kinds, check_pairs
+from crosshead.addons.checks.suspects import KINDS
+from crosshead.caller import option
+from crosshead.errors import DataError
+from crosshead.system.files import atomic_write_all, is_unfinished, make_directory, real_path
+from crosshead.system.lines import iter_lines
+from crosshead.text.parallel.corpora import read_valid_pairs, training_parts
+from crosshead.text.parallel.delimited import layout_of
+from crosshead.text.parallel.pairs import Origin, Sides
+from crosshead.text.parallel.parts import Corpora, Part, UnequalLinesError, survey
+from crosshead.text.parallel.section import DataConfig
+from crosshead.text.parallel.tables import is_jsonl
+
+SUSPECTS = "suspects.tsv"
+"""The file of all suspect pairs."""
+
+_COLUMNS = ("file", "line", "kind", "score", "reason", "source", "target")
+_ENDINGS = (".tsv", ".csv", ".jsonl", ".txt")
+_BREAK = re.compile(r"[\t\n\r]")
+"""Characters that end a cell of a file with tabs."""
+
+
+def check_files(
+    config: DataConfig, skip: Collection[str], say: Callable[[str], None]
+) -> tuple[DataReport, Corpora]:
+    """Look for suspect pairs in the training files of a configuration."""
+    check_kinds(skip)
+    try:
+        valid = read_valid_pairs(config, say)
+        parts = training_parts(config)
+        for part in parts:
+            for note in part.notes():
+                say(note)
+        text = survey(parts)
+    except UnequalLinesError as error:
+        raise DataError(f"{error.fault}{_first_shift(error)}") from None
+    sides: Sides = [], []
+    for chunk in text.chunks():
+        for side, lines in zip(sides, chunk, strict=True):
+            side.extend(lines)
+    return check_pairs(sides, text.origin, [valid] if valid else [], skip), text
+
+
+def _first_shift(error: UnequalLinesError) -> str:
+    """Return a clause with the place from which two files are shifted, or why there is none."""
+    source, target = error.files
+    sides: Sides = (
+        list(islice(iter_lines(source), error.shared)),
+        list(islice(iter_lines(target), error.shared)),
+    )
+    others = set(KINDS) - {"misaligned"}
+    report = check_pairs(sides, lambda row: Origin(str(source), row + 1), skip=others)
+    if report.stretches():
+        first, _ = report.stretches()[0]
+        lines = "a line is" if abs(first.shift) == 1 else "lines are"
+        return (
+            f"; from about line {first.row + 1} on {first.reason}, so {lines} missing or added "
+            "there"
+        )
+    if report.notes:  # the text has too few lines to look for shifts
+        return f"; {'; '.join(report.notes)}"
+    return "; no shift was found, so the surplus is probably at the end"
+
+
+def suspect_lines(report: DataReport) -> list[str]:
+    """Return the lines of a TSV file with a header: one line for each reason of a suspect pair."""
+    rows: list[Sequence[str]] = [_COLUMNS]
+    for suspect in report.suspects:
+        file, line = report.origin(suspect.row)
+        texts = [side[suspect.row] for side in report.sides]
+        cells = (file, line, suspect.kind, f"{suspect.score:.3f}", suspect.reason, *texts)
+        rows.append([_BREAK.sub(" ", str(cell)) for cell in cells])
+    return _quoted(rows, csv.QUOTE_MINIMAL)
+
+
+def check_outputs(
+    parts: Sequence[Part],
+    out: Path,
+    *,
+    apply: bool,
+    force: bool = False,
+    others: Sequence[str] = (),
+) -> None:
+    """Check the names of the files that `write_files` writes, before the text is read."""
+    cleaned = [name for part in parts if apply for name in _cleaned_names(part)]
+    names = [SUSPECTS, *cleaned]
+    inputs = {real_path(Path(name)) for part in parts for name in part.files}
+    inputs |= {real_path(Path(name)) for name in others}
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise DataError(
+                f"{out / name}: two of the written files would get this name; rename one of the "
+                "inputs, or check them one after the other"
+            )
+        if real_path(out / name) in inputs:
+            raise DataError(f"{out / name}: a file that is read; name another directory")
+    for name in cleaned if not (force or is_unfinished(out)) else ():
+        if (out / name).exists():
+            raise DataError(
+                f"{out / name}: there is such a file; {option('force')} replaces it, or name "
+                "another directory"
+            )
+
+
+def write_files(
+    report: DataReport, text: Corpora, out: Path, *, apply: bool, force: bool = False
+) -> list[Path]:
+    """Write the suspect pairs to a directory, and with `apply` also the cleaned text.
+
+    All files are written, or none. Aligned files keep their names. A file of pairs becomes a TSV
+    file with two columns.
+    """
+    check_outputs(text.parts, out, apply=apply, force=force)
+    outputs = {SUSPECTS: suspect_lines(report)}
+    starts = text.starts.tolist()
+    for number, part in enumerate(text.parts if apply else ()):
+        sides = report.cleaned(starts[number], starts[number + 1])
+        if not sides[0]:
+            way_out = "leave it out, or " if len(text.parts) > 1 else ""
+            raise DataError(
+                f"{' and '.join(part.files)}: all pairs are suspect, so the cleaned text would be "
+                f"empty; {way_out}check without --apply to see why"
+            )
+        names = _cleaned_names(part)
+        files = list(sides) if len(names) == 2 else [_table(part, sides)]
+        outputs.update(zip(names, files, strict=True))
+    make_directory(out)
+    written = {name: _encoded(name, lines) for name, lines in outputs.items()}
+    cleaned = [name for name in outputs if name != SUSPECTS]
+    atomic_write_all(out, written, new=() if force else cleaned)
+    return [out / name for name in cleaned]
+
+
+def _cleaned_names(part: Part) -> list[str]:
+    """Return the names of the cleaned files of a corpus."""
+    names = [Path(name).name for name in part.files]
+    if len(names) == 2:
+        return names
+    stem = names[0].removesuffix(".gz")
+    packed = ".gz" if stem != names[0] else ""
+    for ending in _ENDINGS:
+        stem = stem.removesuffix(ending)
+    return [f"{stem}.tsv{packed}"]
+
+
+def _table(part: Part, sides: Sides) -> list[str]:
+    """Return the lines of a TSV file that is read as these pairs.
+
+    The cells are quoted only if their own quotes would otherwise be taken for a spreadsheet's.
+    """
+    has_names = part.has_header or is_jsonl(Path(part.files[0]))
+    rows = [list(part.fields)] if has_names else []
+    rows += [[_BREAK.sub(" ", cell) for cell in pair] for pair in zip(*sides, strict=True)]
+    lines = ["\t".join(row) for row in rows]
+    if not layout_of(Path(SUSPECTS), lambda: iter(lines)).quoted:
+        return lines
+    return _quoted(rows, csv.QUOTE_ALL)
+
+
+def _quoted(rows: Iterable[Sequence[str]], quoting: Literal[0, 1]) -> list[str]:
+    """Return rows as lines with tabs. The cells have no line breaks."""
+    written = io.StringIO(newline="")
+    csv.writer(written, delimiter="\t", quoting=quoting, lineterminator="\n").writerows(rows)
+    return written.getvalue().split("\n")[:-1]
+
+
+def _encoded(name: str, lines: Sequence[str]) -> bytes:
+    """Return the bytes of a file, packed if its name ends in `.gz`."""
+    data = "".join(f"{line}\n" for line in lines).encode()
+    return gzip.compress(data, mtime=0) if name.endswith(".gz") else data

@@ -1,0 +1,147 @@
+"""Lines in another language than the rest of their side, by character n-grams.
+
+The lines of a side are divided into two groups: its language, and another one. The lines with the
+rarest n-grams begin the second group. Then each line moves to the group whose n-grams predict it
+better, until no line moves. The n-grams of the line itself do not count, so a line that is like no
+other line stays in the first group.
+
+The second group may have the same language and another topic. It is rejected if many lines lie
+between the groups, or if most lines opposite it are unusual for their side, too. A side with many
+n-grams that occur only once, such as Chinese, has no second group.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from crosshead.addons.checks.ngrams import (
+    LEAST_NGRAMS,
+    NGrams,
+    has_enough,
+    letters_of,
+    log_share,
+    ngrams,
+)
+from crosshead.addons.checks.suspects import Suspect
+
+LEAST_GROUP = 5
+"""The smallest number of lines in the second group. Fewer lines are odd by chance."""
+_RAREST = (0.02, 0.1, 0.3)
+"""The shares of lines that begin a second group."""
+_ROUNDS = 10
+MARGIN = 0.6
+"""The mean log-odds of an n-gram, in nats, from which a line belongs to the second group."""
+_MOST_UNIQUE = 0.1
+"""The largest share of a side's n-grams that occur once. With more, as in Chinese and in texts of
+few words, the rest is too little to tell a language from chance."""
+_MOST_BETWEEN = 0.12
+"""The largest number of lines with log-odds from 0 to the margin, as a share of the second group.
+It was at most 0.1 for another language in Multi30k, and mostly more for chance groups in the
+messages of programs."""
+_MOST_DISTINCT = 0.5
+"""The largest share of lines opposite the second group that differ from the rest of their side as
+much as the second group does from its own."""
+
+
+def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Suspect] | None:
+    """Return the lines of a side that are in another language than most of its lines.
+
+    The score approaches 1 with the mean log-odds of the line's n-grams.
+    """
+    # Each line counts once, whatever its digits and punctuation: otherwise the copies of an odd
+    # line would confirm one another.
+    letters = list(map(letters_of, lines))
+    unique = list(dict.fromkeys(letters))
+    own = ngrams(unique)
+    judged = own.lengths >= LEAST_NGRAMS
+    if not has_enough(unique, judged):
+        return None
+    second, odds = _second_group(own, judged)
+    members = {unique[row] for row in np.flatnonzero(second)}
+    opposite: dict[str, bool] = {}
+    for line, other in zip(letters, map(letters_of, others), strict=True):
+        opposite[other] = opposite.get(other, False) or line in members
+    opposite_side = ngrams(list(opposite))
+    theirs = opposite_side.histogram()
+    if _is_topic(opposite_side, theirs, np.array(list(opposite.values()), bool)):
+        second = np.zeros_like(second)
+    across = own.means(log_share(theirs) - log_share(own.histogram(~second), 1))
+    swapped = judged & (across > np.where(second, np.maximum(odds, MARGIN), MARGIN))
+    reasons = {
+        True: f"the {side} is in the language of the opposite side",
+        False: f"the {side} is in another language than the other {side}s",
+    }
+    found = {
+        unique[row]: (float(1 - np.exp(-max(across[row], odds[row]))), reasons[bool(swapped[row])])
+        for row in np.flatnonzero(second | swapped)
+    }
+    return [
+        Suspect(row, "language", *found[line]) for row, line in enumerate(letters) if line in found
+    ]
+
+
+def _second_group(own: NGrams, judged: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which lines are in the second group, and the mean log-odds for it of each line.
+
+    Few foreign lines are the rarest ones, and many are not rare. So several shares of the rarest
+    lines begin a group, and the group that is predicted best counts.
+    """
+    whole = own.histogram()
+    none = np.zeros(len(judged), bool), np.zeros(len(judged))
+    if (whole == 1).sum() > _MOST_UNIQUE * whole.sum():
+        return none
+    rarity = own.means(-log_share(whole, 1))
+    best, gain = none, 0.0
+    for share in _RAREST:
+        rarest = judged & (rarity >= np.quantile(rarity[judged], 1 - share))
+        second, odds = _settled(own, judged, whole, rarest)
+        if _is_language(second, odds, judged) and (odds * own.lengths)[second].sum() > gain:
+            best, gain = (second, odds), float((odds * own.lengths)[second].sum())
+    return best
+
+
+def _settled(
+    own: NGrams, judged: np.ndarray, whole: np.ndarray, second: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Move lines between the groups, and return the second group and the log-odds for it."""
+    odds = np.zeros(len(judged))
+    for _ in range(_ROUNDS):
+        odds = _group_odds(own, whole, second)
+        before, second = second, judged & (odds > MARGIN)
+        if (second == before).all():
+            break
+    return second, odds
+
+
+def _is_language(second: np.ndarray, odds: np.ndarray, judged: np.ndarray) -> bool:
+    """Return whether the second group has enough lines, and few lines are between the groups.
+
+    Many are if the lines of the second group have the language of the others and another topic.
+    """
+    size = second.sum()
+    between = (judged & ~second & (odds > 0)).sum()
+    return bool(LEAST_GROUP <= size <= judged.sum() / 2 and between <= _MOST_BETWEEN * size)
+
+
+def _is_topic(opposite_side: NGrams, whole: np.ndarray, opposite: np.ndarray) -> bool:
+    """Return whether the lines opposite the second group differ from the rest of their side, too.
+
+    A line in a wrong language stands opposite any line. If both sides of a group differ from the
+    rest, they are another kind of text, such as dates among sentences.
+    """
+    opposite = opposite & (opposite_side.lengths >= LEAST_NGRAMS)
+    if opposite.sum() < LEAST_GROUP:
+        return False
+    odds = _group_odds(opposite_side, whole, opposite)
+    return bool((odds[opposite] > MARGIN).mean() > _MOST_DISTINCT)
+
+
+def _group_odds(own: NGrams, whole: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the mean log-odds of each line for the second group, without the line itself."""
+    theirs = own.histogram(second)
+    ours = whole - theirs
+    return np.where(
+        second,
+        own.means(log_share(theirs, 1) - log_share(ours)),
+        own.means(log_share(theirs) - log_share(ours, 1)),
+    )

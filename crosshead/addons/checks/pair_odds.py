@@ -1,0 +1,167 @@
+"""The odds of pairs of texts to be misaligned, by the words that translate each other.
+
+A lexicon scores every pair, and random pairs: the same sources with the targets of other rows.
+Misaligned pairs have the same distribution of scores as random pairs. A logistic regression that
+tells random pairs from real ones turns the scores of a pair into one value. The share of misaligned
+pairs is twice the fraction of real pairs whose value is above the median of the random pairs. The
+odds of a pair come from the ratio of both distributions at its value. They are made to rise with
+the value.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from crosshead.addons.checks.lexicon import Lexicon
+from crosshead.text.word_translation import WordIds
+
+MOST_LEARNED = 20_000
+"""The largest number of pairs that a lexicon is learned from."""
+
+_SEED = 1
+_FEATURES = 5
+_STEPS, _BINS = 10, 200
+_MANY_ROWS, _FOLDS, _FOLDS_OF_MANY = 10_000, 5, 2
+_LEAST_SHARE, _LARGEST_SHARE = 1e-3, 0.95
+"""The smallest and the largest share of misaligned pairs that is assumed."""
+
+
+class SideWords(NamedTuple):
+    """The words of both sides."""
+
+    source: WordIds
+    target: WordIds
+
+    def features(self, lexicon: Lexicon, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the features of pairs, "P F"."""
+        source, target = self.source.some(left), self.target.some(right)
+        scores = lexicon.scores(source, target)
+        size = np.log1p(np.minimum(source.lengths, target.lengths))
+        return np.stack([np.ones(len(left)), *scores.T, size, scores.sum(1) * size], axis=1)
+
+
+class _Mixture(NamedTuple):
+    """The distributions of the values of aligned and misaligned pairs."""
+
+    mean: np.ndarray
+    spread: np.ndarray
+    weights: np.ndarray
+    """The weights of the standardised features, whose sum is the value of a pair."""
+    median: float
+    """The median value of misaligned pairs."""
+    edges: np.ndarray
+    """The bounds of the bins of values."""
+    odds: np.ndarray
+    """The log-odds of each bin, misaligned to aligned. They do not contain the share."""
+
+    def values(self, features: np.ndarray) -> np.ndarray:
+        return np.asarray((features - self.mean) / self.spread @ self.weights)
+
+    def share(self, values: np.ndarray) -> float:
+        """Return the share of misaligned pairs.
+
+        Half of the misaligned pairs lie above the median of random pairs, and no aligned pair does.
+        """
+        found = 2 * float((values > self.median).mean())
+        return min(max(found, _LEAST_SHARE), _LARGEST_SHARE)
+
+
+class PairOdds:
+    """The odds of pairs to be misaligned, by lexicons learned from pairs of places.
+
+    There are several lexicons, each learned from a part of the pairs. If a lexicon scored the pairs
+    that it was learned from, misaligned pairs would seem aligned.
+    """
+
+    def __init__(self, sides: SideWords, left: np.ndarray, right: np.ndarray) -> None:
+        self.sides = sides
+        number = _FOLDS if len(right) < _MANY_ROWS else _FOLDS_OF_MANY
+        fold = np.arange(len(right)) % number
+        self._fold = np.zeros(len(sides.target.ends), np.int8)
+        """The lexicon that is not learned from a target."""
+        self._fold[right] = fold
+        self._lexicons = []
+        for each in range(number):
+            others = np.flatnonzero(fold != each)
+            chosen = others[:: len(others) // MOST_LEARNED + 1]
+            words = sides.source.some(left[chosen]), sides.target.some(right[chosen])
+            self._lexicons.append(Lexicon(*words))
+        random = []
+        for each in range(number):
+            places = np.flatnonzero(fold == each)
+            places = np.random.default_rng(_SEED).permutation(places)[:MOST_LEARNED]
+            apart = left[places], right[np.roll(places, 1)]
+            random.append(self.sides.features(self._lexicons[each], *apart))
+        self.mixture = _mixture(self.features(left, right), np.concatenate(random))
+
+    def features(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the features of pairs, "P F", by the lexicons not learned from their targets."""
+        found = np.empty((len(right), _FEATURES))
+        for number, lexicon in enumerate(self._lexicons):
+            rows = np.flatnonzero(self._fold[right] == number)
+            found[rows] = self.sides.features(lexicon, left[rows], right[rows])
+        return found
+
+    def judged(self, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the log-odds of each pair, misaligned to aligned, and the misaligned share."""
+        values = self.mixture.values(self.features(left, right))
+        odds = self.mixture.odds[np.searchsorted(self.mixture.edges, values)]
+        empty = (self.sides.source.lengths[left] == 0) | (self.sides.target.lengths[right] == 0)
+        odds[empty] = 0.0
+        return odds, self.mixture.share(values)
+
+
+def _mixture(real: np.ndarray, random: np.ndarray) -> _Mixture:
+    """Return the distributions of the values of pairs."""
+    mean, spread = real.mean(0), real.std(0) + 1e-9
+    mean[0], spread[0] = 0.0, 1.0
+    weights = _regression((random - mean) / spread, (real - mean) / spread)
+    nothing = np.zeros(0)
+    mixture = _Mixture(mean, spread, weights, 0.0, nothing, nothing)
+    value, random_value = mixture.values(real), mixture.values(random)
+    mixture = mixture._replace(median=float(np.median(random_value)))
+    share = mixture.share(value)
+    edges = np.quantile(np.concatenate([value, random_value]), np.linspace(0, 1, _BINS + 1)[1:-1])
+    place, random_place = np.searchsorted(edges, value), np.searchsorted(edges, random_value)
+    real_share = np.bincount(place, minlength=_BINS) / len(value)
+    random_share = np.bincount(random_place, minlength=_BINS) / len(random_value)
+    both = real_share + random_share
+    rising, there = np.zeros(_BINS), both > 0  # equal values leave bins empty
+    rising[there] = _rising(random_share[there] / both[there], both[there])
+    rising = np.clip(rising, 1e-9, 1 - 1e-9)
+    aligned = np.maximum((1 - rising) / rising - share, 1e-9) / (1 - share)
+    return mixture._replace(edges=edges, odds=-np.log(aligned))
+
+
+def _rising(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the rising sequence nearest to `values`, by pooling neighbours that fall."""
+    pools: list[tuple[float, float, int]] = []
+    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        pool = (value, weight, 1)
+        while pools and pools[-1][0] >= pool[0]:
+            before = pools.pop()
+            both = before[1] + pool[1]
+            mean = (before[0] * before[1] + pool[0] * pool[1]) / both
+            pool = (mean, both, before[2] + pool[2])
+        pools.append(pool)
+    return np.repeat([pool[0] for pool in pools], [pool[2] for pool in pools])
+
+
+def _regression(random: np.ndarray, real: np.ndarray) -> np.ndarray:
+    """Return weights that tell random pairs from real ones, by Newton's method."""
+    features = np.concatenate([random, real])
+    label = np.repeat([1.0, 0.0], [len(random), len(real)])
+    ridge = np.eye(features.shape[1])
+    weights = np.zeros(features.shape[1])
+    for _ in range(_STEPS):
+        probability = _sigmoid(features @ weights)
+        gradient = features.T @ (label - probability) - weights
+        curvature = probability * (1 - probability)
+        weights = weights + np.linalg.solve(
+            (features * curvature[:, None]).T @ features + ridge, gradient
+        )
+    return weights
+
+
+def _sigmoid(odds: np.ndarray) -> np.ndarray:
+    return np.asarray(1 / (1 + np.exp(-np.clip(odds, -50, 50))))

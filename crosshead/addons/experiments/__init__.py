@@ -1,0 +1,1 @@
+"""Experiments: several runs of one recipe, and training data that models write."""

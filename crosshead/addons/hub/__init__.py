@@ -1,0 +1,1 @@
+"""Hubs: models downloaded from a hub of models, and uploaded to one."""

@@ -1,0 +1,537 @@
+"""Imports of Transformers in CTranslate2's form: `model.bin`, vocabularies and SentencePiece.
+
+The file of the weights is a list of named arrays, which is read here without CTranslate2.
+"""
+
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crosshead.addons.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
+from crosshead.addons.interop.base import ForeignSearch
+from crosshead.addons.interop.ctranslate2 import SEARCH
+from crosshead.addons.interop.imports.building import ForeignText, Imported, translation_bundle
+from crosshead.addons.interop.imports.reading import (
+    AGAIN,
+    MIXED,
+    ForeignDirectory,
+    ForeignModelError,
+)
+from crosshead.addons.interop.imports.settings import checked, number, shown, whole_number
+from crosshead.addons.interop.imports.vocabularies import vocabulary, zero_start
+from crosshead.attention.positions import Pairing, Rate, sinusoidal
+from crosshead.bundle.origin import ImportOrigin
+from crosshead.config import MOST_POSITIONS
+from crosshead.decoding.search import DecodeConfig
+from crosshead.models.transformer import TransformerConfig
+from crosshead.text.imported import ForeignVocabulary
+
+KIND = "ctranslate2"
+"""The kind of these models."""
+
+MODEL, CONFIG = "model.bin", "config.json"
+
+_VERSION, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7
+_LANGUAGE = "TransformerDecoderSpec"
+_MOST_BYTES = 1 << 34
+
+_BFLOAT16 = 5
+_TYPES = {
+    0: np.float32,
+    1: np.int8,
+    2: np.int16,
+    3: np.int32,
+    4: np.float16,
+    _BFLOAT16: np.uint16,
+}
+_ACTIVATIONS = {0: "relu", 1: "gelu-tanh", 2: "swish", 3: "gelu"}
+
+_TABLES: dict[str, tuple[Pairing, Rate]] = {
+    "sinusoidal": ("interleaved", "paper"),
+    "sinusoidal-halves": ("halves", "paper"),
+    "sinusoidal-marian": ("halves", "tensor2tensor"),
+}
+
+_MODELS = (
+    ("source.spm", "target.spm"),
+    ("tokenizer.model", "tokenizer.model"),
+    ("source.model", "target.model"),
+    ("sentencepiece.model", "sentencepiece.model"),
+)
+"""The names of SentencePiece models of source and target that exports write."""
+
+_VOCABULARIES = (
+    ("shared_vocabulary.json", "shared_vocabulary.json"),
+    ("source_vocabulary.json", "target_vocabulary.json"),
+)
+
+_PADDING = ("<pad>", "<blank>")
+"""The names of padding in the vocabularies."""
+
+_READ = (
+    "num_heads",
+    "pre_norm",
+    "activation",
+    "scale_embeddings",
+    "encodings",
+    "start_from_zero_embedding",
+    "queries_scale",
+)
+"""The last names of the variables that the shape is read from."""
+
+_SEARCHED = ("beam_size", "length_penalty", "max_decoding_length")
+"""The settings of the search that come along."""
+
+_IGNORED = ("alignment_heads", "alignment_layer", "embeddings_merge", "relative_attention_max")
+_OFF = ("alibi", "alibi_use_positive_positions", "multi_query_attention", "scale_alibi")
+
+Variables = dict[str, np.ndarray[Any, Any]]
+
+
+def read(path: Path, name: str) -> Imported:
+    """Return the Transformer of a directory as a bundle."""
+    directory = ForeignDirectory(path)
+    search, notes = _stored_search(directory)
+    found = read_model(directory, name, KIND, search=search)
+    return Imported(found.bundle, [*notes, *found.notes])
+
+
+def read_model(
+    directory: ForeignDirectory,
+    name: str,
+    kind: str,
+    *,
+    models: tuple[bytes, bytes] | None = None,
+    search: ForeignSearch | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
+) -> Imported:
+    """Return the Transformer of a directory as a bundle, with search settings from elsewhere."""
+    settings, where = directory.json(CONFIG), directory.path / MODEL
+    variables = _variables(directory.bytes(MODEL, _MOST_BYTES), where)
+    starts_at_zero = _starts_at_zero(variables)
+    start = settings.get("decoder_start_token", "<s>")
+    vocabularies = _vocabularies(directory, settings, start, starts_at_zero)
+    _check_unquantized(variables, where)
+    weights = _named(variables, where)
+    if starts_at_zero:
+        first = zero_start(vocabularies[1].control, weights[EMBEDDINGS[1]], where)
+    else:
+        first = "pad" if start in _PADDING else "bos"
+    config = _shape(variables, weights, settings, where, first)
+    positions = len(variables["encoder/position_encodings/encodings"])
+    decode, longest = _limits(search, positions, where.with_name(SEARCH))
+    text = ForeignText(
+        models=models or _models(directory),
+        vocabularies=vocabularies,
+        languages=languages,
+        longest_source=longest,
+        decode=decode,
+    )
+    origin = ImportOrigin(kind=kind, name=name, sha256=directory.sha256(MODEL))
+    found = _shared(weights, config)
+    notes = []
+    if settings.get("add_source_eos") is not True:
+        notes.append(
+            "add_source_eos is off: programs that use the model with CTranslate2 end each source "
+            "with the end token themselves, as Marian's tokenizer does; crosshead always does it"
+        )
+    return Imported(translation_bundle(config, text, found, origin, where), notes)
+
+
+def _stored_search(directory: ForeignDirectory) -> tuple[ForeignSearch | None, list[str]]:
+    """Return the search settings that an export of crosshead stores, and notes about others."""
+    if not directory.has(SEARCH):
+        return None, [
+            f"CTranslate2 stores no search settings, and there is no {SEARCH} of an export by "
+            "crosshead: the bundle has a beam of 4 and no length penalty"
+        ]
+    stored, where = directory.json(SEARCH), directory.path / SEARCH
+    notes = [
+        f"the search setting {key} = {shown(value)} does not come along"
+        for key, value in stored.items()
+        if key not in _SEARCHED and value not in (None, 0)
+    ]
+    usual = {"beam_size": 2, "max_decoding_length": 256}  # those of `translate_batch`
+    beam, longest = (whole_number({**usual, **stored}, key, where) for key in usual)
+    return ForeignSearch(beam, number(stored, "length_penalty", where, 1.0), longest), notes
+
+
+def _limits(search: ForeignSearch | None, positions: int, where: Path) -> tuple[DecodeConfig, int]:
+    """Return the search settings of a bundle, and its longest source.
+
+    CTranslate2 limits the tokens of an output, and crosshead those beyond the source. The longest
+    source and the limit beyond it are such that their outputs have CTranslate2's limit. An export
+    by crosshead whose limit beyond the source is the usual one comes back with its longest source.
+    """
+    usual = DecodeConfig(length_penalty=0.0, length_offset=0.0)
+    if search is None:
+        return usual, positions - 1
+    most = max(search.max_length, 1)
+    extra = usual.max_extra if most > usual.max_extra + 1 else most // 2
+    values = {
+        "beam": search.beam,
+        "length_penalty": search.length_penalty,
+        "length_offset": 0.0,
+        "max_extra": extra,
+    }
+    longest = max(1, min(most - 1 - extra, positions - 1))
+    return checked(DecodeConfig, values, where), longest
+
+
+def _check_unquantized(variables: Variables, where: Path) -> None:
+    for name in variables:
+        weight = variables.get(name.removesuffix("_scale"))
+        if name.endswith("weight_scale") and weight is not None:
+            raise ForeignModelError(
+                f"{where}: the weights are quantized to {weight.dtype}; float32, float16 and "
+                "bfloat16 can be imported: convert the original model again without "
+                "--quantization, and import that"
+            )
+
+
+def _starts_at_zero(variables: Variables) -> bool:
+    """Return whether the first vector of every target is zero, whatever its first token is."""
+    return bool(variables.get("decoder/start_from_zero_embedding", np.zeros(1)).any())
+
+
+def _variables(data: bytes, where: Path) -> Variables:
+    """Return the arrays of `model.bin` by name."""
+    try:
+        reader = _Reader(data, where)
+        version = reader.number("I")
+        if version != _VERSION:
+            again = "convert the original model again with CTranslate2 4"
+            if version > _VERSION:
+                again = f"a newer crosshead may read it, or {again}"
+            raise ForeignModelError(
+                f"{where}: the file has version {version} of CTranslate2's format, and crosshead "
+                f"reads version {_VERSION}; {again}"
+            )
+        specification, revision = reader.text(), reader.number("I")
+        if specification == _LANGUAGE:
+            raise ForeignModelError(
+                f"{where}: holds a language model; of the models of CTranslate2, only Transformers "
+                "for translation can be imported; if it was a GPT-2, import the directory of "
+                "Hugging Face that it was converted from"
+            )
+        if (specification, revision) != (_SPECIFICATION, _REVISION):
+            raise ForeignModelError(
+                f"{where}: holds {specification[:60]!a}, revision {revision}; only "
+                f"{_SPECIFICATION}, revision {_REVISION}, can be imported"
+            )
+        found = dict(reader.array() for _ in range(reader.number("I")))
+        for _ in range(reader.number("I")):
+            alias, target = reader.text(), reader.text()
+            found[alias] = found[target]
+        reader.end()
+    except (struct.error, ValueError, KeyError, UnicodeDecodeError) as error:
+        raise ForeignModelError(f"{where}: truncated or damaged ({error}); {AGAIN}") from None
+    return found
+
+
+class _Reader:
+    """The bytes of `model.bin`, read from the beginning."""
+
+    def __init__(self, data: bytes, where: Path) -> None:
+        self._data, self._where, self._at = data, where, 0
+
+    def number(self, code: str) -> int:
+        """Return an unsigned number, whose code in `struct` says its size."""
+        (found,) = struct.unpack("<" + code, self._take(struct.calcsize("<" + code)))
+        return int(found)
+
+    def text(self) -> str:
+        """Return a text that ends with a zero byte."""
+        return self._take(self.number("H")).removesuffix(b"\0").decode()
+
+    def array(self) -> tuple[str, np.ndarray[Any, Any]]:
+        """Return the name of an array, and the array."""
+        name = self.text()
+        shape = [self.number("I") for _ in range(self.number("B"))]
+        dtype, size = self.number("B"), self.number("I")
+        if dtype not in _TYPES or size != math.prod(shape) * np.dtype(_TYPES[dtype]).itemsize:
+            raise ValueError(f"{name[:60]!a} has type {dtype} and {size} bytes")
+        data = np.frombuffer(self._take(size), dtype=_TYPES[dtype])
+        if dtype == _BFLOAT16:  # the upper half of a float32
+            data = (data.astype(np.uint32) << 16).view(np.float32)
+        return name, data.reshape(shape)
+
+    def end(self) -> None:
+        """Raise `ValueError` if bytes are left."""
+        if self._at < len(self._data):
+            raise ValueError(f"{len(self._data) - self._at:,} bytes stand behind its end")
+
+    def _take(self, size: int) -> bytes:
+        if self._at + size > len(self._data):
+            raise ValueError("the file ends too early")
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+
+def _shape(
+    variables: Variables,
+    weights: Mapping[str, Tensor],
+    settings: Mapping[str, Any],
+    where: Path,
+    first: str,
+) -> TransformerConfig:
+    """Return the shape of a model, after checking the settings of its two stacks.
+
+    `first` is the token that targets begin with.
+    """
+
+    def scalar(key: str) -> int:
+        both = {_only_number(variables[name], name, where) for side in ("encoder", "decoder")
+                if (name := f"{side}/{key}") in variables}  # fmt: skip
+        if len(both) != 1:
+            raise ForeignModelError(
+                f"{where}: {key} of encoder and decoder are {sorted(both)}, expected one value for "
+                "both; this model cannot be imported"
+            )
+        return both.pop()
+
+    activation = scalar("activation")
+    if activation not in _ACTIVATIONS:
+        raise ForeignModelError(
+            f"{where}: activation {activation} is none that crosshead has; this model cannot be "
+            "imported"
+        )
+    if not scalar("scale_embeddings"):
+        raise ForeignModelError(
+            f"{where}: scale_embeddings is off; crosshead multiplies embeddings by sqrt(d_model)"
+        )
+    # Only models of Marian begin at zero. They always read the end of the source, but a conversion
+    # from Hugging Face leaves it to the tokenizer to add it.
+    ends = settings.get("add_source_eos") is True or _starts_at_zero(variables)
+    if not ends or settings.get("add_source_bos"):
+        raise ForeignModelError(
+            f"{where.parent / CONFIG}: add_source_eos is {shown(settings.get('add_source_eos'))} "
+            f"and add_source_bos is {shown(settings.get('add_source_bos'))}; crosshead ends every "
+            "source with the end token, so only models with add_source_eos alone can be imported"
+        )
+    source, target, output = _embeddings(weights)
+    d_model = source.shape[1]
+    values = {
+        "architecture": "transformer",
+        "d_model": d_model,
+        "encoder_layers": _layers(variables, "encoder"),
+        "decoder_layers": _layers(variables, "decoder"),
+        "heads": scalar("num_heads"),
+        "d_ff": _inner_width(weights, where),
+        "activation": _ACTIVATIONS[activation],
+        "positions": _positions(variables, d_model, where),
+        "norm": "pre" if scalar("pre_norm") else "post",
+        "norm_eps": number(settings, "layer_norm_epsilon", where.parent / CONFIG, 1e-5),
+        "output_bias": True,
+        "tie": _tie(source, target, output),
+        "start": first,
+    }
+    config = checked(TransformerConfig, values, where)
+    _check_scales(variables, config.key_width, where)
+    return config
+
+
+def _inner_width(weights: Mapping[str, Tensor], where: Path) -> int:
+    name = "model.encoder.layers.0.fc1.weight"
+    if name not in weights:
+        raise ForeignModelError(
+            f"{where}: variable encoder/layer_0/ffn/linear_0/weight is missing; {AGAIN}"
+        )
+    return len(weights[name])
+
+
+def _only_number(array: np.ndarray[Any, Any], name: str, where: Path) -> int:
+    """Return the whole number that a variable holds alone."""
+    if array.size != 1 or not np.isfinite(array).all():
+        raise ForeignModelError(f"{where}: variable {name[:80]!a} is no single number; {AGAIN}")
+    return int(array.item())
+
+
+def _check_scales(variables: Variables, d_key: int, where: Path) -> None:
+    for name, each in variables.items():
+        if name.endswith("/queries_scale") and not np.allclose(each, d_key**-0.5, atol=1e-6):
+            raise ForeignModelError(
+                f"{where}: {name} is {each.flat[0]:g}, expected 1/sqrt(d_key); this model cannot "
+                "be imported"
+            )
+
+
+def _layers(variables: Variables, side: str) -> int:
+    return len({name.split("/")[1] for name in variables if name.startswith(f"{side}/layer_")
+                and not name.startswith(f"{side}/layer_norm")})  # fmt: skip
+
+
+def _positions(variables: Variables, d_model: int, where: Path) -> str:
+    """Return the kind of the positions whose tables a model holds."""
+    tables = [
+        variables.get(f"{side}/position_encodings/encodings") for side in ("encoder", "decoder")
+    ]
+    if any(each is None for each in tables):
+        raise ForeignModelError(
+            f"{where}: position_encodings holds no table; crosshead does not have the positions "
+            "that CTranslate2 computes itself, which begin at 1"
+        )
+    found = [torch.from_numpy(np.array(each, np.float32)) for each in tables]
+    # Tables in float16 and bfloat16 are rounded, to 11 and 8 binary digits.
+    rounded = 2e-3 if all(_is_bfloat16(each) for each in found) else 1e-3
+    if any(each.dim() != 2 or len(each) > MOST_POSITIONS for each in found):
+        raise ForeignModelError(f"{where}: position_encodings is no table; {AGAIN}")
+    if not any(each.any() for each in found):
+        return "none"
+    for name, (pairing, rate) in _TABLES.items():
+        if all(
+            each.shape[1] == d_model
+            and torch.allclose(
+                each,
+                sinusoidal(len(each), d_model, pairing=pairing, rate=rate).float(),
+                atol=rounded,
+            )
+            for each in found
+        ):
+            return name
+    raise ForeignModelError(
+        f"{where}: position_encodings holds other positions than sinusoids; this model cannot be "
+        "imported"
+    )
+
+
+def _is_bfloat16(tensor: Tensor) -> bool:
+    return torch.equal(tensor, tensor.bfloat16().float())
+
+
+def _named(variables: Variables, where: Path) -> dict[str, Tensor]:
+    """Return the weights by the names of `interop.bart`, each matrix on its own."""
+    tensors = {name: torch.from_numpy(np.array(each)) for name, each in variables.items()}
+    weights: dict[str, Tensor] = {}
+    for side in ("encoder", "decoder"):
+        for ours, theirs in _pairs(side, _layers(variables, side)):
+            for end, norm in (("weight", "gamma"), ("bias", "beta")):
+                name = f"{theirs}/{norm if theirs.endswith('layer_norm') else end}"
+                if name in tensors:
+                    axes = 2 if name.endswith("/weight") else 1
+                    parts = _parts(tensors.pop(name), axes, len(ours), name, where)
+                    weights |= {f"{our}.{end}": part for our, part in zip(ours, parts, strict=True)}
+    matrices = {
+        EMBEDDINGS[0]: "encoder/embeddings_0/weight",
+        EMBEDDINGS[1]: "decoder/embeddings/weight",
+        OUTPUT: "decoder/projection/weight",
+    }
+    for name, theirs in matrices.items():
+        if theirs not in tensors:
+            raise ForeignModelError(f"{where}: variable {theirs} is missing; {AGAIN}")
+        [weights[name]] = _parts(tensors.pop(theirs), 2, 1, theirs, where)
+    bias = tensors.pop("decoder/projection/bias", torch.zeros(len(weights[OUTPUT])))
+    weights[LOGITS_BIAS] = bias[None]
+    _check_rest(tensors, where)
+    return weights
+
+
+def _parts(tensor: Tensor, axes: int, count: int, name: str, where: Path) -> tuple[Tensor, ...]:
+    """Return the equal parts that a variable packs."""
+    if tensor.dim() != axes or len(tensor) % count or not len(tensor):
+        raise ForeignModelError(
+            f"{where}: variable {name[:80]!a} has shape {list(tensor.shape)}, expected {axes} axes "
+            f"and rows in {count} equal parts; {AGAIN}"
+        )
+    return tensor.chunk(count)
+
+
+def _check_rest(tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Raise `ForeignModelError` if a variable has a meaning that crosshead does not have."""
+    for name, each in tensors.items():
+        last = name.rpartition("/")[2]
+        is_off = last in _OFF and not each.any()
+        if last not in _READ and not last.startswith(_IGNORED) and not is_off:
+            raise ForeignModelError(
+                f"{where}: variable {name[:80]!a}: crosshead has no such variable, so this model "
+                "cannot be imported"
+            )
+
+
+def _pairs(side: str, layers: int) -> Iterator[tuple[list[str], str]]:
+    """Yield the modules of the BART family that a module of CTranslate2 packs, and its name."""
+    projections = ("q_proj", "k_proj", "v_proj")
+    for layer in range(layers):
+        ours, theirs = f"model.{side}.layers.{layer}", f"{side}/layer_{layer}"
+        attention = f"{theirs}/self_attention"
+        yield [f"{ours}.self_attn.{each}" for each in projections], f"{attention}/linear_0"
+        yield [f"{ours}.self_attn.out_proj"], f"{attention}/linear_1"
+        yield [f"{ours}.self_attn_layer_norm"], f"{attention}/layer_norm"
+        if side == "decoder":
+            cross = f"{theirs}/attention"
+            yield [f"{ours}.encoder_attn.q_proj"], f"{cross}/linear_0"
+            yield [f"{ours}.encoder_attn.{each}" for each in projections[1:]], f"{cross}/linear_1"
+            yield [f"{ours}.encoder_attn.out_proj"], f"{cross}/linear_2"
+            yield [f"{ours}.encoder_attn_layer_norm"], f"{cross}/layer_norm"
+        yield [f"{ours}.fc1"], f"{theirs}/ffn/linear_0"
+        yield [f"{ours}.fc2"], f"{theirs}/ffn/linear_1"
+        yield [f"{ours}.final_layer_norm"], f"{theirs}/ffn/layer_norm"
+    yield [f"model.{side}.layer_norm"], f"{side}/layer_norm"
+
+
+def _embeddings(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    return weights[EMBEDDINGS[0]], weights[EMBEDDINGS[1]], weights[OUTPUT]
+
+
+def _tie(source: Tensor, target: Tensor, output: Tensor) -> str:
+    """Return the matrices that are equal."""
+    if not torch.equal(target, output):
+        return "none"
+    return "three-way" if torch.equal(source, target) else "two-way"
+
+
+def _shared(weights: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
+    """Return the weights with each shared matrix once."""
+    found = dict(weights)
+    if config.tie == "three-way":
+        found[SHARED] = found.pop(EMBEDDINGS[0])
+        del found[EMBEDDINGS[1]]
+    if config.tie != "none":
+        del found[OUTPUT]
+    return found
+
+
+def _models(directory: ForeignDirectory) -> tuple[bytes, bytes]:
+    for source, target in _MODELS:
+        if directory.has(source) and directory.has(target):
+            return directory.bytes(source), directory.bytes(target)
+    raise ForeignModelError(
+        f"{directory.path}: has no SentencePiece model; put source.spm and target.spm beside "
+        f"{MODEL}"
+    )
+
+
+def _vocabularies(
+    directory: ForeignDirectory, settings: Mapping[str, Any], start: Any, starts_at_zero: bool
+) -> tuple[ForeignVocabulary, ForeignVocabulary]:
+    names = next((both for both in _VOCABULARIES if directory.has(both[0])), _VOCABULARIES[0])
+    if start == settings.get("eos_token") and not starts_at_zero:
+        raise ForeignModelError(
+            f"{directory.path / CONFIG}: decoder_start_token is the end token; in crosshead a "
+            "target begins with a token of its own, so this model cannot be imported"
+        )
+    begin = settings.get("bos_token") if starts_at_zero or start in _PADDING else start
+    source, target = (_vocabulary(directory, name, settings, begin) for name in names)
+    if not starts_at_zero and start not in target.pieces:
+        raise ForeignModelError(
+            f"{directory.path / CONFIG}: decoder_start_token is {shown(start)}, which is not in "
+            f"the vocabulary: {MIXED}"
+        )
+    return source, target
+
+
+def _vocabulary(
+    directory: ForeignDirectory, name: str, settings: Mapping[str, Any], begin_token: Any
+) -> ForeignVocabulary:
+    pieces = directory.json_list(name)
+    ids = {piece: n for n, piece in enumerate(pieces)}
+    pad = next((ids[each] for each in _PADDING if each in ids), None)
+    names = [begin_token, settings.get("eos_token"), settings.get("unk_token")]
+    begin, end, unknown = (ids.get(each) if isinstance(each, str) else None for each in names)
+    return vocabulary(pieces, (pad, begin, end, unknown), directory.path / name)

@@ -1,0 +1,357 @@
+"""Imports of translation models in Hugging Face's form: Marian, and Pegasus with its tokenizer.
+
+`MarianMTModel` and `PegasusForConditionalGeneration` load such directories. Pegasus is pre-norm,
+with a norm at the end of each stack; otherwise both compute the same. Exports of crosshead are
+Pegasus if the model is pre-norm, with the tokenizer files of Marian.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crosshead.addons.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED, TABLES
+from crosshead.addons.interop.imports.building import ForeignText, Imported, translation_bundle
+from crosshead.addons.interop.imports.generation import search_settings, stored_search
+from crosshead.addons.interop.imports.reading import (
+    AGAIN,
+    MIXED,
+    ForeignDirectory,
+    ForeignModelError,
+)
+from crosshead.addons.interop.imports.settings import (
+    checked,
+    number,
+    shown,
+    token_id,
+    truth,
+    whole_number,
+)
+from crosshead.addons.interop.imports.vocabularies import ordered, vocabulary
+from crosshead.attention.positions import Rate, sinusoidal
+from crosshead.bundle.foreign import IMPORTED_TYPES
+from crosshead.bundle.origin import ImportOrigin
+from crosshead.config import MOST_POSITIONS
+from crosshead.models.transformer import TransformerConfig
+from crosshead.text.imported import ForeignVocabulary, is_line_break
+from crosshead.text.parallel.languages import language_code
+
+KIND = "huggingface"
+"""The kind of these models."""
+
+MARIAN, PEGASUS = "marian", "pegasus"
+"""The values of `model_type` that `read` takes."""
+
+CONFIG, TOKENIZER = "config.json", "tokenizer_config.json"
+SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
+SOURCE_SPM, TARGET_SPM = "source.spm", "target.spm"
+VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
+
+ACTIVATIONS = {
+    "relu": "relu",
+    "swish": "swish",
+    "silu": "swish",
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+}
+"""Activations by Hugging Face's names."""
+
+NORM_EPS = 1e-5
+"""The epsilon of layer norms, which is fixed in Hugging Face's Marian."""
+
+_SHARES = "share_encoder_decoder_embeddings"
+
+_RATES: dict[str, Rate] = {"sinusoidal-halves": "paper", "sinusoidal-marian": "tensor2tensor"}
+"""The rule for the angles, by the kind of positions."""
+
+
+def model_type(directory: ForeignDirectory) -> object:
+    """Return the `model_type` of a directory, or None without a `config.json` that has one."""
+    return directory.json(CONFIG).get("model_type") if directory.has(CONFIG) else None
+
+
+def read(path: Path, name: str) -> Imported:
+    """Return the translation model of a directory as a bundle."""
+    directory = ForeignDirectory(path)
+    settings = directory.json(CONFIG)
+    where = path / CONFIG
+    tokenizer = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
+    _check_model(directory, settings, tokenizer)
+    vocabularies = _vocabularies(directory, settings, tokenizer)
+    file, weights = stored_weights(directory)
+    positions = _positions(weights, settings, where)
+    config = _shape(settings, where, positions)
+    stored, place = stored_search(directory, settings, where)
+    pieces, (pad, begin, _, unknown) = vocabularies[1].pieces, vocabularies[1].control
+    breaks = [row for row, piece in enumerate(pieces) if is_line_break(piece)]
+    longest = _longest_source(settings, tokenizer, where)
+    decode, notes = search_settings(
+        stored, settings, (pad, begin, unknown, *breaks), place, longest_source=longest
+    )
+    text = ForeignText(
+        models=(directory.bytes(SOURCE_SPM), directory.bytes(TARGET_SPM)),
+        vocabularies=vocabularies,
+        languages=(
+            _language(tokenizer.get("source_lang")),
+            _language(tokenizer.get("target_lang")),
+        ),
+        longest_source=longest,
+        decode=decode,
+    )
+    origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(file))
+    named = _named(config, weights, path / file)
+    return Imported(translation_bundle(config, text, named, origin, path / file), notes)
+
+
+def stored_weights(directory: ForeignDirectory) -> tuple[str, dict[str, Tensor]]:
+    """Return the name of the file of weights in a directory, and the weights."""
+    file = SAFE if directory.has(SAFE) else PICKLED
+    if not directory.has(file):
+        raise ForeignModelError(f"{directory.path}: has neither {SAFE} nor {PICKLED}; {AGAIN}")
+    return file, directory.safetensors(file) if file == SAFE else directory.pickled_tensors(file)
+
+
+def _check_model(
+    directory: ForeignDirectory, settings: Mapping[str, Any], tokenizer: Mapping[str, Any]
+) -> None:
+    """Raise `ForeignModelError` if a model is of another type, or has another tokenizer."""
+    where, found = directory.path / CONFIG, settings.get("model_type")
+    if found not in (MARIAN, PEGASUS):
+        raise ForeignModelError(
+            f"{where}: model_type is {shown(found)}; of the models of Hugging Face, only "
+            f"{', '.join(map(repr, IMPORTED_TYPES[:-1]))} and {IMPORTED_TYPES[-1]!r} can be "
+            "imported"
+        )
+    if found == PEGASUS and not directory.has(SOURCE_SPM):
+        raise ForeignModelError(
+            f"{directory.path}: a Pegasus with the tokenizer "
+            f"{shown(tokenizer.get('tokenizer_class'))}; only a Pegasus with Marian's tokenizer "
+            f"({SOURCE_SPM}, {TARGET_SPM} and {VOCAB}) can be imported, as crosshead exports it"
+        )
+    if found == PEGASUS and not truth(settings, "tie_word_embeddings", where, usual=True):
+        raise ForeignModelError(
+            f"{where}: tie_word_embeddings is false; only a Pegasus with one matrix for embeddings "
+            "and output can be imported"
+        )
+    check_unquantized(settings, where)
+    if not truth(settings, "scale_embedding", where):
+        raise ForeignModelError(
+            f"{where}: scale_embedding is false; crosshead multiplies embeddings by sqrt(d_model), "
+            "so only models with scale_embedding = true can be imported"
+        )
+
+
+def check_unquantized(settings: Mapping[str, Any], where: Path) -> None:
+    """Raise `ForeignModelError` if a model is quantized."""
+    if settings.get("quantization_config"):
+        raise ForeignModelError(
+            f"{where}: quantization_config is set, so the weights are quantized; import the model "
+            "that was quantized, with its weights in float32, float16 or bfloat16"
+        )
+
+
+def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> TransformerConfig:
+    """Return the shape of a model."""
+
+    def whole(key: str) -> int:
+        return whole_number(settings, key, where)
+
+    def same(key: str) -> int:
+        sides = whole(f"encoder_{key}"), whole(f"decoder_{key}")
+        if sides[0] != sides[1]:
+            raise ForeignModelError(
+                f"{where}: encoder_{key} is {sides[0]}, but decoder_{key} is {sides[1]}; crosshead "
+                "has one width for both, so this model cannot be imported"
+            )
+        return sides[0]
+
+    values = {
+        "architecture": "transformer",
+        "d_model": whole("d_model"),
+        "encoder_layers": whole("encoder_layers"),
+        "decoder_layers": whole("decoder_layers"),
+        "heads": same("attention_heads"),
+        "d_ff": same("ffn_dim"),
+        "activation": activation(settings.get("activation_function", "gelu"), where),
+        "positions": positions,
+        "norm": "pre" if _is_pegasus(settings) else "post",
+        "norm_eps": NORM_EPS,
+        "output_bias": True,
+        "tie": _tie(settings, where),
+        "start": "pad" if settings.get("decoder_start_token_id") == settings.get("pad_token_id")
+        else "bos",
+        "dropout": number(settings, "dropout", where, 0.1),
+        "attention_dropout": number(settings, "attention_dropout", where, 0.0),
+        "activation_dropout": number(settings, "activation_dropout", where, 0.0),
+    }  # fmt: skip
+    return checked(TransformerConfig, values, where)
+
+
+def activation(name: object, where: Path) -> str:
+    """Return the activation that Hugging Face gives a name."""
+    if not isinstance(name, str) or name not in ACTIVATIONS:
+        raise ForeignModelError(
+            f"{where}: activation_function is {shown(name)}, which crosshead does not have "
+            f"(known: {', '.join(ACTIVATIONS)}); this model cannot be imported"
+        )
+    return ACTIVATIONS[name]
+
+
+def _is_pegasus(settings: Mapping[str, Any]) -> bool:
+    return bool(settings.get("model_type") == PEGASUS)
+
+
+def _has_one_matrix(settings: Mapping[str, Any], where: Path) -> bool:
+    """Return whether source and target share a matrix, as those of every Pegasus do."""
+    return _is_pegasus(settings) or truth(settings, _SHARES, where, usual=True)
+
+
+def _tie(settings: Mapping[str, Any], where: Path) -> str:
+    if not truth(settings, "tie_word_embeddings", where, usual=True):
+        return "none"
+    return "three-way" if _has_one_matrix(settings, where) else "two-way"
+
+
+def _most_positions(settings: Mapping[str, Any], where: Path) -> int:
+    """Return the number of positions, which limits sources."""
+    most = whole_number(settings, "max_position_embeddings", where)
+    if not 2 <= most <= MOST_POSITIONS:
+        raise ForeignModelError(
+            f"{where}: max_position_embeddings is {most:,}, expected 2 to {MOST_POSITIONS:,}; "
+            "this model cannot be imported"
+        )
+    return most
+
+
+def _longest_source(settings: Mapping[str, Any], tokenizer: Mapping[str, Any], where: Path) -> int:
+    """Return the number of source tokens without the end, by the tokenizer and the positions."""
+    most, stated = _most_positions(settings, where), tokenizer.get("model_max_length")
+    if type(stated) is int and 2 <= stated < most:  # transformers writes a huge one for none
+        most = stated
+    return most - 1
+
+
+def _positions(weights: Mapping[str, Tensor], settings: Mapping[str, Any], where: Path) -> str:
+    """Return the kind of positions: that of the stored table, or else Hugging Face's."""
+    tables = [weights[name] for name in TABLES if name in weights]
+    shape = (_most_positions(settings, where), whole_number(settings, "d_model", where))
+    for name, rate in _RATES.items():
+        if all(
+            each.shape == shape
+            and torch.allclose(
+                each.float(), sinusoidal(*shape, pairing="halves", rate=rate), atol=1e-3
+            )
+            for each in tables
+        ):
+            return name
+    raise ForeignModelError(
+        f"{where.parent}: {TABLES[0]} holds other positions than the sinusoids of Hugging Face or "
+        "Marian; this model cannot be imported"
+    )
+
+
+def _named(
+    config: TransformerConfig, weights: Mapping[str, Tensor], where: Path
+) -> dict[str, Tensor]:
+    """Return the weights by the names of `interop.bart`: each shared matrix once."""
+    found = {name: each for name, each in weights.items() if name not in TABLES}
+    aliases = [SHARED, *EMBEDDINGS, OUTPUT]
+    if config.tie == "three-way":
+        _merge(found, SHARED, aliases, where)
+    elif config.tie == "two-way":
+        _merge(found, EMBEDDINGS[0], [EMBEDDINGS[0], SHARED], where)
+        _merge(found, EMBEDDINGS[1], [EMBEDDINGS[1], OUTPUT], where)
+    else:
+        _merge(found, EMBEDDINGS[0], [EMBEDDINGS[0], SHARED], where)
+    if LOGITS_BIAS not in found:
+        target = found.get(SHARED if config.tie == "three-way" else EMBEDDINGS[1])
+        found[LOGITS_BIAS] = torch.zeros(1, 0 if target is None else len(target))
+    return found
+
+
+def _merge(found: dict[str, Tensor], name: str, aliases: list[str], where: Path) -> None:
+    """Keep one of the equal matrices that Hugging Face ties, under a name."""
+    known = [each for each in aliases if each in found]
+    for other in known[1:]:
+        check_tied(known[0], other, found, where)
+    values = [found.pop(each) for each in known]
+    if values:
+        found[name] = values[0]
+
+
+def check_tied(one: str, other: str, weights: Mapping[str, Tensor], where: Path) -> None:
+    """Check that two matrices, which the configuration ties, are equal if a file has both.
+
+    Newer versions of transformers use both if they differ, and older ones the first.
+    """
+    if one in weights and other in weights and not _are_equal(weights[one], weights[other]):
+        raise ForeignModelError(
+            f"{where}: {one} and {other} differ, but {CONFIG} says that they are one matrix; "
+            "this model cannot be imported"
+        )
+
+
+def _are_equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and bool((one == other).all())
+
+
+def _vocabularies(
+    directory: ForeignDirectory, settings: Mapping[str, Any], tokenizer: Mapping[str, Any]
+) -> tuple[ForeignVocabulary, ForeignVocabulary]:
+    """Return the vocabularies of source and target."""
+    shared = _has_one_matrix(settings, directory.path / CONFIG)
+    separate = truth(tokenizer, "separate_vocabs", directory.path / TOKENIZER)
+    if shared and separate:
+        raise ForeignModelError(
+            f"{directory.path / TOKENIZER}: separate_vocabs is true, but the model shares one "
+            f"embedding matrix: {MIXED}"
+        )
+    size = whole_number(settings, "vocab_size", directory.path / CONFIG)
+    source = _vocabulary(directory, VOCAB, settings, size)
+    _check_end(source, tokenizer, directory)
+    if not separate:
+        return source, source
+    if settings.get("decoder_vocab_size"):
+        size = whole_number(settings, "decoder_vocab_size", directory.path / CONFIG)
+    return source, _vocabulary(directory, TARGET_VOCAB, settings, size)
+
+
+def _check_end(
+    source: ForeignVocabulary, tokenizer: Mapping[str, Any], directory: ForeignDirectory
+) -> None:
+    """Raise `ForeignModelError` if tokenizer and model end a source with other tokens."""
+    stated = tokenizer.get("eos_token", "</s>")
+    stated = stated.get("content") if isinstance(stated, dict) else stated
+    end = source.control[2]
+    assert end is not None  # by `vocabulary`
+    if source.pieces[end] != stated:
+        raise ForeignModelError(
+            f"{directory.path / CONFIG}: eos_token_id is {end}, which is "
+            f"{shown(source.pieces[end])}, but the tokenizer ends a source with {shown(stated)}; "
+            "crosshead has one end token, so this model cannot be imported"
+        )
+
+
+def _vocabulary(
+    directory: ForeignDirectory, name: str, settings: Mapping[str, Any], size: int
+) -> ForeignVocabulary:
+    where = directory.path / name
+    pieces = ordered(directory.json(name), where)
+    if len(pieces) != size:
+        raise ForeignModelError(
+            f"{where}: has {len(pieces):,} pieces, but {CONFIG} says {size:,}: {MIXED}"
+        )
+    pad, end, start = (
+        token_id(settings, f"{each}_token_id", directory.path / CONFIG)
+        for each in ("pad", "eos", "decoder_start")
+    )
+    ids = {piece: n for n, piece in enumerate(pieces)}
+    begin = ids.get("<s>") if start == pad else start
+    return vocabulary(pieces, (pad, begin, end, ids.get("<unk>")), where)
+
+
+def _language(code: Any) -> str | None:
+    return language_code(code) if isinstance(code, str) else None

@@ -1,0 +1,409 @@
+"""Imports of Marian's own models: `.npz` weights, `decoder.yml`, vocabularies and SentencePiece.
+
+The bundle computes what Marian computes: its own sinusoids, an epsilon of 1e-6 in layer norms, and
+a zero vector as the first target embedding. OPUS-MT publishes models in this form.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crosshead.addons.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
+from crosshead.addons.interop.imports.building import ForeignText, Imported, translation_bundle
+from crosshead.addons.interop.imports.reading import (
+    AGAIN,
+    ForeignDirectory,
+    ForeignModelError,
+    explained,
+    parse_yaml,
+)
+from crosshead.addons.interop.imports.settings import checked, shown, whole_number
+from crosshead.addons.interop.imports.vocabularies import ordered, vocabulary, zero_start
+from crosshead.bundle.origin import ImportOrigin
+from crosshead.config import MOST_POSITIONS
+from crosshead.decoding.search import DecodeConfig
+from crosshead.models.transformer import TransformerConfig
+from crosshead.text.imported import ForeignVocabulary
+from crosshead.text.parallel.languages import suffix_language
+from crosshead.text.pieces import load_pieces
+
+KIND = "marian"
+"""The kind of these models."""
+
+DECODER = "decoder.yml"
+"""The file that names the weights and the vocabularies. Marian's training writes it with the name
+of the weights before it, such as `model.npz.decoder.yml`."""
+
+SETTINGS = "special:model.yml"
+"""The array of the weights that holds the settings of the model as text."""
+
+NORM_EPS = 1e-6
+"""The epsilon of the layer norms of Marian's Transformer (src/layers/generic.h, layerNorm). The
+default of the operator itself, 1e-9, is not used there."""
+
+LONGEST_SOURCE = 511
+"""The largest number of source tokens if no file says it; Hugging Face takes as many."""
+
+_NORMS = {("", "dan", ""): "post", ("n", "da", "n"): "pre"}
+"""The place of layer norms by what Marian does before and after a sublayer, and at the end."""
+
+_NEEDED = {
+    "type": ("transformer",),
+    "transformer-decoder-autoreg": ("self-attention",),
+    "transformer-ffn-depth": ("2",),
+    "transformer-decoder-ffn-depth": ("0", "2"),
+    "transformer-decoder-dim-ffn": ("0",),
+    "transformer-no-projection": ("false",),
+    "transformer-no-bias": ("false",),
+    "transformer-no-affine": ("false",),
+    "transformer-pool": ("false",),
+    "transformer-train-position-embeddings": ("false",),
+    "transformer-tied-layers": ("", []),
+    "transformer-attention-mask": ("default",),
+    "transformer-alibi-shift": ("false",),
+    "transformer-alibi-trainable": ("false",),
+    "transformer-disable-position-embeddings": ("false",),
+    "transformer-postprocess-emb": ("d", ""),
+    "output-omit-bias": ("false",),
+    "lemma-dim-emb": ("0",),
+    "lemma-dependency": ("",),
+    "factors-combine": ("sum",),
+    "factors-dim-emb": ("0",),
+    "right-left": ("false",),
+    "ulr": ("false",),
+    "input-types": ("", [], ["sequence"], ["sequence", "sequence"]),
+}
+"""The values of settings that can be expressed, the usual one first. A setting that an older
+version of Marian did not have may be missing."""
+
+_PRE_NORM_SINCE = (1, 10, 28)
+"""The version of Marian since which the keys and values of self-attention in pre-norm models have
+the norm of the queries (src/models/transformer.h, LayerAttention). Earlier, they had none. The
+decoder still leaves it out from the second token on, because it appends the token to the earlier
+ones first; training and scoring have it."""
+
+_HARMLESS = {
+    *("models", "vocabs", "relative-paths", "beam-size", "max-length", "normalize"),
+    *("maxi-batch", "maxi-batch-sort", "mini-batch", "mini-batch-words", "workspace"),
+    *("cpu-threads", "devices", "num-devices", "log", "log-level", "quiet", "quiet-translation"),
+    *("seed", "version"),
+}
+"""Settings of the search that come along or change no output."""
+
+_OFF_VALUES: tuple[object, ...] = ("", "0", "0.0", "false", "False", "~", "null", [])
+
+_KINDS_OF_VOCABULARIES = re.compile(r"(\.(spm|yml|yaml|json|vocab))+$")
+"""The ends of the names of vocabularies, behind a language."""
+
+_ATTENTIONS = {"self": "self_attn", "context": "encoder_attn"}
+
+
+def read(path: Path, name: str) -> Imported:
+    """Return the Marian model of a directory as a bundle."""
+    directory = ForeignDirectory(path)
+    found = _decoders(directory)
+    if len(found) != 1:
+        if not found:
+            raise ForeignModelError(f"{path}: has no {DECODER}, which names the weights; {AGAIN}")
+        raise ForeignModelError(
+            f"{path}: has {len(found)} files that name weights, {' and '.join(found)}; copy that "
+            f"of the model to import to {path / DECODER}, which is read first"
+        )
+    where = path / found[0]
+    decoder = directory.yaml(found[0])
+    [weights_name] = _names(directory, decoder, "models", 1, where)
+    vocabulary_names = _names(directory, decoder, "vocabs", 2, where)
+    decode, notes = _search(decoder, where)
+    longest = _longest_source(decoder, where)
+    where = path / weights_name
+    arrays = directory.arrays(weights_name)
+    if SETTINGS not in arrays:
+        raise ForeignModelError(f"{where}: has no array {SETTINGS!r}; {AGAIN}")
+    text = arrays.pop(SETTINGS).astype(np.uint8).tobytes().rstrip(b"\0")
+    settings = parse_yaml(text, f"{where}: {SETTINGS}")
+    config = _shape(settings, where)
+    sides = ForeignText(
+        models=_models(directory, vocabulary_names),
+        vocabularies=_vocabularies(directory, vocabulary_names),
+        languages=_languages(vocabulary_names),
+        longest_source=longest,
+        decode=decode,
+    )
+    origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(weights_name))
+    weights = _named(config, arrays, settings, where)
+    target = weights.get(SHARED if config.tie == "three-way" else EMBEDDINGS[1])
+    if target is not None:
+        start = zero_start(sides.vocabularies[1].control, target, where)
+        config = config.model_copy(update={"start": start})
+    if config.norm == "pre":
+        notes.append(
+            "Marian's own decoder leaves out a norm of pre-norm models, so its translations "
+            "differ; log-probabilities are those of Marian's training and scorer"
+        )
+    return Imported(translation_bundle(config, sides, weights, origin, where), notes)
+
+
+def _decoders(directory: ForeignDirectory) -> list[str]:
+    """Return the names of the files that may name the weights: one of them if it is clear."""
+    return [DECODER] if directory.has(DECODER) else directory.matching(f"*.{DECODER}")
+
+
+def _names(
+    directory: ForeignDirectory, decoder: Mapping[str, Any], key: str, count: int, where: Path
+) -> list[str]:
+    """Return the names of the files of a key: files in the directory, whatever their path was."""
+    found = decoder.get(key)
+    if isinstance(found, str):
+        found = [found]
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise ForeignModelError(f"{where}: {key}: expected names of files, found {shown(found)}")
+    if len(found) != count:
+        raise ForeignModelError(
+            f"{where}: {key} names {len(found)} files, expected {count}: ensembles and models of "
+            "several sources cannot be imported"
+        )
+    names = [each.replace("\\", "/").rpartition("/")[2] for each in found]
+    for stated, name in zip(found, names, strict=True):
+        if name in ("", "..") or not directory.has(name):
+            raise ForeignModelError(
+                f"{where}: {key} names {shown(stated)}, which is not in the directory; "
+                "copy it there"
+            )
+    return names
+
+
+def _longest_source(decoder: Mapping[str, Any], where: Path) -> int:
+    """Return the largest number of source tokens, without the end, which `max-length` counts."""
+    if decoder.get("max-length") in (None, *_OFF_VALUES):
+        return LONGEST_SOURCE
+    return min(max(1, whole_number(decoder, "max-length", where) - 1), MOST_POSITIONS)
+
+
+def _languages(names: list[str]) -> tuple[str | None, str | None]:
+    """Return the languages in the names of vocabularies such as `vocab.en.spm`, if both differ."""
+    source, target = (suffix_language(_KINDS_OF_VOCABULARIES.sub("", name)) for name in names)
+    return (source, target) if source and target and source != target else (None, None)
+
+
+def _setting(settings: Mapping[str, Any], key: str, usual: str) -> Any:
+    found = settings.get(key, usual)
+    return found.lower() if isinstance(found, str) else found
+
+
+def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
+    """Return the shape of a model, after checking that all settings can be expressed."""
+    for key, accepted in _NEEDED.items():
+        found = _setting(settings, key, str(accepted[0]))
+        if found not in accepted:
+            raise ForeignModelError(
+                f"{where}: {key} is {shown(found)}, expected {accepted[0]!r}; crosshead has no "
+                "such model, so it cannot be imported"
+            )
+    operations = tuple(
+        str(_setting(settings, f"transformer-{each}", usual))
+        for each, usual in (("preprocess", ""), ("postprocess", "dan"), ("postprocess-top", ""))
+    )
+    if operations not in _NORMS:
+        raise ForeignModelError(
+            f"{where}: transformer-preprocess, transformer-postprocess and "
+            f"transformer-postprocess-top are {operations}; only post-norm ('', 'dan', '') and "
+            "pre-norm ('n', 'da', 'n') can be imported"
+        )
+    version = settings.get("version", "")
+    if operations[0] == "n" and _version(version) < _PRE_NORM_SINCE:
+        raise ForeignModelError(
+            f"{where}: is a pre-norm model of version {shown(version)}; before "
+            f"v{'.'.join(map(str, _PRE_NORM_SINCE))}, Marian did not normalise the keys and values "
+            "of self-attention, and crosshead does; it cannot be imported"
+        )
+    activation = _setting(settings, "transformer-ffn-activation", "swish")
+    if activation not in ("relu", "swish"):
+        raise ForeignModelError(
+            f"{where}: transformer-ffn-activation is {shown(activation)}; only relu and swish can "
+            "be imported (Marian's gelu is another one than crosshead's)"
+        )
+
+    def number(key: str) -> int:
+        return whole_number(settings, key, where)
+
+    values = {
+        "architecture": "transformer",
+        "d_model": number("dim-emb"),
+        "encoder_layers": number("enc-depth"),
+        "decoder_layers": number("dec-depth"),
+        "heads": number("transformer-heads"),
+        "d_ff": number("transformer-dim-ffn"),
+        "activation": activation,
+        "positions": "sinusoidal-marian",
+        "norm": _NORMS[operations],
+        "norm_eps": NORM_EPS,
+        "output_bias": True,
+        "tie": _tie(settings),
+        "start": "pad",
+    }
+    return checked(TransformerConfig, values, where)
+
+
+def _version(text: object) -> tuple[int, ...]:
+    """Return the version of Marian that a text begins with, or an empty one."""
+    found = re.match(r"v(\d{1,9})\.(\d{1,9})\.(\d{1,9})", text) if isinstance(text, str) else None
+    return tuple(map(int, found.groups())) if found else ()
+
+
+def _tie(settings: Mapping[str, Any]) -> str:
+    """Return the matrices that are shared.
+
+    If source and target share a matrix but the output does not, each side gets a copy.
+    """
+    if _is(settings, "tied-embeddings-all") or (
+        _is(settings, "tied-embeddings") and _is(settings, "tied-embeddings-src")
+    ):
+        return "three-way"
+    return "two-way" if _is(settings, "tied-embeddings") else "none"
+
+
+def _is(settings: Mapping[str, Any], key: str) -> bool:
+    return bool(_setting(settings, key, "false") == "true")
+
+
+def _named(
+    config: TransformerConfig,
+    arrays: Mapping[str, np.ndarray[Any, Any]],
+    settings: Mapping[str, Any],
+    where: Path,
+) -> dict[str, Tensor]:
+    """Return the weights by the names of `crosshead.addons.interop.bart`."""
+    found = {name: torch.from_numpy(np.array(each)) for name, each in arrays.items()}
+    shares = _is(settings, "tied-embeddings-all") or _is(settings, "tied-embeddings-src")
+    sides = ("Wemb", "Wemb") if shares else ("encoder_Wemb", "decoder_Wemb")
+    weights: dict[str, Tensor] = {}
+    used = set()
+    for ours, theirs in _pairs(config, sides):
+        if theirs in found:
+            used.add(theirs)
+            weights[ours] = _turned(theirs, found[theirs])
+    target = weights.get(SHARED if config.tie == "three-way" else EMBEDDINGS[1])
+    size = len(target) if target is not None and target.dim() else 0
+    weights.setdefault(LOGITS_BIAS, torch.zeros(size))
+    weights[LOGITS_BIAS] = weights[LOGITS_BIAS][None]
+    for name in sorted(found.keys() - used):
+        raise ForeignModelError(
+            f"{where}: array {name[:60]!a} is no part of a model that crosshead has; it cannot be "
+            "imported"
+        )
+    return weights
+
+
+def _is_row(name: str) -> bool:
+    """Return whether an array is a vector, which Marian stores as a matrix of one row."""
+    last = name.removesuffix("_pre").rpartition("_")[2]
+    return last in ("scale", "bias") or last.startswith("b")
+
+
+def _turned(name: str, array: Tensor) -> Tensor:
+    """Return an array as PyTorch holds it: vectors with one axis, matrices transposed."""
+    if _is_row(name):
+        return array.flatten()
+    is_turned = name.endswith(("Wemb", "_Wt")) or array.dim() != 2
+    return array if is_turned else array.T.contiguous()
+
+
+def _pairs(config: TransformerConfig, sides: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each weight in the BART family, and Marian's name."""
+    if config.tie == "three-way":
+        yield SHARED, "Wemb"
+    else:
+        yield from zip(EMBEDDINGS, sides, strict=True)
+    if config.tie == "none":
+        yield OUTPUT, "decoder_ff_logit_out_W"
+        yield OUTPUT, "decoder_ff_logit_out_Wt"
+    yield LOGITS_BIAS, "decoder_ff_logit_out_b"
+    suffix = "_pre" if config.norm == "pre" else ""
+    for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
+        attentions = ("self",) if side == "encoder" else ("self", "context")
+        for layer in range(layers):
+            ours, theirs = f"model.{side}.layers.{layer}", f"{side}_l{layer + 1}"
+            for name in attentions:
+                yield from _attention(f"{ours}.{_ATTENTIONS[name]}", f"{theirs}_{name}", suffix)
+            for n in "12":
+                yield f"{ours}.fc{n}.weight", f"{theirs}_ffn_W{n}"
+                yield f"{ours}.fc{n}.bias", f"{theirs}_ffn_b{n}"
+            yield from _norm(f"{ours}.final_layer_norm", f"{theirs}_ffn_ffn", suffix)
+        if config.norm == "pre":
+            yield from _norm(f"model.{side}.layer_norm", f"{side}_top", "")
+
+
+def _attention(ours: str, theirs: str, suffix: str) -> Iterator[tuple[str, str]]:
+    for part, letter in (("q_proj", "q"), ("k_proj", "k"), ("v_proj", "v"), ("out_proj", "o")):
+        yield f"{ours}.{part}.weight", f"{theirs}_W{letter}"
+        yield f"{ours}.{part}.bias", f"{theirs}_b{letter}"
+    yield from _norm(f"{ours}_layer_norm", f"{theirs}_Wo", suffix)
+
+
+def _norm(ours: str, theirs: str, suffix: str) -> Iterator[tuple[str, str]]:
+    yield f"{ours}.weight", f"{theirs}_ln_scale{suffix}"
+    yield f"{ours}.bias", f"{theirs}_ln_bias{suffix}"
+
+
+def _models(directory: ForeignDirectory, names: list[str]) -> tuple[bytes, bytes]:
+    """Return the SentencePiece models: the vocabularies themselves, or the files beside them."""
+    found = [
+        name if name.endswith(".spm") else beside
+        for name, beside in zip(names, ("source.spm", "target.spm"), strict=True)
+    ]
+    for name in found:
+        if not directory.has(name):
+            raise ForeignModelError(
+                f"{directory.path}: has no {name}; only models with SentencePiece can be imported, "
+                "not those with subword-nmt (*.bpe)"
+            )
+    return directory.bytes(found[0]), directory.bytes(found[1])
+
+
+def _vocabularies(
+    directory: ForeignDirectory, names: list[str]
+) -> tuple[ForeignVocabulary, ForeignVocabulary]:
+    source, target = (_vocabulary(directory, name) for name in names)
+    return source, target
+
+
+@explained()
+def _vocabulary(directory: ForeignDirectory, name: str) -> ForeignVocabulary:
+    where = directory.path / name
+    if name.endswith(".spm"):
+        _, pieces = load_pieces(directory.bytes(name), where)
+    elif name.endswith((".yml", ".yaml", ".json")):
+        pieces = ordered(directory.yaml(name), where)
+    else:
+        raise ForeignModelError(
+            f"{where}: a vocabulary of this kind cannot be imported; expected .yml or .spm "
+            "(factored vocabularies, .fsv, have no counterpart)"
+        )
+    ids = {piece: n for n, piece in enumerate(pieces)}
+    control = (ids.get("<pad>"), ids.get("<s>"), ids.get("</s>"), ids.get("<unk>"))
+    return vocabulary(pieces, control, where)
+
+
+def _search(decoder: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list[str]]:
+    """Return the search settings, and notes about the settings that do not come along."""
+    beam = whole_number({"beam-size": 12, **decoder}, "beam-size", where)
+    normalize = _setting(decoder, "normalize", "0")
+    try:
+        alpha = {"true": 1.0, "false": 0.0}.get(normalize) if normalize else 0.0
+        alpha = float(normalize) if alpha is None else alpha
+    except (TypeError, ValueError):
+        raise ForeignModelError(
+            f"{where}: normalize: expected a number, found {shown(normalize)}"
+        ) from None
+    notes = [
+        f"the search setting {key} = {shown(value)} does not come along"
+        for key, value in decoder.items()
+        if key not in _HARMLESS and value not in _OFF_VALUES
+    ]
+    values = {"beam": beam, "length_penalty": alpha, "length_offset": 0.0}
+    return checked(DecodeConfig, values, where), notes

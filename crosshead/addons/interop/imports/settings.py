@@ -1,0 +1,61 @@
+"""Values of foreign configurations, checked before they are used."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from crosshead.addons.interop.imports.reading import ForeignModelError
+from crosshead.config import Config, validate
+from crosshead.errors import ConfigError
+
+C = TypeVar("C", bound=Config)
+
+
+def shown(value: object) -> str:
+    """Return a value for a message: short, and of lists in lists only their number of values."""
+    if isinstance(value, dict):
+        return f"a mapping of {len(value)} values"
+    if isinstance(value, list) and (
+        len(value) > 4 or any(isinstance(each, list | dict) for each in value)
+    ):
+        return f"a list of {len(value)} values"
+    return f"{value!r:.60}"
+
+
+def whole_number(values: Mapping[str, Any], key: str, where: Path | str) -> int:
+    """Return a whole number of a foreign configuration."""
+    found = values.get(key)
+    if isinstance(found, str) and found.lstrip("-").isdecimal() and len(found) < 20:
+        return int(found)
+    if type(found) is not int:
+        raise ForeignModelError(f"{where}: {key}: expected a whole number, found {shown(found)}")
+    return found
+
+
+def number(values: Mapping[str, Any], key: str, where: Path | str, usual: float) -> float:
+    """Return a number of a foreign configuration."""
+    found = usual if values.get(key) is None else values[key]
+    if type(found) not in (int, float) or not abs(found) < 1e30:
+        raise ForeignModelError(f"{where}: {key}: expected a number, found {shown(found)}")
+    return float(found)
+
+
+def truth(values: Mapping[str, Any], key: str, where: Path | str, usual: bool = False) -> bool:
+    """Return a truth value of a foreign configuration; null is False, as in Python."""
+    found = values.get(key, usual)
+    if found is not None and type(found) is not bool:
+        raise ForeignModelError(f"{where}: {key}: expected true or false, found {shown(found)}")
+    return bool(found)
+
+
+def token_id(values: Mapping[str, Any], key: str, where: Path | str) -> int | None:
+    """Return the id of a token in a foreign configuration, or None if it has none."""
+    return None if values.get(key) is None else whole_number(values, key, where)
+
+
+def checked(config_class: type[C], values: dict[str, Any], where: Path) -> C:
+    """Return a configuration of plain values."""
+    try:
+        return validate(config_class, values, str(where))
+    except ConfigError as error:
+        raise ForeignModelError(f"{error}; this model cannot be imported") from None

@@ -1,0 +1,215 @@
+"""An export to ONNX as ONNX Runtime loads it: its files, its graphs and its search.
+
+Crosshead's own search steps the graphs, so an export can be compared with its model.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crosshead.addons.interop.base import ForeignSearch
+from crosshead.addons.interop.joined_vocabulary import JoinedVocabulary, joined_vocabulary
+from crosshead.addons.interop.verify import INVALID, in_batches, tagged_sources, token_log_probs
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.search import search as search_batch
+from crosshead.text.batching import Example, collate
+from crosshead.vocabulary import PAD
+
+FOLDER = "onnx"
+"""The folder of the graphs."""
+
+CONFIG, TOKENIZER = "config.json", "tokenizer.json"
+"""The files of the settings and of the tokenizer."""
+
+_BATCH = 32
+"""The number of lines that are translated at once."""
+
+JS_CONFIG = "transformers.js_config"
+"""The key of `config.json` that transformers.js reads its own settings from."""
+
+
+class Dtype(NamedTuple):
+    """A number format of the weights, as transformers.js spells it."""
+
+    name: str
+    """The value of `dtype`."""
+    suffix: str
+    """The end of the names of the graphs' files."""
+
+
+DTYPES = {"float32": Dtype("fp32", ""), "int8": Dtype("q8", "_quantized")}
+"""The number formats by the value of `--type`."""
+
+
+def graph_names(dtype: Dtype) -> tuple[str, str]:
+    """Return the file names of the encoder and of the decoder.
+
+    The decoder is merged: it takes a past of any length, none included.
+    """
+    return f"encoder_model{dtype.suffix}.onnx", f"decoder_model_merged{dtype.suffix}.onnx"
+
+
+def exported_vocabulary(bundle: TextBundle) -> JoinedVocabulary:
+    """Return the vocabulary of the export of a bundle."""
+    return joined_vocabulary(bundle.source_tokenizer, bundle.target_tokenizer)
+
+
+def _dtype(directory: Path) -> Dtype:
+    """Return the number format of an export, which `config.json` names for transformers.js."""
+    found = json.loads((directory / CONFIG).read_text())[JS_CONFIG]["dtype"]
+    return next(each for each in DTYPES.values() if each.name == found)
+
+
+@dataclass(frozen=True)
+class OnnxState:
+    """The state of decoding: encoded sources, and the keys and values so far, by input name."""
+
+    arrays: dict[str, np.ndarray]
+    """Arrays whose first axis is the rows."""
+
+    is_new: bool
+    """True before the first token."""
+
+    def select(self, rows: Tensor) -> "OnnxState":
+        """Return a state whose row i continues row `rows[i]`: see `DecodingState`."""
+        chosen = {name: each[rows.numpy()] for name, each in self.arrays.items()}
+        return OnnxState(chosen, self.is_new)
+
+
+class OnnxModel:
+    """The graphs of an export in ONNX Runtime, as a model that crosshead's search can decode.
+
+    Hidden states are logits already. All token ids are the bundle's.
+    """
+
+    def __init__(self, bundle: TextBundle, directory: Path) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        options.log_severity_level = 3
+        self._encoder, self._decoder = (
+            onnxruntime.InferenceSession(
+                directory / FOLDER / name, options, providers=["CPUExecutionProvider"]
+            )
+            for name in graph_names(_dtype(directory))
+        )
+        joined = exported_vocabulary(bundle)
+        self._source, self._target = (
+            np.array([row or 0 for row in rows]) for rows in (joined.source, joined.target)
+        )
+        self._absent = [index for index, row in enumerate(joined.target) if row is None]
+        self._outputs = [each.name for each in self._decoder.get_outputs()]
+        self._empty = {
+            each.name: (each.shape[1], 0, each.shape[3])
+            for each in self._decoder.get_inputs()
+            if each.name.startswith("past_key_values.")
+        }
+
+    def start(self, source: Tensor) -> OnnxState:
+        """Return the state before the first token, one row per source of padded ids, "B S"."""
+        mask = (source != PAD).numpy().astype(np.int64)
+        ids = self._source[source.numpy()]
+        [hidden] = self._encoder.run(None, {"input_ids": ids, "attention_mask": mask})
+        past = {
+            name: np.zeros((len(ids), *shape), np.float32) for name, shape in self._empty.items()
+        }
+        memory = {"encoder_attention_mask": mask, "encoder_hidden_states": hidden}
+        return OnnxState({**memory, **past}, is_new=True)
+
+    def step(self, state: OnnxState, tokens: Tensor) -> tuple[Tensor, OnnxState]:
+        """Feed each row its next tokens and return the logits after the last one, "N V"."""
+        logits, after = self.run(state, tokens)
+        return logits[:, -1], after
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return the logits, "N V"."""
+        return hidden
+
+    def run(self, state: OnnxState, tokens: Tensor) -> tuple[Tensor, OnnxState]:
+        """Feed each row its next tokens and return the logits after each, "N T V"."""
+        feeds = {
+            **state.arrays,
+            "input_ids": self._target[tokens.numpy()],
+            "use_cache_branch": np.array([not state.is_new]),
+        }
+        found = dict(zip(self._outputs, self._decoder.run(None, feeds), strict=True))
+        past = {name: found[name.replace("past_key_values", "present")] for name in self._empty}
+        logits = torch.from_numpy(found["logits"][..., self._target])
+        logits[..., self._absent] = float("-inf")
+        return logits, OnnxState({**state.arrays, **past}, is_new=False)
+
+
+class LoadedGraphs:
+    """An export that ONNX Runtime and `tokenizers` have loaded."""
+
+    def __init__(self, bundle: TextBundle, directory: Path) -> None:
+        from tokenizers import Tokenizer
+
+        self._bundle = bundle
+        self._model = OnnxModel(bundle, directory)
+        self._tokenizer: Any = Tokenizer.from_file(str(directory / TOKENIZER))
+        joined = exported_vocabulary(bundle)
+        self._foreign = joined.target
+        self._own = {row: index for index, row in enumerate(joined.source) if row is not None}
+
+    @property
+    def computes(self) -> str:
+        """Nothing: the library computes in the number format of the weights."""
+        return ""
+
+    def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
+        """Return the translation of each line, as `Foreign` says.
+
+        `tokenizer.json` encodes and decodes, and crosshead's search steps the graphs, with the
+        length penalty of Hugging Face.
+        """
+        ids = self.encode(lines)
+        decode = DecodeConfig(
+            beam=search.beam,
+            length_penalty=search.length_penalty,
+            length_offset=0.0,
+            max_extra=1000,
+            stop="exact" if search.exact else "last",  # the rules of Hugging Face
+        )
+        found: list[str] = []
+        for first in range(0, len(ids), _BATCH):
+            some = [(row, ()) for row in ids[first : first + _BATCH]]
+            source = collate(some, range(len(some))).source
+            limits = torch.full((len(some),), search.max_length)
+            best = search_batch(self._model, source, limits, self._bundle.specials, decode)
+            found += map(self._shown, [hypotheses[0].tokens for hypotheses in best])
+        return found
+
+    def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
+        """Return the log-probability of each target token, as `Foreign` says."""
+        return in_batches(examples, lambda rows: self._of_batch(examples, rows))
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of lines, as `Foreign` says, by `tokenizer.json`."""
+        found = self._tokenizer.encode_batch(tagged_sources(self._bundle, lines))
+        return [[self._own[row] for row in each.ids[:-1]] for each in found]
+
+    def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of outputs, as `Foreign` says, by `tokenizer.json`."""
+        return [self._tokenizer.decode([self._foreign[n] for n in each]) for each in outputs]
+
+    def _shown(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens; crosshead's if bytes in it are no text.
+
+        `tokenizers` shows no byte of such a part, whatever the tokens are.
+        """
+        [text] = self.decode([tokens])
+        return self._bundle.target_tokenizer.decode(tokens) if INVALID in text else text
+
+    def _of_batch(self, examples: Sequence[Example], rows: list[int]) -> list[list[float]]:
+        batch = collate(examples, rows, self._bundle.specials.start)
+        logits, _ = self._model.run(self._model.start(batch.source), batch.target_input)
+        return token_log_probs(logits, batch.target_output, ())

@@ -1,0 +1,42 @@
+"""The ids of a foreign vocabulary, and rows of matrices in their order."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from crosshead.text.imported import ImportedTokenizer
+from crosshead.text.json_tokenizer import JsonTokenizer
+from crosshead.text.tokenizers import Tokenizer
+
+
+def foreign_ids(tokenizer: Tokenizer) -> list[int | None]:
+    """Return the exported id of each id of a tokenizer; None if it is not exported.
+
+    A model of another toolkit gets its own ids back.
+    """
+    if isinstance(tokenizer, ImportedTokenizer | JsonTokenizer):
+        return tokenizer.vocabulary.rows
+    return list(range(tokenizer.vocab_size))
+
+
+def vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
+    """Return the exported id of each piece, in the order of the ids."""
+    rows = foreign_ids(tokenizer)
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    known = sorted((row, piece) for row, piece in zip(rows, pieces, strict=True) if row is not None)
+    return {piece: row for row, piece in known}
+
+
+def to_rows(ours: Tensor, rows: Sequence[int | None]) -> Tensor:
+    """Return the rows of a matrix in the order of a foreign vocabulary."""
+    known = [(row, index) for index, row in enumerate(rows) if row is not None]
+    return ours[torch.tensor([index for _, index in sorted(known)])].contiguous()
+
+
+def from_rows(theirs: Tensor, rows: Sequence[int | None], absent: float) -> Tensor:
+    """Return the rows of a foreign matrix in crosshead's order."""
+    found = theirs[torch.tensor([row or 0 for row in rows])]
+    missing = torch.tensor([row is None for row in rows])
+    found[missing] = absent
+    return found

@@ -1,0 +1,488 @@
+"""Verification of an export: the foreign library computes the same as crosshead.
+
+Three things are compared: the log-probability of every token of given texts, the tokens of lines
+and the texts of outputs by the export's own tokenizer, and the texts that both searches find. The
+searches have no length penalty, because libraries define it differently. A translation model
+translates lines. A language model continues the first half of each line with the most probable
+tokens.
+"""
+
+import json
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from crosshead.addons.interop.base import Foreign, ForeignSearch, Tolerance, prompted
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.caller import option
+from crosshead.decoding.search import DecodeConfig, Hypothesis, greedy_search
+from crosshead.errors import UserError
+from crosshead.models.base import SequenceModel, decodable
+from crosshead.pipelines.batched_search import TokenInputs, search_all
+from crosshead.system.files import atomic_write
+from crosshead.text.batching import Example, collate, example_lengths, plan_in_order
+from crosshead.text.parallel.directions import tag_of, with_tag
+from crosshead.text.streams import decode_text
+from crosshead.text.subwords import RESERVED
+from crosshead.text.tokenizers import token_ids
+
+Output = TypeVar("Output")
+
+INVALID = "\ufffd"
+"""The character for bytes that are no text."""
+
+MOST_LINES = 200
+"""The largest number of lines that are translated for a comparison."""
+
+MADE_UP_LINES, MADE_UP_TOKENS = 40, 12
+"""The number of lines that are made up if none are given, and the most tokens of one."""
+
+CONTINUED_TOKENS = 20
+"""The tokens of a continuation that is compared, unless the model reads fewer at once."""
+
+FEW = 20
+"""The fewest outputs of which one may differ: two searches may part at nearly equal hypotheses."""
+
+MOST_POSITIONS = 4096
+"""The most tokens of the line that has the largest length that the model reads at once."""
+
+LONG_FACTOR = 3
+"""The mean difference that a pair of the largest length may have, as a multiple of the tolerance of
+the mean. With int8, a tiny trained model had 0.012, and 0.48 without its positions from 16 on."""
+
+COVERED_TOKENS = 24
+"""The tokens of each of the pairs that together contain every piece of both vocabularies."""
+
+
+class ExportError(UserError):
+    """An export that does not compute the same as the model."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The differences between an export and its model.
+
+    Attributes:
+        lines: The number of lines.
+        made_up: True if the lines were made up from the vocabulary.
+        tokens: The number of compared log-probabilities.
+        largest_difference: The largest difference of the log-probability of a token, in nats.
+        mean_difference: The mean difference, in nats.
+        misread: The number of lines whose tokens, or whose output's text, are others by the
+            tokenizer of the export.
+        compared: The number of compared outputs: the translations that ended, or continuations.
+        different: The number of these outputs that differ.
+        beam: The beam of both searches.
+        outputs: The noun for the outputs, in the plural.
+        long_difference: The mean difference at a pair of the largest length, in nats; None if the
+            pair is among the others.
+    """
+
+    lines: int
+    made_up: bool
+    tokens: int
+    largest_difference: float
+    mean_difference: float
+    misread: int
+    compared: int
+    different: int
+    beam: int
+    outputs: str = "translations"
+    long_difference: float | None = None
+
+    def __str__(self) -> str:
+        """Return the comparison as a clause."""
+        same, read = f"no finished {self.outputs} to compare", ""
+        if self.compared:
+            count = self.compared - self.different
+            share = f"{count / self.compared:.1%} ({count} of {self.compared})"
+            same = f"identical {self.outputs} {share}"
+        if self.long_difference is not None:
+            read = f", mean of the longest pair {self.long_difference:.2g}"
+        if self.misread:
+            read += f", other tokens or texts in {self.misread} of {self.lines} lines"
+        return (
+            f"largest difference of a log-probability {self.largest_difference:.2g}, mean "
+            f"{self.mean_difference:.2g} ({self.tokens:,} tokens), {same}{read}"
+        )
+
+
+class Reading(NamedTuple):
+    """A line that the model reads and an output, as crosshead's tokenizer has both."""
+
+    line: str
+    ids: list[int]
+    """The token ids of the line."""
+    output: list[int]
+    """The token ids of the output."""
+    text: str
+    """The text of the output."""
+
+
+class Trial(NamedTuple):
+    """The inputs of a comparison, and what crosshead makes of them."""
+
+    examples: list[Example]
+    """The pairs whose tokens are scored."""
+    lines: list[str]
+    """The lines whose outputs are compared."""
+    outputs: list[str]
+    """Crosshead's output for each of these lines."""
+    search: ForeignSearch
+    """The settings of both searches."""
+    kind: str
+    """The noun for the outputs, in the plural: `translations` or `continuations`."""
+    readings: list[Reading]
+    """All lines and their outputs, those that did not end included."""
+
+
+def pairs_to_compare(
+    bundle: TextBundle, sources: Sequence[str], references: Sequence[str] | None
+) -> tuple[list[str], list[str] | None]:
+    """Return the validation lines that both sides translate, and their translations.
+
+    Lines that are blank, that crosshead would split, or that have a character which some formats
+    read otherwise (`RESERVED`) are left out.
+    """
+    longest = _longest_line(bundle)
+    rows = [
+        row
+        for row, (line, ids) in enumerate(zip(sources, source_ids(bundle, sources), strict=True))
+        if line.strip() and len(ids) <= longest and _is_usual(line)
+    ][:MOST_LINES]
+    if not rows:
+        raise ExportError(
+            f"none of the {len(sources)} validation lines has 1 to {longest} tokens; give other "
+            "lines"
+        )
+    chosen = None if references is None else [references[row] for row in rows]
+    return [sources[row] for row in rows], chosen
+
+
+def _is_usual(text: str) -> bool:
+    """Return whether a text has no character that crosshead's subword tokenizers escape."""
+    return not set(text) & set(RESERVED)
+
+
+def _is_text(output: str) -> bool:
+    """Return whether an output is usual, and none of its bytes are no text."""
+    return _is_usual(output) and INVALID not in output
+
+
+def _longest_line(bundle: TextBundle) -> int:
+    """Return the most tokens of a compared line. A language model reads an end token before it."""
+    longest = bundle.config.longest_source - (bundle.config.model.vocabularies == 1)
+    if not longest:
+        raise ExportError(
+            "the model reads one token at once, which is too little to compare an export with it; "
+            f"leave out the verification with {option('no-verify')}"
+        )
+    return longest
+
+
+def source_ids(bundle: TextBundle, lines: Sequence[str]) -> list[list[int]]:
+    """Return the token ids of sources, with the tag of the first target language, if any."""
+    return token_ids(bundle.source_tokenizer, tagged_sources(bundle, lines))
+
+
+def tagged_sources(bundle: TextBundle, lines: Sequence[str]) -> list[str]:
+    """Return stripped lines with the tag of the first target language, if there is one."""
+    languages = bundle.config.target_languages
+    tagged = with_tag(tag_of(languages[0]), lines) if languages else lines
+    return [line.strip() for line in tagged]
+
+
+def compare_export(
+    bundle: TextBundle,
+    foreign: Foreign,
+    lines: Sequence[str] | None,
+    *,
+    every_piece: bool,
+    expected: Callable[[Sequence[str]], list[str]] | None = None,
+) -> Comparison:
+    """Compare an export with its model."""
+    chosen = _made_up(bundle) if lines is None else lines
+    make = _translations if bundle.config.model.vocabularies == 2 else _continuations
+    trial = make(bundle, chosen)
+    *covering, long = _covering(bundle)
+    examples = [*trial.examples, *((*covering, long) if every_piece else ())]
+    differences = _differences(bundle, foreign, examples)
+    wanted = trial.outputs if expected is None else expected(trial.lines)
+    texts = foreign.translate(trial.lines, trial.search) if trial.lines else []
+    return Comparison(
+        lines=len(chosen),
+        made_up=lines is None,
+        tokens=len(differences),
+        largest_difference=float(differences.max()),
+        mean_difference=float(differences.mean()),
+        misread=_misread(foreign, trial.readings),
+        compared=len(texts),
+        different=sum(
+            shown(text) != shown(right) for text, right in zip(texts, wanted, strict=True)
+        ),
+        beam=trial.search.beam,
+        outputs=trial.kind,
+        long_difference=None
+        if every_piece
+        else float(_differences(bundle, foreign, [long]).mean()),
+    )
+
+
+def _differences(bundle: TextBundle, foreign: Foreign, examples: Sequence[Example]) -> Tensor:
+    """Return the difference of the log-probability of each token of pairs."""
+    found = zip(foreign.log_probs(examples), own_log_probs(bundle, examples), strict=True)
+    return torch.tensor(
+        [abs(theirs - ours) for rows in found for theirs, ours in zip(*rows, strict=True)]
+    )
+
+
+def shown(text: str) -> str:
+    """Return a text without the differences of presentation that libraries have.
+
+    They leave out white space at the ends, and show bytes that are no text as another number of
+    U+FFFD.
+    """
+    return re.sub(f"{INVALID}+", INVALID, text).strip()
+
+
+def _misread(foreign: Foreign, readings: Sequence[Reading]) -> int:
+    """Return the number of lines that the tokenizer of an export reads or shows otherwise.
+
+    Outputs with bytes that are no text do not count: libraries show other parts of them.
+    """
+    read = foreign.encode([each.line for each in readings])
+    texts = foreign.decode([each.output for each in readings])
+    return sum(
+        ids != own.ids or (_is_text(own.text) and shown(text) != shown(own.text))
+        for own, ids, text in zip(readings, read, texts, strict=True)
+    )
+
+
+def _translations(bundle: TextBundle, lines: Sequence[str]) -> Trial:
+    """Return the translations of lines; only those that ended are compared as texts."""
+    sources = source_ids(bundle, lines)
+    search = ForeignSearch(bundle.config.decode.beam, 0.0, longest_output(bundle))
+    own = _own_search(bundle, sources, search)
+    # An output that did not end has no place for the end that is scored after it.
+    scored = [best.tokens[: search.max_length - 1] for best in own]
+    examples: list[Example] = list(zip(sources, scored, strict=True))
+    decode = bundle.target_tokenizer.decode
+    readings = [
+        Reading(line, source, list(best.tokens), decode(best.tokens))
+        for line, source, best in zip(lines, sources, own, strict=True)
+    ]
+    ended = [
+        each
+        for each, best in zip(readings, own, strict=True)
+        if best.finished and _is_usual(each.text)
+    ]
+    outputs = [each.text for each in ended]
+    return Trial(examples, [each.line for each in ended], outputs, search, "translations", readings)
+
+
+def _continuations(bundle: TextBundle, lines: Sequence[str]) -> Trial:
+    """Return the greedy continuations of the first halves of lines."""
+    tokenizer, room = bundle.target_tokenizer, longest_output(bundle)
+    search = ForeignSearch(1, 0.0, max(1, min(CONTINUED_TOKENS, room // 2)))
+    examples: list[Example] = [((), ids) for ids in source_ids(bundle, lines)]
+    prompts: dict[str, list[int]] = {}
+    for line in lines:
+        prompt = line[: len(line) // 2]
+        while len(ids := prompted(bundle, prompt)) + search.max_length > room:
+            prompt = prompt[: len(prompt) // 2]
+        prompts[prompt] = ids
+
+    def continued(some: list[list[int]]) -> list[list[int]]:
+        prefix, limits = torch.tensor(some), torch.full((len(some),), search.max_length)
+        best = greedy_search(
+            decodable(bundle.model), prefix[:, :0], limits, bundle.specials, 0.0, prefix
+        )
+        return [list(hypothesis.tokens) for [hypothesis] in best]
+
+    outputs = in_equal_lengths(list(prompts.values()), continued)
+    readings = [
+        Reading(line, ids, output, decode_text(tokenizer, output))
+        for (line, ids), output in zip(prompts.items(), outputs, strict=True)
+    ]
+    usual = [each for each in readings if _is_usual(each.text)]
+    return Trial(
+        examples,
+        [each.line for each in usual],
+        [each.text for each in usual],
+        search,
+        "continuations",
+        readings,
+    )
+
+
+def in_equal_lengths(
+    prompts: Sequence[list[int]], continued: Callable[[list[list[int]]], list[Output]]
+) -> list[Output]:
+    """Return the continuation of each prompt; prompts of one length are continued together."""
+    by_length = defaultdict(list)
+    for row, prompt in enumerate(prompts):
+        by_length[len(prompt)].append(row)
+    found: dict[int, Output] = {}
+    for rows in by_length.values():
+        found |= zip(rows, continued([prompts[row] for row in rows]), strict=True)
+    return [found[row] for row in range(len(prompts))]
+
+
+def check_comparison(found: Comparison, tolerance: Tolerance, name: str) -> None:
+    """Check that the differences of an export are small.
+
+    Of `FEW` outputs or more, one may differ. The tokenizer may read or show 2 % of the lines
+    otherwise, whatever the number format of the weights is.
+    """
+    most = max(found.compared * tolerance.different // 100, int(found.compared >= FEW))
+    long_mean = LONG_FACTOR * tolerance.mean
+    # Not `>`: a difference may be NaN.
+    if (
+        found.largest_difference <= tolerance.log_prob
+        and found.mean_difference <= tolerance.mean
+        and found.different <= most
+        and found.misread <= found.lines // 50
+        and (found.long_difference is None or found.long_difference <= long_mean)
+    ):
+        return
+    raise ExportError(
+        f"{name}: the export differs from the model: {found}; expected a difference of at most "
+        f"{tolerance.log_prob:g}, a mean of at most {tolerance.mean:g} (longest pair: "
+        f"{long_mean:g}), at most {most} other "
+        f"{found.outputs}, and other tokens or texts in at most {found.lines // 50} lines; nothing "
+        "was written: try another number format, or report the model's configuration"
+    )
+
+
+def write_comparison(found: Comparison | None, path: Path, **more: object) -> None:
+    """Write the differences of an export as JSON."""
+    values = {} if found is None else asdict(found)
+    text = json.dumps({**more, **values}, indent=1) + "\n"
+    atomic_write(path, text.encode())
+
+
+def longest_output(bundle: TextBundle) -> int:
+    """Return the largest number of tokens of an output, end included.
+
+    A language model has its context length: the number of tokens that it reads at once.
+    """
+    if bundle.config.model.vocabularies == 1:
+        return bundle.config.longest_source
+    longest = bundle.config.longest_source + 1 + bundle.config.decode.max_extra
+    return min(longest, bundle.config.model.most_positions or longest)
+
+
+def own_log_probs(bundle: TextBundle, examples: Sequence[Example]) -> list[list[float]]:
+    """Return the model's log-probability of each target token and of the end.
+
+    Only the tokens that search may produce count.
+    """
+    model = decodable(bundle.model)
+    with torch.inference_mode():
+        return in_batches(examples, lambda rows: _of_batch(model, bundle, examples, rows))
+
+
+def in_batches(
+    examples: Sequence[Example], scored: Callable[[list[int]], list[list[float]]]
+) -> list[list[float]]:
+    """Return the log-probabilities of the tokens of each target and of its end."""
+    found: dict[int, list[float]] = {}
+    for batch in plan_in_order(example_lengths(examples), 4096):
+        rows = batch.tolist()
+        for row, values in zip(rows, scored(rows), strict=True):
+            found[row] = values[: len(examples[row][1]) + 1]
+    return [found[row] for row in range(len(examples))]
+
+
+def _of_batch(
+    model: SequenceModel, bundle: TextBundle, examples: Sequence[Example], rows: list[int]
+) -> list[list[float]]:
+    batch = collate(examples, rows, bundle.specials.start)
+    inputs = batch.inputs[-bundle.config.model.vocabularies :]
+    logits = model(*inputs)
+    return token_log_probs(logits, batch.target_output, bundle.forbidden)
+
+
+def token_log_probs(logits: Tensor, expected: Tensor, never: Iterable[int]) -> list[list[float]]:
+    """Return the log-probability of each expected token."""
+    excluded = torch.tensor(list(never), dtype=torch.long)
+    allowed = logits.float().index_fill(-1, excluded, float("-inf"))
+    found: list[list[float]] = (
+        allowed.log_softmax(-1).gather(-1, expected[..., None])[..., 0].tolist()
+    )
+    return found
+
+
+def _own_search(
+    bundle: TextBundle, sources: Sequence[Sequence[int]], search: ForeignSearch
+) -> list[Hypothesis]:
+    """Return the best hypothesis of each source, with the settings of the foreign search."""
+    decode = DecodeConfig(
+        beam=search.beam,
+        length_penalty=search.length_penalty,
+        length_offset=0.0,
+        max_extra=1000,
+        batch_tokens=bundle.config.decode.batch_tokens,
+    )
+    found = search_all(
+        decodable(bundle.model),
+        TokenInputs(sources),
+        bundle.specials,
+        decode,
+        most=search.max_length,
+    )
+    return [hypotheses[0] for hypotheses in found]
+
+
+def _made_up(bundle: TextBundle) -> list[str]:
+    """Return lines of random pieces of the source vocabulary."""
+    rng = random.Random(1)
+    tokenizer = bundle.source_tokenizer
+    tags = set(tokenizer.special)
+    pieces = [
+        index
+        for index in range(4, tokenizer.vocab_size)
+        if index not in tokenizer.line_breaks and tokenizer.pieces([index])[0] not in tags
+    ]
+    longest = _longest_line(bundle)
+    most = min(MADE_UP_TOKENS, longest)
+    lines: list[str] = []
+    while len(lines) < MADE_UP_LINES:
+        line = tokenizer.decode(rng.choices(pieces, k=rng.randint(1, most))).strip()
+        [ids] = source_ids(bundle, [line])
+        # Bytes that are no text are decoded as another character, which takes more tokens.
+        if line and len(ids) <= longest and _is_usual(line):
+            lines.append(line)
+    return lines
+
+
+def _covering(bundle: TextBundle) -> list[Example]:
+    """Return pairs that contain every ordinary piece of both vocabularies, and one long pair.
+
+    The long pair has the largest lengths that the model reads and produces, so that no table of
+    positions is too short.
+    """
+    most = min(COVERED_TOKENS, _longest_line(bundle))
+    longest = _longest_line(bundle), longest_output(bundle) - 1
+    sides, whole = [], []
+    for size, without, length in (
+        (bundle.config.source_vocabulary, set(), longest[0]),
+        (bundle.config.target_vocabulary, set(bundle.forbidden), longest[1]),
+    ):
+        ids = [index for index in range(3, size) if index not in without]
+        sides.append([ids[i : i + most] for i in range(0, len(ids), most)])
+        length = min(length, MOST_POSITIONS)
+        whole.append((ids * (length // len(ids) + 1))[:length])
+    (sources, targets), (source, target) = sides, whole
+    if bundle.config.model.vocabularies == 1:
+        return [*(((), each) for each in targets), ((), target)]
+    count = max(len(sources), len(targets))
+    pairs = [(sources[i % len(sources)], targets[i % len(targets)]) for i in range(count)]
+    return [*pairs, (source, target)]

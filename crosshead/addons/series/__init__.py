@@ -1,0 +1,28 @@
+"""Series: forecasts of time series."""
+
+
+def register() -> None:
+    """Register forecasting and its architectures."""
+    from crosshead.addons.series.forecasting import ForecastingTask
+    from crosshead.addons.series.models.linear_forecaster import (
+        LinearForecaster,
+        LinearForecasterConfig,
+    )
+    from crosshead.addons.series.models.patch_forecaster import (
+        PatchForecaster,
+        PatchForecasterConfig,
+    )
+    from crosshead.addons.series.models.series_decoders import (
+        SeriesRecurrent,
+        SeriesRecurrentConfig,
+        SeriesTransformer,
+        SeriesTransformerConfig,
+    )
+    from crosshead.addons.series.presets import PRESETS
+    from crosshead.tasks.registry import register_architecture, register_task
+
+    register_task(ForecastingTask(), {})
+    register_architecture(PatchForecasterConfig, PatchForecaster, PRESETS["patchtst"])
+    register_architecture(LinearForecasterConfig, LinearForecaster, PRESETS["dlinear"])
+    register_architecture(SeriesTransformerConfig, SeriesTransformer, PRESETS["series-transformer"])
+    register_architecture(SeriesRecurrentConfig, SeriesRecurrent, PRESETS["series-recurrent"])

@@ -1,0 +1,1 @@
+"""Forecasters: one architecture, one file."""

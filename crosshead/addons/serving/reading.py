@@ -1,0 +1,177 @@
+"""Bodies and documents of requests: functions that read and write them, without PyTorch.
+
+`readers.Readers` calls these functions, for large bodies and documents in a process of their own.
+So arguments and results are texts, numbers, bytes, tuples, lists and dicts.
+"""
+
+import gc
+import json
+import marshal
+import os
+import re
+import resource
+import signal
+import struct
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from crosshead.addons.serving.languages import DETECTED
+from crosshead.addons.serving.matching_form import lettered
+from crosshead.errors import DataError, UserError
+from crosshead.text.documents.document import Document
+from crosshead.text.documents.formats import FORMATS
+from crosshead.text.documents.parts import SplitText, flowing_parts, texts_of
+
+_PARSERS = {**FORMATS, "flowing": flowing_parts}
+
+SIZE = struct.Struct("<Q")
+"""The number of bytes before a request to a process and before its answer."""
+
+_MEMORY = 2**30
+"""The memory that a process may have. Lines of one letter need the most for their size, and a
+megabyte of them takes 0.3 GiB."""
+
+_MOST_SENTENCES = 250_000
+"""The most sentences of a request. Their translations take a few kilobytes each."""
+
+_ESCAPE = re.compile(b"%([0-9a-fA-F]{2})")
+
+
+class Reading(NamedTuple):
+    """The way in which the texts of a request are read.
+
+    Attributes:
+        format: A name in `FORMATS`, or `flowing` for plain text whose line breaks mean nothing.
+        lettered: True if texts without letters, and single addresses, stay as they are.
+        whole: True if a text is a single sentence.
+    """
+
+    format: str = "text"
+    lettered: bool = False
+    whole: bool = False
+
+    def document(self, text: str) -> Document:
+        """Return a text as sentences to translate and markup to keep."""
+        parser = _PARSERS[self.format]
+        split = SplitText.whole if self.whole else SplitText.of
+        return Document.of(text, lettered(parser) if self.lettered else parser, split)
+
+
+def json_values(body: bytes, fields: int) -> dict[str, Any] | None:
+    """Return the values of a JSON object: numbers, texts and lists of texts; None if it is none.
+
+    Every other value is replaced by an empty dict, and every other list by a list of one, since no
+    route takes one.
+    """
+    try:
+        text = body.decode(json.detect_encoding(body))
+        found = json.loads(text)
+        if "\\ud" in text or "\\uD" in text:  # half a character would be no text
+            json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    if len(found) > fields:
+        raise _too_many(fields)
+    return {name: _flat(name, value, fields) for name, value in found.items()}
+
+
+def _flat(name: str, value: Any, fields: int) -> Any:
+    if not isinstance(value, list):
+        return {} if isinstance(value, dict) else value
+    if not all(isinstance(each, str) for each in value):
+        return [{}]
+    return value if name in ("q", "text") else value[:fields]
+
+
+def _too_many(fields: int) -> DataError:
+    return DataError(f"Too many fields. Maximum number of fields is {fields}.")
+
+
+def form_values(body: bytes, fields: int) -> list[tuple[str, str]]:
+    """Return the names and values of a form that is written like a query."""
+    if body.count(b"&") >= fields:
+        raise _too_many(fields)
+    pairs = (field.partition(b"=") for field in body.split(b"&") if field)
+    return [(_unquoted(name), form_text(_unquoted(value))) for name, _, value in pairs]
+
+
+def form_text(value: str) -> str:
+    """Return a value of a form; its line endings are those of the network, not of the text."""
+    return value.replace("\r\n", "\n")
+
+
+def _unquoted(value: bytes) -> str:
+    # Python's `unquote` needs 170 bytes of memory for each escaped byte.
+    found = _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), value.replace(b"+", b" "))
+    return found.decode("utf-8", "replace")
+
+
+def sample_of(texts: Sequence[str], reading: Sequence[Any]) -> str:
+    """Return the beginning of texts, without markup, to detect their language."""
+    way = Reading(*reading)
+    found: list[str] = []
+    count = 0
+    for text in texts:
+        if count >= DETECTED:
+            break
+        # Plain text has no markup, so its beginning is enough.
+        plain = way.format in ("text", "flowing")
+        found += [text.lstrip()[:DETECTED]] if plain else texts_of(way.document(text).parts)
+        count = sum(map(len, found))
+    return "\n".join(found)[:DETECTED]
+
+
+def sentences_of(texts: Sequence[str], reading: Sequence[Any]) -> list[list[str]]:
+    """Return the sentences of each text, without white space around them."""
+    found: list[list[str]] = []
+    left = _MOST_SENTENCES
+    for text in texts:
+        found.append(Reading(*reading).document(text).sentences)
+        left -= len(found[-1])
+        if left < 0:
+            raise DataError(f"it has more than {_MOST_SENTENCES:,} sentences; send it in parts")
+    return found
+
+
+def with_translations(
+    texts: Sequence[str], reading: Sequence[Any], translations: Sequence[Sequence[Sequence[str]]]
+) -> list[list[str]]:
+    """Return the translations of each text, all different."""
+    found = []
+    for text, ranks in zip(texts, translations, strict=True):
+        document = Reading(*reading).document(text)
+        found.append(list(dict.fromkeys(map(document.with_translations, ranks))))
+    return found
+
+
+def serve_parent() -> None:
+    """Answer the parent process, until it closes the pipe."""
+    # Signals to the whole group are for the parent, which ends this process when it ends itself.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    os.nice(10)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    gc.disable()  # texts have no cycles, and looking for them takes most of the time
+    while size := sys.stdin.buffer.read(SIZE.size):
+        name, values = marshal.loads(sys.stdin.buffer.read(*SIZE.unpack(size)))
+        try:
+            answer = marshal.dumps(("", globals()[name](*values)))
+        except UserError as error:
+            answer = marshal.dumps((str(error), None))
+        except MemoryError:
+            answer = marshal.dumps(("it takes too much memory to read; send it in parts", None))
+        sys.stdout.buffer.write(SIZE.pack(len(answer)) + answer)
+        sys.stdout.buffer.flush()
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process after its parent, whatever it reads."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)

@@ -1,0 +1,273 @@
+"""The process of the server: its socket, its start, its signals and its end."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import errno
+import gc
+import logging
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import uvicorn
+
+from crosshead.addons.serving.app import make_app
+from crosshead.addons.serving.directory import Engines, ServeError, load_directory
+from crosshead.addons.serving.keys import Keys, Rates
+from crosshead.addons.serving.metrics import Metrics
+from crosshead.addons.serving.model_engine import model_engines
+from crosshead.addons.serving.protocol import MOST_HEADERS, HttpProtocol
+from crosshead.addons.serving.readers import Readers
+from crosshead.addons.serving.requests import Settings, State
+from crosshead.addons.serving.scheduler import Limits, Scheduler
+from crosshead.addons.serving.service import Service
+from crosshead.addons.serving.stores import Suggestions
+from crosshead.errors import UserError
+from crosshead.pipelines.translator import Translator
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """The settings of a server.
+
+    Attributes:
+        places: The bundles, each as a path or as `en-de=PATH`.
+        host: The address to listen on.
+        port: The port; 0 takes a free one.
+        workers: The number of threads that decode.
+        device: The device of the models.
+        engines: Returns what makes the engines of a translator.
+        limits: The limits of the scheduler.
+        settings: The limits of requests.
+        per_minute: The largest number of requests a minute of a client; 0 is no limit.
+        keys: The keys, or None if everybody may ask.
+        suggestions: The file of suggestions, or None.
+        drain: The seconds that requests under way have when the server ends. A request that is not
+            done two seconds before is answered with 503.
+    """
+
+    places: Sequence[str]
+    host: str = "127.0.0.1"
+    port: int = 5000
+    workers: int = 1
+    device: str = "auto"
+    engines: Callable[[Translator], Engines] = model_engines
+    limits: Limits = field(default_factory=Limits)
+    settings: Settings = field(default_factory=Settings)
+    per_minute: int = 0
+    keys: Keys | None = None
+    suggestions: Path | None = None
+    drain: float = 10.0
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to `_Process`, and ends the processes that read for it."""
+
+    def __init__(self, config: uvicorn.Config, readers: Readers) -> None:
+        super().__init__(config)
+        self._readers = readers
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().serve(sockets)
+        finally:
+            await self._readers.close()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def make_server(state: State, scheduler: Scheduler, drain: float) -> uvicorn.Server:
+    """Return the HTTP server of a state. It handles no signals."""
+    return _Server(
+        uvicorn.Config(
+            make_app(state, scheduler),
+            http=partial(HttpProtocol, state.metrics),  # type: ignore[arg-type]  # it is only called
+            ws="none",
+            lifespan="off",
+            loop="asyncio",
+            log_config=None,
+            log_level=logging.CRITICAL,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=30,
+            h11_max_incomplete_event_size=MOST_HEADERS,
+            timeout_graceful_shutdown=int(drain),
+        ),
+        state.readers,
+    )
+
+
+def run_server(config: ServerConfig, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C, and answer the requests that are under way.
+
+    SIGHUP loads the bundles again. Requests under way finish with the old ones.
+    """
+    listening = bound_socket(config.host, config.port)
+    # Its warnings have bytes of the bodies.
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
+    scheduler = Scheduler(config.workers, config.limits)
+    try:
+        suggestions = Suggestions(config.suggestions) if config.suggestions else None
+        process = _Process(config, scheduler, suggestions, say)
+        asyncio.run(process.run(listening))
+    finally:
+        listening.close()
+        scheduler.stop()  # the requests have had their time, and nobody waits any more
+    late = process.late
+    say(f"stopped; {late} request{'s' * (late != 1)} did not finish in time" if late else "stopped")
+
+
+class _Stopped(Exception):
+    """The server ends while it loads bundles."""
+
+
+class _Process:
+    """The server while it runs."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        scheduler: Scheduler,
+        suggestions: Suggestions | None,
+        say: Callable[[str], None],
+    ) -> None:
+        self.config, self.scheduler, self.say = config, scheduler, say
+        rates = Rates(config.per_minute)
+        self.state = State(config.settings, Metrics(scheduler), rates, config.keys, suggestions)
+        self.server = make_server(self.state, scheduler, config.drain)
+        self._stopping = threading.Event()
+        self._loader: threading.Thread | None = None
+        self._reloading: asyncio.Task[None] | None = None
+        self._reload_asked = False
+        self._end_at = 0.0
+        self.late = 0
+        """The number of requests that were not done two seconds before the end."""
+
+    async def run(self, listening: socket.socket) -> None:
+        """Serve until a signal or an error while loading."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._end)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        serving = asyncio.create_task(self.server.serve([listening]))
+        loading = asyncio.create_task(self._loaded())
+        try:
+            await asyncio.wait({serving, loading}, return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                service = self.state.service = loading.result()
+                gc.freeze()  # looking through all modules would take a tenth of a second
+                host, port = listening.getsockname()[:2]
+                shown = f"[{host}]" if ":" in host else host
+                pairs = ", ".join(
+                    f"{source}-{target}" for source, target in service.directory.pairs
+                )
+                self.say(f"ready on http://{shown}:{port} ({pairs})")
+                if self._reload_asked:
+                    self._reload()
+        except _Stopped:
+            pass
+        finally:
+            if self.state.service is None:  # the bundles cannot be loaded
+                self.server.should_exit = True
+            await serving
+            self._stopping.set()
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
+            if self._loader is not None:
+                self._loader.join(max(0.0, self._end_at - time.monotonic()))
+
+    async def _loaded(self) -> Service:
+        """Load the bundles, in a thread that the end of the process does not wait for."""
+        found: concurrent.futures.Future[Service] = concurrent.futures.Future()
+        found.set_running_or_notify_cancel()
+
+        def load() -> None:
+            try:
+                found.set_result(self._load())
+            except BaseException as error:
+                found.set_exception(error)
+
+        self._loader = threading.Thread(target=load, name="loader", daemon=True)
+        self._loader.start()
+        return await asyncio.wrap_future(found)
+
+    def _load(self) -> Service:
+        directory = load_directory(
+            self.config.places, self._say_unless_stopping, self.config.device, self.config.engines
+        )
+        return Service(self.scheduler, directory, self.state.readers)
+
+    def _say_unless_stopping(self, line: str) -> None:
+        """Say what is loaded next, or end the loading between two bundles."""
+        if self._stopping.is_set():
+            raise _Stopped
+        self.say(line)
+
+    def _end(self) -> None:
+        if self.server.should_exit:
+            return
+        self.say("stopping: answering the requests under way")
+        self.server.should_exit = True
+        self._stopping.set()
+        # What is left two seconds before the end is answered with 503 instead of being cut off.
+        self._end_at = time.monotonic() + self.config.drain
+        loop, seconds = asyncio.get_running_loop(), max(0.0, self.config.drain - 2)
+        loop.call_later(seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        tasks = self.server.server_state.tasks
+        self.late = len(tasks)
+        for task in tasks:
+            task.cancel()  # each is answered with 503, and its sentences leave the scheduler
+
+    def _reload(self) -> None:
+        self._reload_asked = True
+        # While bundles load, the request is remembered: their files may have been read before.
+        if self.state.service is not None and (self._reloading is None or self._reloading.done()):
+            self._reloading = asyncio.create_task(self._load_again())
+
+    async def _load_again(self) -> None:
+        while self._reload_asked:
+            self._reload_asked = False
+            try:
+                self.state.service = await self._loaded()
+            except _Stopped:
+                return
+            except Exception as error:  # whatever it is, the old bundles go on
+                kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+                reason = " ".join(str(error).split())
+                self.say(f"the bundles stay as they were: {kind}{reason}")
+            else:
+                self.say("the bundles are loaded again")
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        with contextlib.ExitStack() as closing:
+            listening = closing.enter_context(socket.socket(family, kind, protocol))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(2048)
+            closing.pop_all()
+            return listening
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            message = f"port {port} of {host} is in use; choose another with --port"
+        else:
+            reason = error.strerror or str(error)
+            message = (
+                f"cannot listen on {host or 'no host'}, port {port}: {reason}; "
+                "choose another --host or --port"
+            )
+        raise ServeError(message) from None

@@ -1,0 +1,281 @@
+"""Requests as sentences: split, translated by the scheduler, and joined again."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+from crosshead.addons.serving.directory import Directory, LanguagePair
+from crosshead.addons.serving.languages import Detector
+from crosshead.addons.serving.readers import Readers, in_slices
+from crosshead.addons.serving.reading import Reading, sentences_of, with_translations
+from crosshead.addons.serving.scheduler import Scheduler
+from crosshead.addons.serving.sentence import DeadlineExceeded, Result, Sentence
+from crosshead.decoding.candidates import Hypothesis
+from crosshead.pipelines.line_translator import Translation
+from crosshead.pipelines.translated_text import TranslatedSentence, TranslatedText
+
+T = TypeVar("T")
+
+_GROUP = 1_000
+"""The number of sentences that are planned and given to the scheduler at once. More would stall
+other requests, and wait in memory."""
+
+_DENSITIES = 20
+"""The number of requests over which the tokens of a character are averaged."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The wishes of a request.
+
+    Attributes:
+        texts: The texts or documents.
+        way: The language pairs from the source language to the target language.
+        client: The client, for fair turns.
+        reading: The way in which the texts are read.
+        alternatives: The number of further translations of each text.
+        seconds: The time until the deadline.
+        scored: True if the scores of the translations are read.
+    """
+
+    texts: Sequence[str]
+    way: Sequence[LanguagePair]
+    client: str
+    reading: Reading
+    alternatives: int = 0
+    seconds: float = 60.0
+    scored: bool = False
+
+    @property
+    def characters(self) -> int:
+        """The number of characters of all texts."""
+        return sum(map(len, self.texts))
+
+    def wanted(self, hop: int) -> int:
+        """Return the number of translations that are searched for on a route."""
+        return self.alternatives + 1 if hop == len(self.way) - 1 else 1
+
+    @property
+    def languages(self) -> list[str]:
+        """The languages on the way, source and target included; none if they are the same."""
+        return [route.source for route in self.way] + [route.target for route in self.way[-1:]]
+
+
+class _Search(NamedTuple):
+    """The search for the translations of a request from one language to another."""
+
+    route: LanguagePair
+    wanted: int
+    scored: bool
+    end: float
+    admitted: bool
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """The sentences of a request, and the future of their results."""
+
+    loop: asyncio.AbstractEventLoop
+    count: int
+    future: asyncio.Future[None] = field(init=False)
+    results: dict[int, list[Hypothesis]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.future = self.loop.create_future()
+        if not self.count:
+            self.future.set_result(None)
+
+    def receive(self, number: int, result: Result) -> None:
+        """Note a result; called in the thread of the scheduler."""
+        self.loop.call_soon_threadsafe(self._note, number, result)
+
+    def _note(self, number: int, result: Result) -> None:
+        if self.future.done():
+            return
+        if isinstance(result, Exception):
+            self.future.set_exception(result)
+            return
+        self.results[number] = result
+        if len(self.results) == self.count:
+            self.future.set_result(None)
+
+
+class Service:
+    """Translates the texts of requests with the bundles of a directory."""
+
+    def __init__(
+        self, scheduler: Scheduler, directory: Directory, readers: Readers | None = None
+    ) -> None:
+        self.scheduler, self.directory = scheduler, directory
+        self.readers = readers or Readers()
+        self.detector = Detector(directory.languages)
+        # The tokens of a character by languages, as moving averages. A reload forgets them.
+        self._densities: dict[tuple[str, str], float] = {}
+
+    async def translate_all(self, jobs: Sequence[Job]) -> list[list[TranslatedText]]:
+        """Translate the jobs of one request: all are taken together, or none.
+
+        If the task is cancelled, its sentences leave the batch before the next step.
+        """
+        end = time.monotonic() + min(job.seconds for job in jobs)
+        self._check(jobs, end, 0.0)  # before the texts are read
+        try:
+            # The scheduler keeps the deadline too, but not while a document is read, nor if one of
+            # its threads hangs.
+            async with asyncio.timeout_at(end):
+                read = [await self._called(job, sentences_of) for job in jobs]
+                pairs = list(zip(jobs, read, strict=True))
+                # Before they are tokenized, which takes longer than reading them.
+                self._check(jobs, end, sum(self._expected_work(*pair) for pair in pairs))
+                # A request of one job is checked once more when its work is known.
+                admitted = len(jobs) > 1
+                return await _all_or_none([self._translate(*pair, end, admitted) for pair in pairs])
+        except TimeoutError:
+            raise DeadlineExceeded("the deadline passed") from None
+
+    async def translate(self, job: Job) -> list[TranslatedText]:
+        """Translate the texts of a request of one job; see `translate_all`."""
+        [found] = await self.translate_all([job])
+        return found
+
+    def _check(self, jobs: Sequence[Job], end: float, work: float) -> None:
+        """Refuse a request for which there is no time."""
+        if any(job.way for job in jobs):
+            self.scheduler.check(jobs[0].client, work, end)
+
+    async def _called(self, job: Job, function: Callable[..., T], *values: Any) -> T:
+        """Return what a function of the job's texts and their reading returns."""
+        texts, reading = list(job.texts), tuple(job.reading)
+        return await self.readers.call(
+            job.client, job.characters, function, texts, reading, *values
+        )
+
+    async def _translate(
+        self, job: Job, texts: list[list[str]], end: float, admitted: bool
+    ) -> list[TranslatedText]:
+        """Translate the sentences of the texts of a job."""
+        lines = [sentence for each in texts for sentence in each]
+        found: list[list[Translation]] = []
+        for hop, route in enumerate(job.way):
+            last = hop == len(job.way) - 1
+            wanted = job.wanted(hop)
+            # Several translations of a line that was split are ranked by their scores.
+            scored = last and (job.scored or wanted > 1)
+            # A request is refused before its first hop, or not at all.
+            search = _Search(route, wanted, scored, end, admitted or hop > 0)
+            found = await self._hop(job, search, lines)
+            lines = [translations[0].text for translations in found]
+        if not job.way:
+            found = [[Translation(line, 0.0, 0.0, [], [])] async for line in in_slices(lines)]
+        remaining = iter(found)
+        of_texts = [list(islice(remaining, len(each))) for each in texts]
+        ranks = [
+            [
+                [each[min(rank, len(each) - 1)].text async for each in in_slices(some)]
+                for rank in range(job.alternatives + 1)
+            ]
+            for some in of_texts
+        ]
+        wholes = await self._called(job, with_translations, ranks)
+        return [
+            TranslatedText(
+                whole,
+                [
+                    TranslatedSentence(*pair)
+                    async for pair in in_slices(zip(sources, some, strict=True))
+                ],
+            )
+            for whole, sources, some in zip(wholes, texts, of_texts, strict=True)
+        ]
+
+    async def _hop(self, job: Job, search: _Search, lines: list[str]) -> list[list[Translation]]:
+        """Translate sentences from one language to another, two groups of them at a time."""
+        characters = sum(map(len, lines))
+        tasks: list[asyncio.Task[list[list[Translation]]]] = []
+        found: list[list[Translation]] = []
+        try:
+            for first in range(0, len(lines), _GROUP):
+                group = lines[first : first + _GROUP]
+                # The first group stands for the work of all, since the others are not planned yet.
+                times = len(job.way) * characters / max(1, sum(map(len, group)))
+                tasks.append(asyncio.create_task(self._group(job, search, group, times)))
+                search = search._replace(admitted=True)
+                if len(tasks) > 1:
+                    found += await tasks.pop(0)
+            for task in tasks:
+                found += await task
+            return found
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _group(
+        self, job: Job, search: _Search, lines: list[str], times: float
+    ) -> list[list[Translation]]:
+        """Plan sentences, give them to the scheduler, and join the hypotheses of their parts."""
+        translator = search.route.translator
+        plans = [translator.planned([line], 0) async for line in in_slices(lines)]
+        ids = [each for plan in plans for each in plan.ids]
+        hypotheses = iter(await self._search(job, search, lines, ids, times))
+        decode = translator.bundle.config.decode
+        return [
+            translation
+            async for line, plan in in_slices(zip(lines, plans, strict=True))
+            for translation in translator.joined(
+                [line], plan, list(islice(hypotheses, len(plan.ids))), search.wanted, decode
+            )
+        ]
+
+    async def _search(
+        self, job: Job, search: _Search, lines: list[str], ids: list[list[int]], times: float
+    ) -> list[list[Hypothesis]]:
+        """Give sentences to the scheduler, and wait for their hypotheses."""
+        waiting = _Waiting(asyncio.get_running_loop(), len(ids))
+        route, engine = search.route, search.route.engine(search.wanted)
+        sentences = [
+            Sentence(
+                engine, each, route.limit(each), search.wanted, search.end,
+                lambda result, number=number: waiting.receive(number, result),  # type: ignore[misc]
+                search.scored,
+            )
+            for number, each in enumerate(ids)
+        ]  # fmt: skip
+        if sentences:
+            self._learn_density(route, lines, ids)
+            self.scheduler.submit(job.client, sentences, times, search.admitted)
+        try:
+            await waiting.future
+        finally:
+            if len(waiting.results) < len(sentences):
+                self.scheduler.withdraw(job.client, sentences)
+        return [waiting.results[number] for number in range(len(sentences))]
+
+    def _expected_work(self, job: Job, texts: Sequence[Sequence[str]]) -> float:
+        """Return the work of a job by the usual tokens of a character; 0 if nothing is known."""
+        characters = sum(len(sentence) for each in texts for sentence in each)
+        return characters * sum(
+            self._densities.get(_languages(route), 0.0) * route.engine(job.wanted(hop)).beam
+            for hop, route in enumerate(job.way)
+        )
+
+    def _learn_density(self, route: LanguagePair, lines: list[str], ids: list[list[int]]) -> None:
+        found = sum(len(each) + 1 for each in ids) / sum(map(len, lines))
+        known = self._densities.get(_languages(route), found)
+        self._densities[_languages(route)] = known + (found - known) / _DENSITIES
+
+
+def _languages(route: LanguagePair) -> tuple[str, str]:
+    return route.source, route.target
+
+
+async def _all_or_none(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Return the results of coroutines. If one fails, nobody waits for the others."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

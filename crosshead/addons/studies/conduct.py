@@ -1,0 +1,222 @@
+"""Run a study from its seed, judge it, and write down its results, time and machine."""
+
+import json
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from crosshead import __version__
+from crosshead.addons.studies.effort import Effort, duration, minutes_of
+from crosshead.addons.studies.formats import number
+from crosshead.addons.studies.study import Band, Result, Say, Study, Table, Verdict, judge, value_of
+from crosshead.errors import UserError
+from crosshead.system.devices import available_cores
+from crosshead.system.files import atomic_write_all, make_directory
+from crosshead.system.plotting import drawing, new_figure, rendered
+from crosshead.system.processor import instruction_sets
+from crosshead.system.progress import counted
+
+
+@dataclass(frozen=True)
+class Record:
+    """A completed study; `found_again` is a clause about training runs of earlier studies."""
+
+    study: Study
+    result: Result
+    verdict: Verdict
+    effort: Effort
+    seed: int
+    threads: int
+    date: str
+    seconds: float
+    found_again: str
+
+    @property
+    def command(self) -> str:
+        """The command that runs the study again."""
+        form = " --quick" if self.effort.quick else ""
+        if 0 < self.effort.share < 1:
+            form = f" --minutes {minutes_of(self.effort, self.study.times):.6g}"
+        name, seed, threads = self.study.name, self.seed, self.threads
+        return f"crosshead study {name}{form} --seed {seed} --threads {threads}"
+
+    def said(self, *, brief: bool) -> str:
+        """Return the verdict behind the caveat of the form; `brief` leaves out the quantities."""
+        verdict = self.verdict.word if brief else str(self.verdict)
+        if self.result.conclusion and not brief:
+            verdict += f". {self.result.conclusion}"
+        return f"({self.effort.caveat}) {verdict}" if self.effort.caveat else verdict
+
+    @property
+    def circumstances(self) -> dict[str, str]:
+        """The command, the time and the machine of the run, by name."""
+        return {
+            "command": self.command,
+            "form": self.effort.form,
+            "version": f"crosshead {__version__}, PyTorch {torch.__version__}",
+            "date": self.date,
+            **({"found again": self.found_again} if self.found_again else {}),
+            "cores": str(available_cores()),
+            "processor units": ", ".join(instruction_sets()) or "unknown",
+            "seconds": f"{self.seconds:.1f}",
+        }
+
+
+def conduct(study: Study, *, effort: Effort, seed: int, say: Say) -> Record:
+    """Run a study; everything random depends on `seed` alone."""
+    now, began = datetime.now(UTC), time.perf_counter()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        result = study.run(effort, seed, say)
+    seconds, verdict = time.perf_counter() - began, judge(study.bands, result.measured)
+    again, threads = found_again(result.kept, now), torch.get_num_threads()
+    date = now.date().isoformat()
+    return Record(study, result, verdict, effort, seed, threads, date, seconds, again)
+
+
+def found_again(kept: Sequence[Path], since: datetime) -> str:
+    """Return the number, dates and versions of runs whose files are older than `since`, or ""."""
+    files = {path: path.stat().st_mtime for path in kept if path.is_file()}
+    there = {path: each for path, each in files.items() if each < since.timestamp()}
+    if not there:
+        return ""
+    days = sorted(f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d}" for each in there.values())
+    when = " to ".join(sorted({days[0], days[-1]}))
+    versions = sorted({json.loads(path.read_text("utf-8"))["crosshead"] for path in there})
+    return (
+        f"{len(there)} of {counted(len(kept), 'run')}, trained on {when} by crosshead "
+        f"{' and '.join(versions)}"
+    )
+
+
+def expectations(study: Study) -> list[str]:
+    """Return a line for each quantity of a study: its band and the reason, or why it has none."""
+    return [
+        f"{band.name}: {band if band.judged else 'reported, not judged'}. {band.why}"
+        for band in study.bands
+    ]
+
+
+def findings(record: Record) -> Table:
+    """Return the table of what was expected beside what was measured."""
+    rows = [["quantity", "expected", "measured", ""]]
+    for band in record.study.bands:
+        value = value_of(band, record.result.measured)
+        if isinstance(value, str):
+            outcome = "not measured", value
+        elif band.judged:
+            outcome = number(value), "as expected" if band.holds(value) else "not as expected"
+        else:
+            outcome = number(value), "reported, not judged"
+        rows.append([band.name, str(band) if band.judged else "", *outcome])
+    return Table("Expected and measured", rows)
+
+
+def listed(studies: Iterable[Study]) -> Table:
+    """Return the table of studies with the time of each form."""
+    rows = [["study", "full form", "quick form", "title"]]
+    for each in studies:
+        times = each.times
+        rows.append([each.name, duration(times.full), duration(times.quick), each.title])
+    return Table("Studies", rows)
+
+
+def summary(records: Sequence[Record]) -> Table:
+    """Return a table of several studies' verdicts, one line each."""
+    rows = [["study", "verdict", "as expected", "seconds"]]
+    for record in records:
+        verdict, seconds = record.verdict, f"{record.seconds:,.1f}"
+        rows.append([record.study.name, verdict.word, verdict.met_of_all, seconds])
+    caveat = records[0].effort.caveat
+    return Table(f"Verdicts ({caveat})" if caveat else "Verdicts", rows)
+
+
+def write(record: Record, directory: Path, say: Say) -> list[Path]:
+    """Write NAME.md, NAME.json and NAME.png; return their paths.
+
+    Without matplotlib there is no picture, and `say` gets a line that says so.
+    """
+    make_directory(directory)
+    name = record.study.name
+    contents = {}
+    try:
+        contents[f"{name}.png"] = picture(record)
+    except UserError as error:
+        say(str(error))
+    contents[f"{name}.json"] = as_json(record).encode()
+    contents[f"{name}.md"] = as_markdown(record, with_picture=f"{name}.png" in contents).encode()
+    atomic_write_all(directory, contents)
+    return [directory / each for each in contents]
+
+
+def picture(record: Record) -> bytes:
+    """Return the picture of a result as PNG; raises `UserError` without matplotlib."""
+    with drawing():
+        figure = new_figure(figsize=(8, 3.6))
+        record.result.draw(figure)
+        if record.effort.caveat:
+            figure.suptitle(record.effort.caveat, fontsize=9, color="tab:red")
+        return rendered(figure, dpi=90)
+
+
+def as_json(record: Record) -> str:
+    """Return the record as JSON: "inf" stands for infinity, null for a value not measured."""
+
+    def plain(value: float) -> float | str:
+        return value if math.isfinite(value) else str(value)
+
+    def entry(band: Band) -> dict[str, Any]:
+        value = value_of(band, record.result.measured)
+        limits = {"low": plain(band.low), "high": plain(band.high)} if band.judged else {}
+        met = {"met": band.name in record.verdict.met} if band.judged else {}
+        found: dict[str, Any] = {"measured": None, "not measured because": value}
+        if not isinstance(value, str):
+            found = {"measured": plain(value)}
+        return {"name": band.name, **limits, "why": band.why, **found, **met}
+
+    study, effort, result = record.study, record.effort, record.result
+    whole = {
+        "study": study.name, "claim": study.claim, "source": study.source,
+        **record.circumstances,
+        "share": effort.share, "seed": record.seed, "threads": record.threads,
+        "seconds": round(record.seconds, 1), "caveat": effort.caveat,
+        "verdict": record.verdict.word, "conclusion": result.conclusion,
+        "bands": [entry(band) for band in study.bands if band.judged],
+        "reported": [entry(band) for band in study.bands if not band.judged],
+        "tables": [each._asdict() for each in result.tables],
+    }  # fmt: skip
+    return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
+
+
+def as_markdown(record: Record, *, with_picture: bool) -> str:
+    """Return the record as a page."""
+    study, caveat = record.study, record.effort.caveat
+    parts = [
+        f"# {study.title}",
+        *([f"**{_capital(caveat)}.**"] if caveat else []),
+        f"> {study.claim}\n>\n> {study.source}",
+        "Expected, before it was run:",
+        "\n".join(f"- {line}" for line in expectations(study)),
+        f"**{_capital(str(record.verdict))}.**",
+        *([record.result.conclusion + "."] if record.result.conclusion else []),
+        _markdown(findings(record)),
+        *(f"{each.title}:\n\n{_markdown(each)}" for each in record.result.tables),
+        *([f"![{study.title}]({study.name}.png)"] if with_picture else []),
+        "\n".join(f"- {key}: {value}" for key, value in record.circumstances.items()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _capital(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
+
+
+def _markdown(table: Table) -> str:
+    head, *rows = (f"| {' | '.join(row)} |" for row in table.rows)
+    return "\n".join([head, "|" + "---|" * len(table.rows[0]), *rows])

@@ -1,0 +1,178 @@
+"""A test of the feed-forward network: attention averages; a sum is no function of two inputs."""
+
+from functools import partial
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from crosshead.addons.studies.effort import Effort, Times, seeds_of
+from crosshead.addons.studies.fitting import (
+    FIRST,
+    Reader,
+    accuracy,
+    drawn_from,
+    labelled_at,
+    size,
+    train,
+)
+from crosshead.addons.studies.formats import joined, number
+from crosshead.addons.studies.study import (
+    LEARNED,
+    Band,
+    Result,
+    Say,
+    Study,
+    Table,
+    Value,
+    after_training,
+)
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.layers.feedforward import FeedForward
+from crosshead.text.batching import Batch
+
+WIDTH = 64
+
+ARMS = ((2, 1, False), (17, 1, False), (17, 4, False), (17, 4, True))
+"""The compared models, each with and without feed-forward: modulus, heads, and whether there are
+norms. The two in the middle have no band; they separate the effects of heads and norms."""
+
+Arm = tuple[int, int, bool, bool]
+"""Modulus, heads, whether there are norms, and whether there is a feed-forward network."""
+
+PARITY_WITHOUT = "parity, one head, without feed-forward: accuracy"
+PARITY_WITH = "parity, one head, with feed-forward: accuracy"
+SUM_WITH = "sum modulo 17, a normalised layer of four heads, with feed-forward: accuracy"
+SUM_GAP = "sum modulo 17, the same layer: what feed-forward adds to the accuracy"
+
+BANDS = (
+    Band(
+        PARITY_WITHOUT, 0, 0.75,
+        "A head's average times its (positive) denominator is g(a) + h(b) + c. No threshold on "
+        "such a sum is right in more than three of four cases. This is a proof, not a guess.",
+    ),
+    Band(PARITY_WITH, 1, 1, "One hidden layer computes the parity of two bits."),
+    Band(SUM_WITH, 0.99, 1, "There are several times as many weights as pairs to tell apart."),
+    Band(
+        SUM_GAP, 0.25, 1,
+        "If attention only averages, more attention is no substitute: it loses as much as one head "
+        "loses at parity. (The proof above does not reach here: each head has its own denominator, "
+        "and norms are not linear.)",
+    ),
+)  # fmt: skip
+
+
+class SumLayer(nn.Module):
+    """A pre-norm layer "B T D" to "B T D", with a feed-forward network or with a wider attention.
+
+    Either way it has 12 D^2 weights, apart from biases. Without `normed` there are no norms.
+    """
+
+    def __init__(self, heads: int, *, feedforward: bool, normed: bool) -> None:
+        super().__init__()
+        width = (1 if feedforward else 3) * WIDTH // heads
+        self.attention = MultiHeadAttention(WIDTH, heads, d_key=width, d_value=width)
+        self.feedforward = FeedForward(WIDTH, 4 * WIDTH) if feedforward else None
+        kind = partial(nn.LayerNorm, WIDTH) if normed else nn.Identity
+        self.before, self.last = kind(), kind()
+        self.between = kind() if feedforward else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Compute one layer, and the norm at the end of a stack."""
+        y = self.before(x)
+        x = x + self.attention(y, self.attention.project(y))
+        if self.feedforward is not None:
+            x = x + self.feedforward(self.between(x))
+        states: Tensor = self.last(x)
+        return states
+
+
+def run(effort: Effort, seed: int, say: Say) -> Result:
+    """Train each task with and without, at equal weights, and test on all pairs."""
+    most = effort.amount(20, 1500)
+    rows = [["task", "layer", "weights", "accuracy by seed"]]
+    means: dict[Arm, float] = {}
+    for (modulus, heads, normed), feedforward in product(ARMS, (False, True)):
+        reached = []
+        for each in seeds_of(effort, seed):
+            layer = SumLayer(heads, feedforward=feedforward, normed=normed)
+            reached.append(learn(layer, modulus, most, each))
+        mean = means[modulus, heads, normed, feedforward] = sum(reached) / len(reached)
+        task, kind = f"(a + b) mod {modulus}", described(heads, normed)
+        kind += ", feed-forward" if feedforward else ", wider attention"
+        rows.append([task, kind, f"{size(layer):,}", joined(reached, ".1%")])
+        say(f"{task}, {kind}: {number(mean)}")
+    table = Table(f"Accuracy on all pairs after {most:,} updates", rows)
+    return Result(accuracies(means, effort), [table], partial(draw, means))
+
+
+def accuracies(means: dict[Arm, float], effort: Effort) -> dict[str, Value]:
+    """Return the quantities; failing without feed-forward counts if others learn the task."""
+    parity, total = means[2, 1, False, True], means[17, 4, True, True]
+    found = {
+        PARITY_WITHOUT: means[2, 1, False, False],
+        PARITY_WITH: parity,
+        SUM_WITH: total,
+        SUM_GAP: total - means[17, 4, True, False],
+    }
+    failed = {
+        name: f"with feed-forward only {right:.0%} were right either"
+        for name, right in ((PARITY_WITHOUT, parity), (SUM_GAP, total))
+        if right < LEARNED
+    }
+    return after_training(effort, found, failed)
+
+
+def learn(layer: SumLayer, modulus: int, most: int, seed: int) -> float:
+    """Train a model of one layer on sums; return its accuracy on all pairs."""
+    with drawn_from(seed) as generator:
+        model = Reader(FIRST + modulus + 1, WIDTH, layer)
+    train(model, partial(random_sums, modulus), generator, most=most, rate=2e-3)
+    pairs = torch.cartesian_prod(torch.arange(modulus), torch.arange(modulus))
+    return accuracy(model, sums(pairs, modulus))
+
+
+def random_sums(modulus: int, generator: Generator, rows: int = 256) -> Batch:
+    """Return pairs drawn at random, with their sums."""
+    return sums(torch.randint(modulus, (rows, 2), generator=generator), modulus)
+
+
+def sums(pairs: Tensor, modulus: int) -> Batch:
+    """Return pairs "B 2" as the tokens a, b and `=`, with the sum as label at `=`."""
+    equals = torch.full((len(pairs), 1), modulus)
+    tokens = torch.cat([pairs, equals], dim=1) + FIRST
+    last = torch.full((len(pairs),), 2)
+    return labelled_at(tokens, last, pairs.sum(dim=1) % modulus + FIRST)
+
+
+def described(heads: int, normed: bool) -> str:
+    """Describe a layer in words."""
+    return f"{heads} head{'s' * (heads > 1)}, {'normalised' if normed else 'no norms'}"
+
+
+def draw(means: dict[Arm, float], figure: Any) -> None:
+    """Draw accuracies with and without feed-forward networks side by side."""
+    axes = figure.subplots()
+    for shift, feedforward in ((-0.2, False), (0.2, True)):
+        label = "feed-forward" if feedforward else "wider attention"
+        heights = [means[*arm, feedforward] for arm in ARMS]
+        bars = axes.bar([place + shift for place in range(len(ARMS))], heights, 0.4, label=label)
+        axes.bar_label(bars, fmt="{:.1%}")
+    names = [f"mod {modulus}\n{described(heads, normed)}" for modulus, heads, normed in ARMS]
+    axes.set_xticks(range(len(ARMS)), names)
+    axes.set(ylim=(0, 1.3), ylabel="accuracy")
+    axes.legend(loc="upper center", ncols=2)
+
+
+FEEDFORWARD = Study(
+    "feedforward",
+    "Attention averages; functions of what it gathers need the feed-forward network",
+    "The output is computed as a weighted sum of the values. [...] In addition to attention "
+    "sub-layers, each of the layers in our encoder and decoder contains a fully connected "
+    "feed-forward network.",
+    "Vaswani et al. 2017, sections 3.2 and 3.3",
+    BANDS,
+    run,
+    Times(quick=7, full=463),
+)

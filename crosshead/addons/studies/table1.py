@@ -1,0 +1,360 @@
+"""Table 1: operations, sequential products and longest paths of each layer type.
+
+Operations are the products of matrices that PyTorch's counter sees, two a multiply-add. They are
+split by module, so that the attention of a layer and its projections are two terms, each with its
+own powers. Everything is found on the layers as they run, with random weights and in float64: an
+LSTM then consists of products that the counter sees. In float32 one kernel of a CPU may hide them.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from crosshead.addons.studies import layer_times
+from crosshead.addons.studies.charts import logarithmic
+from crosshead.addons.studies.computation import (
+    bytes_kept,
+    layers_until_reached,
+    products_in_sequence,
+)
+from crosshead.addons.studies.effort import Effort, Times
+from crosshead.addons.studies.exponents import Exponent, exponents
+from crosshead.addons.studies.study import Band, Result, Say, Study, Table, Value
+from crosshead.addons.studies.turns import TRAINING, in_turns, of_layer
+from crosshead.attention.masks import window
+from crosshead.layers.layer_types import (
+    Convolution,
+    RecurrentLayer,
+    SelfAttention,
+    SeparableConvolution,
+)
+
+
+class LayerSize(NamedTuple):
+    """Positions, width, and the reach of a layer: a kernel's size k, or a radius r."""
+
+    n: int
+    d: int
+    reach: int = 1
+
+
+FULL, NEAR, RECURRENT = "self-attention", "self-attention, restricted", "recurrent"
+CONTIGUOUS, DILATED, SEPARABLE = (
+    "convolution, contiguous", "convolution, dilated", "convolution, separable",
+)  # fmt: skip
+
+LAYERS: dict[str, Callable[[LayerSize], nn.Module]] = {
+    FULL: lambda size: SelfAttention(size.d, 1),
+    NEAR: lambda size: SelfAttention(size.d, 1, window(size.reach).blocked(size.n)),
+    RECURRENT: lambda size: RecurrentLayer(size.d, nn.LSTM),
+    CONTIGUOUS: lambda size: Convolution(size.d, size.reach),
+    DILATED: lambda size: Convolution(size.d, size.reach, dilation=2),
+    SEPARABLE: lambda size: SeparableConvolution(size.d, size.reach),
+}
+
+TERMS: dict[tuple[str, str], tuple[str, tuple[int, ...]]] = {
+    (FULL, "attention"): ("n^2 d", (2, 1)),
+    (FULL, "projections"): ("n d^2", (1, 2)),
+    (NEAR, "attention"): ("n d r", (1, 1, 1)),
+    (NEAR, "projections"): ("n d^2", (1, 2, 0)),
+    (RECURRENT, "products"): ("n d^2", (1, 2)),
+    (CONTIGUOUS, "products"): ("n d^2 k", (1, 2, 1)),
+    (DILATED, "products"): ("n d^2 k", (1, 2, 1)),
+    (SEPARABLE, "depthwise"): ("n d k", (1, 1, 1)),
+    (SEPARABLE, "pointwise"): ("n d^2", (1, 2, 0)),
+}
+"""The terms of each layer's operations, and their powers of n, d, and k or r in the table."""
+
+POWERS = "{}, {}: furthest of the powers from {}"
+CHEAPER = "operations of self-attention over those of recurrent at n = d"
+UNROLLED = "depthwise products in two ways: largest difference"
+STATES = "recurrent: products in sequence that a position adds"
+OTHERS = "all others: products in sequence that a position adds at most"
+PATHS = "{}: longest path, cases that differ from {}"
+
+LONGEST: dict[str, tuple[str, Callable[[int, int], int]]] = {
+    FULL: ("1", lambda n, reach: 1),
+    NEAR: ("(n - 1) / r", lambda n, reach: math.ceil((n - 1) / reach)),
+    RECURRENT: ("n", lambda n, reach: n),
+    CONTIGUOUS: ("2 (n - 1) / (k - 1)", lambda n, reach: math.ceil(2 * (n - 1) / (reach - 1))),
+    DILATED: ("log_k n", lambda n, reach: next(i for i in range(n) if reach**i >= n)),
+    SEPARABLE: ("2 (n - 1) / (k - 1)", lambda n, reach: math.ceil(2 * (n - 1) / (reach - 1))),
+}
+"""The longest path between two positions, in whole layers: the table's O with its constants. A
+centred kernel reaches (k - 1) / 2 positions to each side."""
+
+
+def _power_band(layer: str, term: str, in_table: str) -> Band:
+    furthest, why = 0.01, "As in the table, which counts the same products."
+    if term == "projections":
+        why = "The table leaves them out: four matrices, d by d, at each position."
+    elif layer == NEAR:
+        furthest, why = 0.2, (
+            "Computed in blocks, which score up to 64 keys beside the keys within the radius. The "
+            "power of r is 0.88 from 128 to 512; the other powers are as in the table."
+        )  # fmt: skip
+    return Band(POWERS.format(layer, term, in_table), 0, furthest, why)
+
+
+BANDS = (
+    *(_power_band(*case, in_table) for case, (in_table, _) in TERMS.items()),
+    Band(
+        CHEAPER, 0.74, 0.76,
+        "4 n^2 d, and 8 n d^2 for the projections, against 16 n d^2 for the four gates of an LSTM, "
+        "which have two matrices each: 0.75.",
+    ),
+    Band(
+        UNROLLED, 0, 1e-12,
+        "The counter sees no products of numbers with numbers. They are counted as PyTorch's "
+        "convolution of each channel by itself, which has to be the same function.",
+    ),
+    Band(STATES, 1, 1, "Each state waits for the one before."),
+    Band(OTHERS, 0, 0, "All positions are computed at once."),
+    *(
+        Band(
+            PATHS.format(layer, LONGEST[layer][0]), 0, 0,
+            "For a recurrence: the products in sequence from the first input to the last state."
+            if layer == RECURRENT
+            else "The number of layers until the gradient is not exactly zero.",
+        )
+        for layer in LAYERS
+    ),
+    *layer_times.BANDS,
+)  # fmt: skip
+
+
+def operations(name: str, layer: nn.Module, x: Tensor) -> dict[str, int]:
+    """Return the floating-point operations of a layer by term, as PyTorch counts them."""
+    total, by_module = _counted(layer, x)
+    if name in (FULL, NEAR):
+        parts = ("query", "key_value", "output")
+        projections = sum(by_module[f"SelfAttention.attention.{each}"] for each in parts)
+        return {"attention": total - projections, "projections": projections}
+    if name == SEPARABLE:
+        return {"depthwise": _counted(partial(depthwise, layer), x)[0], "pointwise": total}
+    return {"products": total}
+
+
+def _counted(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, dict[str, int]]:
+    """Return the operations that PyTorch's counter sees: all, and those of each module."""
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        function(x)
+    by_module = {name: sum(each.values()) for name, each in counter.get_flop_counts().items()}
+    return counter.get_total_flops(), by_module
+
+
+def depthwise(layer: nn.Module, x: Tensor) -> Tensor:
+    """Apply a separable layer's filters to "B T D" as one convolution, which can be counted."""
+    filters = layer.get_parameter("filters")
+    kernel, channels = filters.shape
+    found = F.conv1d(x.transpose(1, 2), filters.T[:, None], padding=kernel // 2, groups=channels)
+    return found.transpose(1, 2)
+
+
+def stacked(layer: str, size: LayerSize, x: Tensor) -> Iterator[Tensor]:
+    """Give the outputs of a stack after each of its layers.
+
+    Dilations are the powers of the kernel and look back only, so that no position is read twice. A
+    counted layer has dilation 2; neither difference changes its operations.
+    """
+    for depth in range(x.shape[1]):
+        block = LAYERS[layer](size)
+        if layer == DILATED:
+            dilation = size.reach**depth
+            block = Convolution(size.d, size.reach, dilation=dilation, causal=True)
+        x = block.double()(x)
+        yield x
+
+
+def longest_path(layer: str, size: LayerSize) -> int:
+    """Return the layers of a stack until its last position depends on the first.
+
+    A recurrence needs one layer; its path is the number of products in sequence, beginning with the
+    product of the first input.
+    """
+    x = _input(size)
+    if layer == RECURRENT:
+        positions = [each.requires_grad_() for each in x[0].split(1)]
+        *_, last = steps(nn.LSTM(size.d, size.d).double(), positions)
+        return products_in_sequence(last, positions[0])
+    return layers_until_reached(stacked(layer, size, x.requires_grad_()), x)
+
+
+def steps(lstm: nn.LSTM, positions: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Give the states of a layer at some positions, "1 D" each, one computation per step."""
+    cell = nn.LSTMCell(lstm.input_size, lstm.hidden_size).to(positions[0].dtype)
+    cell.load_state_dict(
+        {name.removesuffix("_l0"): weight for name, weight in lstm.state_dict().items()}
+    )
+    state = None
+    for x in positions:
+        state = cell(x, state)
+        yield state[0]
+
+
+def sizes_of(layer: str, quick: bool, *, timed: bool) -> list[LayerSize]:
+    """Return the sizes at which a layer is counted, or timed."""
+    if layer == NEAR:
+        lengths = (256, 512) if quick else (1024, 2048, 4096)
+        reaches: Sequence[int] = (32, 64) if quick else (128, 256, 512)
+    else:
+        lengths = (64, 128) if quick else (512, 1024, 2048) if timed else (128, 256, 512)
+        reaches = (1,) if layer in (FULL, RECURRENT) else (3, 5) if quick else (3, 7, 15)
+    widths = (8, 16) if quick else (64, 128, 256) if timed else (32, 64, 128)
+    return [LayerSize(*each) for each in product(lengths, widths, reaches)]
+
+
+Counted = Mapping[str, Mapping[LayerSize, int]]
+"""All operations by layer and size."""
+
+
+def run(effort: Effort, seed: int, say: Say) -> Result:
+    """Count operations and their powers, sequence and paths; measure time and memory beside."""
+    quick = effort.quick
+    measured, counted, powers = _count(quick)
+    say("operations counted")
+    waiting, depths = _sequence(32 if quick else 128)
+    paths, rows = _paths((9, 16) if quick else (9, 16, 27, 64, 81))
+    say("paths found")
+    compared = layer_times.compare(effort)
+    say("self-attention and recurrence compared")
+    shares, conclusion = layer_times.shares(compared, effort)
+    tables = [
+        powers,
+        depths,
+        Table("Layers (or steps) until the last position depends on the first", rows),
+        layer_times.table(compared),
+        _timed(effort, say),
+    ]
+    measured |= waiting | paths | shares
+    return Result(measured, tables, partial(draw, counted, rows, compared), conclusion)
+
+
+def _count(quick: bool) -> tuple[dict[str, Value], Counted, Table]:
+    """Return the quantities of operations; operations by layer and size; the table of powers."""
+    measured: dict[str, Value] = {}
+    counted: dict[str, dict[LayerSize, int]] = {}
+    rows = [["layer", "term", "of n", "of d", "of k or r"]]
+
+    def at(layer: str, size: LayerSize) -> dict[str, int]:
+        return operations(layer, LAYERS[layer](size).double(), _input(size))
+
+    for layer in LAYERS:
+        found = {size: at(layer, size) for size in sizes_of(layer, quick, timed=False)}
+        counted[layer] = {size: sum(terms.values()) for size, terms in found.items()}
+        for term in next(iter(found.values())):
+            fitted = _fitted(layer, {size: terms[term] for size, terms in found.items()})
+            in_table, powers = TERMS[layer, term]
+            furthest = max(abs(e.value - p) for e, p in zip(fitted, powers, strict=True))
+            measured[POWERS.format(layer, term, in_table)] = furthest
+            rows.append([layer, term, *_cells(fitted)])
+    attention, recurrent = (sum(at(name, LayerSize(64, 64)).values()) for name in (FULL, RECURRENT))
+    separable, x = SeparableConvolution(16, 5).double(), _input(LayerSize(64, 16))
+    with torch.no_grad():
+        difference = separable.pointwise(depthwise(separable, x)) - separable(x)
+    measured |= {CHEAPER: attention / recurrent, UNROLLED: float(difference.abs().max())}
+    return measured, counted, Table("Powers of the operations counted, with 95 % intervals", rows)
+
+
+def _sequence(n: int) -> tuple[dict[str, float], Table]:
+    """Measure the growth of the longest chain per position, from `n` to `2 n` positions."""
+    added, rows = {}, [["layer", f"n = {n}", f"n = {2 * n}"]]
+    for layer, build in LAYERS.items():
+        sizes = LayerSize(n, 8, 5), LayerSize(2 * n, 8, 5)
+        short, long = (products_in_sequence(build(s).double()(_input(s))) for s in sizes)
+        added[layer] = (long - short) / n
+        rows.append([layer, str(short), str(long)])
+    measured = {STATES: added.pop(RECURRENT), OTHERS: max(added.values())}
+    return measured, Table("Longest chain of matrix products", rows)
+
+
+def _paths(lengths: Sequence[int]) -> tuple[dict[str, float], list[list[str]]]:
+    """Compare path lengths with the expected ones; return the mismatches and a table."""
+    measured: dict[str, float] = {}
+    rows = [["layer", "n", "k or r", "found", "expected"]]
+    for layer, (expression, longest) in LONGEST.items():
+        reaches = (1,) if layer in (FULL, RECURRENT) else (3, 5)
+        pairs = []
+        for n, reach in product(lengths, reaches):
+            pairs.append((longest_path(layer, LayerSize(n, 4, reach)), longest(n, reach)))
+            rows.append([layer, str(n), str(reach) if reach > 1 else "", *map(str, pairs[-1])])
+        measured[PATHS.format(layer, expression)] = sum(a != b for a, b in pairs)
+    return measured, rows
+
+
+def _timed(effort: Effort, say: Say) -> Table:
+    """Measure powers of the time and of the memory kept, which are no part of the claim."""
+    rows = [["layer", "of", "of n", "of d", "of k or r", "at the largest"]]
+    for layer, build in LAYERS.items():
+        seconds, kept = {}, {}
+        for size in sizes_of(layer, effort.quick, timed=True):
+            block, x = build(size), torch.randn(1, size.n, size.d, requires_grad=True)
+            kept[size] = bytes_kept(block, x)
+            times = in_turns({size: of_layer(block, x, TRAINING)}, effort.amount(1, 5), 0.0)
+            seconds[size] = min(times[size])
+        say(f"{layer}: timed")
+        time, memory = f"{1000 * seconds[size]:.1f} ms", f"{kept[size] / 2**20:.1f} MiB"
+        rows.append([layer, "time", *_cells(_fitted(layer, seconds)), time])
+        rows.append([layer, "memory kept", *_cells(_fitted(layer, kept)), memory])
+    return Table(
+        "Powers of time and memory, forwards and backwards in float32, with 95 % intervals", rows
+    )
+
+
+def _input(size: LayerSize) -> Tensor:
+    return torch.randn(1, size.n, size.d, dtype=torch.float64)
+
+
+def _fitted(layer: str, values: Mapping[LayerSize, float]) -> list[Exponent]:
+    """Fit the powers of the layer's variables."""
+    variables = 2 if layer in (FULL, RECURRENT) else 3
+    return exponents([size[:variables] for size in values], list(values.values()))
+
+
+def _cells(fitted: Sequence[Exponent]) -> list[str]:
+    return [*map(str, fitted), *[""] * (3 - len(fitted))]
+
+
+def draw(
+    counted: Counted, rows: Sequence[Sequence[str]], compared: layer_times.LayerTimes, figure: Any
+) -> None:
+    """Draw operations at the smallest width and reach, path lengths, and times, each by length."""
+    left, right, times = figure.subplots(1, 3)
+    layer_times.draw(compared, times)
+    # Some lines lie on others: the later ones are thinner and dashed.
+    for place, (layer, by_size) in enumerate(counted.items()):
+        d, reach = min(size.d for size in by_size), min(size.reach for size in by_size)
+        points = [(s.n, count) for s, count in by_size.items() if (s.d, s.reach) == (d, reach)]
+        shown = layer if layer in (FULL, RECURRENT) else f"{layer} ({reach})"
+        style: dict[str, Any] = {"ls": "-" if place < 4 else "--", "lw": 3 - 0.4 * place}
+        left.plot(*zip(*points, strict=True), "o", ms=3, label=shown, **style)
+        smallest = [row for row in rows if row[0] == layer and row[2] in ("", "3")]
+        paths = [int(row[1]) for row in smallest], [int(row[3]) for row in smallest]
+        right.plot(*paths, "o", ms=3, **style)
+    lengths = sorted({size.n for by_size in counted.values() for size in by_size})
+    places = sorted({int(row[1]) for row in rows[1:]})
+    logarithmic(left, lengths, xlabel="positions n", title=f"operations, d = {d}")
+    logarithmic(right, places, xlabel="positions n", title="longest path, k or r = 3")
+    figure.legend(loc="outside lower center", ncols=3, fontsize=7)
+
+
+TABLE1 = Study(
+    "table1",
+    "Self-attention connects all positions at once; what it costs depends on the length",
+    "As noted in Table 1, a self-attention layer connects all positions with a constant number of "
+    "sequentially executed operations, whereas a recurrent layer requires O(n) sequential "
+    "operations. In terms of computational complexity, self-attention layers are faster than "
+    "recurrent layers when the sequence length n is smaller than the representation "
+    "dimensionality d.",
+    "Vaswani et al. 2017, section 4",
+    BANDS,
+    run,
+    Times(quick=2, full=70),
+)

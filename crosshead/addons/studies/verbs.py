@@ -1,0 +1,110 @@
+"""The verb `study`, which tests claims about attention."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crosshead.cli.app import app
+from crosshead.cli.options import ThreadsOption
+from crosshead.cli.terminal import note, put, table
+
+
+@app.command(
+    epilog="\b\nExamples:\n"
+    "  crosshead study list\n"
+    "  crosshead study masks\n"
+    "  crosshead study extrapolation --minutes 3\n"
+    "  crosshead study all --quick --out /tmp/studies"
+)
+def study(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            show_default=False,
+            help="Name of a study, all, or list (default: list).",
+        ),
+    ] = "list",
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Run the studies at a small size, within seconds each, to try the code. The "
+            "verdict then says nothing about the claim.",
+        ),
+    ] = False,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            metavar="M",
+            help="Shorten the studies, so that all together take about this many minutes: fewer "
+            "updates, training minutes or timing rounds (default: the full form). A machine slower "
+            "than that of `study list` takes longer.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Directory for NAME.md, .json and .png (default: studies; studies/quick with "
+            "--quick; studies/shortened with --minutes).",
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            metavar="S",
+            min=0,
+            max=2**31 - 1,
+            show_default=False,
+            help="Random seed (default: 1). The same seed gives the same numbers, but other times.",
+        ),
+    ] = 1,
+    threads: ThreadsOption = None,
+) -> None:
+    """Test a claim about attention by measurement.
+
+    Each study quotes its claim and states the expected values before it runs. It ends with a
+    verdict computed from the measured values. `all` runs every study and ends with a table of
+    verdicts. `list` (or no name) shows the studies and their running times.
+    """
+    from crosshead.addons.studies.conduct import (
+        conduct,
+        expectations,
+        findings,
+        listed,
+        summary,
+        write,
+    )
+    from crosshead.addons.studies.registry import STUDIES, chosen, effort_of
+    from crosshead.system.devices import choose_threads
+    from crosshead.system.files import make_directory
+
+    if name == "list":
+        put(table(listed(STUDIES.values()).rows))
+        return
+    studies = chosen(name)
+    effort = effort_of(studies, quick=quick, minutes=minutes)
+    # Each form has its own folder: results of hours are not replaced by results of seconds.
+    out = out or Path("studies") / effort.folder
+    make_directory(out)  # before anything takes minutes
+    if threads is not None:
+        choose_threads(threads)
+    records = []
+    for number, each in enumerate(studies):
+        put(f"{chr(10) if number else ''}{each.title}\n\n  “{each.claim}”\n  {each.source}\n\n")
+        put("Expected:\n" + "".join(f"- {line}\n" for line in expectations(each)))
+        if effort.caveat:
+            put(f"\nThis is the {effort.caveat}.\n")
+        record = conduct(each, effort=effort, seed=seed, say=note)
+        for found in (*record.result.tables, findings(record)):
+            put(f"\n{found.title}:\n{table(found.rows)}")
+        records.append(record)
+        # With several studies, only the tables name the quantities that were missed.
+        put(f"\nVerdict: {record.said(brief=len(studies) > 1)}.\n")
+        written = write(record, out, note)
+        put(f"Written: {', '.join(map(str, written))}\n")
+    if len(records) > 1:
+        verdicts = summary(records)
+        put(f"\n{verdicts.title}:\n{table(verdicts.rows, numbers=2)}")

@@ -1,0 +1,26 @@
+"""Vision: classes of images, captions, and sentences beside images."""
+
+
+def register() -> None:
+    """Register the tasks on images and their architectures."""
+    from crosshead.addons.vision import image_attention  # noqa: F401 - registers its picture
+    from crosshead.addons.vision.captioning import CaptioningTask
+    from crosshead.addons.vision.classification import ClassificationTask
+    from crosshead.addons.vision.models.captioner import Captioner, CaptionerConfig
+    from crosshead.addons.vision.models.image_convnet import ConvNet, ConvNetConfig
+    from crosshead.addons.vision.models.multimodal import MultimodalConfig, MultimodalTransformer
+    from crosshead.addons.vision.models.vision_transformer import (
+        VisionTransformer,
+        VisionTransformerConfig,
+    )
+    from crosshead.addons.vision.multimodal import MultimodalTask
+    from crosshead.addons.vision.presets import PRESETS
+    from crosshead.tasks.registry import register_architecture, register_task
+
+    register_task(ClassificationTask(), {})
+    register_task(CaptioningTask(), {})
+    register_task(MultimodalTask(), {})
+    register_architecture(VisionTransformerConfig, VisionTransformer, PRESETS["vit"])
+    register_architecture(ConvNetConfig, ConvNet, PRESETS["convnet"])
+    register_architecture(CaptionerConfig, Captioner, PRESETS["captioner"])
+    register_architecture(MultimodalConfig, MultimodalTransformer, PRESETS["multimodal"])

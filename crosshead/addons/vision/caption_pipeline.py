@@ -1,0 +1,234 @@
+"""Captions of images with a bundle."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crosshead.addons.vision.data.images import ImageLike, as_floats
+from crosshead.addons.vision.image_pipeline import ImagePipeline
+from crosshead.addons.vision.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
+from crosshead.addons.vision.models.image_encoder import ImageShape
+from crosshead.bundle.card import Words
+from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
+from crosshead.errors import ConfigError, DataError
+from crosshead.models.base import AttentionKind, SequenceModel, decodable
+from crosshead.pipelines.base import AttentionInputs, patch_names
+from crosshead.pipelines.batched_search import search_all
+from crosshead.text.batching import collate
+from crosshead.text.tokenizers import token_ids
+from crosshead.vocabulary import EOS
+
+
+@dataclass(frozen=True)
+class ImageCaption:
+    """One caption of an image.
+
+    Attributes:
+        text: The caption.
+        log_prob: The natural log-probability of the caption and its end.
+        score: `log_prob` divided by the length penalty. Hypotheses are ranked by it.
+        pieces: The tokens that the model produced, including the end.
+    """
+
+    text: str
+    log_prob: float
+    score: float
+    pieces: list[str]
+
+
+@dataclass(frozen=True)
+class ImageInputs:
+    """Images to search captions for."""
+
+    pixels: np.ndarray
+    """Pixels, `uint8`, "N H W C"."""
+    patches: int
+    """The number of patches of an image."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of patches of each image, and 1."""
+        return np.tile([self.patches, 1], (len(self.pixels), 1))
+
+    def collate(self, rows: list[int], device: torch.device) -> Tensor:
+        """Return images as floats, "B C H W"."""
+        return as_floats(self.pixels[rows]).to(device)
+
+
+class ImageCaptioner(ImagePipeline):
+    """Writes captions of images with a bundle's model.
+
+    A call takes the file of an image, its pixels, or a list of them, and returns the best caption
+    of each. `caption` takes other settings and returns more about each caption.
+    """
+
+    does, verb = "writes captions of images", "caption"
+    usage = "Caption with: {command} {bundle} IMAGE"
+
+    bundle: ImageTextBundle
+
+    @property
+    def model(self) -> SequenceModel:
+        """The bundle's model."""
+        return decodable(self.bundle.model)
+
+    @overload
+    def __call__(self, images: ImageLike) -> str: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def __call__(self, images: Sequence[ImageLike]) -> list[str]: ...
+
+    def __call__(self, images: "ImageLike | Sequence[ImageLike]") -> str | list[str]:
+        """Return the best caption of an image, or of each image in a list.
+
+        Args:
+            images: The file of an image, an image of Pillow, pixels "H W C" or "H W", or a list of
+                them.
+
+        Raises:
+            DataError: If a file is no whole image, or an array has other axes.
+        """
+        if not isinstance(images, list | tuple):
+            [found] = self.caption([images])  # type: ignore[list-item]
+            return found[0].text
+        return [found[0].text for found in self.caption(images)]
+
+    def caption(
+        self,
+        images: Sequence[ImageLike],
+        *,
+        decode: DecodeConfig | None = None,
+        n_best: int = 1,
+        progress: Callable[[float], None] = lambda share: None,
+    ) -> list[list[ImageCaption]]:
+        """Write captions of images.
+
+        Args:
+            images: Files of images, images of Pillow, or pixels "H W C" or "H W".
+            decode: The settings of the search, by default the bundle's.
+            n_best: The number of captions per image.
+            progress: A callback that gets the finished share, from 0 to 1.
+
+        Returns:
+            The captions of each image, best first.
+
+        Raises:
+            DataError: If a file is no whole image, or an array has other axes.
+            ConfigError: If `n_best` is larger than the beam.
+        """
+        pixels = [self.pixels(image) for image in images]
+        return self.search(np.stack(pixels), decode, n_best, progress) if pixels else []
+
+    def search(
+        self,
+        pixels: np.ndarray,
+        decode: DecodeConfig | None = None,
+        n_best: int = 1,
+        progress: Callable[[float], None] = lambda share: None,
+    ) -> list[list[ImageCaption]]:
+        """Write captions of images that have the model's size.
+
+        Args:
+            pixels: Pixels "N H W C", `uint8`.
+            decode: The settings of the search, by default the bundle's.
+            n_best: The number of captions per image.
+            progress: A callback that gets the finished share, from 0 to 1.
+
+        Returns:
+            The captions of each image, best first.
+        """
+        found = search_all(
+            self.model,
+            ImageInputs(pixels, self.rows**2),
+            self.bundle.specials,
+            decode or self.bundle.config.decode,
+            n_best,
+            most=self.bundle.config.most_tokens,
+            progress=progress,
+        )
+        return [[self._caption(each) for each in hypotheses] for hypotheses in found]
+
+    def attention_inputs(
+        self, text: str, target: str | None, kind: AttentionKind
+    ) -> AttentionInputs:
+        """Return an image and its caption for teacher forcing.
+
+        Args:
+            text: The file of the image.
+            target: The caption, by default the model's own.
+            kind: The kind of attention to look at.
+        """
+        return self.given(self.pixels(text), target, kind)
+
+    def given(
+        self, pixels: np.ndarray, caption: str | None = None, kind: AttentionKind = "cross"
+    ) -> AttentionInputs:
+        """Return the inputs with which the model reads an image and its caption at once.
+
+        Args:
+            pixels: The image in the model's size, "H W C".
+            caption: The caption, by default the model's own.
+            kind: The kind of attention to look at. Patches are named by row and column, from 1.
+
+        Raises:
+            ConfigError: If a caption is given for the encoder, which does not see it.
+            DataError: If the caption has no words.
+        """
+        bundle = self.bundle
+        if kind == "encoder":
+            if caption is not None:
+                raise ConfigError("the encoder does not see the caption; leave the target out")
+            caption = ""
+        elif caption is None:
+            caption = self.search(pixels[None])[0][0].text
+        if kind != "encoder" and not caption.split():
+            raise DataError("the caption has no words: give a caption")
+        [ids] = token_ids(bundle.target_tokenizer, [caption])
+        batch = collate([((), ids)], [0], bundle.specials.start)
+        images = as_floats(pixels[None])
+        inputs = images.to(self.device), batch.target_input.to(self.device)
+        patches = patch_names(self.rows)
+        if kind == "encoder":
+            return AttentionInputs(inputs, patches, patches, pixels)
+        pieces = bundle.target_tokenizer.pieces
+        if kind == "decoder":
+            read = pieces([bundle.specials.start, *ids])
+            return AttentionInputs(inputs, read, read)
+        return AttentionInputs(inputs, pieces([*ids, EOS]), patches, pixels)
+
+    @classmethod
+    def words(cls, config: ImageTextBundleConfig) -> Words:
+        """Return the words of a model card."""
+        return Words(
+            does="writes captions of images",
+            hub_task="image-to-text",
+            command="crosshead caption DIR image.png",
+            variable="caption",
+            call='caption("image.png")',
+            scored="Search",
+        )
+
+    def facts(self) -> list[list[str]]:
+        """Return the tokenizer, the images and the search settings."""
+        config, tokenizer = self.bundle.config, self.bundle.target_tokenizer
+        shape = ImageShape(config.image_size)
+        return [
+            ["tokenizer", f"{tokenizer.kind}, {tokenizer.vocab_size:,} pieces"],
+            [
+                "images",
+                f"{shape.size} x {shape.size} pixels, {self.rows} x {self.rows} patches; other "
+                "images are scaled, and the middle is cut out",
+            ],
+            ["captions", f"at most {config.most_tokens} tokens"],
+            ["search", search_name(config.decode)],
+        ]
+
+    def _caption(self, found: Hypothesis) -> ImageCaption:
+        tokenizer = self.bundle.target_tokenizer
+        ids = [*found.tokens, EOS] if found.finished else found.tokens
+        text = tokenizer.decode(found.tokens)
+        return ImageCaption(text, found.log_prob, found.score, tokenizer.pieces(ids))

@@ -1,0 +1,294 @@
+"""Classification: models that name the class of an image."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from pydantic import SerializeAsAny, ValidationInfo, model_validator
+from torch import Tensor
+
+from crosshead.addons.vision.class_scores import classification_scores
+from crosshead.addons.vision.data.image_decoding import kept_size
+from crosshead.addons.vision.data.image_epochs import ImageBatch, ImageRows
+from crosshead.addons.vision.data.labelled_images import (
+    ImageData,
+    ImageSets,
+    images_sha256,
+    read_image_sets,
+)
+from crosshead.addons.vision.image_classifier import ImageBundle, ImageBundleConfig, ImageClassifier
+from crosshead.addons.vision.models.classifier import Classifier, ClassifierConfig, build_classifier
+from crosshead.addons.vision.models.image_encoder import ImageShape
+from crosshead.bundle.base import Bundle
+from crosshead.bundle.card import CardFile
+from crosshead.bundle.config import BundleConfig, BundleScore
+from crosshead.config import called
+from crosshead.errors import DataError
+from crosshead.models.base import Model
+from crosshead.pipelines.base import Pipeline
+from crosshead.recipe.presets import Sections
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.train import TrainConfig
+from crosshead.system.devices import available_cores
+from crosshead.system.progress import counted, left_out
+from crosshead.tasks.base import Task
+from crosshead.tasks.corpus import Corpus, stop_check
+from crosshead.tasks.usability import Findings, exactness
+from crosshead.tasks.validation import LOSS, Loss, Metric, Validation, Validator
+
+ACCURACY = Metric("accuracy", "accuracy, %", higher_is_better=True, digits=1)
+
+
+class ClassificationRecipe(Recipe):
+    """A run on images with classes."""
+
+    data: SerializeAsAny[ImageData]
+    left_open: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "data": {"image_size": None},
+        **Recipe.left_open,
+    }
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        size = self.data.image_size
+        if size is not None:
+            assert isinstance(self.model, ClassifierConfig)
+            self.model.tokens(ImageShape(size))
+            if self.data.crop >= size:
+                raise ValueError(_too_far(called("data.crop", info), self.data.crop, size))
+        return self
+
+
+@dataclass(frozen=True)
+class ImageCorpus(Corpus):
+    """The images of a run by split."""
+
+    sets: ImageSets
+    tokens: int
+    """The number of patches of an image."""
+
+    kind: ClassVar[type[Bundle]] = ImageBundle
+    unit, unit_name = "image", "images"
+
+    @property
+    def size(self) -> int:
+        """The number of training images."""
+        return len(self.sets.train)
+
+    @property
+    def longest_input(self) -> int:
+        """The number of patches of an image."""
+        return self.tokens
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of patches of each training image."""
+        return ImageRows(self.sets.train, self.tokens).lengths
+
+    @property
+    def valid(self) -> ImageRows:
+        """The validation images."""
+        return ImageRows(self.sets.valid, self.tokens)
+
+    def epochs(self, recipe: ClassificationRecipe) -> Callable[[int], ImageRows]:
+        """Return a function that gives the training images of an epoch, augmented."""
+        images, data, seed = self.sets.train, recipe.data, recipe.train.seed
+        return lambda epoch: ImageRows(images, self.tokens, data, (seed, epoch))
+
+    def sha256(self) -> str:
+        """Return the checksum of the pixels and the classes."""
+        found = hashlib.sha256("\n".join(self.sets.classes).encode("utf-8", "surrogateescape"))
+        for part in (self.sets.train, self.sets.valid):
+            found.update(part.pixels.tobytes())
+            found.update(part.labels.tobytes())
+        return found.hexdigest()
+
+    def origin(self, row: int) -> str:
+        """Return the file of an image."""
+        return self.sets.train.names[row]
+
+    def extent(self, row: int) -> str:
+        """Return the size of an image."""
+        return self.valid.extent(row)
+
+    def opening(self, data: ImageData) -> list[str]:
+        """Return the number of images by split, and the classes; then the broken images."""
+        classes, size = self.sets.classes, self.sets.size
+        names = ", ".join(classes) if len(classes) <= 12 else f"{classes[0]} to {classes[-1]}"
+        first = (
+            f"{counted(self.size, 'image')} to train on, of {size} x {size} pixels, in "
+            f"{len(classes)} classes ({names}); validation: {self.validation(data)}"
+        )
+        broken = self.sets.broken
+        return [first, left_out(broken, "broken image")] if broken else [first]
+
+    def validation(self, data: ImageData) -> str:
+        """Return the number and the origin of the validation and test images."""
+        found = counted(len(self.sets.valid), "image")
+        found += " held out of the training images" if self.sets.held_out else ""
+        test = len(self.sets.test)
+        return f"{found}; test: {counted(test, 'image')}, scored at the end" if test else found
+
+    def left_out(self) -> dict[str, int]:
+        """Return the number of broken images."""
+        return {"broken images": len(self.sets.broken)} if self.sets.broken else {}
+
+    def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
+        """Return the files of images."""
+        return "".join(f"{self.origin(row)}\n" for row in rows), "files of images, one a line"
+
+    def bundle_config(self, recipe: ClassificationRecipe, longest_input: int) -> BundleConfig:
+        """Return the classes and the size of the images."""
+        return ImageBundleConfig(
+            task=ClassificationTask.name,
+            model=recipe.model,
+            classes=self.sets.classes,
+            image_size=self.sets.size,
+        )
+
+    def completed(self, recipe: ClassificationRecipe) -> ClassificationRecipe:
+        """Return the recipe with the size of the images."""
+        data = recipe.data.model_copy(update={"image_size": self.sets.size})
+        return recipe.model_copy(update={"data": data})
+
+
+def read_corpus(
+    recipe: ClassificationRecipe,
+    base: ImageBundle | None,
+    say: Callable[[str], None] = lambda line: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> ImageCorpus:
+    """Read the images of a recipe."""
+    data = recipe.data
+    if not data.images:
+        raise DataError("no training data: give a folder of images, or a zip of one (--images)")
+    if base:
+        kept_size(data.image_size, base.config.image_size)
+    classes = base.config.classes if base else ()
+    sets = read_image_sets(data, classes, available_cores(), say, stop_check(should_stop))
+    config = recipe.model
+    assert isinstance(config, ClassifierConfig)
+    try:
+        tokens = config.tokens(ImageShape(sets.size))
+    except ValueError as error:
+        raise DataError(f"{data.images[0]}: {error}") from None
+    if data.crop >= sets.size:
+        raise DataError(f"{data.images[0]}: {_too_far('data.crop', data.crop, sets.size)}")
+    paths = dict.fromkeys(data.files())
+    parts = sets.train, sets.valid, sets.test
+    files = [CardFile(each, sets.counts[each], images_sha256(Path(each), parts)) for each in paths]
+    return ImageCorpus(files, sets, tokens)
+
+
+def _too_far(key: str, crop: int, size: int) -> str:
+    """Return the message about a crop that leaves nothing of an image."""
+    return f"{key} {crop} moves images of {size} pixels out of the picture; lower it"
+
+
+def classification_loss(logits: Float[Tensor, "B K"], batch: ImageBatch, smoothing: float) -> Loss:
+    """Return the cross-entropy of images against their classes, smoothed, and the accuracy.
+
+    The target distribution has 1 - eps on the classes of an image, by their shares, and eps/K on
+    every class. With one class an image it is that of `label_smoothed_cross_entropy`.
+
+    Reference:
+        Szegedy et al. 2016, section 7; Zhang et al. 2018, Eq. 1.
+    """
+    log_probs = logits.float().log_softmax(dim=-1)
+    rows = torch.arange(len(log_probs), device=log_probs.device)
+    shares = batch.shares
+    nll = -(shares * log_probs[rows, batch.labels] + (1 - shares) * log_probs[rows, batch.others])
+    loss = (1 - smoothing) * nll.sum() - smoothing * log_probs.mean(dim=-1).sum()
+    hits = (log_probs.detach().argmax(dim=-1) == batch.labels).sum()
+    return Loss(
+        {"loss": loss, "nll": nll.detach().sum(), "accuracy": 100.0 * hits}, len(batch.labels)
+    )
+
+
+class ClassificationValidator(Validator[ClassificationRecipe, ImageCorpus, ImageBundle]):
+    """Validates by the classes of all validation images, which are not augmented."""
+
+    def search_description(self) -> str:
+        """Return the size of the images."""
+        size = self.corpus.sets.size
+        return f"{size} x {size} pixels"
+
+    def validate(self, weights: dict[str, Tensor]) -> Validation:
+        """Return the loss and the accuracy of the validation images."""
+        self.bundle_of(weights)
+        valid = self.corpus.valid
+        plan = valid.in_order(max(self.recipe.train.batch_tokens, self.corpus.tokens))
+        return Validation(self.means(valid.collate(rows.tolist()) for rows in plan))
+
+    def findings(self, weights: dict[str, Tensor]) -> Findings:
+        """Return the accuracy on the test images, or on the validation images without any."""
+        sets = self.corpus.sets
+        images = sets.test if len(sets.test) else sets.valid
+        split = "test" if len(sets.test) else "valid"
+        classifier = ImageClassifier(self.bundle_of(weights))
+        found = classification_scores(
+            classifier, images, split, progress=lambda share: self.stop_if_asked()
+        )
+        usual = 100 * float(np.bincount(images.labels).max()) / len(images)
+        accuracy = found.scores[0].value
+        faults = []
+        if accuracy <= usual:
+            faults.append(
+                f"its accuracy of {accuracy:.1f} % is not above {usual:.1f} %, the share of the "
+                "most frequent class"
+            )
+        name = "test images" if len(sets.test) else "validation"
+        scores = [BundleScore.of(each, name) for each in found.scores]
+        remarks = exactness(found.scores[0], counted(len(images), "image"))
+        return Findings(scores, faults, remarks=remarks, above_chance=not faults)
+
+
+class ClassificationTask(Task):
+    """Classification of images."""
+
+    name: ClassVar[str] = "classification"
+    recipe: ClassVar[type[Recipe]] = ClassificationRecipe
+    bundle: ClassVar[type[Bundle]] = ImageBundle
+    pipeline: ClassVar[type[Pipeline]] = ImageClassifier
+    validator: ClassVar[type[Validator[Any, Any, Any]]] = ClassificationValidator
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, ACCURACY)
+    chooses: ClassVar[str] = "accuracy"
+    architecture: ClassVar[str] = "vit"
+    units: ClassVar[str] = "images"
+    batch_units: ClassVar[str] = "patches"
+    counter: ClassVar[str] = "images"
+
+    def recognizes(self, data: Mapping[str, Any]) -> bool:
+        """Return whether `[data]` names images without captions and without pairs."""
+        return bool(data.get("images")) and not (data.get("captions") or data.get("pairs"))
+
+    def read(
+        self,
+        recipe: ClassificationRecipe,
+        base: Bundle | None,
+        resumed: Path | None,
+        say: Callable[[str], None] = lambda line: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> ImageCorpus:
+        """Read, split and decode images: see `read_corpus`."""
+        assert base is None or isinstance(base, ImageBundle)
+        return read_corpus(recipe, base, say, should_stop)
+
+    def loss(self, model: Classifier, batch: ImageBatch, settings: TrainConfig) -> Loss:
+        """Return the loss of a batch: see `classification_loss`."""
+        return classification_loss(model(batch.images), batch, settings.label_smoothing)
+
+    def example(self, model: ClassifierConfig, preset: Sections) -> tuple[str, Callable[[], Model]]:
+        """Return the model of a preset for ten classes of images of 32 pixels."""
+        return "", partial(build_classifier, model, ImageShape(32), 10)
+
+    def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
+        """Return the model of a bundle and the size of its images."""
+        assert isinstance(bundle, ImageBundle)
+        return {**super().sections(bundle), "data": {"image_size": bundle.config.image_size}}

@@ -1,0 +1,146 @@
+"""The verb `classify`, and the part of `evaluate` for images."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crosshead.addons.vision.image_files import in_order, whole_images
+from crosshead.cli.app import app
+from crosshead.cli.options import BundleArgument, DeviceOption, JsonlOption, ThreadsOption
+from crosshead.cli.terminal import json_line, note, put, table
+
+if TYPE_CHECKING:
+    from crosshead.addons.vision.class_scores import ClassScores
+
+MOST_CLASSES = 20
+"""The largest number of classes in a table of confusions, and of listed confusions."""
+
+
+@app.command(
+    epilog="\b\nExamples:\n"
+    "  crosshead classify runs/photos cat.jpg dog.png\n"
+    "  crosshead classify runs/photos new/*.jpg --top 1 --jsonl"
+)
+def classify(
+    bundle: BundleArgument,
+    images: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="IMAGE...",
+            help="Files of images: JPEG, PNG, GIF, WebP, TIFF, BMP, PPM or JPEG 2000.",
+        ),
+    ],
+    top: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=10**6,
+            show_default=False,
+            help="Number of classes to print for each image (default: 5).",
+        ),
+    ] = 5,
+    jsonl: JsonlOption = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Print the most probable classes of images.
+
+    The command prints a line for each image: its file, and the classes with their probabilities,
+    the best first. A file that is no whole image gets a message instead, and with --jsonl a line
+    with the key `error`. The other files are still classified, and the command then exits with 2.
+    """
+    from crosshead.addons.vision.image_classifier import BATCH, ImageClassifier
+    from crosshead.tasks.loading import load_as
+
+    classifier = load_as(ImageClassifier, bundle, device, threads)
+    any_broken = False
+    for first in range(0, len(images), BATCH):
+        some = images[first : first + BATCH]
+        read, broken = whole_images(some, classifier.pixels)
+        any_broken |= bool(broken)
+        answers = classifier([pixels for _, pixels in read], top)
+        lines = {
+            path: _answer(path, best, jsonl) for (path, _), best in zip(read, answers, strict=True)
+        }
+        put("".join(in_order(some, lines, broken) if jsonl else [lines[path] for path, _ in read]))
+    if any_broken:
+        raise typer.Exit(2)
+
+
+def _answer(path: Path, best: list[tuple[str, float]], jsonl: bool) -> str:
+    """Return a line with the classes of an image."""
+    if jsonl:
+        classes = [{"class": name, "probability": share} for name, share in best]
+        return json_line({"image": str(path), "classes": classes})
+    return f"{path}\t{', '.join(f'{name} {share:.3f}' for name, share in best)}\n"
+
+
+def image_evaluation(bundle: Path, images: Path, device: str, threads: int | None) -> "ClassScores":
+    """Return the scores of a classifier on the images of a folder or archive."""
+    from crosshead.addons.vision.class_scores import classification_scores
+    from crosshead.addons.vision.data.labelled_images import (
+        images_sha256,
+        read_labelled,
+        scored_images,
+    )
+    from crosshead.addons.vision.image_classifier import ImageClassifier
+    from crosshead.cli.answers import answering
+    from crosshead.cli.seen_data import SEEN, on_card
+    from crosshead.system.devices import available_cores
+    from crosshead.system.progress import left_out
+    from crosshead.tasks.loading import load_as
+
+    classifier = load_as(ImageClassifier, bundle, device, threads)
+    found, split = scored_images(images)
+    size = classifier.bundle.config.image_size
+    whole, broken = read_labelled(found, classifier.classes, size, available_cores(), note)
+    if broken:
+        note(left_out(broken, "broken image"))
+    if split == "all" and on_card(bundle, images_sha256(images, [whole])):
+        note(f"{images}: {SEEN}, such as a folder test beside the folder train")
+    elif split == "all" and images.stem != "test":
+        note(
+            f"{images}: all {len(whole):,} images are scored; if the model was trained on some of "
+            "them, give images that were kept out of its training"
+        )
+    with answering(len(whole), "images") as advance:
+        progress = partial(advance, 0, len(whole))
+        scores = classification_scores(classifier, whole, split, progress=progress)
+        progress(1.0)
+    return scores
+
+
+def confusions_table(found: "ClassScores") -> str:
+    """Return the scores, and the numbers of images by class (rows) and predicted class.
+
+    With more than `MOST_CLASSES` classes, only the most frequent confusions are listed.
+    """
+    from crosshead.cli.evaluation import scores_table
+
+    classes, counts = found.classes, found.counts
+    if len(classes) <= MOST_CLASSES:
+        short = [name[:8] for name in classes]
+        rows = [["class", *short, "recall, %"]]
+        for name, row, hits in zip(classes, counts.tolist(), counts.diagonal(), strict=True):
+            recall = f"{100 * hits / sum(row):.1f}" if sum(row) else ""
+            rows.append([name, *map(str, row), recall])
+        text = "rows: class, columns: prediction\n" + table(rows, numbers=len(classes) + 1)
+    else:
+        worst = found.confused()[:MOST_CLASSES]
+        rows = [["class", "taken for", "images"], *([a, b, str(n)] for a, b, n in worst)]
+        text = table(rows, numbers=1)
+    return f"{scores_table(found.scores)}\n{text}"
+
+
+def confusions_jsonl(found: "ClassScores") -> str:
+    """Return scores as JSON Lines, then a line for each class with the numbers of predictions."""
+    from crosshead.cli.evaluation import scores_jsonl
+
+    lines = [
+        json_line({"class": name, "predicted": dict(zip(found.classes, row, strict=True))})
+        for name, row in zip(found.classes, found.counts.tolist(), strict=True)
+    ]
+    return scores_jsonl(found.scores) + "".join(lines)

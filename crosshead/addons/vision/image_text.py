@@ -1,0 +1,185 @@
+"""The base of tasks on images with text: captions, and pairs of sentences beside images."""
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from crosshead.addons.vision.caption_scores import caption_scores, multi_bleu, nearest_references
+from crosshead.addons.vision.data.caption_files import CaptionFormat
+from crosshead.addons.vision.data.caption_sets import CaptionSet
+from crosshead.addons.vision.data.captions import CaptionRows
+from crosshead.addons.vision.image_text_bundle import ImageTextBundle, build_image_text_model
+from crosshead.addons.vision.image_text_corpus import (
+    ImageTextCorpus,
+    ImageTextRecipe,
+    card_files,
+    read_sets,
+)
+from crosshead.addons.vision.models.image_encoder import ImageShape
+from crosshead.bundle.base import Bundle
+from crosshead.decoding.search import DecodeConfig, search_name
+from crosshead.errors import DataError
+from crosshead.models.base import Model
+from crosshead.recipe.presets import Sections
+from crosshead.tasks.base import Say
+from crosshead.tasks.token_task import TokenTask
+from crosshead.tasks.usability import (
+    LOW_BLEU,
+    TRANSLATIONS,
+    Findings,
+    Nouns,
+    bleu_exactness,
+    translation_findings,
+)
+from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
+from crosshead.text.batching import plan_in_order
+from crosshead.text.parallel.examples import Example
+from crosshead.text.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig, load_tokenizers
+
+BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy", chance=LOW_BLEU)
+EXACT = Metric("exact", "exact match, %", higher_is_better=True, search="greedy")
+
+_EXAMPLE_SIZE = 64
+"""The size of the images of the models in the table of presets."""
+
+
+class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBundle]):
+    """Validates by the loss of the references, and by BLEU and exact match of greedy texts."""
+
+    labels: ClassVar[tuple[str, str, str]]
+    """The names of the parts of a sample."""
+    nouns: ClassVar[Nouns] = TRANSLATIONS
+    """The nouns for inputs and outputs in messages."""
+
+    @abstractmethod
+    def inputs(self) -> list[str]:
+        """Return a text for each input of the validation set."""
+
+    @abstractmethod
+    def references(self) -> list[list[str]]:
+        """Return the references of each input."""
+
+    @abstractmethod
+    def outputs(self, decode: DecodeConfig) -> list[str]:
+        """Return the best output for each input."""
+
+    def search_description(self) -> str:
+        """Return a short description of the search for texts."""
+        return search_name(self.recipe.decode)
+
+    def validate(self, weights: dict[str, Tensor]) -> Validation:
+        """Return the loss of the references, and BLEU and exact match of greedy texts."""
+        self.bundle_of(weights)
+        rows = self.corpus.valid_rows
+        lengths = rows.lengths
+        most = max(self.recipe.train.batch_tokens, int(lengths.max()))
+        plan = plan_in_order(lengths, most)
+        means = self.means(rows.collate(each.tolist()) for each in plan)
+        found, references = self.outputs(DecodeConfig(beam=1)), self.references()
+        exact = sum(text in wanted for text, wanted in zip(found, references, strict=True))
+        scores = {"bleu": multi_bleu(found, references), "exact": 100 * exact / len(found)}
+        return Validation({**means, **scores})
+
+    def findings(self, weights: dict[str, Tensor]) -> Findings:
+        """Return the scores on the validation set by the search of the recipe, and samples."""
+        self.bundle_of(weights)
+        inputs, references = self.inputs(), self.references()
+        found = self.outputs(self.recipe.decode)
+        scores = caption_scores(found, references)
+        nearest = nearest_references(found, references)
+        findings = translation_findings(scores, inputs, found, nearest, self.labels, self.nouns)
+        remarks = bleu_exactness(scores[0], len(found), self.labels[0], findings.faults)
+        sound = not findings.faults
+        return dataclasses.replace(findings, remarks=remarks, is_usable=sound, above_chance=sound)
+
+    @property
+    def validations_to_score(self) -> float:
+        """The estimated duration of the end of the run, in validations."""
+        return float(self.recipe.decode.beam)
+
+
+class ImageTextTask(TokenTask):
+    """The base of tasks on images with text."""
+
+    files: ClassVar[CaptionFormat]
+    """The kind of the files of texts."""
+    flag: ClassVar[str]
+    """The name of the option for these files, without dashes."""
+    corpus: ClassVar[type[ImageTextCorpus]]
+    rows: ClassVar[type[CaptionRows]]
+    """The epochs of the corpus."""
+    bundle: ClassVar[type[Bundle]] = ImageTextBundle
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, BLEU, EXACT)
+    chooses: ClassVar[str] = "bleu"
+    validation_bound: ClassVar[str] = "decode.batch_tokens"
+
+    @abstractmethod
+    def learned(
+        self, config: TokenizerConfig, train: CaptionSet
+    ) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
+        """Learn the tokenizers of source and target; texts of one side have one tokenizer."""
+
+    @abstractmethod
+    def examples(self, found: CaptionSet, tokenizers: tuple[Tokenizer, Tokenizer]) -> list[Example]:
+        """Return the ids of each text; captions are targets of an empty source."""
+
+    def read(
+        self,
+        recipe: ImageTextRecipe,
+        base: Bundle | None,
+        resumed: Path | None,
+        say: Say = lambda line: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> ImageTextCorpus:
+        """Read the texts of a recipe, decode their images, and learn the tokenizers."""
+        assert base is None or isinstance(base, ImageTextBundle)
+        data, config = recipe.data, recipe.tokenizer
+        train, valid, patches = read_sets(recipe, base, self.files, self.flag, say, should_stop)
+        if resumed is not None:
+            tokenizers = load_tokenizers(resumed, joint=config.joint)
+        elif base is not None:
+            tokenizers = base.source_tokenizer, base.target_tokenizer
+        else:
+            config, *learned = self.learned(config, train)
+            tokenizers = learned[0], learned[1]
+
+        def epoch(found: CaptionSet, chosen: Sequence[int], ids: Sequence[Example]) -> CaptionRows:
+            images = [found.captions[row].image for row in chosen]
+            examples = [ids[row] for row in chosen]
+            return self.rows(found.pixels, images, examples, patches, recipe.model.start_token)
+
+        ids = self.examples(train, tokenizers)
+        rows = [row for row, example in enumerate(ids) if max(map(len, example)) <= data.max_length]
+        if not rows:
+            raise DataError(
+                f"{data.text_files[0]}: every {self.files.unit} has more than data.max_length "
+                f"{data.max_length} tokens; raise it"
+            )
+        return self.corpus(
+            card_files(data),
+            config,
+            *tokenizers,
+            train,
+            valid,
+            epoch(train, rows, ids),
+            epoch(valid, range(len(valid.captions)), self.examples(valid, tokenizers)),
+            rows,
+            held_out=not data.valid_files,
+        )
+
+    def example(self, model: Any, preset: Sections) -> tuple[str, Callable[[], Model]]:
+        """Return the model of a preset with its vocabulary, or with the largest one."""
+        stated = preset.get("tokenizer", {}).get("vocab_size")
+        size = stated or MOST_PIECES
+        build = partial(build_image_text_model, model, ImageShape(_EXAMPLE_SIZE), size, size)
+        return f"{'' if stated else 'to '}{size:,}", build
+
+    def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
+        """Return the model, the tokenizer and the image size of a bundle."""
+        assert isinstance(bundle, ImageTextBundle)
+        return {**super().sections(bundle), "data": {"image_size": bundle.config.image_size}}

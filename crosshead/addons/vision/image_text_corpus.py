@@ -1,0 +1,215 @@
+"""The data of tasks on images with text: captions, and pairs of sentences beside images."""
+
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from pydantic import SerializeAsAny, ValidationInfo, model_validator
+
+from crosshead.addons.vision.data.caption_files import CaptionFormat
+from crosshead.addons.vision.data.caption_sets import (
+    CaptionSet,
+    hold_out,
+    read_caption_set,
+    shown_counts,
+)
+from crosshead.addons.vision.data.captions import CaptionRows, ImageTextData
+from crosshead.addons.vision.data.image_decoding import kept_size, shared_images
+from crosshead.addons.vision.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
+from crosshead.addons.vision.models.image_encoder import ImageShape, ImageStackConfig
+from crosshead.bundle.base import Bundle
+from crosshead.bundle.card import CardFile
+from crosshead.config import called
+from crosshead.errors import DataError
+from crosshead.evaluation.tokenised import tokenised_warning
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.text_recipe import TokenRecipe
+from crosshead.system.lines import file_sha256, iter_lines
+from crosshead.system.progress import counted
+from crosshead.tasks.base import Say
+from crosshead.tasks.corpus import stop_check
+from crosshead.tasks.token_corpus import TokenCorpus, unknown_words
+
+
+class ImageTextRecipe(TokenRecipe):
+    """A run on images with text."""
+
+    data: SerializeAsAny[ImageTextData]
+    left_open: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "data": {"image_size": None},
+        **TokenRecipe.left_open,
+    }
+
+    @model_validator(mode="after")
+    def _check_images(self, info: ValidationInfo) -> Self:
+        assert isinstance(self.model, ImageStackConfig)
+        if self.data.image_size is not None:
+            ImageShape(self.data.image_size).patches(self.model.patch_size)
+        most, longest = self.model.most_positions, self.data.max_length
+        if most is not None and longest + 1 > most:
+            raise ValueError(
+                f"{called('data.max_length', info)} {longest} (and the end token) is "
+                f"more than the {most} learned positions of model.max_length; lower the first or "
+                "raise the second"
+            )
+        if self.tokenizer.sampling:
+            raise ValueError("tokenizer.sampling is for translation without images; leave it out")
+        return self
+
+
+@dataclass(frozen=True)
+class ImageTextCorpus(TokenCorpus):
+    """Images and tokenized texts: captions, or pairs of sentences."""
+
+    train: CaptionSet
+    valid: CaptionSet
+    train_rows: CaptionRows
+    valid_rows: CaptionRows
+    rows: Sequence[int]
+    """The place in `train.captions` of each training row."""
+    held_out: bool
+    """True if the validation images were held out of the training images."""
+
+    kind: ClassVar[type[Bundle]] = ImageTextBundle
+
+    @property
+    def size(self) -> int:
+        """The number of training captions."""
+        return len(self.train_rows.images)
+
+    @property
+    def image_size(self) -> int:
+        """Height and width of the images in pixels."""
+        return int(self.train.pixels.shape[1])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The patches and the tokens of all captions."""
+        return self.train_rows.lengths
+
+    def epochs(self, recipe: Recipe) -> Callable[[int], CaptionRows]:
+        """Return a function that gives all captions for every epoch."""
+        return lambda epoch: self.train_rows
+
+    def sha256(self) -> str:
+        """Return the checksum of all images and captions."""
+        found = hashlib.sha256()
+        for rows in (self.train_rows, self.valid_rows):
+            found.update(np.ascontiguousarray(rows.pixels).tobytes())
+            found.update(json.dumps([list(rows.images), self.texts(rows)]).encode())
+        return found.hexdigest()
+
+    @abstractmethod
+    def texts(self, rows: CaptionRows) -> list[Any]:
+        """Return the ids of rows for the checksum."""
+
+    def origin(self, row: int) -> str:
+        """Return the file and the line of a caption."""
+        caption = self.train.captions[self.rows[row]]
+        return f"{caption.file}:{caption.line}"
+
+    def opening(self, data: ImageTextData) -> list[str]:
+        """Return the numbers of images and captions, and what was left out."""
+        size = self.image_size
+        first = (
+            f"{shown_counts(self.train, self.unit)} to train on, {size} x {size} pixels in "
+            f"{self.train_rows.patches} patches; validation: {self.validation(data)}"
+        )
+        if self.held_out:
+            lines = self.train.left_out.lines()
+        else:  # images of one part have no caption in the files of the other
+            parts = self.train.left_out, self.valid.left_out
+            lines = [line for part in parts for line in part.described().lines()]
+        longer = len(self.train.captions) - self.size
+        if longer:
+            lines.append(
+                f"left out: {counted(longer, self.unit)} of more than data.max_length "
+                f"{data.max_length} tokens"
+            )
+        where = ", ".join(data.valid_files) or "the held-out references"
+        lines += tokenised_warning(self.valid.texts, where)
+        lines += unknown_words(self.target_tokenizer, self.train.texts, self.unit)
+        return [first, *lines]
+
+    def validation(self, data: ImageTextData) -> str:
+        """Return a clause about the validation set."""
+        found = shown_counts(self.valid, self.unit)
+        if self.held_out:
+            return f"{found} held out"
+        return f"{found} of {', '.join(data.valid_files)}"
+
+    def left_out(self) -> dict[str, int]:
+        """Return the number of captions and images left out of training, by reason."""
+        left = self.train.left_out
+        counts = (left if self.held_out else left.described()).counts()
+        longer = len(self.train.captions) - self.size
+        return {**counts, **({"too long": longer} if longer else {})}
+
+    def bundle_config(self, recipe: ImageTextRecipe, longest_input: int) -> ImageTextBundleConfig:  # type: ignore[override]
+        """Return the tokenizers, the size of the images and the search."""
+        return ImageTextBundleConfig(
+            task=recipe.model.task,
+            model=recipe.model,
+            joint_tokenizer=recipe.tokenizer.joint,
+            source_vocabulary=self.source_tokenizer.vocab_size,
+            target_vocabulary=self.target_tokenizer.vocab_size,
+            longest_source=longest_input,
+            longest_target=int(self.train_rows.lengths[:, 1].max()),
+            image_size=self.image_size,
+            decode=recipe.decode,
+            profile=self.profile,
+        )
+
+    def bundle(self, config: Any, model: Any) -> ImageTextBundle:
+        """Return the bundle of a model, with the tokenizers."""
+        return ImageTextBundle(config, model, self.source_tokenizer, self.target_tokenizer)
+
+    def completed(self, recipe: ImageTextRecipe) -> ImageTextRecipe:  # type: ignore[override]
+        """Return the recipe with the chosen vocabulary size and image size."""
+        data = recipe.data.model_copy(update={"image_size": self.image_size})
+        return recipe.model_copy(update={"tokenizer": self.tokenizer, "data": data})
+
+
+def read_sets(
+    recipe: ImageTextRecipe,
+    base: ImageTextBundle | None,
+    kind: CaptionFormat,
+    flag: str,
+    say: Say = lambda line: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> tuple[CaptionSet, CaptionSet, int]:
+    """Read the images of a recipe and their texts."""
+    data, check = recipe.data, stop_check(should_stop)
+    if not data.images or not data.text_files:
+        raise DataError(
+            f"no training data: give a folder of images (--images) and a file of {flag} (--{flag})"
+        )
+    size = data.image_size
+    if base is not None:
+        size = kept_size(size, base.config.image_size)
+    train = read_caption_set(data.images, data.text_files, size, check, kind, say)
+    assert isinstance(recipe.model, ImageStackConfig)
+    try:
+        patches = ImageShape(int(train.pixels.shape[1])).patches(recipe.model.patch_size)
+    except ValueError as error:
+        raise DataError(str(error)) from None
+    if not data.valid_files:
+        return *hold_out(train, data.valid_size, kind), patches
+    size = int(train.pixels.shape[1])
+    valid = read_caption_set(data.images, data.valid_files, size, check, kind, say)
+    if shared := {*train.names} & {*valid.names}:  # names are unique in all folders
+        say(shared_images(len(shared), len(valid.names)))
+    return train, valid, patches
+
+
+def card_files(data: ImageTextData) -> list[CardFile]:
+    """Return the files of text, for the model card."""
+    return [
+        CardFile(name, sum(1 for _ in iter_lines(Path(name))), file_sha256(Path(name)))
+        for name in data.text_files
+    ]

@@ -1,0 +1,184 @@
+"""The parts of `translate` and `evaluate` for sentences beside images."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from crosshead.addons.vision.caption_scores import caption_scores
+from crosshead.addons.vision.data.caption_sets import ImageNames, read_caption_set
+from crosshead.addons.vision.data.image_pairs import PAIRS, other_images
+from crosshead.addons.vision.data.images import ImageFolder, decode_image
+from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
+from crosshead.cli.answers import answering
+from crosshead.cli.evaluation import say_if_tokenised
+from crosshead.cli.search_flags import search_settings
+from crosshead.cli.seen_data import say_if_seen
+from crosshead.cli.terminal import json_line, note, table
+from crosshead.errors import DataError
+from crosshead.evaluation.bootstrap import CorpusScore
+from crosshead.pipelines.line_translator import Translation
+from crosshead.system.progress import counted
+from crosshead.tasks.loading import load_as
+
+BLANK = Translation("", 0.0, 0.0, [], [])
+"""The translation of a blank line."""
+
+UNREAD = Translation("", math.nan, math.nan, [], [], flags=("unread",))
+"""The translation of a line whose image cannot be read."""
+
+
+class BesideImages:
+    """A translator of lines `image<TAB>sentence`, with the images of some folders.
+
+    A line whose image cannot be read gets an empty translation with the flag `unread` and without a
+    score, and its reason is printed.
+    """
+
+    def __init__(
+        self, bundle: Path, images: Sequence[str], device: str, threads: int | None, precision: str
+    ) -> None:
+        self._folders = [ImageFolder(Path(name)) for name in images]
+        self._places = ImageNames(self._folders)
+        self._translator = load_as(MultimodalTranslator, bundle, device, threads, precision)
+        self.bundle = self._translator.bundle
+        self._broken = 0
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        *,
+        decode: Any,
+        n_best: int,
+        first: int,
+        progress: Callable[[float], None],
+    ) -> list[list[Translation]]:
+        """Return the translations of each line, best first."""
+        rows, pixels, texts = [], [], []
+        found = [[BLANK] for _ in lines]
+        for row, line in enumerate(lines):
+            if not line.strip():
+                continue
+            name, tab, sentence = line.partition("\t")
+            try:
+                pixels.append(self._pixels(name) if tab else _no_tab(line))
+            except DataError as error:
+                note(f"error: line {first + row + 1}: {error}")
+                self._broken += 1
+                found[row] = [UNREAD]
+                continue
+            rows.append(row)
+            texts.append(sentence)
+        if rows:
+            images = range(len(rows))
+            best = self._translator.search(
+                np.stack(pixels), images, texts, decode, n_best, first, progress
+            )
+            for row, translations in zip(rows, best, strict=True):
+                found[row] = translations
+        return found
+
+    def finish(self) -> None:
+        """Raise `DataError` if there were lines without a readable image."""
+        if self._broken:
+            raise DataError(
+                f"{counted(self._broken, 'line')} got no translation; the messages above say why"
+            )
+
+    def _pixels(self, name: str) -> np.ndarray:
+        """Return the image of this name in the model's size."""
+        fitting = self._places.find(name)
+        if len(fitting) != 1:
+            folders = ", ".join(str(each.path) for each in self._folders)
+            what = (
+                f"{len(fitting)} images end so; give the folder too" if fitting else "no such image"
+            )
+            near = "" if fitting else self._places.near(name)
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise DataError(f"{name!r}: {what} in {folders}{hint}")
+        [place] = fitting
+        return decode_image(
+            place.folder.read(place.name), self.bundle.config.image_size, place.path
+        )
+
+
+class PairScores(NamedTuple):
+    """The scores of translations with a choice of images."""
+
+    images: str
+    """`right`, or `shuffled` among the sentences."""
+    scores: list[CorpusScore]
+
+
+def pair_evaluation(
+    bundle: Path,
+    images: Sequence[str],
+    pairs: Sequence[str],
+    metrics: Sequence[str],
+    tokenize: str | None,
+    flags: Mapping[str, Any],
+    device: str,
+    threads: int | None,
+) -> list[PairScores]:
+    """Return the scores of a model with the right images, and with shuffled images."""
+    translator = load_as(MultimodalTranslator, bundle, device, threads)
+    decode = search_settings(translator.bundle.config.decode, False, flags, None)
+    found = read_caption_set(images, pairs, translator.bundle.config.image_size, kind=PAIRS)
+    for line in found.left_out.described().lines():
+        note(line)
+    say_if_seen([bundle], pairs)
+    say_if_tokenised(found.texts, ", ".join(pairs), metrics, tokenize)
+    right = [each.image for each in found.captions]
+    chosen = {"right": right, "shuffled": other_images(right)}
+    rows, total = [], len(chosen) * len(right)
+    with answering(total, "sentences") as advance:
+        for number, (name, of) in enumerate(chosen.items()):
+            progress = partial(advance, number * len(right), len(right))
+            best = translator.search(found.pixels, of, found.sources, decode, progress=progress)
+            texts = [each[0].text for each in best]
+            references = [[text] for text in found.texts]
+            rows.append(PairScores(name, caption_scores(texts, references, metrics, tokenize)))
+    return rows
+
+
+def pairs_table(found: Sequence[PairScores]) -> str:
+    """Return a table of scores: a row with the right images, and a row with shuffled images.
+
+    If no metric tells the rows apart, a line below says so.
+    """
+    rows = [["images", *(each.metric for each in found[0].scores)]]
+    for images, scores in found:
+        rows.append(
+            [images, *(f"{each.value:.2f} ({each.low:.2f} to {each.high:.2f})" for each in scores)]
+        )
+    lines = [f"{each.metric}: {each.signature}\n" for each in found[0].scores]
+    if all(map(_are_alike, *(each.scores for each in found))):
+        lines.append(
+            "Both rows are alike within their intervals: as far as this set can tell, the images "
+            "are of no use to the model.\n"
+        )
+    return table(rows) + "\n" + "".join(lines)
+
+
+def pairs_jsonl(found: Sequence[PairScores]) -> str:
+    """Return scores as JSON Lines, with the choice of images in each."""
+    return "".join(
+        json_line({"images": images, **dataclasses.asdict(each)})
+        for images, scores in found
+        for each in scores
+    )
+
+
+def _are_alike(right: CorpusScore, shuffled: CorpusScore) -> bool:
+    """Return whether each of two scores lies within the interval of the other."""
+    return (
+        shuffled.low <= right.value <= shuffled.high and right.low <= shuffled.value <= right.high
+    )
+
+
+def _no_tab(line: str) -> np.ndarray:
+    raise DataError(f"expected `image<TAB>sentence`, found {line[:60]!r}")

@@ -1,1 +1,0 @@
-"""Time series: reading, rules for imperfect data, times, scaling and windows."""

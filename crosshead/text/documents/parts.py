@@ -1,0 +1,84 @@
+"""A document as a list of parts: markup that stays, and texts that are translated."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from crosshead.text.sentences import cut_sentence, join_parts, split_sentences
+
+
+def unchanged(text: str) -> str:
+    """Return the text."""
+    return text
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """A part of a document.
+
+    Attributes:
+        text: The source: markup as it stands in the document, or a text as a person reads it.
+        translated: True if the part is a text to translate.
+        write: Function that turns a text into the document's notation, for example by escaping.
+    """
+
+    text: str
+    translated: bool = False
+    write: Callable[[str], str] = unchanged
+
+
+def texts_of(parts: Sequence[TextPart]) -> list[str]:
+    """Return the texts to translate, in order."""
+    return [part.text for part in parts if part.translated]
+
+
+def rebuilt(parts: Sequence[TextPart], translations: Sequence[str]) -> str:
+    """Return the document with its texts replaced by translations."""
+    remaining = iter(translations)
+    return "".join(part.write(next(remaining)) if part.translated else part.text for part in parts)
+
+
+def plain_parts(text: str) -> list[TextPart]:
+    """Return the parts of a plain text: its lines, and the line breaks between them."""
+    pieces = re.split(r"(\r\n|\r|\n)", text)
+    return [TextPart(piece, translated=bool(piece.strip())) for piece in pieces if piece]
+
+
+def flowing_parts(text: str) -> list[TextPart]:
+    """Return the parts of a plain text whose line breaks mean nothing: they become spaces."""
+    body = text.strip()
+    if not body:
+        return [TextPart(text)] if text else []
+    start = text.index(body)
+    flowing = re.sub(r"\s++", _without_breaks, body)
+    parts = (TextPart(text[:start]), TextPart(flowing, True), TextPart(text[start + len(body) :]))
+    return [part for part in parts if part.text]
+
+
+def _without_breaks(space: re.Match[str]) -> str:
+    return " " if "\n" in space.group() or "\r" in space.group() else space.group()
+
+
+@dataclass(frozen=True)
+class SplitText:
+    """A text and its sentences.
+
+    Attributes:
+        sentences: The sentences with their white space; joined, they are the text.
+    """
+
+    sentences: list[str]
+
+    @classmethod
+    def of(cls, text: str) -> "SplitText":
+        """Return a text, split at the ends of its sentences. Very long sentences are cut, too."""
+        return cls([part for each in split_sentences(text) for part in cut_sentence(each)])
+
+    @classmethod
+    def whole(cls, text: str) -> "SplitText":
+        """Return a text as a single sentence."""
+        return cls([text])
+
+    def joined(self, translations: Sequence[str]) -> str:
+        """Return the translation of the text, with the white space between its sentences."""
+        return join_parts(self.sentences, [each.strip() for each in translations])

@@ -1,0 +1,77 @@
+"""Masked text for training a masked language model.
+
+Devlin et al. 2019 (BERT), section 3.1, task 1: 15 % of the tokens of a window are to be predicted.
+Of these, 80 % are replaced by the mask, 10 % by a random token, and 10 % stay unchanged, so that a
+model also learns to represent tokens that are visible.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from crosshead.text.batching import Batch, Plan
+from crosshead.text.streams import Windows
+from crosshead.vocabulary import MASK, PAD, UNK
+
+SHARE = 0.15
+"""The share of tokens to predict; each window has at least one."""
+
+HIDDEN, REPLACED = 0.8, 0.1
+"""Shares of the tokens to predict: the mask hides `HIDDEN` of them, and a random ordinary token,
+possibly the same one, replaces `REPLACED` of them."""
+
+
+@dataclass(frozen=True)
+class MaskedWindows:
+    """An epoch of windows with masked tokens, which are drawn anew in each epoch.
+
+    The masked tokens are a function of `drawn` and the row, so that a resumed run masks the same
+    tokens. If `all_hidden`, all tokens to predict are replaced by the mask. Models are validated in
+    this way.
+    """
+
+    windows: Windows
+    vocabulary: int
+    drawn: tuple[int, ...]
+    all_hidden: bool = False
+    row, bound = Windows.row, Windows.bound
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The lengths of the windows."""
+        return self.windows.lengths
+
+    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
+        """Return the plan of the windows."""
+        return self.windows.plan(max_tokens, seed, epoch)
+
+    def in_order(self, max_tokens: int) -> Plan:
+        """Return all windows in the order of the text."""
+        return self.windows.in_order(max_tokens)
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        """Return some windows with masked tokens.
+
+        The target output holds the original token at the positions to predict, and padding
+        elsewhere.
+        """
+        tokens = self.windows.collate(rows).target_output.numpy()
+        lengths = (tokens != PAD).sum(axis=1).tolist()
+        wanted = np.full_like(tokens, PAD)
+        for place, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+            rng = np.random.default_rng([*self.drawn, row])
+            chosen = rng.permutation(length)[: max(1, round(SHARE * length))]
+            wanted[place, chosen] = tokens[place, chosen]
+            random_tokens = rng.integers(UNK + 1, self.vocabulary, len(chosen))
+            fate = rng.random(len(chosen))
+            hidden = (fate < HIDDEN) | self.all_hidden
+            replaced = ~hidden & (fate < HIDDEN + REPLACED)
+            tokens[place, chosen[hidden]] = MASK
+            tokens[place, chosen[replaced]] = random_tokens[replaced]
+        return Batch((torch.from_numpy(tokens),), torch.from_numpy(wanted))
+
+    def extent(self, row: int) -> str:
+        """Return the number of tokens of a window."""
+        return self.windows.extent(row)

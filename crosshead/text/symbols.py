@@ -1,0 +1,249 @@
+"""Tokenizers of words, characters and bytes."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from crosshead.errors import ConfigError, DataError
+from crosshead.text.pieces import (
+    CONTROL,
+    GapError,
+    SpelledInBytes,
+    fill,
+    special_splitter,
+    string_list,
+    to_utf8,
+    write_metadata,
+)
+from crosshead.vocabulary import EOS, UNK
+
+
+class ListedTokenizer(ABC):
+    """The base of words and characters: a list of pieces. Everything else is `UNK`."""
+
+    kind: str
+    sampling = 0.0
+    spans_lines = False
+    prompt_start: tuple[int, ...] = (EOS,)
+    _between: str
+
+    def __init__(self, listed: Sequence[str], special: Sequence[str] = ()) -> None:
+        self.special = list(special)
+        self._pieces = [*CONTROL, *listed]
+        self._ids = {piece: index for index, piece in enumerate(listed, len(CONTROL))}
+        self._splitter = special_splitter(special)
+        self.vocab_size = len(self._pieces)
+        self.line_breaks = frozenset(
+            index for index, piece in enumerate(self._pieces) if "\n" in piece or "\r" in piece
+        )
+
+    def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
+        """Return the ids of a line of text, without begin and end. `rng` is not used."""
+        ids = self._ids
+        return [ids.get(symbol, UNK) for symbol in self._split(text)]
+
+    def encode_lines(
+        self, lines: Iterable[str], rng: np.random.Generator | None = None
+    ) -> list[list[int]]:
+        """Return the ids of many lines, as `encode` does."""
+        return [self.encode(line, rng) for line in lines]
+
+    def unknown(self, text: str) -> list[str]:
+        """Return the unknown symbols of a line, in their order."""
+        return [symbol for symbol in self._split(text) if symbol not in self._ids]
+
+    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
+        """Return the ids of a line with missing symbols: `gap` stands between each two parts."""
+        return _with_gaps([self.encode(part) for part in parts], gap)
+
+    def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
+        """Return the line with the symbols of the `found` ids in its gaps."""
+        return fill(parts, found, self.decode)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of the ids; padding, begin and end are left out."""
+        return self._between.join([self._pieces[index] for index in ids if index >= UNK])
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return a readable piece for each id."""
+        return [self._pieces[index] for index in ids]
+
+    def save(self, directory: Path, stem: str) -> None:
+        """Write the vocabulary to `directory/stem.json`."""
+        vocabulary = {"special": self.special, "pieces": self._pieces[len(CONTROL) :]}
+        write_metadata(directory, stem, {"kind": self.kind, **vocabulary})
+
+    @classmethod
+    def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
+        """Return the tokenizer that `save` wrote."""
+        return cls(string_list(metadata, "pieces"), string_list(metadata, "special"))
+
+    @abstractmethod
+    def _split(self, text: str) -> Iterable[str]:
+        """Return the symbols of a line. Joined with `_between`, they are the line."""
+
+
+class WordTokenizer(ListedTokenizer):
+    """One id per word. A word is the text between two single spaces.
+
+    A word not seen in training becomes `UNK` and is decoded as `<unk>`. Text of known words is
+    restored exactly, with all its spaces: between two adjacent spaces stands the empty word, which
+    is always known. A special piece is known only as a whole word.
+    """
+
+    kind = "words"
+    _between = " "
+
+    @classmethod
+    def train(cls, lines: Iterable[str], vocab_size: int, special: Sequence[str]) -> Self:
+        """Learn the vocabulary: special pieces, the empty word, then the most frequent words."""
+        counts = Counter(word for line in lines for word in line.split(" "))
+        return cls(_most_frequent(counts, [*special, ""], vocab_size), special)
+
+    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
+        """Return the ids of a line with missing words: `gap` stands between each two parts."""
+        for number, (left, right) in enumerate(pairwise(parts), 1):
+            begins = left.endswith(" ") or (number == 1 and not left)
+            ends = right.startswith(" ") or (number == len(parts) - 1 and not right)
+            if not begins or not ends:
+                raise GapError(
+                    number,
+                    "is a part of a word, but this model knows whole words: leave a space on each "
+                    "side of it",
+                )
+        inner = [
+            part[number > 0 :] if number == len(parts) - 1 else part[number > 0 : -1]
+            for number, part in enumerate(parts)
+        ]
+        return super().encode_gaps(inner, gap)
+
+    def _split(self, text: str) -> Iterable[str]:
+        return text.split(" ") if text else []
+
+
+class CharacterTokenizer(ListedTokenizer):
+    """One id per character (Unicode code point), and one for each special piece.
+
+    A character not seen in training becomes `UNK` and is decoded as `<unk>`. Everything else,
+    including white space, is restored exactly.
+    """
+
+    kind = "characters"
+    _between = ""
+
+    @classmethod
+    def train(cls, lines: Iterable[str], vocab_size: int, special: Sequence[str]) -> Self:
+        """Learn the vocabulary: the special pieces, then the most frequent characters."""
+        counts: Counter[str] = Counter()
+        for line in lines:
+            counts.update(line)
+        return cls(_most_frequent(counts, special, vocab_size), special)
+
+    def _split(self, text: str) -> Iterable[str]:
+        if self._splitter is None:
+            return text
+        parts = self._splitter.split(text)  # special pieces stand at the odd places
+        return chain.from_iterable(
+            [part] if index % 2 else part for index, part in enumerate(parts)
+        )
+
+
+class ByteTokenizer(SpelledInBytes):
+    """One id per byte of UTF-8 (id 4 is byte 0), and one for each special piece.
+
+    Nothing is learned. Every text is restored exactly. Invalid UTF-8, which only a model can
+    produce, is decoded as U+FFFD.
+    """
+
+    kind = "bytes"
+    sampling = 0.0
+
+    def __init__(self, special: Sequence[str] = ()) -> None:
+        self.special = list(special)
+        first_special = len(CONTROL) + 256
+        self._ids = {piece: index for index, piece in enumerate(special, first_special)}
+        self._splitter = special_splitter(special)
+        values = [bytes([value]) for value in range(256)]
+        self._bytes = [b"", b"", b"", CONTROL[UNK].encode(), *values, *map(str.encode, special)]
+        self.vocab_size = len(self._bytes)
+        self.line_breaks = frozenset(len(CONTROL) + value for value in b"\n\r")
+
+    def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
+        """Return the ids of a line of text, without begin and end. `rng` is not used."""
+        parts = [text] if self._splitter is None else self._splitter.split(text)
+        found: list[int] = []
+        for index, part in enumerate(parts):
+            if index % 2:  # every second part is a special piece
+                found.append(self._ids[part])
+            else:
+                found.extend(value + len(CONTROL) for value in to_utf8(part))
+        return found
+
+    def encode_lines(
+        self, lines: Iterable[str], rng: np.random.Generator | None = None
+    ) -> list[list[int]]:
+        """Return the ids of many lines, as `encode` does."""
+        return [self.encode(line, rng) for line in lines]
+
+    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
+        """Return the ids of a line with missing bytes: `gap` stands between each two parts."""
+        return _with_gaps([self.encode(part) for part in parts], gap)
+
+    def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
+        """Return the line with the bytes of the `found` ids in its gaps."""
+        return fill(parts, found, self.decode)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of the ids; padding, begin and end are left out."""
+        return b"".join([self._bytes[index] for index in ids]).decode("utf-8", "replace")
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return a readable piece for each id: printable ASCII or a byte such as `<0x0A>`."""
+        return [self._piece(index) for index in ids]
+
+    def save(self, directory: Path, stem: str) -> None:
+        """Write the special pieces to `directory/stem.json`."""
+        write_metadata(directory, stem, {"kind": self.kind, "special": self.special})
+
+    @classmethod
+    def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
+        """Return the tokenizer that `save` wrote."""
+        return cls(string_list(metadata, "special"))
+
+    def _piece(self, index: int) -> str:
+        if index < len(CONTROL):
+            return CONTROL[index]
+        if index >= len(CONTROL) + 256:
+            return self._bytes[index].decode()
+        value = index - len(CONTROL)
+        return chr(value) if 0x21 <= value <= 0x7E else f"<0x{value:02X}>"
+
+
+def _with_gaps(parts: Sequence[list[int]], gap: int) -> list[int]:
+    """Return the parts as one list, with `gap` between each two."""
+    first, *rest = parts
+    return [*first, *chain.from_iterable([gap, *part] for part in rest)]
+
+
+def _most_frequent(counts: Counter[str], fixed: Sequence[str], vocab_size: int) -> list[str]:
+    """Return `fixed`, then the most frequent other pieces, at most `vocab_size` in all.
+
+    Ties are broken by code point.
+    """
+    if not counts:
+        raise DataError("there is no text to learn a tokenizer from")
+    smallest = len(CONTROL) + len(fixed) + 1
+    if vocab_size < smallest:
+        raise ConfigError(
+            f"tokenizer.vocab_size={vocab_size} is too small; the smallest that fits is {smallest}"
+        )
+    for piece in fixed:
+        counts.pop(piece, None)
+    by_frequency = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    room = vocab_size - len(CONTROL) - len(fixed)
+    return [*fixed, *(piece for piece, _ in by_frequency[:room])]

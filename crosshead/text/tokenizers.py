@@ -1,0 +1,349 @@
+"""Tokenizers: their interface and configuration, training and loading.
+
+The kinds are in other modules: `subwords` (BPE and unigram), `symbols` (words, characters, bytes),
+`imported` and `json_tokenizer` (tokenizers of imported models).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from crosshead.caller import option
+from crosshead.config import Config
+from crosshead.errors import ConfigError, DamagedBundle
+from crosshead.system.stored import read_metadata
+from crosshead.text.imported import ImportedTokenizer
+from crosshead.text.json_tokenizer import JsonTokenizer
+from crosshead.text.pieces import CONTROL, check_special
+from crosshead.text.subword_training import train_model
+from crosshead.text.subwords import RESERVED, BpeTokenizer, UnigramTokenizer
+from crosshead.text.symbols import ByteTokenizer, CharacterTokenizer, WordTokenizer
+from crosshead.vocabulary import BOS, EOS, PAD, UNK
+
+__all__ = [
+    "BOS",
+    "EOS",
+    "MOST_PIECES",
+    "PAD",
+    "TOKENIZER_FILES",
+    "UNK",
+    "Tokenizer",
+    "TokenizerConfig",
+    "load_tokenizer",
+    "load_tokenizers",
+    "save_tokenizers",
+    "token_ids",
+    "train_tokenizer",
+]
+
+
+MOST_PIECES = 8000
+"""The largest vocabulary size that is chosen automatically."""
+
+JOINT, SIDES = "tokenizer", ("source", "target")
+"""File name stems in a directory: of a joint tokenizer, and of separate tokenizers for each
+side."""
+
+TOKENIZER_FILES = [f"{stem}.{end}" for stem in (JOINT, *SIDES) for end in ("json", "model")]
+"""The names of all files that tokenizers can have in a directory."""
+
+
+class TokenizerConfig(Config):
+    """Settings of the tokenizer: the section `[tokenizer]` of a recipe."""
+
+    kind: Literal[
+        "bpe", "unigram", "words", "characters", "bytes", "sentencepiece", "tokenizer-json"
+    ] = "bpe"
+    """The units: subwords by BPE or a unigram model, words, characters, or bytes. `sentencepiece`
+    and `tokenizer-json` are tokenizers of imported models, which are kept in fine-tuning and cannot
+    be learned."""
+
+    vocab_size: int | None = Field(default=None, gt=0, le=2**24)
+    """The number of ids, including the four fixed ones. For words and characters it is an upper
+    bound (the most frequent are kept); for bytes it has no effect. Unset, training chooses: for BPE
+    and unigram 9.6 ids for each square root of the number of words, from 500 to 8,000 and no more
+    than the text allows; otherwise 8,000."""
+
+    joint: bool = True
+    """True shares one tokenizer between both sides; false learns one for each side."""
+
+    special: list[str] = Field(default_factory=list)
+    """Pieces that are never split, such as `<2de>` or `@@URL@@`."""
+
+    sampling: float = Field(default=0.0, ge=0, lt=1)
+    """BPE-dropout: the probability of dropping a merge (Provilkov 2020), in training only.
+    SentencePiece's `alpha` of the same number is about twice as strong."""
+
+    @field_validator("special")
+    @classmethod
+    def _special_pieces(cls, special: list[str]) -> list[str]:
+        check_special(special)
+        seen: set[str] = set()
+        for piece in special:
+            if not piece or any(character.isspace() for character in piece):
+                raise ValueError(f"{piece!r} is empty or contains white space; leave it out")
+            if set(piece) & set(RESERVED):
+                raise ValueError(f"{piece!a} contains U+001A, U+2581 or U+2585, which are reserved")
+            if piece in CONTROL or piece in _BYTE_PIECES:
+                raise ValueError(f"{piece!r} is the name of a piece that every tokenizer has")
+            if piece in seen:
+                raise ValueError(f"{piece!r} is given twice")
+            seen.add(piece)
+        return special
+
+    @model_validator(mode="after")
+    def _only_bpe_is_sampled(self) -> Self:
+        if self.sampling and self.kind != "bpe":
+            raise ValueError(f"sampling needs kind = 'bpe', found kind = {self.kind!r}")
+        return self
+
+
+_BYTE_PIECES = frozenset(f"<0x{value:02X}>" for value in range(256))
+
+
+class Tokenizer(Protocol):
+    """A map from text to ids and back.
+
+    The ids of padding, begin, end and unknown are 0, 1, 2, 3 in all kinds. `decode(encode(text)) ==
+    text` for every text of valid Unicode with `bpe`, `unigram` and `bytes`, and for every text of
+    known symbols with `words` and `characters`. Tokenizers of imported models may normalise text.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The `kind` in the configuration."""
+        ...
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of ids."""
+        ...
+
+    @property
+    def special(self) -> list[str]:
+        """The pieces that are never split."""
+        ...
+
+    @property
+    def sampling(self) -> float:
+        """The strength of subword sampling when an rng is given."""
+        ...
+
+    @property
+    def spans_lines(self) -> bool:
+        """True if a text is encoded with its line breaks; False if its lines are, one by one."""
+        ...
+
+    @property
+    def prompt_start(self) -> tuple[int, ...]:
+        """The ids that a language model reads before a prompt: the end of the line before it.
+
+        In a tokenizer that spans lines they are what its library puts there, often nothing.
+        """
+        ...
+
+    @property
+    def line_breaks(self) -> frozenset[int]:
+        r"""The ids whose text contains `\n` or `\r`: search never produces them.
+
+        Empty for a tokenizer that spans lines.
+        """
+        ...
+
+    def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
+        """Return the ids of a line, without begin and end.
+
+        Args:
+            text: The line.
+            rng: A random generator. With one, `bpe` samples the segmentation, with strength
+                `sampling`.
+        """
+        ...
+
+    def encode_lines(
+        self, lines: Iterable[str], rng: np.random.Generator | None = None
+    ) -> list[list[int]]:
+        """Return the ids of many lines, faster than one line at a time.
+
+        Args:
+            lines: The lines.
+            rng: A random generator. With one, `bpe` samples the segmentation, with strength
+                `sampling`.
+        """
+        ...
+
+    def unknown(self, text: str) -> list[str]:
+        """Return the symbols of a line that are encoded as `UNK`, in their order.
+
+        Args:
+            text: The line.
+        """
+        ...
+
+    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
+        """Return the ids of a line with gaps: `gap` stands between each two of its parts.
+
+        Args:
+            parts: The parts of the line between the gaps.
+            gap: The id that stands for a gap.
+        """
+        ...
+
+    def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
+        """Return the line of `encode_gaps` with the text of one id in each gap.
+
+        The parts stay as given, including symbols that the vocabulary lacks. With `bpe` and
+        `unigram` a space before a gap belongs to the piece, and stands there if the piece begins
+        with one.
+
+        Args:
+            parts: The parts of the line between the gaps.
+            found: One id for each gap.
+        """
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of the ids. Padding, begin and end are left out; unknown is `<unk>`.
+
+        Args:
+            ids: The ids.
+        """
+        ...
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return a readable piece for each id.
+
+        Args:
+            ids: The ids.
+        """
+        ...
+
+    def save(self, directory: Path, stem: str) -> None:
+        """Write `directory/stem.json`, and any further files, for `load_tokenizer`.
+
+        Args:
+            directory: The directory of the files.
+            stem: The beginning of their names.
+        """
+        ...
+
+
+def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
+    """Learn a tokenizer from lines of text; the same lines give the same tokenizer.
+
+    White space around a line is learned from as well. Lines of pairs come without it (`token_ids`).
+
+    Args:
+        config: The settings. If `vocab_size` is None, `MOST_PIECES` is used.
+        lines: The text.
+
+    Returns:
+        The tokenizer.
+
+    Raises:
+        ConfigError: If the vocabulary does not fit the text; the message names the largest or
+            smallest size that fits. Also if the kind is that of imported models.
+        DataError: If there is no text.
+    """
+    if config.kind in (ImportedTokenizer.kind, JsonTokenizer.kind):
+        raise ConfigError(
+            f"is {config.kind!r}, the tokenizer of imported models, which cannot be learned; "
+            f"choose 'bpe', or fine-tune an imported bundle ({option('from')})",
+            key="tokenizer.kind",
+        )
+    size = MOST_PIECES if config.vocab_size is None else config.vocab_size
+    if config.kind == "words":
+        return WordTokenizer.train(lines, size, config.special)
+    if config.kind == "characters":
+        return CharacterTokenizer.train(lines, size, config.special)
+    if config.kind == "bytes":
+        return ByteTokenizer(config.special)
+    model = train_model(config.kind, lines, size, config.special)
+    if config.kind == "bpe":
+        return BpeTokenizer(model, config.special, config.sampling)
+    return UnigramTokenizer(model, config.special)
+
+
+def token_ids(
+    tokenizer: Tokenizer, lines: Iterable[str], rng: np.random.Generator | None = None
+) -> list[list[int]]:
+    """Return the ids of lines without the white space around each line.
+
+    Training, validation, translation and scoring of pairs all tokenize with this function.
+
+    Args:
+        tokenizer: The tokenizer.
+        lines: The lines.
+        rng: A random generator for a sampled segmentation, as in `Tokenizer.encode`.
+    """
+    return tokenizer.encode_lines([line.strip() for line in lines], rng)
+
+
+def save_tokenizers(directory: Path, source: Tokenizer, target: Tokenizer, *, joint: bool) -> None:
+    """Write the tokenizers of both sides for `load_tokenizers`.
+
+    Args:
+        directory: The directory of the files.
+        source: The source tokenizer.
+        target: The target tokenizer.
+        joint: True if both are the same tokenizer, which is then written once.
+    """
+    if joint:
+        source.save(directory, JOINT)
+    else:
+        for stem, tokenizer in zip(SIDES, (source, target), strict=True):
+            tokenizer.save(directory, stem)
+
+
+def load_tokenizers(directory: Path, *, joint: bool) -> tuple[Tokenizer, Tokenizer]:
+    """Return the source and the target tokenizer of a directory.
+
+    Args:
+        directory: The directory of the files.
+        joint: Whether both sides share one tokenizer.
+
+    Raises:
+        DamagedBundle: As `load_tokenizer` does.
+    """
+    if joint:
+        both = load_tokenizer(directory, JOINT)
+        return both, both
+    source, target = (load_tokenizer(directory, stem) for stem in SIDES)
+    return source, target
+
+
+def load_tokenizer(directory: Path, stem: str) -> Tokenizer:
+    """Return the tokenizer that `save` wrote under a name.
+
+    Args:
+        directory: The directory of the files.
+        stem: The beginning of their names: `tokenizer`, `source` or `target`.
+
+    Raises:
+        DamagedBundle: If a file is missing, damaged, or of an unknown kind; the message names the
+            file.
+    """
+    path = directory / f"{stem}.json"
+    metadata = read_metadata(path)
+    kind = metadata.get("kind")
+    if not isinstance(kind, str) or kind not in _LOADERS:
+        known = ", ".join(sorted(_LOADERS))
+        raise DamagedBundle(path, f"expected a kind of tokenizer ({known}), found {kind!r}")
+    try:
+        return _LOADERS[kind](directory, stem, metadata)
+    except ValueError as error:
+        raise DamagedBundle(path, str(error)) from None
+
+
+_LOADERS: dict[str, Callable[[Path, str, dict[str, Any]], Tokenizer]] = {
+    "bpe": BpeTokenizer.load,
+    "unigram": UnigramTokenizer.load,
+    "words": WordTokenizer.load,
+    "characters": CharacterTokenizer.load,
+    "bytes": ByteTokenizer.load,
+    "sentencepiece": ImportedTokenizer.load,
+    "tokenizer-json": JsonTokenizer.load,
+}

@@ -1,0 +1,131 @@
+import random
+from pathlib import Path
+
+import pytest
+
+from crosshead.addons.checks.language import foreign
+from crosshead.system.lines import read_lines
+from crosshead.text.synthetic import date_pairs
+from tests.addons.checks.made_up import pairs
+
+
+def test_lines_in_a_third_language_are_found_and_no_others() -> None:
+    source, target = pairs(600)
+    _, others = pairs(600, ("source", "other"))
+    wrong = list(range(0, 600, 40))
+    for row in wrong:
+        target[row] = others[row]
+    found = foreign(target, source, "target") or []
+    assert [each.row for each in found] == wrong
+    assert {each.reason for each in found} == {
+        "the target is in another language than the other targets"
+    }
+    assert foreign(source, target, "source") == []
+
+
+@pytest.mark.parametrize("every", [50, 20, 5, 4])
+def test_few_and_many_lines_in_another_language_are_found_in_a_small_text(every: int) -> None:
+    source, target = pairs(300)
+    _, others = pairs(300, ("source", "other"))
+    wrong = list(range(0, 300, every))
+    for row in wrong:
+        target[row] = others[row]
+    assert [each.row for each in foreign(target, source, "target") or []] == wrong
+
+
+@pytest.mark.parametrize(("size", "every"), [(600, 20), (600, 5), (2000, 50), (2000, 5)])
+def test_french_lines_are_found_among_german_ones(size: int, every: int, data: Path) -> None:
+    lines = {
+        name: read_lines(data / "multi30k" / "raw" / f"train.{name}")[2000 : 2000 + size]
+        for name in ("en", "de", "fr")
+    }
+    wrong = set(range(0, size, every))
+    mixed = [lines["fr" if row in wrong else "de"][row] for row in range(size)]
+    found = {each.row for each in foreign(mixed, lines["en"], "target") or []}
+    assert len(found & wrong) >= 0.9 * len(wrong) and not found - wrong
+
+
+def test_lines_on_another_topic_are_in_the_same_language(data: Path) -> None:
+    """Sentences on sports are so alike that they would make a group of their own."""
+    captions = [read_lines(data / "multi30k" / "raw" / f"train.{name}") for name in ("cs", "en")]
+    assert foreign(*captions, "target") == []
+
+
+def test_dates_among_captions_are_no_other_language(data: Path) -> None:
+    """Dates differ from captions on both sides."""
+    english, german = (
+        read_lines(data / "multi30k" / "raw" / f"train.{name}")[:2000] for name in ("en", "de")
+    )
+    for source, target in date_pairs().train[:300]:
+        english.append(source)
+        german.append(target)
+    assert foreign(german, english, "target") == foreign(english, german, "source") == []
+
+
+@pytest.mark.parametrize("size", [1000, 3000])
+def test_a_text_of_few_words_is_not_judged(size: int) -> None:
+    """In a list of dates, the lines of one weekday differ from the rest as a language does."""
+    english, german = (list(side) for side in zip(*date_pairs().train[:size], strict=True))
+    assert foreign(german, english, "target") is None
+    assert foreign(english, german, "source") is None
+
+
+def test_names_in_another_script_are_no_other_language() -> None:
+    """Lines with the same names or marks would make a group of their own."""
+    source, target = pairs(600)
+    russian = str.maketrans("lmnrio", "лмнрио")
+    target = [line.translate(russian) for line in target]
+    for row in range(0, 600, 20):
+        target[row] = f"{target[row]} %(gramps_name)s Gramps Relationship"
+    assert foreign(target, source, "target") == []
+
+
+def test_a_text_of_rare_ngrams_has_no_second_group() -> None:
+    """Words of two characters out of thousands, as in Chinese: most n-grams between words are rare.
+
+    Some lines have words of one topic, as the messages of programs do.
+    """
+    rng = random.Random(1)
+    source, _ = pairs(1000)
+    usual, topic = (
+        ["".join(chr(0x4E00 + rng.randrange(2000)) for _ in range(2)) for _ in range(count)]
+        for count in (80, 5)
+    )
+    target = [
+        "".join(
+            rng.choice(topic if row % 10 == 0 and rng.random() < 0.5 else usual) for _ in range(6)
+        )
+        for row in range(1000)
+    ]
+    assert foreign(target, source, "target") == []
+
+
+def test_a_single_line_in_the_language_of_the_other_side_is_found() -> None:
+    source, target = pairs(600)
+    target[17] = source[17]
+    found = foreign(target, source, "target") or []
+    assert [(each.row, each.reason) for each in found] == [
+        (17, "the target is in the language of the opposite side")
+    ]
+
+
+def test_one_language_has_no_suspects_even_if_an_odd_line_is_repeated() -> None:
+    source, target = pairs(600)
+    for row in range(0, 600, 60):
+        target[row] = f"{row}: qwx qwxq xwq wqx!"
+    assert foreign(target, source, "target") == []
+
+
+def test_a_very_long_line_does_not_outweigh_the_others(data: Path) -> None:
+    english, german = (
+        read_lines(data / "multi30k" / "raw" / f"train.{name}")[:600] for name in ("en", "de")
+    )
+    english.append("a man")
+    german.append("x" * 1_000_000)
+    assert foreign(german, english, "target") == []
+
+
+def test_short_lines_and_small_sides_are_not_judged() -> None:
+    source, target = pairs(600)
+    assert foreign(["12:30"] * 600, source, "target") is None
+    assert foreign(target[:45] + source[:45], source, "target") is None

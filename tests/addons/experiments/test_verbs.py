@@ -1,0 +1,173 @@
+import re
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from crosshead.addons.experiments.synthetic import Odd
+from crosshead.bundle.packing import pack
+from crosshead.cli import run
+from tests.cli.tools import BUNDLE, TINY, Refused, output_of
+
+NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "numbers.txt"
+    path.write_text("".join(f"{a} {b}.\n" for a in NUMBERS[:4] for b in NUMBERS[:5]))
+    return path
+
+
+def trained(printed: str, text: Path, out: Path) -> list[str]:
+    """The command that a verb prints, with files in the places of its capital letters."""
+    named = {"RUN": str(out)}
+    words = shlex.split(printed)
+    assert words.pop(0) == "crosshead"
+    given = [
+        named.get(word, str(text) if re.fullmatch("[A-Z_]+", word) else word) for word in words
+    ]
+    return [*given, *TINY, "--max-updates", "2"]
+
+
+def test_the_printed_command_trains_a_student(
+    tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = pack(BUNDLE, tmp_path / "other.zip")
+    printed = output_of(
+        ["distill", BUNDLE, other, "--source", text, "--out", tmp_path / "set", "--beam", 2], capfd
+    )
+    assert printed.startswith(f"crosshead train --source {tmp_path / 'set' / 'train.en'} --target ")
+    assert run(trained(printed, text, tmp_path / "run")) == 0
+    said = capfd.readouterr().err
+    assert "languages: en to de" in said and "20 pairs to train on" in said
+
+
+@pytest.mark.slow
+def test_the_printed_command_trains_on_tagged_back_translations(
+    tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = ["backtranslate", BUNDLE, text, "--out", tmp_path / "set", "--tag", "<B'T>"]
+    assert run([*map(str, command), "--sample", "--seed", "3"]) == 0
+    captured = capfd.readouterr()
+    assert f"20 pairs in {tmp_path / 'set' / 'train.de'} and" in captured.err
+    assert run(trained(captured.out, text, tmp_path / "run")) == 0
+    assert "40 pairs to train on" in capfd.readouterr().err
+    tokenizer = (tmp_path / "run" / "tokenizer.json").read_text()
+    assert '"<B\'T>"' in tokenizer
+
+
+def test_a_table_is_refused(tmp_path: Path, text: Path, refused: Refused) -> None:
+    table, out = tmp_path / "table.csv", ["--out", tmp_path / "set"]
+    table.write_text("one two\tx\nthree\ty\n")
+    for command in (
+        ["distill", BUNDLE, "--source", table],
+        ["distill", BUNDLE, "--source", text, "--target", table],
+        ["backtranslate", BUNDLE, table],
+    ):
+        assert f"{table}: a table, expected text with" in refused(*command, *out)
+
+
+def test_the_seed_is_explained_without_an_option_that_back_translation_lacks(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert "--mbr" not in output_of(["backtranslate", "--help"], capfd)
+
+
+def test_a_warning_counts_the_translations_that_may_be_bad(
+    tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path / "set"), "--beam", "1"]
+    assert run(["distill", str(BUNDLE), "--source", str(text), *out]) == 0
+    assert "warning: " not in capfd.readouterr().err
+    text.write_text("Привет\none two.\n")
+    out[1] += "-odd"
+    assert run(["backtranslate", str(BUNDLE), str(text), *out]) == 0
+    said = capfd.readouterr().err
+    assert "warning: 1 of 2 translations may be bad (repetition 1); read some of them" in said
+
+
+@pytest.mark.parametrize(("words", "said_so"), [(6, False), (7, True), (20, True)])
+def test_a_text_in_another_language_is_recognised_by_its_words(
+    words: int,
+    said_so: bool,
+    tmp_path: Path,
+    text: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    odd = Odd(20, 20, Counter(words=words, length=20))
+    monkeypatch.setattr("crosshead.addons.experiments.synthetic._odd", lambda *given: odd)
+    out = ["--out", str(tmp_path / "set"), "--beam", "1"]
+    assert run(["backtranslate", str(BUNDLE), str(text), *out]) == 0
+    said = capfd.readouterr().err
+    assert f"(words {words}, length 20); read some of them before you train on them" in said
+    assert said_so == (
+        f"many words of {text} are not in the training data of this model, which reads en: the "
+        "text may be of another domain, or in another language; for another language, give a model "
+        "that reads it, such as one of the other direction" in said
+    )
+
+
+def test_a_stop_says_how_to_go_on(
+    tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crosshead.pipelines.translator.Translator.translate", stop)
+    out = tmp_path / "set"
+    assert run(["distill", str(BUNDLE), "--source", str(text), "--out", str(out)]) == 130
+    said = capfd.readouterr().err
+    assert (
+        f"stopped; to continue, give the same command again: {out} keeps the finished blocks"
+        in said
+    )
+
+
+def test_wrong_input_is_one_line(tmp_path: Path, text: Path, refused: Refused) -> None:
+    out = ["--out", tmp_path / "set"]
+    assert "no such directory" in refused("distill", tmp_path / "x", "--source", text, *out)
+    assert "no such file" in refused("distill", BUNDLE, "--source", tmp_path / "x", *out)
+    assert "--source" in refused("distill", BUNDLE, *out)
+    assert "--out" in refused("backtranslate", BUNDLE, text)
+    said = refused("backtranslate", BUNDLE, text, *out, "--top-k", 5)
+    assert "--top-k applies to sampling only: add --sample" in said
+    assert "--beam" in refused("backtranslate", BUNDLE, text, *out, "--beam", 0)
+    said = refused("backtranslate", BUNDLE, text, *out, "--tag", "a b")
+    assert "--tag: 'a b' is empty or contains white space" in said
+    assert f"{text}: is a file" in refused("distill", BUNDLE, "--source", text, "--out", text)
+
+
+@pytest.mark.slow
+def test_one_model_translates_in_both_directions(
+    tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str], refused: Refused
+) -> None:
+    """Trained with one key; every verb that translates takes the language."""
+    english, german, out = tmp_path / "a.en", tmp_path / "a.de", tmp_path / "run"
+    english.write_text(text.read_text())
+    german.write_text(text.read_text().upper())
+    files = ["--source", english, "--target", german, "--set", "directions=both"]
+    report = output_of(["train", *files, "--out", out, *TINY, "--max-updates", 2], capfd)
+    assert report.endswith(f" translate {out} FILE --to de  # or en\n")
+    for command in (
+        ["translate", out, english],
+        ["evaluate", out, "--source", english, "--reference", german],
+        ["score", out, "--source", english, "--target", german],
+        ["distill", out, "--source", english, "--out", tmp_path / "set"],
+        ["backtranslate", out, english, "--out", tmp_path / "set"],
+        ["attention", out, "one two.", "--out", tmp_path / "picture.png"],
+    ):
+        assert "this model translates to de and en: choose the language" in refused(*command)
+        assert "does not translate to 'fr'; it translates to de and en" in refused(
+            *command, "--to", "fr"
+        )
+    rows = [output_of(["translate", out, english, "--to", to, "--scores"], capfd)
+            for to in ("de", "en")]  # fmt: skip
+    assert rows[0] != rows[1]
+    output_of(["distill", out, "--source", english, "--out", tmp_path / "set", "--to", "de"], capfd)
+    said = refused("distill", out, "--source", english, "--out", tmp_path / "set", "--to", "en")
+    assert "holds translations into another language" in said
+    said = refused("train", "--text", english, "--set", "directions=both", "--out", tmp_path / "x")
+    assert "data.directions is for translation; leave it out" in said

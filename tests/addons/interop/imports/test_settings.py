@@ -1,0 +1,58 @@
+"""Values of foreign configurations are checked, and a wrong one is named with its file."""
+
+from pathlib import Path
+
+import pytest
+
+from crosshead.addons.interop.imports.reading import ForeignModelError
+from crosshead.addons.interop.imports.settings import (
+    checked,
+    number,
+    shown,
+    token_id,
+    truth,
+    whole_number,
+)
+from crosshead.decoding.search import DecodeConfig
+
+
+def test_whole_numbers_are_those_of_json_and_of_yaml() -> None:
+    assert whole_number({"a": 3}, "a", "x") == whole_number({"a": "3"}, "a", "x") == 3
+    for value in (None, "three", 3.5, True, "9" * 30):
+        with pytest.raises(ForeignModelError, match="x: a: expected a whole number"):
+            whole_number({"a": value}, "a", "x")
+
+
+def test_numbers_are_finite_and_null_is_the_usual_one() -> None:
+    assert number({"a": 3}, "a", "x", 1) == 3 and number({"a": 0.5}, "a", "x", 1) == 0.5
+    assert number({"a": None}, "a", "x", 1) == number({}, "a", "x", 1) == 1
+    for value in ("3", True, [3], float("nan"), float("inf"), 10**400):
+        with pytest.raises(ForeignModelError, match="x: a: expected a number"):
+            number({"a": value}, "a", "x", 1)
+
+
+def test_truth_values_are_no_texts() -> None:
+    assert truth({"a": True}, "a", "x") and truth({}, "a", "x", usual=True)
+    assert not truth({"a": None}, "a", "x", usual=True) and not truth({}, "a", "x")
+    for value in ("false", 0, 1, [], {}):
+        with pytest.raises(ForeignModelError, match="x: a: expected true or false"):
+            truth({"a": value}, "a", "x")
+
+
+def test_a_token_may_be_missing() -> None:
+    assert token_id({"a": 3}, "a", "x") == 3
+    assert token_id({"a": None}, "a", "x") is token_id({}, "a", "x") is None
+    with pytest.raises(ForeignModelError, match=r"x: a: expected a whole number, found \[3\]"):
+        token_id({"a": [3]}, "a", "x")
+
+
+def test_a_value_is_shown_shortly() -> None:
+    assert shown("a" * 99) == "'" + "a" * 59 and shown([1, "b"]) == "[1, 'b']"
+    assert shown([[1], 2]) == "a list of 2 values" and shown([1] * 9) == "a list of 9 values"
+    assert shown({"a": [1]}) == "a mapping of 1 values"
+
+
+def test_a_configuration_that_does_not_fit_names_the_foreign_file() -> None:
+    assert checked(DecodeConfig, {"beam": 2}, Path("x")).beam == 2
+    with pytest.raises(ForeignModelError, match=r"x: beam: .* this model cannot be imported"):
+        checked(DecodeConfig, {"beam": 0}, Path("x"))

@@ -1,0 +1,124 @@
+"""An import writes a whole bundle, or nothing."""
+
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import crosshead
+from crosshead.addons.interop.imports.reading import ForeignModelError
+from crosshead.addons.interop.imports.writing import import_to
+from crosshead.errors import ConfigError, UserError
+from crosshead.pipelines.text_generator import TextGenerator
+from crosshead.pipelines.translator import Translator
+from tests.addons.interop.imports.gpt2_directories import write_gpt2
+from tests.hub_server import Hub, contents
+
+
+def test_the_bundle_translates_as_the_imported_model(shared: Path, tmp_path: Path) -> None:
+    imported = import_to(shared, tmp_path / "out", command="crosshead import /secret/x --out out")
+    lines = ["A dog runs.", "Two men sit on a bench."]
+    assert crosshead.load(tmp_path / "out", device="cpu")(lines) == Translator(imported.bundle)(
+        lines
+    )
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "imported, not trained" in card and "/secret" not in card
+    assert imported.bundle.config.origin is not None
+    assert imported.bundle.config.origin.sha256 in card
+
+
+def test_a_model_on_a_hub_is_imported_and_its_place_named(
+    shared: Path, tmp_path: Path, hub: Hub
+) -> None:
+    files = contents(shared)
+    repository = hub.repository("anna/opus", {**files, "run.py": b"", "x/config.json": b"{}"})
+    imported = import_to("hf://anna/opus", tmp_path / "out")
+    origin, commit = imported.bundle.config.origin, repository.branches["main"]
+    assert origin is not None and origin.name == "anna/opus" and origin.hub is not None
+    assert str(origin.hub) == f"hf://anna/opus@{commit}"
+    assert str(origin.hub) in (tmp_path / "out" / "README.md").read_text()
+    assert not [each for each in hub.asked if "run.py" in each or "/x/" in each]
+    theirs = import_to(shared, tmp_path / "local").bundle.config.origin
+    assert theirs is not None and theirs.hub is None and theirs.sha256 == origin.sha256
+
+
+def test_the_card_of_a_language_model_says_what_it_does(tmp_path: Path) -> None:
+    write_gpt2(tmp_path / "gpt2")
+    imported = import_to(tmp_path / "gpt2", tmp_path / "out")
+    again = crosshead.load(tmp_path / "out", device="cpu")
+    assert again("a dog", length=5) == TextGenerator(imported.bundle)("a dog", length=5)
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "A model (language) that writes text." in card and "crosshead generate" in card
+    assert "pipeline_tag: text-generation" in card
+
+
+def test_a_place_in_use_and_a_bad_model_leave_nothing(shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "file").write_text("mine")
+    with pytest.raises(UserError, match="already exists"):
+        import_to(shared, tmp_path / "used")
+    with pytest.raises(ForeignModelError):
+        import_to(tmp_path / "used", tmp_path / "out")
+    assert [each.name for each in tmp_path.iterdir()] == ["used"]
+    assert [each.name for each in (tmp_path / "used").iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("place", ["new", "empty"])
+@pytest.mark.parametrize("function", ["fsync", "replace"])
+def test_a_failure_to_write_leaves_no_file(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, function: str
+) -> None:
+    """The third file cannot be written, or cannot take its place."""
+    if place == "empty":
+        (tmp_path / "out").mkdir()
+    real, calls = getattr(os, function), []
+
+    def fail(*arguments: Any, **more: Any) -> Any:
+        calls.extend([arguments] if [*tmp_path.glob("*/*")] else [])
+        if len(calls) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*arguments, **more)
+
+    monkeypatch.setattr(os, function, fail)
+    with pytest.raises(UserError, match="No space left on device"):
+        import_to(shared, tmp_path / "out")
+    assert len(calls) >= 3
+    assert (tmp_path / "out").exists() == (place == "empty")
+    assert [each.name for each in tmp_path.rglob("*")] == ["out"] * (place == "empty")
+
+
+def test_the_languages_and_the_licence_are_in_the_bundle_and_on_its_card(
+    shared: Path, tmp_path: Path
+) -> None:
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    (copied / "README.md").write_text("---\nlicense: apache-2.0\n---\n# A model\n")
+    stated = {"source_language": "fr", "target_language": "pt-BR"}
+    import_to(copied, tmp_path / "out", **stated)
+    config = crosshead.load(tmp_path / "out", device="cpu").bundle.config
+    assert (config.source_language, config.target_language) == ("fr", "pt-BR")
+    assert config.license == "apache-2.0"
+    front = (tmp_path / "out" / "README.md").read_text().split("---\n")[1]
+    assert 'license: "apache-2.0"' in front and '- "fr"\n- "pt-BR"' in front
+    with pytest.raises(ConfigError, match="expected a language code"):
+        import_to(copied, tmp_path / "other", source_language="French")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_repository_names_the_languages_and_its_card_the_licence(
+    shared: Path, tmp_path: Path, hub: Hub
+) -> None:
+    files = {**contents(shared), "README.md": b"---\nlicense: cc-by-4.0\n---\n"}
+    settings = json.loads(files["tokenizer_config.json"])
+    del settings["source_lang"], settings["target_lang"]
+    hub.repository(
+        "anna/opus-mt-fi-sv", {**files, "tokenizer_config.json": json.dumps(settings).encode()}
+    )
+    found = import_to("hf://anna/opus-mt-fi-sv", tmp_path / "out")
+    config = found.bundle.config
+    assert (config.source_language, config.target_language) == ("fi", "sv")
+    assert config.license == "cc-by-4.0"
+    assert any("fi to sv by anna/opus-mt-fi-sv" in each for each in found.notes)

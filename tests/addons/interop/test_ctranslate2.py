@@ -1,0 +1,95 @@
+"""CTranslate2 computes the same as every model that it can express."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+import torch
+
+from crosshead.addons.interop.base import ForeignSearch
+from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, NEVER, Loaded, output_bias
+from crosshead.addons.interop.ctranslate2_library import library
+from crosshead.addons.interop.export import tolerance_of
+from crosshead.addons.interop.verify import ExportError, check_comparison, compare_export
+from crosshead.text.symbols import WordTokenizer
+from crosshead.vocabulary import PAD
+from tests.addons.interop.cells import cells_of, check_cell
+from tests.addons.interop.small_bundles import TEXT, small_bundle
+
+
+@pytest.mark.parametrize("name", cells_of(CTRANSLATE2))
+def test_an_option_is_exported_or_refused(name: str, tmp_path: Path) -> None:
+    check_cell(CTRANSLATE2, name, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"positions": "t5", "score": "general", "kv_heads": 2, "norm": "pre"},
+        {"positions": "rotary", "d_key": 6, "d_value": 9, "kv_heads": 1, "score": "dot"},
+        {"positions": "shaw", "d_key": 8, "d_value": 5, "tie": "none", "output_bias": True},
+        {"positions": "alibi", "d_key": 3, "d_value": 7, "start": "pad", "activation": "swish"},
+    ],
+    ids=lambda model: model["positions"],
+)
+def test_options_combine(model: dict[str, object], tmp_path: Path) -> None:
+    bundle = small_bundle(model, seed=1)
+    CTRANSLATE2.write(bundle, "float32", tmp_path)
+    found = compare_export(bundle, Loaded(bundle, tmp_path), None, every_piece=True)
+    assert found.largest_difference < 1e-5 and not found.different and not found.misread
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CTRANSLATE2.types if kind != "float32"])
+def test_other_number_formats_are_close(kind: str, tmp_path: Path) -> None:
+    bundle = small_bundle(ends=False)
+    before = [weight.clone() for weight in bundle.model.parameters()]
+    CTRANSLATE2.write(bundle, kind, tmp_path)
+    assert all(map(torch.equal, before, bundle.model.parameters()))  # quantised in place elsewhere
+    loaded = Loaded(bundle, tmp_path)
+    found = compare_export(bundle, loaded, TEXT["source"], every_piece=False)
+    check_comparison(found, tolerance_of(CTRANSLATE2, kind, loaded), kind)
+    assert found.largest_difference > 1e-5  # float32 would be closer: the weights are rounded
+
+
+def test_beam_search_finds_the_same_translations(tmp_path: Path) -> None:
+    bundle = small_bundle(beam=4)
+    CTRANSLATE2.write(bundle, "float32", tmp_path)
+    found = compare_export(bundle, Loaded(bundle, tmp_path), TEXT["source"], every_piece=False)
+    assert found.compared > 0 == found.different and found.beam == 4
+
+
+def test_the_sentencepiece_model_beside_it_is_enough_to_translate(tmp_path: Path) -> None:
+    bundle = small_bundle(beam=2)
+    CTRANSLATE2.write(bundle, "float32", tmp_path)
+    search = ForeignSearch(2, 0.4, 20)
+    CTRANSLATE2.write_search(bundle, search, tmp_path)
+    settings = json.loads((tmp_path / "search.json").read_text())
+    assert settings["max_input_length"] == 0  # CTranslate2 drops what follows 1,024 tokens
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "tokenizer.model"))
+    translator = library().Translator(str(tmp_path))
+    tokens = pieces.encode(TEXT["source"], out_type=str)
+    texts = [
+        pieces.decode(each.hypotheses[0]) for each in translator.translate_batch(tokens, **settings)
+    ]
+    assert texts == Loaded(bundle, tmp_path).translate(TEXT["source"], search)
+
+
+def test_a_word_with_the_name_of_a_control_piece_is_refused(tmp_path: Path) -> None:
+    bundle = small_bundle({}, {"kind": "words"})
+    count = bundle.config.target_vocabulary - 5  # without <pad>, <s>, </s> and twice <unk>
+    words = WordTokenizer([*(f"w{n}" for n in range(count)), "<unk>"])
+    named = replace(bundle, source_tokenizer=words, target_tokenizer=words)
+    with pytest.raises(ExportError, match="and two are '<unk>'; train on texts without it"):
+        CTRANSLATE2.write(named, "float32", tmp_path)
+
+
+def test_tokens_that_search_never_produces_are_ruled_out() -> None:
+    bundle = small_bundle({"output_bias": True})
+    bias = output_bias(bundle.model.projection.bias, bundle)
+    never = np.flatnonzero(bias == NEVER)
+    assert PAD in never and sorted(never) == list(bundle.forbidden)
+    others = np.setdiff1d(np.arange(len(bias)), never)
+    np.testing.assert_array_equal(bias[others], bundle.model.projection.bias.numpy()[others])

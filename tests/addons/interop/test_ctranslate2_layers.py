@@ -1,0 +1,54 @@
+"""Rewritten attention computes the same as the model's own."""
+
+import dataclasses
+
+import numpy as np
+import torch
+
+from crosshead.addons.interop.ctranslate2_layers import (
+    Shape,
+    _bias_table,
+    _queries,
+    positions_written,
+)
+from crosshead.attention.relative import ALiBi, T5Buckets, t5_bucket
+from crosshead.attention.scores import General
+from tests.addons.interop.small_bundles import small_bundle
+
+
+def test_alibi_is_a_table_of_t5_buckets() -> None:
+    bias, positions = ALiBi(heads=4), 2050
+    for causal in (True, False):
+        table, furthest = _bias_table(bias, positions, causal=causal)
+        low = 0 if causal else 1 - positions
+        distances = torch.arange(low, positions)
+        buckets = t5_bucket(distances, causal, len(table), furthest)
+        np.testing.assert_array_equal(table[buckets].T, bias(distances).numpy())
+
+
+def test_a_table_covers_all_that_the_model_reads() -> None:
+    bundle = small_bundle()
+    assert positions_written(bundle) == 1024
+    config = bundle.config.model_copy(update={"longest_source": 2048})
+    long = dataclasses.replace(bundle, config=config)
+    assert positions_written(long) == 2048 + 1 + 10 + 1
+
+
+def test_t5_keeps_its_own_table() -> None:
+    bias = T5Buckets(3, causal=True)
+    table, furthest = _bias_table(bias, 1024, causal=True)
+    assert table.shape == (32, 3) and furthest == 128
+
+
+def test_the_score_general_is_a_projection_of_queries() -> None:
+    model = small_bundle({"score": "general"}).model
+    attention = model.decoder.layers[0].cross_attention
+    assert isinstance(attention.score, General)
+    shape = Shape(4, 4, 4, 4)
+    folded = _queries(attention, shape)
+    x, keys = torch.randn(1, 3, 16), torch.randn(1, 4, 5, 4)
+    query = attention.query(x).unflatten(-1, (4, 4)).transpose(1, 2)
+    scores = attention.score(query, keys)
+    rewritten = x @ torch.from_numpy(folded["weight"]).T + torch.from_numpy(folded["bias"])
+    rewritten = rewritten.unflatten(-1, (4, 4)).transpose(1, 2) @ keys.transpose(-2, -1)
+    torch.testing.assert_close(rewritten, scores)

@@ -1,0 +1,194 @@
+"""The engine of CTranslate2 beside crosshead's own, on the stored bundle."""
+
+import math
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+
+from crosshead.addons.serving import ctranslate2_engine as module
+from crosshead.addons.serving.ctranslate2_engine import (
+    CTranslate2Engine,
+    CTranslate2Model,
+    ctranslate2_engines,
+)
+from crosshead.addons.serving.directory import Directory, load_directory
+from crosshead.addons.serving.engine import Query
+from crosshead.addons.serving.model_engine import ModelEngine, model_engines
+from crosshead.bundle.io import save_bundle
+from crosshead.errors import ConfigError
+from crosshead.pipelines.translator import Translator
+from crosshead.tasks.loading import load_as
+from tests.addons.interop.small_bundles import small_bundle
+from tests.addons.serving.loopback import running
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.skipif(find_spec("ctranslate2") is None, reason="needs the extra `export`")
+
+BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
+LINES = ["One two three.", "Ten nine.", "A dog runs.", "Seven", "Four five six seven eight nine."]
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return load_as(Translator, BUNDLE, "cpu")
+
+
+def engines_of(translator: Translator, beam: int) -> tuple[CTranslate2Engine, ModelEngine]:
+    theirs = ctranslate2_engines(None, 1)(translator)(beam)
+    assert isinstance(theirs, CTranslate2Engine)
+    return theirs, model_engines(translator)(beam)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_hypotheses_and_scores_are_those_of_crosshead(translator: Translator, beam: int) -> None:
+    theirs, own = engines_of(translator, beam)
+    ids = translator.planned(LINES, 0).ids
+    queries = [Query(number, each, 30, 1) for number, each in enumerate(ids)]
+    found = theirs.batch().add(queries)
+    assert sorted(found) == list(range(len(LINES)))
+    batch = own.batch()
+    expected = batch.add(queries)
+    while len(batch):
+        expected |= batch.step()
+    for number, [hypothesis] in found.items():
+        [other] = expected[number]
+        assert (hypothesis.tokens, hypothesis.finished) == (other.tokens, other.finished)
+        # Theirs leave out the tokens that search never produces, and are a little larger.
+        assert hypothesis.score == pytest.approx(other.score, abs=2e-3)
+        assert hypothesis.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-2)
+    assert theirs.bytes(2, 8, 8) == own.bytes(2, 8, 8) > 0
+
+
+def test_every_sentence_has_its_own_limit_and_number_of_hypotheses(translator: Translator) -> None:
+    engine, _ = engines_of(translator, 4)
+    ids = translator.planned(LINES, 0).ids
+    queries = [Query(n, each, 2 + 9 * n, 1 + n % 3) for n, each in enumerate(ids)]
+    together = engine.batch().add(queries)
+    for query in queries:
+        hypotheses = together[query.number]
+        assert len(hypotheses) == query.n_best
+        assert all(len(each.token_log_probs) <= query.max_length for each in hypotheses)
+        [alone] = engine.batch().add([query]).values()
+        assert [each.tokens for each in hypotheses] == [each.tokens for each in alone]
+    assert not all(each.finished for each in together[0])  # two tokens are not enough
+
+
+def test_a_sentence_whose_scores_nobody_reads_is_not_scored(translator: Translator) -> None:
+    engine, _ = engines_of(translator, 4)
+    ids = translator.planned(LINES, 0).ids
+    scored = engine.batch().add([Query(n, each, 30, 1 + n % 2) for n, each in enumerate(ids)])
+    mixed = engine.batch().add(
+        [Query(n, each, 30, 1 + n % 2, scored=n > 2) for n, each in enumerate(ids)]
+    )
+    for number in range(len(ids)):
+        for one, other in zip(scored[number], mixed[number], strict=True):
+            assert (one.tokens, one.finished) == (other.tokens, other.finished)
+            assert len(one.token_log_probs) == len(other.token_log_probs)
+            if number > 2:
+                assert one.score == pytest.approx(other.score, abs=1e-4)
+            else:
+                assert math.isnan(other.score) and math.isnan(other.log_prob)
+
+
+def test_int8_is_another_model_and_other_formats_are_refused(translator: Translator) -> None:
+    engine = ctranslate2_engines("int8", 1)(translator)(1)
+    [ids] = translator.planned(LINES[:1], 0).ids
+    [[hypothesis]] = engine.batch().add([Query(0, ids, 30, 1)]).values()
+    [[other]] = engines_of(translator, 1)[0].batch().add([Query(0, ids, 30, 1)]).values()
+    assert hypothesis.log_prob != other.log_prob
+    with pytest.raises(ConfigError, match="no number format 'int4'"):
+        ctranslate2_engines("int4", 1)
+
+
+def test_a_model_that_it_cannot_express_is_refused(tmp_path: Path) -> None:
+    save_bundle(tmp_path / "b", small_bundle({"score": "cosine"}), "card")
+    with pytest.raises(ConfigError, match=r"cannot express model\.score = cosine"):
+        load_directory(
+            [f"en-de={tmp_path / 'b'}"], lambda line: None, "cpu", ctranslate2_engines(None, 1)
+        )
+
+
+def test_a_server_scores_only_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    bundles = load_directory(
+        [f"en-de={BUNDLE}", f"de-fr={BUNDLE}"], lambda line: None, "cpu",
+        ctranslate2_engines(None, 1),
+    )  # fmt: skip
+    scored: list[int] = []
+    log_probs = CTranslate2Model.log_probs
+
+    def noted(
+        self: CTranslate2Model, sources: list[list[str]], outputs: list[list[int]]
+    ) -> list[list[float]]:
+        scored.append(len(outputs))
+        return log_probs(self, sources, outputs)
+
+    monkeypatch.setattr(CTranslate2Model, "log_probs", noted)
+    values = {"q": LINES[0], "source": "en", "target": "de"}
+    with running(bundles) as server:
+        plain = server.post("/translate", values).json["translatedText"]
+        deepl = {"text": [LINES[0]], "source_lang": "EN", "target_lang": "DE"}
+        assert server.post("/v2/translate", deepl).json["translations"][0]["text"] == plain
+        assert scored == []
+        several = server.post("/translate", values | {"alternatives": 2}).json
+        assert several["translatedText"] == plain and scored == [3]
+        asked = {"text": LINES[0], "source": "en", "target": "fr"}
+        [found] = server.post("/v1/translate", asked).json["translations"]
+    assert scored == [3, 1] and -100 < found["score"] < 0  # the last of two translations
+
+
+def test_a_server_translates_with_it(own_directory: Directory) -> None:
+    places = [f"en-de={BUNDLE}", f"de-fr={BUNDLE}"]
+    theirs = load_directory(places, lambda line: None, "cpu", ctranslate2_engines(None, 2))
+    values = {"q": LINES, "source": "en", "target": "fr", "alternatives": 2}
+    with running(own_directory) as own, running(theirs) as other:
+        expected, found = (each.post("/translate", values).json for each in (own, other))
+        v1 = other.post("/v1/translate", {"text": LINES[0], "target": "de", "source": "en"}).json
+    assert found["translatedText"] == expected["translatedText"]
+    [sentence] = v1["translations"][0]["sentences"]
+    assert len(sentence["translations"][0]["pieces"]) == len(
+        sentence["translations"][0]["piece_log_probs"]
+    )
+
+
+class Elsewhere:
+    """CTranslate2 on a machine with GPUs: what a translator is made with."""
+
+    def __init__(self, gpus: int, error: str = "") -> None:
+        self.gpus, self.error, self.given = gpus, error, dict[str, object]()
+
+    def get_cuda_device_count(self) -> int:
+        return self.gpus
+
+    def Translator(self, folder: str, **given: object) -> object:
+        self.given = given
+        if self.error:
+            raise RuntimeError(self.error)
+        return object()
+
+
+def test_it_computes_on_the_device_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Elsewhere(gpus=2)
+    monkeypatch.setattr(module, "library", lambda: found)
+    for name, device, index in (("cuda:1", "cuda", 1), ("cuda", "cuda", 0), ("cpu", "cpu", 0)):
+        module._translator("folder", torch.device(name), 3)
+        expected = {"device": device, "device_index": index}
+        assert found.given == expected | {"inter_threads": 3, "intra_threads": 1}
+
+
+@pytest.mark.parametrize(
+    ("device", "there", "reason"),
+    [
+        ("cuda", Elsewhere(gpus=0), "it finds no CUDA GPU"),
+        ("mps", Elsewhere(gpus=0), "it computes on cpu and cuda"),
+        ("cuda", Elsewhere(1, "Library libcublas.so.12\nis not found"), "libcublas.so.12 is not"),
+    ],
+)
+def test_a_device_that_it_cannot_use_is_refused_in_one_line(
+    device: str, there: Elsewhere, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "library", lambda: there)
+    with pytest.raises(ConfigError, match="use `--device cpu`") as refused:
+        module._translator("folder", torch.device(device), 1)
+    assert reason in str(refused.value) and "\n" not in str(refused.value)

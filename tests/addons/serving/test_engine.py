@@ -1,0 +1,84 @@
+"""What every engine promises: results by number, whoever joins or leaves."""
+
+from collections.abc import Callable
+
+import pytest
+
+from crosshead.addons.serving.directory import Engines
+from crosshead.addons.serving.engine import DecodingBatch, Engine, Query
+from crosshead.decoding.beams import Finished
+from crosshead.pipelines.translator import Translator
+
+LINES = [
+    "A dog runs.", "Two men are walking down a street.", "A girl.", "Three", "A man sits on it.",
+    "Two dogs are playing in the snow.", "People", "A woman in a red coat.", "A boy jumps.",
+    "The street is wet.", "A group of people stands around a table.", "A cat.",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def engine(engines: Callable[[Translator], Engines], translator: Translator) -> Engine:
+    return engines(translator)(3)
+
+
+@pytest.fixture(scope="module")
+def queries(translator: Translator) -> list[Query]:
+    """Sentences of different lengths, limits and numbers of hypotheses."""
+    ids = translator.planned(LINES, 0).ids
+    return [Query(n, each, 3 + 5 * (n % 5), 1 + n % 3) for n, each in enumerate(ids)]
+
+
+def rest_of(batch: DecodingBatch) -> Finished:
+    """The results of the sentences in a batch."""
+    found: Finished = {}
+    while len(batch):
+        found |= batch.step()
+    return found
+
+
+def alone(engine: Engine, query: Query) -> Finished:
+    """The result of a sentence without others."""
+    batch = engine.batch()
+    return batch.add([query]) | rest_of(batch)
+
+
+def test_a_sentence_gets_what_it_gets_alone(engine: Engine, queries: list[Query]) -> None:
+    batch, found = engine.batch(), Finished()
+    for first in range(0, len(queries), 3):
+        found |= batch.add(queries[first : first + 3])
+        if len(batch):
+            found |= batch.step()
+    found |= rest_of(batch)
+    assert sorted(found) == list(range(len(queries)))
+    for query in queries:
+        [expected] = alone(engine, query).values()
+        hypotheses = found[query.number]
+        assert [each.tokens for each in hypotheses] == [each.tokens for each in expected]
+        for one, other in zip(hypotheses, expected, strict=True):
+            assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-5)
+            assert one.score == pytest.approx(other.score, abs=1e-5)
+        assert len(hypotheses) == query.n_best
+        assert all(len(each.token_log_probs) <= query.max_length for each in hypotheses)
+
+
+def test_who_leaves_gets_no_result_and_changes_nothing_for_others(
+    engine: Engine, queries: list[Query], engine_name: str
+) -> None:
+    batch = engine.batch()
+    found = batch.add(queries[:4])
+    gone = [query.number for query in queries[:4] if query.number not in found][:2]
+    assert bool(gone) == (engine_name == "crosshead")  # CTranslate2 is done with everybody
+    batch.drop(gone)
+    found |= rest_of(batch)
+    assert set(found) == {0, 1, 2, 3} - set(gone)
+    for number, hypotheses in found.items():
+        assert [each.tokens for each in hypotheses] == [
+            each.tokens for each in alone(engine, queries[number])[number]
+        ]
+
+
+def test_the_memory_grows_with_each_size(engine: Engine) -> None:
+    one = engine.bytes(1, 8, 8)
+    assert 0 < one < engine.bytes(1, 16, 8) and one < engine.bytes(1, 8, 16)
+    assert engine.bytes(2, 8, 8) == 2 * one
+    assert engine.beam == 3

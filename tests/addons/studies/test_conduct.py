@@ -1,0 +1,197 @@
+import dataclasses
+import json
+import os
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from crosshead import __version__
+from crosshead.addons.studies.conduct import (
+    Record,
+    as_json,
+    as_markdown,
+    conduct,
+    listed,
+    picture,
+    summary,
+    write,
+)
+from crosshead.addons.studies.effort import FULL, QUICK, Effort, Times
+from crosshead.addons.studies.study import Band, Result, Say, Study, Table, reported
+from crosshead.errors import UserError
+
+
+def run(effort: Effort, seed: int, say: Say) -> Result:
+    say("half way")
+    value = 0.25 if effort.quick else float(torch.rand(()))
+    return Result(
+        {"drawn": value, "lost": "nobody looked", "seen": 7.0},
+        [Table("Numbers", [["", "value"], ["drawn", str(value)]])],
+        lambda figure: figure.subplots().plot([0, value]),
+    )  # fmt: skip
+
+
+BANDS = (
+    Band("drawn", 0, 0.5, "A guess."),
+    Band("lost", 0, float("inf"), "Never found."),
+    reported("seen", "No source has a number."),
+)
+TIMES = Times(quick=60, full=660)
+STUDY = Study("toy", "A toy", "Toys are drawn.", "Nobody, section 0", BANDS, run, TIMES)
+
+
+def record(effort: Effort = QUICK, *, seed: int = 3) -> Record:
+    return conduct(STUDY, effort=effort, seed=seed, say=lambda line: None)
+
+
+def test_what_is_drawn_depends_on_the_seed_alone() -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = record(FULL).result.measured
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(5)
+    assert record(FULL).result.measured == first
+    assert record(FULL, seed=4).result.measured != first
+
+
+def test_a_record_is_written_as_a_page_as_json_and_as_a_picture(tmp_path: Path) -> None:
+    written = write(record(), tmp_path / "new", print)
+    assert {path.name for path in written} == {"toy.md", "toy.json", "toy.png"}
+    page = (tmp_path / "new" / "toy.md").read_text("utf-8")
+    for said in (
+        "# A toy\n",
+        "> Toys are drawn.\n>\n> Nobody, section 0\n",
+        "**Quick form: it shows that the code runs; its verdict says nothing about the claim.**",
+        "- drawn: 0 to 0.5. A guess.\n- lost: at least 0. Never found.\n"
+        "- seen: reported, not judged. No source has a number.\n",
+        "**Holds as far as measured: 1 of 1 as expected, 1 not measured.**",
+        "| drawn | 0 to 0.5 | 0.25 | as expected |\n"
+        "| lost | at least 0 | not measured | nobody looked |\n"
+        "| seen |  | 7 | reported, not judged |",
+        "Numbers:\n\n|  | value |\n|---|---|\n| drawn | 0.25 |",
+        "![A toy](toy.png)",
+        "- command: crosshead study toy --quick --seed 3 --threads ",
+    ):
+        assert said in page
+    found = json.loads((tmp_path / "new" / "toy.json").read_text("utf-8"))
+    assert found["verdict"] == "holds as far as measured" and found["seed"] == 3
+    assert found["form"] == "quick form" and found["share"] == 0 and found["caveat"]
+    assert found["bands"][1]["not measured because"] == "nobody looked"
+    assert [each["measured"] for each in found["reported"]] == [7]
+    assert [band["measured"] for band in found["bands"]] == [0.25, None]
+    assert [band["high"] for band in found["bands"]] == [0.5, "inf"]
+    assert (tmp_path / "new" / "toy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_has_no_number_that_json_lacks() -> None:
+    def refused(constant: str) -> None:
+        raise AssertionError(constant)
+
+    json.loads(as_json(record()), parse_constant=refused)
+
+
+def test_without_matplotlib_there_is_no_picture_and_one_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    said: list[str] = []
+    written = write(record(), tmp_path, said.append)
+    assert [path.name for path in written] == ["toy.json", "toy.md"]
+    assert said == ["no picture: matplotlib is not installed (pip install 'crosshead[plot]')"]
+    assert "![" not in written[1].read_text("utf-8")
+
+
+def test_a_picture_that_fails_as_it_is_drawn_is_one_line_too(tmp_path: Path) -> None:
+    def failing(figure: Any) -> None:
+        raise MemoryError
+
+    found, said = record(), list[str]()
+    result = dataclasses.replace(found.result, draw=failing)
+    written = write(dataclasses.replace(found, result=result), tmp_path, said.append)
+    assert [path.name for path in written] == ["toy.json", "toy.md"]
+    assert said == ["no picture: matplotlib fails (MemoryError)"]
+
+
+def test_where_nothing_can_be_written_one_line_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot make the directory"):
+        write(record(), tmp_path / "file", print)
+
+
+def test_a_page_says_which_runs_were_found_again_and_from_when(tmp_path: Path) -> None:
+    old, older, new = (tmp_path / name for name in ("old", "older", "new"))
+    for path, version, days in ((old, "0.1.0", 3), (older, "0.0.9", 5)):
+        path.write_text(json.dumps({"crosshead": version}))
+        then = datetime(2026, 3, 10, 12, tzinfo=UTC) - timedelta(days)
+        os.utime(path, (then.timestamp(),) * 2)
+
+    def trains(effort: Effort, seed: int, say: Say) -> Result:
+        new.write_text(json.dumps({"crosshead": __version__}))
+        os.utime(new, (time.time() + 60,) * 2)  # some file systems count in seconds
+        return dataclasses.replace(run(effort, seed, say), kept=kept)
+
+    study = dataclasses.replace(STUDY, run=trains)
+    kept: list[Path] = []
+    for files, said in (
+        ([old, new], "1 of 2 runs, trained on 2026-03-07 by crosshead 0.1.0"),
+        (
+            [old, new, older],
+            "2 of 3 runs, trained on 2026-03-05 to 2026-03-07 by crosshead 0.0.9 and 0.1.0",
+        ),
+        ([new, tmp_path / "gone"], ""),
+    ):
+        kept[:] = files
+        found = conduct(study, effort=QUICK, seed=3, say=lambda line: None)
+        page = as_markdown(found, with_picture=False)
+        assert (f"\n- found again: {said}\n" in page) == bool(said)
+        assert json.loads(as_json(found)).get("found again", "") == said
+
+
+def test_a_page_ends_with_the_circumstances() -> None:
+    page = as_markdown(record(), with_picture=False)
+    keys = [line.removeprefix("- ").split(":")[0] for line in page.splitlines()[-7:]]
+    assert keys == ["command", "form", "version", "date", "cores", "processor units", "seconds"]
+
+
+@pytest.mark.parametrize("effort", [QUICK, Effort(0.5), FULL])
+def test_a_caveat_stands_on_the_page_in_the_picture_and_beside_the_verdict(effort: Effort) -> None:
+    figures: list[Any] = []
+    found = record(effort)
+    draw = dataclasses.replace(found.result, draw=figures.append)
+    picture(dataclasses.replace(found, result=draw))
+    [figure] = figures
+    page = as_markdown(found, with_picture=False)
+    said = (figure.get_suptitle(), page.partition("\n>")[0], found.said(brief=True))
+    assert ("nothing about the claim" in effort.caveat) == effort.quick
+    if effort.full:
+        assert effort.caveat == figure.get_suptitle() == ""
+        assert "form" not in said[1] + said[2]
+    else:
+        assert all(effort.caveat[1:] in each for each in said)
+        assert effort.caveat in summary([found]).title
+
+
+def test_the_command_of_a_shortened_run_is_that_of_its_minutes() -> None:
+    assert "study toy --minutes 6 --seed 3" in record(Effort(0.5)).command
+    assert "study toy --seed 3" in record(FULL).command
+
+
+def test_a_conclusion_stands_beside_the_verdict() -> None:
+    found = record(FULL)
+    result = dataclasses.replace(found.result, conclusion="It begins to hold at 7")
+    found = dataclasses.replace(found, result=result)
+    assert found.said(brief=False).endswith(". It begins to hold at 7")
+    assert "\n\nIt begins to hold at 7.\n\n" in as_markdown(found, with_picture=False)
+    assert json.loads(as_json(found))["conclusion"] == "It begins to hold at 7"
+
+
+def test_a_list_of_studies_has_the_time_of_each_form() -> None:
+    assert listed([STUDY]).rows == [
+        ["study", "full form", "quick form", "title"],
+        ["toy", "11 min", "60 s", "A toy"],
+    ]

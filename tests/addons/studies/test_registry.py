@@ -1,0 +1,82 @@
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+
+from crosshead.addons.studies.conduct import conduct, write
+from crosshead.addons.studies.effort import QUICK
+from crosshead.addons.studies.registry import STUDIES, chosen
+from crosshead.addons.studies.study import judge
+from crosshead.errors import ConfigError
+from tests.parameters import mostly_slow
+
+RESTS_ON_SIZE = {
+    "bottleneck",
+    "feedforward",
+    "parallelism",
+    "stability",
+    "heads",
+    "long",
+    "linear",
+    "patches",
+    "grounding",
+    "vision",
+    "multimodal",
+    "regularisation",
+}
+"""Studies all of whose quantities rest on training, or on layers that are not small."""
+
+
+DEFAULT = ["masks", "sinusoids", "grounding"]
+"""Studies of every kind: what is proven, what is timed, what is trained."""
+
+
+@pytest.mark.parametrize("name", mostly_slow(STUDIES, DEFAULT))
+def test_every_study_runs_and_its_verdict_follows_from_its_numbers(
+    name: str, tmp_path: Path
+) -> None:
+    study = STUDIES[name]
+    assert study.name == name
+    said: list[str] = []
+    record = conduct(study, effort=QUICK, seed=1, say=said.append)
+    measured = record.result.measured
+    assert set(measured) == {each.name for each in study.bands}
+    found = {n: value for n, value in measured.items() if not isinstance(value, str)}
+    judged = [band for band in study.bands if band.judged]
+    met = [band.name for band in judged if band.holds(found.get(band.name, math.nan))]
+    assert record.verdict.met == met
+    assert (record.verdict.word == "not measured") == (name in RESTS_ON_SIZE)
+    # Numbers that are wrong turn the verdict around: no band holds them all.
+    wrong = {band.name: band.low - 1 for band in judged}
+    assert judge(study.bands, wrong).word == "does not hold"
+    assert {path.suffix for path in write(record, tmp_path, print)} == {".md", ".json", ".png"}
+    assert len((tmp_path / f"{name}.png").read_bytes()) < 60_000
+
+
+def test_what_is_proven_holds_at_any_size() -> None:
+    for name in ("masks", "sinusoids"):
+        record = conduct(STUDIES[name], effort=QUICK, seed=2, say=lambda line: None)
+        assert record.verdict.word == "holds", record.verdict
+
+
+def test_an_unknown_name_is_one_line() -> None:
+    assert chosen("all") == list(STUDIES.values())
+    with pytest.raises(ConfigError, match="unknown study 'mask'; did you mean 'masks'"):
+        chosen("mask")
+
+
+def test_bands_have_names_of_their_own_and_reasons_and_studies_have_times() -> None:
+    for study in STUDIES.values():
+        names = [each.name for each in study.bands]
+        assert len(set(names)) == len(names)
+        assert all(band.why and band.low <= band.high for band in study.bands)
+        assert 0 < study.times.quick <= study.times.full
+        fields = {each.name for each in dataclasses.fields(study)}
+        assert {name for name in fields if not getattr(study, name)} == set()
+
+
+def test_no_band_says_only_a_sign() -> None:
+    """A band with an end at zero has another one, that of a share or of what rounding leaves."""
+    for study in STUDIES.values():
+        assert not [band for band in study.bands if band.low == 0 and band.high > 1]

@@ -1,0 +1,42 @@
+import torch
+
+from crosshead.addons.studies.effort import FULL, QUICK
+from crosshead.addons.studies.fitting import FIRST
+from crosshead.addons.studies.sets import (
+    CAUSAL,
+    NO,
+    WITH,
+    WITHOUT,
+    YES,
+    A,
+    B,
+    accuracies,
+    attention_alone,
+    which_is_first,
+)
+
+
+def test_labels_say_which_comes_first() -> None:
+    batch = which_is_first(torch.Generator().manual_seed(1), 200)
+    seen = set()
+    for tokens, labels in zip(batch.inputs[0].tolist(), batch.target_output.tolist(), strict=True):
+        assert len(set(tokens)) == len(tokens) and min(tokens) >= FIRST and max(tokens) < NO
+        expected = YES if tokens.index(A) < tokens.index(B) else NO
+        assert labels.pop(tokens.index(A)) == expected and not any(labels)
+        seen.add(expected)
+    assert seen == {YES, NO}
+
+
+def test_attention_without_parameters_is_its_equation() -> None:
+    x = torch.randn(2, 5, 4)
+    weights = (torch.einsum("bid,bjd->bij", x, x) / 2).softmax(-1)
+    torch.testing.assert_close(attention_alone(x), torch.einsum("bij,bjd->bid", weights, x))
+
+
+def test_chance_without_positions_counts_where_the_task_is_learned_with_them() -> None:
+    means = {WITHOUT: 0.5, WITH: 1.0, CAUSAL: 1.0}
+    assert accuracies(means, FULL) == means
+    nobody = accuracies({**means, WITH: 0.6}, FULL)
+    assert nobody[WITHOUT] == "with positions only 60% were right either"
+    assert nobody[WITH] == 0.6
+    assert all(isinstance(each, str) for each in accuracies(means, QUICK).values())

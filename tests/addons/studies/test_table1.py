@@ -1,0 +1,64 @@
+import pytest
+import torch
+from torch import nn
+
+from crosshead.addons.studies import table1
+from crosshead.addons.studies.conduct import conduct
+from crosshead.addons.studies.effort import QUICK
+from crosshead.addons.studies.layer_times import BELOW
+from crosshead.addons.studies.table1 import (
+    FULL,
+    RECURRENT,
+    SEPARABLE,
+    TABLE1,
+    LayerSize,
+    depthwise,
+    longest_path,
+    operations,
+    steps,
+)
+from crosshead.layers.layer_types import RecurrentLayer, SelfAttention, SeparableConvolution
+
+
+def test_what_is_counted_holds_at_any_size() -> None:
+    record = conduct(TABLE1, effort=QUICK, seed=2, say=lambda line: None)
+    assert not record.verdict.missed, record.verdict
+    assert list(record.verdict.unmeasured) == [BELOW]  # times, which need layers of some size
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "expected"),
+    [
+        (FULL, SelfAttention(8, 2), {"attention": 4 * 16**2 * 8, "projections": 8 * 16 * 8**2}),
+        (RECURRENT, RecurrentLayer(8, nn.LSTM), {"products": 16 * 16 * 8**2}),
+        (
+            SEPARABLE,
+            SeparableConvolution(8, 3),
+            {"depthwise": 6 * 16 * 8, "pointwise": 2 * 16 * 8**2},
+        ),
+    ],
+    ids=["self-attention", "recurrent", "separable"],
+)
+def test_operations_are_two_a_multiply_add(
+    name: str, layer: nn.Module, expected: dict[str, int]
+) -> None:
+    found = operations(name, layer.double(), torch.randn(1, 16, 8, dtype=torch.float64))
+    assert found == expected
+
+
+def test_depthwise_is_what_the_layer_does_before_its_linear_one() -> None:
+    layer, x = SeparableConvolution(4, 5), torch.randn(2, 9, 4)
+    torch.testing.assert_close(layer.pointwise(depthwise(layer, x)), layer(x))
+
+
+def test_steps_are_the_recurrence() -> None:
+    lstm, x = nn.LSTM(4, 4), torch.randn(6, 4)
+    torch.testing.assert_close(torch.cat(list(steps(lstm, x.split(1)))), lstm(x)[0])
+
+
+def test_the_path_of_a_layer_is_found_in_what_it_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a recurrence that reads backwards the first input is a product away."""
+    assert longest_path(RECURRENT, LayerSize(6, 4)) == 6
+    assert longest_path(FULL, LayerSize(6, 4)) == 1
+    monkeypatch.setattr(table1, "steps", lambda lstm, x: steps(lstm, x[::-1]))
+    assert longest_path(RECURRENT, LayerSize(6, 4)) == 1

@@ -1,0 +1,132 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from crosshead.addons.studies import registry
+from crosshead.addons.studies.effort import Effort, Times
+from crosshead.addons.studies.study import Band, Result, Say, Study, Table
+from crosshead.cli import run
+
+
+def test_a_study_says_claim_expectation_table_and_verdict(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["study", "masks", "--quick", "--out", str(tmp_path), "--threads", "1"]) == 0
+    said = capfd.readouterr().out
+    order = [
+        "“We need to prevent",
+        "section 3.2.3",
+        "Expected:",
+        "This is the quick form: it shows that the code runs; its verdict says nothing about the",
+        "attention  1.0000",
+        "Verdict: (quick form: it shows that the code runs; its verdict says nothing about the",
+        "holds: 5 of 5 as expected",
+    ]
+    places = [said.index(part) for part in order]
+    assert places == sorted(places)
+    assert {path.name for path in tmp_path.iterdir()} == {"masks.md", "masks.json", "masks.png"}
+
+
+def toy(name: str, *found: float) -> Study:
+    """A study of bands from 0 to 1, one for each value found."""
+    measured = {f"{name}'s {place}": value for place, value in enumerate(found)}
+    bands = tuple(Band(each, 0, 1, "A guess.") for each in measured)
+    tables = [Table("Numbers", [["name"], *([each] for each in measured)])]
+
+    def run_it(effort: Effort, seed: int, say: Say) -> Result:
+        return Result(measured, tables, lambda figure: figure.subplots())
+
+    return Study(
+        name, f"A {name}", "Toys hold.", "Nobody, section 0", bands, run_it, Times(60, 660)
+    )
+
+
+def test_all_studies_end_with_a_table_of_verdicts(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toys = {"first": toy("first", 0.5, 0.25), "second": toy("second", 3.0, 0.5, 2.0)}
+    monkeypatch.setattr(registry, "STUDIES", toys)
+    assert run(["study", "all", "--out", str(tmp_path)]) == 0
+    said = capfd.readouterr().out
+    each, last = said.split("\nVerdicts:\n")
+    assert [re.split("  +", line)[:-1] for line in last.splitlines()] == [
+        ["study", "verdict", "as expected"],
+        ["first", "holds", "2 of 2"],
+        ["second", "holds in part", "1 of 3"],
+    ]
+    assert "\nVerdict: holds.\n" in each and "\nVerdict: holds in part.\n" in each
+    assert all((tmp_path / f"{name}.md").is_file() for name in toys)
+
+
+def test_one_study_names_what_was_missed_and_has_no_table_of_verdicts(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "STUDIES", {"second": toy("second", 3.0, 0.5)})
+    assert run(["study", "second", "--out", str(tmp_path)]) == 0
+    said = capfd.readouterr().out
+    assert "Verdict: holds in part: 1 of 2 as expected; not: second's 0.\n" in said
+    assert "Verdicts:" not in said
+
+
+@pytest.mark.parametrize("arguments", [["study"], ["study", "list"]])
+def test_studies_are_listed(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 0
+    lines = [re.split("  +", line) for line in capfd.readouterr().out.splitlines()]
+    assert lines[0] == ["study", "full form", "quick form", "title"]
+    [masks] = [line for line in lines if line[0] == "masks"]
+    assert masks[3] == "A causal mask leaves the future no weight and no gradient"
+    assert all(re.fullmatch(r"\d+ (s|min|h)( \d+ min)?", time) for time in masks[1:3])
+
+
+def test_minutes_shorten_the_run_and_the_page_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "STUDIES", {"first": toy("first", 0.5), "next": toy("next", 2)})
+    monkeypatch.chdir(tmp_path)
+    assert run(["study", "all", "--minutes", "12"]) == 0
+    said = capfd.readouterr().out
+    caveat = "shortened form (50% of the full form)"
+    assert said.count(f"This is the {caveat}") == 2 and f"Verdicts ({caveat}" in said
+    for name in ("first", "next"):
+        page = (tmp_path / "studies" / "shortened" / f"{name}.md").read_text()
+        assert f"- form: {caveat}\n" in page and f"study {name} --minutes 6 " in page
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--quick", "--minutes", "3"], "--quick and --minutes exclude"),
+        (["--minutes", "0"], "--minutes 0: expected a number above 0"),
+        (["--minutes", "nan"], "--minutes nan: expected a number above 0"),
+    ],
+)
+def test_a_budget_that_makes_no_sense_is_one_line(
+    options: list[str], said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["study", "masks", *options, "--out", str(tmp_path / "out")]) == 2
+    found = capfd.readouterr()
+    assert said in found.err and found.err.count("\n") == 1 and not found.out
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_study_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["study", "sinusoid"]) == 2
+    said = capfd.readouterr().err
+    assert said == "crosshead: error: unknown study 'sinusoid'; did you mean 'sinusoids'?\n"
+
+
+def test_help_has_an_example_and_says_what_a_study_is(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["study", "--help"]) == 0
+    said = capfd.readouterr().out
+    assert "crosshead study masks" in said.partition("Example")[2]
+    assert "[NAME]" in said and "--quick" in said
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_run(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(["study", "masks", "--out", str(tmp_path / "file")]) == 2
+    said = capfd.readouterr()
+    assert said.out == "" and "cannot make the directory" in said.err

@@ -1,0 +1,173 @@
+"""The verbs on images with captions: train, caption, evaluate, attention."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from crosshead.addons.vision.caption_pipeline import ImageCaption, ImageCaptioner
+from crosshead.cli import run
+from crosshead.errors import ConfigError
+from tests.cli.tools import BUNDLE, Refused, output_of
+from tests.text.written import write, write_captions
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with scenes, and a captioner that has hardly learned anything."""
+    folder = tmp_path_factory.mktemp("captions")
+    write_captions(folder, 12, each=2)
+    settings = ["--max-updates", "3", "--threads", "1", "--set", "patch_size=8"]
+    settings += ["--set", "d_model=16", "--set", "d_ff=16", "--set", "decode.beam=2"]
+    data = ["--images", str(folder / "images"), "--captions", str(folder / "captions.jsonl")]
+    assert run(["train", *data, "--out", str(folder / "run"), *settings]) == 0
+    return folder
+
+
+def test_each_image_has_a_line(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    images = [folder / "images" / f"{number:03d}.png" for number in range(3)]
+    lines = output_of(["caption", folder / "run", *images], capfd).splitlines()
+    assert len(lines) == 3
+    typed = ["caption", folder / "run", *images, "--jsonl", "--beam", 1]
+    rows = [json.loads(line) for line in output_of(typed, capfd).splitlines()]
+    assert [row["image"] for row in rows] == list(map(str, images))
+    assert rows[0].keys() == {"image", "caption", "score"}
+    file = tmp_path / "captions.txt"
+    assert output_of(["caption", folder / "run", *images, "--output", file], capfd) == ""
+    assert file.read_text().splitlines() == lines
+
+
+def test_tokenised_captions_bring_one_warning(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = [json.loads(line) for line in (folder / "captions.jsonl").read_text().splitlines()]
+    lines = [json.dumps({**row, "caption": f"{row['caption']} ."}) for row in rows]
+    file = write(tmp_path / "tokenised.jsonl", "\n".join(lines) + "\n")
+    data = ["--images", folder / "images", "--captions", file]
+    assert run(list(map(str, ["evaluate", folder / "run", *data]))) == 0
+    assert capfd.readouterr().err.count(f"warning: {file}: tokenised text") == 1
+    more = ["--out", tmp_path / "run", "--valid-captions", file, "--max-updates", 1]
+    more += ["--threads", 1, "--set", "patch_size=8", "--set", "d_model=16", "--set", "d_ff=16"]
+    assert run(list(map(str, ["train", *data, *more]))) == 0
+    assert capfd.readouterr().err.count(f"warning: {file}: tokenised text") == 1
+
+
+def test_each_of_the_best_captions_has_a_line(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    images = [folder / "images" / f"{number:03d}.png" for number in range(2)]
+    typed = ["caption", folder / "run", *images, "--n-best", 2]
+    parts = [line.split(" ||| ") for line in output_of(typed, capfd).splitlines()]
+    assert [part[0] for part in parts] == [str(image) for image in images for _ in range(2)]
+    rows = [json.loads(line) for line in output_of([*typed, "--jsonl"], capfd).splitlines()]
+    assert [[row["image"], row["caption"], f"{row['score']:.4f}"] for row in rows] == parts
+    scores = [row["score"] for row in rows]
+    assert scores[0] >= scores[1] and scores[2] >= scores[3]
+
+
+@pytest.mark.slow
+def test_a_sheet_of_maps_is_drawn(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    image, sheet = folder / "images" / "000.png", tmp_path / "sheet.png"
+    text = output_of(["caption", folder / "run", image, "--plot", sheet], capfd)
+    assert sheet.exists() == bool(text.strip())
+    heads = tmp_path / "heads.png"
+    typed = ["attention", folder / "run", image, "--target", "a red circle", "--out", heads]
+    typed += ["--layer", 1, "--head", 1]
+    assert "cross-attention" in output_of(typed, capfd)
+    assert heads.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_broken_image_is_named_and_the_others_have_captions(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole, broken = folder / "images" / "000.png", tmp_path / "broken.png"
+    broken.write_bytes(whole.read_bytes()[:60])
+    code = run(["caption", str(folder / "run"), str(broken), str(whole)])
+    said = capfd.readouterr()
+    first, second = said.out.splitlines()  # a line for each image, so that they stay aligned
+    assert code == 2 and not first and second
+    first, last = said.err.splitlines()
+    assert "broken.png: not a whole image" in first and "1 of 2 images could not be read" in last
+    assert run(["caption", str(folder / "run"), str(broken), str(whole), "--jsonl"]) == 2
+    error, caption = map(json.loads, capfd.readouterr().out.splitlines())
+    assert error.keys() == {"image", "error"} and "not a whole image" in error["error"]
+    assert caption["image"] == str(whole)
+    assert run(["caption", str(folder / "run"), str(broken)]) == 2
+    assert capfd.readouterr().err.count("\n") == 1
+
+
+def test_images_with_an_empty_caption_are_named(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["a dog", "", " "]
+    found = [[ImageCaption(text, -1.0, -1.0, [])] for text in texts]
+    monkeypatch.setattr(ImageCaptioner, "caption", lambda self, images, **settings: found)
+    typed = ["caption", str(folder / "run")]
+    typed += [str(folder / "images" / f"{number:03d}.png") for number in range(3)]
+    assert run(typed) == 0
+    shown = capfd.readouterr()
+    assert len(shown.out.splitlines()) == 3
+    assert f"2 images got an empty caption: {typed[3]}, {typed[4]}\n" in shown.err
+    assert run([*typed, "--jsonl"]) == 0
+    assert "empty caption" not in capfd.readouterr().err
+
+
+def test_captions_are_written_before_the_sheet_is_drawn(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: object, **more: object) -> None:
+        raise ConfigError("the sheet is too large")
+
+    dog = ImageCaption("a dog", -1.0, -1.0, ["a", "dog"])
+    monkeypatch.setattr(ImageCaptioner, "caption", lambda self, images, **settings: [[dog]])
+    monkeypatch.setattr("crosshead.addons.vision.caption_maps.word_maps", refuse)
+    typed = ["caption", folder / "run", folder / "images" / "000.png", "--plot", "a.png"]
+    file = tmp_path / "captions.txt"
+    assert run(list(map(str, [*typed, "--output", file]))) == 2
+    assert file.read_text() == "a dog\n"
+
+
+def test_captions_are_scored_against_all_references(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = ["--images", folder / "images", "--captions", folder / "captions.jsonl"]
+    text = output_of(["evaluate", folder / "run", *data], capfd)
+    assert [line.split()[0] for line in text.splitlines()] == ["metric", "BLEU", "chrF2", "exact"]
+    assert "nrefs:2" in text
+    other = write(folder / "other.jsonl", (folder / "captions.jsonl").read_text() + "\n")
+    for file, said in ((folder / "captions.jsonl", True), (other, False)):
+        typed = ["evaluate", folder / "run", *data[:3], file]
+        assert run(list(map(str, typed))) == 0
+        used = "captions.jsonl: the training of this model used these data"
+        assert (used in capfd.readouterr().err) == said
+    lines = output_of(["evaluate", folder / "run", *data, "--jsonl", "--metrics", "ter"], capfd)
+    rows = [json.loads(line) for line in lines.splitlines()]
+    assert [row["metric"] for row in rows] == ["TER", "exact match, %"]
+
+
+def test_mistakes_are_refused_in_one_line(folder: Path, refused: Refused) -> None:
+    model, image = folder / "run", folder / "images" / "000.png"
+    data = ["--images", folder / "images", "--captions", folder / "captions.jsonl"]
+    assert "writes captions of images" in refused("translate", model, image)
+    assert "translate with: crosshead translate" in refused("caption", BUNDLE, image)
+    assert "go together" in refused("evaluate", model, *data[2:])
+    assert "writes captions of images" in refused("evaluate", model, *data[:2])
+    assert "--text is not for captions" in refused("evaluate", model, *data, "--text", image)
+    assert "give --images and --captions" in refused("evaluate", model, "--text", data[3])
+    assert "give --plot" in refused("caption", model, image, "--layer", 1)
+    assert "give --beam 3" in refused("caption", model, image, "--n-best", 3)
+    sheet = ["--plot", "a.png", "--output", folder / "no.txt"]
+    assert "layer" in refused("caption", model, image, *sheet, "--layer", 9)
+    assert "head" in refused("caption", model, image, *sheet, "--head", 99)
+    assert not (folder / "no.txt").exists()
+    heads = ["--target", "", "--out", folder / "no.png"]
+    assert "the target is empty" in refused("attention", model, image, *heads)
+    assert "give its files: " in refused("attention", model, folder / "images", *heads[2:])
+    assert "to end in .png" in refused("caption", model, image, "--plot", "sheet.gif")
+    assert "is the input file" in refused("caption", model, image, "--output", image)
+    assert "another --plot" in refused("caption", model, image, "--plot", image)
+    assert "another --out" in refused("attention", model, image, "--out", image)

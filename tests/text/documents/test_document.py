@@ -1,0 +1,31 @@
+"""A document as sentences and markup."""
+
+import pytest
+
+from crosshead.errors import DataError
+from crosshead.text.documents.document import Document
+from crosshead.text.documents.formats import FORMATS
+from crosshead.text.documents.parts import SplitText
+
+
+def test_sentences_of_all_texts_come_in_order_and_go_back_to_their_places() -> None:
+    document = Document.of("<p>One dog. Two cats!</p> <b>Three.</b>", FORMATS["html"])
+    assert document.sentences == ["One dog.", "Two cats!", "Three."]
+    assert document.with_translations(["1 <", "2", "3"]) == "<p>1 &lt; 2</p> <b>3</b>"
+
+
+def test_a_text_may_stay_whole() -> None:
+    document = Document.of(" One dog. Two cats! \n", FORMATS["text"], SplitText.whole)
+    assert document.sentences == ["One dog. Two cats!"]
+    assert document.with_translations(["x"]) == " x \n"
+
+
+@pytest.mark.parametrize("text", ["", " \n", "<br>", "12\n"])
+def test_a_document_with_few_words_is_a_document(text: str) -> None:
+    document = Document.of(text, FORMATS["html"])
+    assert document.with_translations(document.sentences) == text
+
+
+def test_a_broken_document_is_refused() -> None:
+    with pytest.raises(DataError, match="no line has the times of a subtitle"):
+        Document.of("hello\n", FORMATS["srt"])

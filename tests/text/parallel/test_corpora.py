@@ -1,0 +1,203 @@
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crosshead.text.parallel.corpora import read_aligned, read_pairs, read_valid_pairs
+from crosshead.text.parallel.section import DataConfig
+from tests.text.written import config, refusal, write
+
+
+def test_unequal_files_are_named_with_both_counts(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "one", "a\nb\n"), write(tmp_path / "two", "a\n")
+    message = refusal(read_aligned, one, two)
+    assert f"{one} has 2 lines but {two} has 1" in message
+    assert f"{two} has 1 line but {one} has 2" in refusal(read_aligned, two, one)
+    empty = write(tmp_path / "empty", "")
+    assert "are empty" in refusal(read_aligned, empty, empty)
+
+
+def test_empty_lines_at_the_end_of_one_file_are_named(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "one", "a\nb\n\n \n"), write(tmp_path / "two", "a\nb\n")
+    three = write(tmp_path / "three", "a\nb\n\n")
+    assert refusal(read_aligned, one, two) == (
+        f"{one} has 4 lines but {two} has 2; remove the last 2 lines of {one}, which are empty"
+    )
+    assert refusal(read_aligned, two, three) == (
+        f"{two} has 2 lines but {three} has 3; remove the last line of {three}, which is empty"
+    )
+    text = write(tmp_path / "text", "a\nb\n\nc\n")
+    assert "has 2; line n of one must be the translation" in refusal(read_aligned, text, two)
+
+
+def test_several_corpora_of_every_kind_with_their_origins(tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path / "a.en", "one\ntwo\n"),
+        write(tmp_path / "b.en.gz", "three\n"),
+        write(tmp_path / "a.de", "eins\nzwei"),
+        write(tmp_path / "b.de", "drei\r\n"),
+        write(tmp_path / "c.tsv.gz", "id\tde\ten\n7\tvier\tfour\n8\tf\u2028nf\tfive\n"),
+        write(tmp_path / "d.jsonl", '{"en": "six", "de": "sechs"}\n{"de": "", "en": "\\n"}\n'),
+    ]
+    text = read_pairs(
+        config(source=paths[:2], target=paths[2:4], pairs=paths[4:], fields=["en", "de"])
+    )
+    assert text.source == ["one", "two", "three", "four", "five", "six", "\n"]
+    assert text.target == ["eins", "zwei", "drei", "vier", "f\u2028nf", "sechs", ""]
+    assert [text.origin(row) for row in range(7)] == [
+        (str(paths[0]), 1),
+        (str(paths[0]), 2),
+        (str(paths[1]), 1),
+        (str(paths[4]), 2),
+        (str(paths[4]), 3),
+        (str(paths[5]), 1),
+        (str(paths[5]), 2),
+    ]
+
+
+def test_tsv_by_position(tmp_path: Path) -> None:
+    two = write(tmp_path / "two.tsv", "a\tb\nc\t\n")
+    text = read_pairs(config(pairs=str(two)))
+    assert (text.source, text.target) == (["a", "c"], ["b", ""])
+    text = read_pairs(config(pairs=str(two), fields=["2", "1"]))
+    assert (text.source, text.target) == (["b", ""], ["a", "c"])
+
+
+def test_no_data_at_all() -> None:
+    assert "no training data" in refusal(read_pairs, DataConfig())
+
+
+def test_validation_files(tmp_path: Path) -> None:
+    assert read_valid_pairs(DataConfig()) is None
+    one, two = write(tmp_path / "one", "a\n"), write(tmp_path / "two", "b\n")
+    valid = read_valid_pairs(config(valid_source=[one], valid_target=[two]))
+    assert valid is not None and (valid.source, valid.target) == (["a"], ["b"])
+    both = write(tmp_path / "both.tsv", "c\td\n")
+    valid = read_valid_pairs(config(valid_pairs=[both]))
+    assert valid is not None and (valid.source, valid.target) == (["c"], ["d"])
+
+
+@pytest.mark.parametrize(
+    ("valid", "trained", "fault"),
+    [
+        (
+            {"valid_source": "v.de", "valid_target": "v.en"},
+            {"source": "t.en", "target": "t.de"},
+            "v.de is named as text in de, but the source language of training is en; exchange the "
+            "two files, or rename them",
+        ),
+        (
+            {"valid_source": "v.de", "valid_target": "v.en"},
+            {"pairs": "t.csv", "fields": ["en", "de"]},
+            "v.de is named as text in de, but the source language of training is en; exchange the",
+        ),
+        (
+            {"valid_pairs": "v.csv", "fields": ["de", "en"]},
+            {"source": "t.en", "target": "t.de"},
+            "v.csv: the field 'de' is named as text in de, but the source language of training is "
+            "en; exchange the fields, or rename them",
+        ),
+    ],
+)
+def test_validation_files_that_are_named_as_exchanged_are_refused(
+    valid: dict[str, object], trained: dict[str, object], fault: str
+) -> None:
+    assert refusal(read_valid_pairs, config(**valid, **trained)).startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("names", "trained", "fault"),
+    [
+        (("en", "fr"), {"source": "t.en", "target": "t.de"}, "v.fr is named as text in fr"),
+        # Both codes are in use for Norwegian.
+        (("en", "nb"), {"source": "t.en", "target": "t.no"}, "v.nb is named as text in nb"),
+        (("de", "txt"), {"source": "a", "target": "b", "source_language": "en"}, "v.de is named"),
+        (("fr", "de"), {"source": "t.en", "target": "t.de", "source_language": "fr"}, None),
+    ],
+)
+def test_names_of_validation_files_in_other_languages_get_a_warning(
+    names: tuple[str, str], trained: dict[str, object], fault: str | None, tmp_path: Path
+) -> None:
+    source, target = (write(tmp_path / f"v.{name}", "a\n") for name in names)
+    said: list[str] = []
+    valid = config(valid_source=[source], valid_target=[target], **trained)
+    assert read_valid_pairs(valid, said.append)
+    assert [fault in line and line.startswith("warning: ") for line in said if fault] == (
+        [True] if fault else []
+    )
+    assert fault or not said
+
+
+@pytest.mark.parametrize(
+    "trained",
+    [
+        {"source": "t.en-GB", "target": "t.de_AT"},
+        {"source": "t.eng", "target": "t.deu"},
+        {"source": "t.src", "target": "t.tgt"},
+        {"source": ["t.de", "t.en"], "target": ["u.en", "u.de"]},
+        # Stated languages and names contradict each other, so either may be right.
+        {"source": "t.en", "target": "t.de", "source_language": "de", "target_language": "en"},
+        {"source": "t.de", "target": "t.en", "directions": "both"},
+    ],
+)
+def test_validation_files_whose_languages_may_be_right_are_read(
+    trained: dict[str, object], tmp_path: Path
+) -> None:
+    names = [write(tmp_path / "v.en", "a\n")], [write(tmp_path / "v.de", "b\n")]
+    assert read_valid_pairs(config(valid_source=names[0], valid_target=names[1], **trained))
+
+
+def test_aligned_files_are_compared_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crosshead.text.parallel.parts.CHUNK", 3)
+    one, two = write(tmp_path / "one", "a\n" * 20), write(tmp_path / "two", "b\n" * 8)
+    assert f"{one} has 20 lines but {two} has 8" in refusal(read_aligned, one, two)
+    assert f"{two} has 8 lines but {one} has 20" in refusal(read_aligned, two, one)
+    assert read_aligned(two, two) == (["b"] * 8, ["b"] * 8)
+
+
+@pytest.mark.parametrize("read", [read_pairs, read_valid_pairs])
+def test_a_pipe_is_refused_since_text_is_read_again(
+    read: Callable[[DataConfig], object], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    file, (out, into) = write(tmp_path / "en", "a\n"), os.pipe()
+    try:
+        for pipe in (tmp_path / "fifo", f"/dev/fd/{out}"):
+            for source, target in ((pipe, file), (file, pipe)):
+                names = {"source": [source], "target": [target]}
+                valid = {f"valid_{key}": value for key, value in names.items()}
+                said = refusal(read, config(**names, **valid))
+                assert said.startswith(f"{pipe}: a pipe, but text is read several times; write it")
+            said = refusal(read, config(pairs=[pipe], valid_pairs=[pipe]))
+            assert said.startswith(f"{pipe}: a pipe")
+    finally:
+        os.close(out)
+        os.close(into)
+
+
+def test_the_old_domain_comes_last(tmp_path: Path) -> None:
+    for name in "abcdvw":
+        (tmp_path / name).write_text(f"{name}\n")
+    names = {key: [tmp_path / file] for key, file in zip(
+        ("source", "target", "old_source", "old_target", "valid_source", "valid_target"), "abcdvw",
+        strict=True,
+    )}  # fmt: skip
+    data = config(**names, old_valid_source=[tmp_path / "w"], old_valid_target=[tmp_path / "v"])
+    assert read_pairs(data).source == ["a", "c"]
+    new, old = read_valid_pairs(data), read_valid_pairs(data, old=True)
+    assert new is not None and old is not None
+    assert (new.source, old.source) == (["v"], ["w"])
+    assert read_valid_pairs(config(**{key: names[key] for key in ("source", "target")})) is None
+
+
+def test_the_old_domain_has_fields_of_its_own(tmp_path: Path) -> None:
+    new = write(tmp_path / "new.tsv", "id\ten\tde\n1\ta\tA\n")
+    old = write(tmp_path / "old.tsv", "b\tB\n")
+    data = config(
+        pairs=new, valid_pairs=new, fields=["en", "de"],
+        old_pairs=old, old_valid_pairs=old, old_fields=["2", "1"],
+    )  # fmt: skip
+    assert read_pairs(data).source == ["a", "B"]
+    found = read_valid_pairs(data, old=True)
+    assert found is not None and found.target == ["b"]

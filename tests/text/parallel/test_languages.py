@@ -1,0 +1,109 @@
+"""Names that are language codes, and names that are not."""
+
+import pytest
+
+from crosshead.text.parallel.languages import (
+    column_language,
+    contradict,
+    language_code,
+    suffix_language,
+)
+
+
+@pytest.mark.parametrize("name", ["en", "deu", "pt-BR", "zh-Hans", "haw", "es-419"])
+def test_codes(name: str) -> None:
+    assert language_code(name) == name
+    assert language_code(name.replace("-", "_")) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["txt", "tsv", "src", "tgt", "xx", "EN", "english", "new", "", "e"]
+)
+def test_other_names(name: str) -> None:
+    assert language_code(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("data/train.en", "en"),
+        ("train.de.gz", "de"),
+        ("train.tok.pt_BR", "pt-BR"),
+        ("train.en.txt", "en"),
+        ("train.txt", None),
+        ("data.en/train", None),
+        ("en", None),
+        ("x.en.old", None),
+    ],
+)
+def test_suffixes(name: str, code: str | None) -> None:
+    assert suffix_language(name) == code
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("en", "en"),
+        ("translation.de", "de"),
+        ("English", "en"),
+        ("DEUTSCH", "de"),
+        ("German sentence", "de"),
+        ("texts.Français", "fr"),
+        ("source_english", "en"),
+        ("German (approx.)", "de"),
+        ("row_id", None),
+        ("EN", "en"),
+        ("Text (EN)", "en"),
+        ("Franc\u0327ais", "fr"),
+        ("हिन्दी", "hi"),
+        ("English (UK)", "en"),
+        ("Portuguese (BR)", "pt"),
+        ("Chinese (TW)", "zh"),
+        ("German (AT)", "de"),
+        ("German (de)", "de"),
+        ("de (German)", "de"),
+        ("German_de", "de"),
+        ("English*", "en"),
+        ("‘English’", "en"),
+        ("EN-US", "en-US"),
+        ("Text (pt-BR)", "pt-BR"),
+        ("Text [EN]", "en"),
+        ("row (id)", None),
+        ("EN)", None),
+        ("UK", None),
+        ("MT", None),
+        ("Source (SL)", None),
+        ("Target (TL)", None),
+        ("Translation from English", None),
+        ("translated_from_english", None),
+        ("Translation from English (DE)", "de"),
+        ("German, from English", "de"),
+        ("Übersetzung aus Englisch", None),
+        ("Deutsch von Englisch", "de"),
+        ("Traduction du français", None),
+        ("Traducción del inglés", None),
+        ("Tradução de português", None),
+        ("English or German", None),
+        ("Translation", None),
+        ("2", None),
+    ],
+)
+def test_columns(name: str, code: str | None) -> None:
+    assert column_language(name) == code
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        ("en", "de", True),
+        ("pt-BR", "es", True),
+        ("pt", "pt-BR", False),
+        ("zh-Hans", "zh-Hant", False),
+        ("de", "deu", False),
+        ("deu", "eng", True),
+        ("de", None, False),
+        (None, None, False),
+    ],
+)
+def test_codes_that_contradict_each_other(one: str | None, other: str | None, differ: bool) -> None:
+    assert contradict(one, other) == contradict(other, one) == differ

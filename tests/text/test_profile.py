@@ -1,0 +1,200 @@
+"""The profile of training pairs: usual text has no flags, and each oddity has its own."""
+
+from collections.abc import Collection
+
+import numpy as np
+import pytest
+
+from crosshead.text.learning import learn_tokenizers
+from crosshead.text.parallel.pairs import ParallelText
+from crosshead.text.profile import FLAGS, LEAST_MEASURED, TextProfile, Usual, flags_of
+from crosshead.text.tokenizers import Tokenizer, TokenizerConfig, token_ids
+from crosshead.vocabulary import UNK
+
+WORDS = ["brown", "dogs", "green", "fields", "seven", "children", "yellow", "houses", "river"]
+GERMAN = ["braune", "Hunde", "grüne", "Felder", "sieben", "Kinder", "gelbe", "Häuser", "Fluss"]
+
+
+def pairs(count: int, seed: int = 1) -> tuple[list[str], list[str]]:
+    """Return sentences of three to twelve words, and their translations."""
+    rng = np.random.default_rng(seed)
+    rows = [rng.integers(len(WORDS), size=rng.integers(3, 13)) for _ in range(count)]
+    sides = ([" ".join(words[index] for index in row) for row in rows] for words in (WORDS, GERMAN))
+    return next(sides), next(sides)
+
+
+def made(
+    kind: str, sources: list[str], targets: list[str], suspects: Collection[int] = ()
+) -> tuple[TextProfile | None, Tokenizer, Tokenizer]:
+    config = TokenizerConfig(kind=kind)  # type: ignore[arg-type]
+    _, source, target = learn_tokenizers(config, ParallelText(sources, targets, ()))
+    examples = list(zip(token_ids(source, sources), token_ids(target, targets), strict=True))
+    return TextProfile.of(examples, source, target, suspects=suspects), source, target
+
+
+@pytest.fixture(scope="module", params=["bpe", "words", "characters", "bytes"])
+def fitted(request: pytest.FixtureRequest) -> tuple[TextProfile, Tokenizer]:
+    profile, source, _ = made(request.param, *pairs(400))
+    assert profile is not None
+    return profile, source
+
+
+def test_new_sentences_of_the_same_kind_have_no_flags(
+    fitted: tuple[TextProfile, Tokenizer],
+) -> None:
+    profile, tokenizer = fitted
+    for source, target in zip(*pairs(300, seed=2), strict=True):
+        assert flags_of(profile, source, tokenizer.encode(source), target) == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "flag"),
+    [("εννέα σκύλοι στο ποτάμι", "script"), ("nwobr sgod neerg sdleif neves", "pieces"),
+     ("seven chiens et brown garçons", "words"), ("sieben braune Hunde", "words"),
+     ("<a href='x.html'><b>dogs</b></a>", "pieces")],
+)  # fmt: skip
+def test_a_source_unlike_the_training_data_is_flagged(
+    fitted: tuple[TextProfile, Tokenizer], source: str, flag: str
+) -> None:
+    profile, tokenizer = fitted
+    found = flags_of(profile, source, tokenizer.encode(source), "x" * len(source))
+    if flag in ("script", "words") or tokenizer.kind in ("bpe", "words"):
+        assert flag in found
+    else:  # such tokenizers have no longer pieces that odd words could fall apart into
+        assert flag not in found or UNK in tokenizer.encode(source)
+
+
+SOURCE = "seven brown dogs seven green houses"
+
+
+@pytest.mark.parametrize(
+    ("output", "flags"),
+    [("sieben braune Hunde sieben grüne Häuser", ()), ("", ("length",)), (" ", ("length",)),
+     ("Hunde", ("length",)), ("viele " + " ".join(GERMAN) * 3, ("length",)),
+     ("Seven brown dogs, seven green houses.", ("copy",)),
+     ("ja ja ja ja ja ja ja ja ja ja ja ja ja ja", ("repetition",))],
+)  # fmt: skip
+def test_an_odd_translation_is_flagged(
+    fitted: tuple[TextProfile, Tokenizer], output: str, flags: tuple[str, ...]
+) -> None:
+    profile, tokenizer = fitted
+    assert flags_of(profile, SOURCE, tokenizer.encode(SOURCE), output) == flags
+
+
+def test_a_blank_line_and_a_repetitive_source_are_not_flagged(
+    fitted: tuple[TextProfile, Tokenizer],
+) -> None:
+    profile, tokenizer = fitted
+    assert flags_of(profile, " ", [], "") == ()
+    source, output = "dogs dogs dogs dogs dogs", "Hunde Hunde Hunde Hunde Hunde"
+    assert flags_of(profile, source, tokenizer.encode(source), output) == ()
+
+
+def test_copies_are_usual_where_the_training_pairs_are_copies() -> None:
+    sources, _ = pairs(200)
+    profile, tokenizer, _ = made("bpe", sources, sources)
+    assert profile is not None and profile.copies > 0.9
+    assert flags_of(profile, SOURCE, tokenizer.encode(SOURCE), SOURCE) == ()
+
+
+def test_suspect_pairs_do_not_widen_what_is_usual() -> None:
+    sources, targets = pairs(400)
+    odd = list(range(0, 380, 19))
+    for row in odd[:8]:
+        sources[row], targets[row] = targets[row], sources[row]
+    for row in odd[8:12]:
+        sources[row] = targets[row]
+    for row in odd[12:]:
+        targets[row] = f"{targets[row]} {targets[row]} {targets[row]}"
+
+    def flags(suspects: Collection[int]) -> tuple[list[str], list[str]]:
+        profile, tokenizer, _ = made("bpe", sources, targets, suspects)
+        assert profile is not None and profile.pairs == 400
+        assert profile.copies == 0.01  # common copies are usual, suspect or not
+        source = "sieben braune Hunde grüne Felder"
+        found = profile.source_flags(source, tokenizer.encode(source))
+        return found, profile.output_flags(SOURCE, f"{source} {source} {source}")
+
+    assert flags(odd) == (["words"], ["length"])
+    assert flags(()) == ([], [])
+    # If most pairs are suspect, the others say no more about what is usual.
+    assert flags([*odd, *range(1, 400, 2)]) == ([], [])
+
+
+def test_sources_like_suspect_ones_are_left_out_too() -> None:
+    sources, targets = pairs(400)
+    odd = list(range(0, 380, 19))
+    for row in odd:
+        sources[row] = targets[row]
+    first, half = made("bpe", sources, targets, odd)[0], made("bpe", sources, targets, odd[:8])[0]
+    assert first is not None and half == first
+
+
+def test_a_lost_number_is_flagged_unless_training_pairs_lose_numbers() -> None:
+    sources, targets = pairs(400)
+    words = [("1939 " if row < 40 else "") + text for row, text in enumerate(sources)]
+    for lost, flags in ((0, ("number",)), (3, ("number",)), (4, ())):
+        written = [("1939 " if lost <= row < 40 else "") + text for row, text in enumerate(targets)]
+        profile, tokenizer, _ = made("bpe", words, written)
+        assert profile is not None and profile.lost_numbers == lost / 400
+        source = "1939 brown dogs green fields"
+        assert flags_of(profile, source, tokenizer.encode(source), "1929 braune Hunde") == flags
+        assert flags_of(profile, source, tokenizer.encode(source), "1939 braune Hunde") == ()
+    older = profile.model_copy(update={"lost_numbers": None})
+    assert flags_of(older, source, tokenizer.encode(source), "1929 braune Hunde") == ()
+
+
+def test_words_that_are_usually_new_are_not_flagged() -> None:
+    names = [f"{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}{chr(97 + n // 676)}" for n in range(800)]
+    sources, targets = pairs(400)
+    mixed = [f"{text} {names[2 * row]} {names[2 * row + 1]}" for row, text in enumerate(sources)]
+    profile, tokenizer, _ = made("bpe", mixed, targets)
+    assert profile is not None and profile.words is not None
+    assert profile.words.others.rate > 0.1
+    assert not profile.words.has_many_unknown(
+        "brown dogs zoe yan"
+    ) and profile.words.has_many_unknown("zoe yan xim wou vel uri toa sou")
+    older = profile.model_copy(update={"words": None})
+    odd = "unbekannte Dinge sind hier"
+    assert "words" in profile.source_flags(odd, tokenizer.encode(odd))
+    assert "words" not in older.source_flags(odd, tokenizer.encode(odd))
+
+
+def test_numbers_are_no_unknown_words() -> None:
+    profile, _, _ = made("bpe", *pairs(400))
+    assert profile is not None and profile.words is not None
+    assert not profile.words.has_many_unknown("12 345 6789 1b2 seven dogs")
+
+
+def test_without_a_profile_only_repetition_is_flagged() -> None:
+    assert flags_of(None, SOURCE, [], SOURCE) == ()
+    assert flags_of(None, SOURCE, [], "ja ja ja ja") == ("repetition",)
+
+
+def test_few_pairs_have_no_profile() -> None:
+    sources, targets = pairs(LEAST_MEASURED)
+    assert made("bytes", sources, targets)[0] is not None
+    assert made("bytes", sources[1:], targets[1:])[0] is None
+
+
+def test_a_profile_does_not_change_on_its_way_through_json() -> None:
+    profile, _, _ = made("bpe", *pairs(200))
+    assert profile is not None
+    assert TextProfile.model_validate_json(profile.model_dump_json()) == profile
+
+
+def test_the_usual_range_holds_all_but_the_ends() -> None:
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(5, 100, size=20_000)
+    amounts = rng.poisson(0.4 * sizes)
+    usual = Usual.of(amounts.tolist(), sizes.tolist(), 0.1)
+    assert usual.rate == pytest.approx(0.4, rel=0.01)
+    rows = list(zip(amounts.tolist(), sizes.tolist(), strict=True))
+    for outside in (usual.above, usual.below):
+        assert 0.0002 < sum(outside(*row) for row in rows) / len(rows) <= 0.0011
+
+
+def test_each_flag_has_a_clause() -> None:
+    assert list(FLAGS) == ["script", "words", "pieces", "repetition", "length", "copy", "number"]
+    assert all(clause.startswith(("the source", "the translation")) for clause in FLAGS.values())
+    assert "more unknown pieces" in FLAGS["pieces"]
