@@ -6,12 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crosshead.addons.series.forecaster import SeriesForecaster
-from crosshead.addons.series.forecasts import ForecastScore, forecast_scores, why_without_season
-from crosshead.addons.vision.caption_pipeline import ImageCaptioner
-from crosshead.addons.vision.caption_scores import caption_scores
-from crosshead.addons.vision.data.caption_sets import read_caption_set
-from crosshead.addons.vision.image_classifier import ImageClassifier
 from crosshead.cli.answers import answering
 from crosshead.cli.arguments import into
 from crosshead.cli.search_flags import search_settings
@@ -29,12 +23,13 @@ from crosshead.evaluation.translations import corpus_scores, evaluate
 from crosshead.pipelines.line_translator import LONGEST_STRETCH
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.scoring import ScoredTranslation
+from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import Translator
 from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
 from crosshead.tasks.loading import load, load_as
 
-_SCORES = "; the scores follow"
+SCORES_FOLLOW = "; the scores follow"
 """The end of the line of progress when all is translated or read, because metrics take time too."""
 
 
@@ -106,19 +101,14 @@ def text_evaluation(
         raise DataError(f"{text}: empty; expected text")
     model = load(bundle, device, threads)
     joined = "".join(f"{line}\n" for line in lines)
-    others = {
-        Translator: "--source and --reference", SeriesForecaster: "--series",
-        ImageClassifier: "--images", ImageCaptioner: "--images and --captions",
-    }  # fmt: skip
-    for kind, options in others.items():
-        if isinstance(model, kind):
-            raise BundleError(f"{bundle} is a model that {model.does}; give {options}")
+    if not isinstance(model, MaskFiller | TextGenerator):
+        raise BundleError(f"{bundle} is a model that {model.does}; --text is for models of text")
     if isinstance(model, MaskFiller) and (stride is not None or memory is not None):
         raise ConfigError(
             "--stride and --memory need a language model; this is a masked language model, which "
             "reads windows of its training length: leave them out"
         )
-    with answering(len(joined), "characters", _SCORES) as advance:
+    with answering(len(joined), "characters", SCORES_FOLLOW) as advance:
         progress = partial(advance, 0, len(joined))
         if isinstance(model, MaskFiller):
             scores = masked_scores(model.score(joined, progress))
@@ -126,72 +116,6 @@ def text_evaluation(
             scores = text_scores(model.score(joined, stride, memory, progress))
         progress(1.0)
     return scores
-
-
-def series_evaluation(
-    bundle: Path,
-    series: Path,
-    start: str | None,
-    original: bool,
-    device: str,
-    threads: int | None,
-) -> list[ForecastScore]:
-    """Return the scores of a forecaster on a series."""
-    forecaster = load_as(SeriesForecaster, bundle, device, threads)
-    every = forecaster.checked(series)
-    for line in every[0].notes:
-        note(f"{series}: {line}")
-    given, season = forecaster.windows(every, start), forecaster.bundle.config.season
-    if start is None:
-        note(
-            f"{series}: all {len(given.starts):,} windows are scored; if the model was trained on "
-            "this file, give --start after its training period"
-        )
-    if why := why_without_season(given, season):
-        note(f"{series}: {why}")
-    total = len(given.starts)
-    with answering(total, "windows") as advance:
-        progress = partial(advance, 0, total)
-        found = forecast_scores(forecaster, given, original=original, progress=progress)
-        progress(1.0)
-    return found
-
-
-def caption_evaluation(
-    bundle: Path,
-    images: Sequence[str],
-    captions: Sequence[str],
-    metrics: Sequence[str],
-    tokenize: str | None,
-    flags: Mapping[str, Any],
-    device: str,
-    threads: int | None,
-) -> list[CorpusScore]:
-    """Return the scores of a captioner on images with captions."""
-    captioner = load_as(ImageCaptioner, bundle, device, threads)
-    decode = search_settings(captioner.bundle.config.decode, False, flags, None)
-    found = read_caption_set(images, captions, captioner.bundle.config.image_size)
-    for line in found.left_out.described().lines():
-        note(line)
-    say_if_seen([bundle], captions)
-    say_if_tokenised(found.texts, ", ".join(captions), metrics, tokenize)
-    with answering(len(found.names), "images", _SCORES) as advance:
-        best = captioner.search(
-            found.pixels, decode, progress=partial(advance, 0, len(found.names))
-        )
-    texts = [each[0].text for each in best]
-    return caption_scores(texts, found.references(), metrics, tokenize)
-
-
-def forecast_table(scores: Sequence[ForecastScore]) -> str:
-    """Return a table of the scores of forecasts, with their signature below."""
-    metrics = list(dict.fromkeys(each.metric for each in scores))
-    found = {(each.method, each.metric): f"{each.value:.4g}" for each in scores}
-    rows = [["forecast", *metrics]] + [
-        [method, *(found.get((method, metric), "") for metric in metrics)]
-        for method in dict.fromkeys(each.method for each in scores)
-    ]
-    return table(rows, numbers=len(metrics)) + f"\n{scores[0].signature}\n"
 
 
 def scored_pairs(
@@ -211,7 +135,7 @@ def translated(
     A warning counts the lines that were passed through untranslated.
     """
     decode = search_settings(translator.bundle.config.decode, False, flags, None)
-    with answering(len(sources), "lines", _SCORES) as advance:
+    with answering(len(sources), "lines", SCORES_FOLLOW) as advance:
         progress = partial(advance, 0, len(sources))
         found = translator.translate(sources, decode=decode, progress=progress)
         progress(1.0)
@@ -247,7 +171,7 @@ def comparison_table(scores: Sequence[ComparedScore]) -> str:
 
 
 def scores_jsonl(
-    scores: Sequence[CorpusScore] | Sequence[ComparedScore] | Sequence[ForecastScore],
+    scores: Sequence[Any],
 ) -> str:
     """Return scores as JSON Lines; the baseline of a comparison has no `p_value`."""
     rows = [dataclasses.asdict(each) for each in scores]

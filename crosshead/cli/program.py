@@ -14,6 +14,7 @@ import typer
 
 from crosshead.cli import training, average, translation, scoring, text  # noqa: F401
 from crosshead.cli import inspection, recipes, others  # noqa: F401
+from crosshead.cli import kinds
 from crosshead.cli.app import app
 from crosshead.cli.terminal import INTERRUPTED, guarded
 from crosshead.extensions import added
@@ -49,7 +50,9 @@ def run_and_end() -> None:
 @functools.cache
 def command() -> Any:
     """Return the command of all verbs, built once: that takes longer than to run a short one."""
-    added("verbs")  # each registers itself with `app`
+    added("verbs")  # each registers itself with `app`, or adds a kind to a verb
+    for verb in (training, kinds.translate, kinds.evaluate):
+        verb.register()
     return typer.main.get_command(app)
 
 

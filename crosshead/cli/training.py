@@ -1,18 +1,22 @@
 """The verb `train`."""
 
 import contextlib
+import functools
+import inspect
 import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
 import typer
+from typer.core import TyperCommand
 
 from crosshead.caller import split_names
 from crosshead.cli import interrupt
 from crosshead.cli import training_options as options
 from crosshead.cli.app import app
+from crosshead.cli.kinds import TRAIN
 from crosshead.cli.terminal import READER_LEFT, note, put
 from crosshead.errors import ConfigError, UserError
 from crosshead.system.signals import end_on, stop_on_signals
@@ -22,21 +26,27 @@ if TYPE_CHECKING:
     from crosshead.recipe.recipe import Recipe
 
 
-@app.command(
-    epilog="\b\nExamples:\n"
-    "  crosshead train --source train.en --target train.de --out runs/en-de\n"
-    "  crosshead train --text book.txt --out runs/book\n"
-    "  crosshead train --series ETTh1.csv --target OT --horizon 96 --out runs/ett\n"
-    "  crosshead train --images photos.zip --out runs/photos\n"
-    "  crosshead train --images photos --captions captions.jsonl --out runs/captions\n"
-    "  crosshead train --images photos --pairs pairs.jsonl --out runs/beside-photos\n"
-    "  crosshead train --pairs corpus.jsonl --fields en,de --preset small --out runs/en-de\n"
-    "  crosshead train --from runs/base --mix runs/base --source new.en --target new.de \\\n"
-    "      --valid-source valid.en --valid-target valid.de --out runs/tuned\n"
-    "  crosshead train --pairs small.tsv --folds 5 --out runs/small\n"
-    "  crosshead train --source train.en --target train.de --out runs/en-de --curve\n"
-    "  crosshead train recipe.toml --out runs/en-de --set model.heads=8 --max-minutes 30"
+_EXAMPLES = (
+    "crosshead train --source train.en --target train.de --out runs/en-de",
+    "crosshead train --pairs corpus.jsonl --fields en,de --preset small --out runs/en-de",
+    "crosshead train --from runs/base --mix runs/base --source new.en --target new.de \\\n"
+    "      --valid-source valid.en --valid-target valid.de --out runs/tuned",
+    "crosshead train recipe.toml --out runs/en-de --set model.heads=8 --max-minutes 30",
 )
+ALL = "all"
+GROUP_OF = {
+    **dict.fromkeys(
+        ("valid_pairs", "source_language", "target_language", "licence", "mix"), "pairs"
+    ),
+    **dict.fromkeys(("text", "valid_text", "context"), "text"),
+    **dict.fromkeys(
+        ("model", "max_updates", "max_epochs", "seed", "device", "threads", "precision"), "run"
+    ),
+}
+"""The group of each option that the first screen of help leaves out."""
+GROUPS = ["pairs", "text", "run"]
+
+
 def train(
     out: options.OutOption,
     recipe: options.RecipeArgument = None,
@@ -44,71 +54,37 @@ def train(
     target: options.TargetOption = None,
     pairs: options.PairsOption = None,
     fields: options.FieldsOption = None,
+    valid_source: options.ValidSourceOption = None,
+    valid_target: options.ValidTargetOption = None,
+    preset: options.PresetOption = None,
+    start: options.StartOption = None,
+    max_minutes: options.MaxMinutesOption = None,
+    resume: options.ResumeOption = False,
+    force: options.ForceOption = False,
+    assignments: options.AssignmentsOption = None,
+    valid_pairs: options.ValidPairsOption = None,
     source_language: options.SourceLanguageOption = None,
     target_language: options.TargetLanguageOption = None,
     licence: options.LicenceOption = None,
-    text: options.TextOption = None,
-    series: options.SeriesOption = None,
-    inputs: options.InputsOption = None,
-    future: options.FutureOption = None,
-    series_id: options.SeriesIdOption = None,
-    images: options.ImagesOption = None,
-    captions: options.CaptionsOption = None,
-    horizon: options.HorizonOption = None,
-    context: options.ContextOption = None,
-    valid_source: options.ValidSourceOption = None,
-    valid_target: options.ValidTargetOption = None,
-    valid_pairs: options.ValidPairsOption = None,
-    valid_text: options.ValidTextOption = None,
-    valid_images: options.ValidImagesOption = None,
-    valid_captions: options.ValidCaptionsOption = None,
-    model: options.ModelOption = None,
-    preset: options.PresetOption = None,
-    start: options.StartOption = None,
     mix: options.MixOption = None,
-    resume: options.ResumeOption = False,
-    force: options.ForceOption = False,
-    curve: options.CurveOption = False,
-    folds: options.FoldsOption = None,
-    max_minutes: options.MaxMinutesOption = None,
+    text: options.TextOption = None,
+    valid_text: options.ValidTextOption = None,
+    context: options.ContextOption = None,
+    model: options.ModelOption = None,
     max_updates: options.MaxUpdatesOption = None,
     max_epochs: options.MaxEpochsOption = None,
     seed: options.SeedOption = None,
     device: options.DeviceOption = None,
     threads: options.ThreadsOption = None,
     precision: options.PrecisionOption = None,
-    assignments: options.AssignmentsOption = None,
+    **added: Any,
 ) -> None:
-    """Train a model on parallel text, monolingual text, time series or images.
+    """Train a model on parallel text, or on other data, and write its bundle to --out.
 
-    Give parallel text as --source and --target or as --pairs, monolingual text as --text, time
-    series as --series, and images as --images.
-
-    The trained bundle is written to --out. Training ends when the first of --max-minutes,
-    --max-updates and --max-epochs is reached. If you give none of them, the default for parallel
-    text is to train until validation stops improving (early stopping). A limit that you give
-    replaces the preset's limits.
-
-    Later settings replace earlier ones in this order: preset, recipe, options, --set. The resulting
-    recipe is written to DIR/recipe.toml.
-
-    If you press Ctrl-C or the terminal closes, training finishes the current update, saves a
-    checkpoint and exits. SIGTERM, SIGUSR1 and SIGXCPU do the same. A second Ctrl-C or SIGTERM ends
-    the program at once. Continue with --resume.
-
-    --curve and --folds train further models on subsets of the pairs. Finished ones are not trained
-    again: continue with --resume and the same option. It also adds them to a finished run.
-
-    --resume reads the settings from DIR/recipe.toml instead of a preset. You may change how long to
-    train, how to search, where to compute, the learning rate and the names of files. Other settings
-    must stay the same. A limit that you give replaces all limits of the run. --preset, --from and
-    --mix are ignored.
+    Training ends when validation stops improving, or when a limit that you give is reached. Ctrl-C
+    and SIGTERM finish the update and save a checkpoint; continue with --resume.
     """
-    from crosshead.addons.experiments.data_curve import SHARES, check_enough_pairs
-    from crosshead.addons.experiments.folds import check_enough_different
-    from crosshead.addons.experiments.subsets import Runs, check_subsets
     from crosshead.cli import reports
-    from crosshead.cli.subsets import run_subsets
     from crosshead.system.progress import Display, choose_display
     from crosshead.training.given_data import GivenData
     from crosshead.training.mixing import old_domain
@@ -117,16 +93,13 @@ def train(
 
     given = without_unset({
         "data": {
-            "source": source, "target": _columns(target) if series else target, "pairs": pairs,
+            "source": source, "target": target, "pairs": pairs,
             "fields": split_names(fields) if fields else None,
             "source_language": source_language, "target_language": target_language,
             "license": licence,
             "valid_source": valid_source, "valid_target": valid_target, "valid_pairs": valid_pairs,
-            "text": text, "valid_text": valid_text, "series": series,
-            "inputs": _columns(inputs), "future": _columns(future), "id": series_id,
-            "images": images, "valid_images": valid_images,
-            "captions": captions, "valid_captions": valid_captions,
-            "horizon": horizon, "context": context,
+            "text": text, "valid_text": valid_text, "context": context,
+            **{name: added[name] for each in TRAIN if not each.further for name in each.types},
         },
         "model": {"architecture": model},
         "train": {
@@ -134,6 +107,8 @@ def train(
             "seed": seed, "device": device, "threads": threads, "precision": precision,
         },
     })  # fmt: skip
+    for each in TRAIN:
+        each.keys(given.get("data", {}))
     typed = typed_flags(given, assignments or [])
     if resume:
         unused = {"--preset": preset, "--from": start, "--mix": mix}
@@ -148,17 +123,17 @@ def train(
                 f"--resume continues the run in {out}, --force replaces it; leave out one of them"
             )
         settings = _recipe(out, recipe, given, assignments or [], typed, preset, start, resume)
-        # The options that train more models, each with their number.
-        more = {"--curve": len(SHARES)} if curve else {}
-        more |= {f"--folds {folds}": folds} if folds else {}
-        for flag in more:
-            check_subsets(settings, flag.split()[0].removeprefix("--"), None if resume else start)
-        if folds is not None and not resume:  # a resumed run may have to find moved files first
-            check_enough_different(settings, folds)
+        asked = [
+            each.further({name: added[name] for name in each.types}, settings, start, resume)
+            for each in TRAIN
+            if each.further
+        ]
+        further = [each for each in asked if each is not None]
+        more = {flag: count for each in further for flag, count in each.flags.items()}
 
         def check_and_announce(pairs: int) -> None:
-            if curve:
-                check_enough_pairs(pairs)
+            for each in further:
+                each.check_size(pairs)
             if resume:
                 return
             for flag, count in more.items():
@@ -186,8 +161,13 @@ def train(
                     (note if summary.interrupted else put)(report)
                 finished = not summary.interrupted
                 if finished and more:
-                    runs = Runs(settings, force, command, display)
-                    finished = run_subsets(out, runs, curve, folds, resume)
+                    finished = all(
+                        each.run(
+                            out, settings, force=force, command=command, display=display,
+                            resume=resume,
+                        )
+                        for each in further
+                    )  # fmt: skip
                     if not finished:
                         note(reports.how_to_continue(out, *more))
         except ConfigError as error:
@@ -196,9 +176,65 @@ def train(
     raise typer.Exit(0 if finished else READER_LEFT)
 
 
-def _columns(given: list[str] | None) -> str | None:
-    """Return the columns of repeated flags as one text, with commas between the names."""
-    return ",".join(given) if given else None
+class GroupedHelp(TyperCommand):
+    """A command whose help shows its most frequent options, and `--help GROUP` those of a group."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Remember the groups that are asked for."""
+        asked = set(args) & {*GROUPS, ALL} if "--help" in args else set()
+        ctx.meta["groups"] = asked
+        return super().parse_args(ctx, [each for each in args if each not in asked])
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what the command does, unless a group of options is asked for."""
+        if not ctx.meta.get("groups"):
+            super().format_help_text(ctx, formatter)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options of the groups that are asked for, or the most frequent ones."""
+        shown = ctx.meta.get("groups") or {""}
+        for group in ("", *GROUPS):
+            if group in shown or ALL in shown:
+                records = [
+                    record
+                    for each in self.get_params(ctx)
+                    if GROUP_OF.get(each.name or "", "") == group
+                    and (record := each.get_help_record(ctx))
+                ]
+                with formatter.section(f"Options, {group}" if group else "Options"):
+                    formatter.write_dl(records)
+
+
+def register() -> None:
+    """Make the verb known to the program, once all options are added."""
+    found = dict(inspect.signature(train).parameters)
+    del found["added"]
+    for each in TRAIN:
+        if each.group not in GROUPS:
+            GROUPS.append(each.group)
+        for name, annotation in each.types.items():
+            GROUP_OF[name] = each.group
+            default = False if bool in get_args(annotation) else None
+            found[name] = inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+            )
+
+    @functools.wraps(train)
+    def verb(**given: Any) -> None:
+        train(**given)
+
+    verb.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in found.values()]
+    )
+    verb.__annotations__ = {name: each.annotation for name, each in found.items()}
+    groups = ", ".join([*GROUPS, ALL])
+    app.command(
+        "train",
+        cls=GroupedHelp,
+        epilog=f"\b\nMore options: crosshead train --help GROUP, with one of {groups}.\n\n"
+        + "\b\nExamples:\n"
+        + "".join(f"  {line}\n" for line in _EXAMPLES),
+    )(verb)
 
 
 def _note_ignored(out: Path, flags: list[str]) -> None:

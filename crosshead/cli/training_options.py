@@ -29,17 +29,14 @@ TargetOption = Annotated[
     Files,
     typer.Option(
         metavar="F",
-        help="File of translations, line by line. Give one for each --source, in order. With "
-        "--series: columns to forecast, separated by commas (default: all).",
+        help="File of translations, line by line. Give one for each --source, in order.",
     ),
 ]
 PairsOption = Annotated[
     Files,
     typer.Option(
         metavar="F",
-        help="File with both sides: TSV, CSV or JSON Lines. Repeat it for more files. With "
-        "--images: JSON Lines with the keys image, source and target, or lines "
-        "`image<TAB>source<TAB>target`.",
+        help="File with both sides: TSV, CSV or JSON Lines. Repeat it for more files.",
     ),
 ]
 FieldsOption = Annotated[
@@ -83,61 +80,6 @@ TextOption = Annotated[
         help="File of monolingual text, for a language model. Repeat it for more files.",
     ),
 ]
-SeriesOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F",
-        help="File of time series, CSV or Parquet with a time column, for a forecaster. "
-        "Repeat it for files that continue it; --target then names columns.",
-    ),
-]
-InputsOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="C,D",
-        help="Columns of --series that the model reads and does not forecast, separated by "
-        "commas, for series-transformer and series-recurrent (default: none).",
-    ),
-]
-FutureOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="C,D",
-        help="Columns of --series that are known for the steps to forecast, too, such as "
-        "holidays; otherwise as for --inputs.",
-    ),
-]
-SeriesIdOption = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="COLUMN",
-        help="Column that tells the series of a long table apart; one model is trained on all "
-        "of them (default: a column called unique_id or item_id, if there is one).",
-    ),
-]
-ImagesOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="PATH",
-        help="Folder or zip archive of images. Without --captions and --pairs, the folder "
-        "of an image is its class, and folders train, valid and test above the classes are "
-        "splits. Repeat it for more images.",
-    ),
-]
-CaptionsOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F",
-        help="File of captions of --images, for a captioner: JSON Lines with the keys image "
-        "and caption, CSV that begins with `image,caption` or `image;caption`, or lines "
-        "`image#n<TAB>caption`. Repeat it for more files.",
-    ),
-]
-HorizonOption = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Steps to forecast, for --series (default: 96)."),
-]
 ContextOption = Annotated[
     int | None,
     typer.Option(
@@ -174,32 +116,12 @@ ValidTextOption = Annotated[
         help="Validation set for --text. Without one, the end of the text is held out.",
     ),
 ]
-ValidImagesOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="PATH",
-        help="Validation set for --images. Without one, the folder valid is used, or a tenth "
-        "of the training images of each class is held out.",
-    ),
-]
-ValidCaptionsOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F",
-        help="Validation captions, in a format of --captions; their images are in --images. "
-        "Without them, some images are held out.",
-    ),
-]
 ModelOption = Annotated[
     str | None,
     typer.Option(
         metavar="A",
-        help="Architecture: transformer, recurrent or convolutional for pairs; language, "
-        "transformer-xl or encoder for --text; patchtst, dlinear, series-transformer or "
-        "series-recurrent for --series; vit or convnet for --images; captioner for --captions; "
-        "multimodal for --images with --pairs (default: transformer, language for --text, "
-        "patchtst for --series, vit for --images, captioner for --captions, multimodal for "
-        "--images with --pairs).",
+        help="Architecture, out of those that `crosshead presets` lists (default: by the data, "
+        "such as transformer for pairs).",
     ),
 ]
 PresetOption = Annotated[
@@ -241,32 +163,12 @@ ForceOption = Annotated[
         help="Replace the run in --out. The old run stays until the new one has a bundle.",
     ),
 ]
-CurveOption = Annotated[
-    bool,
-    typer.Option(
-        "--curve",
-        help="After this run, train on a half and a quarter of the pairs, each with the same "
-        "limits, and estimate the gain from twice the data. At least 400 training pairs are "
-        "needed. The runs stand in DIR.curve.",
-    ),
-]
-FoldsOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="K",
-        min=2,
-        max=20,
-        help="Cross-validate after this run: split the pairs into K folds, and train K models, "
-        "each validated on one fold instead of the validation files (2 to 20; default: "
-        "none). Use it if the set is small. The runs stand in DIR.K-folds.",
-    ),
-]
 MaxMinutesOption = Annotated[
     float | None,
     typer.Option(
         metavar="M",
         help="Limit the run to this many minutes, reading and final scoring included (default: "
-        "the recipe's, or no limit). With --curve and --folds, each run has this limit.",
+        "the recipe's, or no limit).",
     ),
 ]
 MaxUpdatesOption = Annotated[

@@ -1,12 +1,13 @@
 """The verb `translate`."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from crosshead.cli.app import app
+from crosshead.cli.kinds import translate
 from crosshead.cli.options import (
     BeamOption,
     BundleArgument,
@@ -18,11 +19,12 @@ from crosshead.cli.options import (
     ToOption,
 )
 from crosshead.cli.terminal import note, open_output, watched
-from crosshead.errors import DataError, UserError
+from crosshead.errors import DataError
 from crosshead.system.kinds import check_sentences, check_text, head_of, kind_of
 from crosshead.system.pipes import count_lines, read_document, read_groups
 
 if TYPE_CHECKING:
+    from crosshead.pipelines.line_translator import Translation
     from crosshead.text.documents.document import Document
 
 Format = Literal["lines", "text", "markdown", "html", "srt"]
@@ -36,14 +38,6 @@ MoreArgument = Annotated[
         help="More models of an ensemble, then the file to translate: one sentence per line, or a "
         "document in Markdown (.md), HTML (.html) or SubRip (.srt). A .gz file is unpacked "
         "(default: -, standard input).",
-    ),
-]
-ImagesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="PATH",
-        help="Folder or zip archive of images, for a model that translates beside images: the "
-        "lines are then `image<TAB>sentence`. Repeat it for more images.",
     ),
 ]
 FormatOption = Annotated[
@@ -139,23 +133,22 @@ BatchTokensOption = Annotated[
 ]
 
 
-@app.command(
-    epilog="\b\nExamples:\n"
-    "  crosshead translate runs/en-de input.txt --output output.txt\n"
-    '  echo "A dog runs." | crosshead translate runs/en-de --beam 5\n'
-    "  crosshead translate runs/en-de input.txt --n-best 3\n"
-    "  crosshead translate runs/en-de input.txt --mbr 32 --temperature 0.7\n"
-    "  crosshead translate runs/first runs/second runs/third input.txt\n"
-    "  crosshead translate runs/both input.txt --to de\n"
-    "  crosshead translate runs/en-de page.html --output seite.html\n"
-    "  crosshead translate runs/signs input.tsv --images photos.zip"
+@translate.kind(
+    examples=(
+        "crosshead translate runs/en-de input.txt --output output.txt",
+        'echo "A dog runs." | crosshead translate runs/en-de --beam 5',
+        "crosshead translate runs/en-de input.txt --n-best 3",
+        "crosshead translate runs/en-de input.txt --mbr 32 --temperature 0.7",
+        "crosshead translate runs/first runs/second runs/third input.txt",
+        "crosshead translate runs/both input.txt --to de",
+        "crosshead translate runs/en-de page.html --output seite.html",
+    )
 )
-def translate(
+def translate_text(
     bundle: BundleArgument,
     more: MoreArgument = None,
     to: ToOption = None,
     kind: FormatOption = None,
-    images: ImagesOption = None,
     output: OutputOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
@@ -173,9 +166,8 @@ def translate(
     threads: ThreadsOption = None,
     precision: PrecisionOption = "float32",
 ) -> None:
-    """Translate lines of text, or a document.
+    """Print one line for each input line, in order, and an empty line for an empty one.
 
-    The command prints one line for each input line, in order, and an empty line for an empty one.
     Lines from a pipe are translated as they arrive. The bundle holds the default search settings.
     A score is the log-probability divided by the length penalty, or with --mbr the mean chrF. A
     line that is too long for the model is split at the ends of sentences, with a warning.
@@ -190,47 +182,50 @@ def translate(
 
     A document comes out with its markup. With --n-best, --scores or --jsonl its sentences are
     listed instead, as lines are.
-
-    With --images, a line whose image cannot be read is named on standard error and gets an empty
-    line, and the exit code is 2 at the end.
     """
-    from crosshead.addons.vision.multimodal_verbs import BesideImages
-    from crosshead.cli import answers, arguments, odd_lines, search_flags
+    from crosshead.cli import arguments, search_flags
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
     bundles, file = arguments.bundles_and_file(bundle, more or [])
-    if images is not None and to is not None:
-        raise UserError("--to is not for models that translate beside images; leave it out")
-    if images is not None and mbr is not None:
-        raise UserError("--mbr is not for models that translate beside images; leave it out")
-    if images is not None and kind not in (None, "lines"):
-        raise UserError(
-            f"--format {kind} is not for models that translate beside images; leave it out"
-        )
     risk = search_flags.minimum_risk(mbr, beam, length_penalty, n_best)
     for each in bundles:
         arguments.check_outputs({"--output": output}, [file], each)
-    document = None if images is not None else _document(kind, file)
-    translator: Translator | BesideImages = (
-        arguments.into(load_as(Translator, bundles, device, threads, precision), to)
-        if images is None
-        else BesideImages(arguments.only(bundles, "--images"), images, device, threads, precision)
-    )
-    flags = {
-        "beam": beam, "length_penalty": length_penalty, "temperature": temperature,
-        "top_k": top_k, "top_p": top_p, "seed": seed, "batch_tokens": batch_tokens,
-    }  # fmt: skip
-    sample = sample or risk is not None
+    document = _document(kind, file)
+    translator = arguments.into(load_as(Translator, bundles, device, threads, precision), to)
+    translate_input(
+        translator, partial(translator.translate, risk=risk), file, document,
+        check_sentences if kind is None else check_text, output=output, n_best=n_best,
+        scores=scores, jsonl=jsonl, sample=sample or risk is not None, beam=beam,
+        length_penalty=length_penalty, temperature=temperature, top_k=top_k, top_p=top_p,
+        seed=seed, batch_tokens=batch_tokens,
+    )  # fmt: skip
+
+
+def translate_input(
+    translator: Any,
+    translated: Callable[..., list[list["Translation"]]],
+    file: str,
+    document: "Document | None",
+    check: Callable[[bytes, str], None],
+    *,
+    output: Path | None,
+    n_best: int | None,
+    scores: bool,
+    jsonl: bool,
+    sample: bool,
+    **flags: Any,
+) -> None:
+    """Translate the lines of a file, or its document, and write the answers.
+
+    `translated` translates groups of lines, `check` refuses other files, and `flags` are settings
+    of the search.
+    """
+    from crosshead.cli import answers, odd_lines, search_flags
+
     decode = search_flags.search_settings(translator.bundle.config.decode, sample, flags, n_best)
-    translated = (
-        translator.translate
-        if isinstance(translator, BesideImages)
-        else partial(translator.translate, risk=risk)
-    )
     whole = document is not None and n_best is None and not scores and not jsonl
     unit = "line" if document is None else "sentence"
-    check = check_sentences if kind is None and images is None else check_text
     groups = read_groups(file, check) if document is None else iter([document.sentences])
     total = None
     if watched(output):
@@ -254,8 +249,6 @@ def translate(
             before += len(lines)
     for warning in odd.warnings():
         note(warning)
-    if isinstance(translator, BesideImages):
-        translator.finish()
 
 
 def _document(kind: Format | None, file: str) -> "Document | None":

@@ -3,12 +3,14 @@
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from crosshead.cli.app import app
+from crosshead.cli.kinds import TRAIN, Further, TrainOptions
 from crosshead.cli.options import (
     BeamOption,
     BundleArgument,
@@ -32,6 +34,7 @@ from crosshead.cli.translation import (
 if TYPE_CHECKING:
     from crosshead.addons.experiments.synthetic import Synthesis, SyntheticPairs
     from crosshead.pipelines.translator import Translator
+    from crosshead.recipe.recipe import Recipe
     from crosshead.system.progress import Display
 
 OTHER_LANGUAGE = 1 / 3
@@ -50,6 +53,61 @@ OutOption = Annotated[
         "continues from the last block of 1,024 lines.",
     ),
 ]
+
+CurveOption = Annotated[
+    bool,
+    typer.Option(
+        "--curve",
+        help="After this run, train on a half and a quarter of the pairs, each with the same "
+        "limits, and estimate the gain from twice the data. At least 400 training pairs are "
+        "needed. The runs stand in DIR.curve.",
+    ),
+]
+FoldsOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="K",
+        min=2,
+        max=20,
+        help="Cross-validate after this run: split the pairs into K folds, and train K models, "
+        "each validated on one fold instead of the validation files (2 to 20; default: "
+        "none). Use it if the set is small. The runs stand in DIR.K-folds.",
+    ),
+]
+
+
+def _further(
+    given: Mapping[str, Any], settings: "Recipe", start: Path | None, resume: bool
+) -> Further | None:
+    """Return the runs that --curve and --folds ask for."""
+    curve, folds = given["curve"], given["folds"]
+    if not curve and folds is None:
+        return None
+    from crosshead.addons.experiments.data_curve import SHARES, check_enough_pairs
+    from crosshead.addons.experiments.folds import check_enough_different
+    from crosshead.addons.experiments.reports import run_subsets
+    from crosshead.addons.experiments.subsets import check_subsets
+
+    flags = {"--curve": len(SHARES)} if curve else {}
+    flags |= {f"--folds {folds}": folds} if folds else {}
+    for flag in flags:
+        check_subsets(settings, flag.split()[0].removeprefix("--"), None if resume else start)
+    if folds is not None and not resume:  # a resumed run may have to find moved files first
+        check_enough_different(settings, folds)
+    return Further(
+        flags,
+        check_enough_pairs if curve else lambda pairs: None,
+        partial(run_subsets, curve=curve, folds=folds),
+    )
+
+
+TRAIN.append(
+    TrainOptions(
+        "experiments",
+        {"curve": CurveOption, "folds": FoldsOption},
+        further=_further,
+    )
+)
 
 
 @app.command(

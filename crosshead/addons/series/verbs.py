@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from crosshead.cli.app import app
-from crosshead.cli.options import BundleArgument, DeviceOption, JsonlOption, ThreadsOption
-from crosshead.cli.terminal import json_line, note, open_output
+from crosshead.cli.kinds import TRAIN, TrainOptions, evaluate
+from crosshead.cli.options import (
+    BundleArgument,
+    BundlesArgument,
+    DeviceOption,
+    Files,
+    JsonlOption,
+    ThreadsOption,
+)
+from crosshead.cli.terminal import json_line, note, open_output, put
 from crosshead.system.plotting import drawing, new_figure
 
 if TYPE_CHECKING:
@@ -16,6 +24,86 @@ if TYPE_CHECKING:
 
 MOST_DRAWN = 12
 """The largest number of columns in a picture."""
+
+ScoredSeriesOption = Annotated[
+    Path | None,
+    typer.Option(metavar="F", help="File of a series to forecast and score, CSV or Parquet."),
+]
+ScoredStartOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Time of the first value of --series to score (default: the first after a "
+        "context). Give a time after the training period.",
+    ),
+]
+OriginalOption = Annotated[
+    bool,
+    typer.Option(
+        "--original",
+        help="Show errors of --series in the units of its columns (default: in deviations of "
+        "the training period).",
+    ),
+]
+SeriesOption = Annotated[
+    Files,
+    typer.Option(
+        metavar="F",
+        help="File of time series, CSV or Parquet with a time column, for a forecaster. "
+        "Repeat it for files that continue it; --target then names columns.",
+    ),
+]
+InputsOption = Annotated[
+    Files,
+    typer.Option(
+        metavar="C,D",
+        help="Columns of --series that the model reads and does not forecast, separated by "
+        "commas, for series-transformer and series-recurrent (default: none).",
+    ),
+]
+FutureOption = Annotated[
+    Files,
+    typer.Option(
+        metavar="C,D",
+        help="Columns of --series that are known for the steps to forecast, too, such as "
+        "holidays; otherwise as for --inputs.",
+    ),
+]
+IdOption = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="Column that tells the series of a long table apart; one model is trained on all "
+        "of them (default: a column called unique_id or item_id, if there is one).",
+    ),
+]
+HorizonOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Steps to forecast, for --series (default: 96)."),
+]
+
+
+def _as_columns(data: dict[str, Any]) -> None:
+    """Join the names of columns in repeated options, such as `--target`, by commas."""
+    for key in ("target", "inputs", "future") if "series" in data else ():
+        if key in data:
+            data[key] = ",".join(data[key])
+
+
+TRAIN.append(
+    TrainOptions(
+        "series",
+        {
+            "series": SeriesOption,
+            "inputs": InputsOption,
+            "future": FutureOption,
+            "id": IdOption,
+            "horizon": HorizonOption,
+        },
+        keys=_as_columns,
+    )
+)
 
 
 @app.command(
@@ -134,3 +222,30 @@ def _picture(every: "Sequence[Forecast]") -> Any:
         axis.set_major_formatter(formatter(axis.get_major_locator(), show_offset=False))
     panels[-1].set_xlabel(f"{shown_time(min(ends))} to {shown_time(max(ends))}")
     return figure
+
+
+@evaluate.kind(
+    "series", examples=("crosshead evaluate runs/ett --series ETTh1.csv --start 2018-02-01",)
+)
+def evaluate_forecasts(
+    bundles: BundlesArgument,
+    series: ScoredSeriesOption = None,
+    start: ScoredStartOption = None,
+    original: OriginalOption = False,
+    jsonl: JsonlOption = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Give --series for a forecaster.
+
+    The command forecasts from every row that has a context before it and a horizon after it, and
+    prints the errors beside those of two untrained forecasts.
+    """
+    from crosshead.addons.series.evaluation import forecast_table, series_evaluation
+    from crosshead.cli import arguments
+    from crosshead.cli.evaluation import scores_jsonl
+
+    assert series is not None
+    bundle = arguments.only(bundles, "--series")
+    found = series_evaluation(bundle, series, start, original, device, threads)
+    put(scores_jsonl(found) if jsonl else forecast_table(found))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.addons.vision.multimodal_verbs import PairScores, pairs_table
+from crosshead.addons.vision.beside_images import PairScores, pairs_table
 from crosshead.cli import run
 from crosshead.evaluation.bootstrap import CorpusScore
 from tests.cli.tools import BUNDLE, Refused, environment, output_of, preloaded_command

@@ -7,10 +7,10 @@ import pytest
 from crosshead.addons.experiments.data_curve import DataCurve, MetricCurve
 from crosshead.addons.experiments.folds import Folds
 from crosshead.addons.experiments.power_law import ScoreOfPairs, fit_power_law, gain
+from crosshead.addons.experiments.reports import curve_report, folds_report
 from crosshead.addons.experiments.subsets import Outcome
 from crosshead.bundle.config import BundleScore
 from crosshead.cli import run
-from crosshead.cli.subsets import curve_report, folds_report
 from crosshead.training.settings import stored_recipe
 from tests.cli.tools import TINY, Refused
 

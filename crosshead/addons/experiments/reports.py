@@ -1,7 +1,7 @@
 """The runs of `crosshead train` on subsets of the pairs: --curve and --folds."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from crosshead.addons.experiments.data_curve import (
@@ -17,10 +17,23 @@ from crosshead.addons.experiments.folds import Folds, cross_validate, folds_fold
 from crosshead.addons.experiments.subsets import Outcome, Runs, planned_recipe, table_of
 from crosshead.cli.terminal import note, put, table
 from crosshead.errors import UserError
+from crosshead.recipe.recipe import Recipe
+from crosshead.system.progress import Display
 
 
-def run_subsets(out: Path, runs: Runs, curve: bool, folds: int | None, resume: bool) -> bool:
+def run_subsets(
+    out: Path,
+    recipe: Recipe,
+    *,
+    curve: bool,
+    folds: int | None,
+    force: bool,
+    command: str,
+    display: Callable[[], Display],
+    resume: bool,
+) -> bool:
     """Train on the subsets that a finished run needs, and print what they show."""
+    runs = Runs(recipe, force, command, display)
     if folds is not None:
         found = cross_validate(out, folds, _planned(out, folds_folder(out, folds), runs, resume))
         if found is None:

@@ -1,0 +1,226 @@
+"""The parts of `translate` and `evaluate` for images."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from crosshead.cli.kinds import TRAIN, TrainOptions, evaluate, translate
+from crosshead.cli.options import (
+    BeamOption,
+    BundleArgument,
+    BundlesArgument,
+    DeviceOption,
+    Files,
+    JsonlOption,
+    PairsOption,
+    PenaltyOption,
+    PrecisionOption,
+    ThreadsOption,
+    TokenizeOption,
+)
+from crosshead.cli.scoring import AnyMetricsOption
+from crosshead.cli.terminal import put
+from crosshead.cli.translation import MoreArgument, translate_input
+from crosshead.errors import UserError
+from crosshead.system.kinds import check_text
+
+BesideOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH",
+        help="Folder or zip archive of images, for a model that translates beside images: the "
+        "lines are then `image<TAB>sentence`. Repeat it for more images.",
+    ),
+]
+ImagesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH",
+        help="Folder or zip archive of images. Without --captions and --pairs, a classifier is "
+        "scored: the folder of an image is its class, and of a set with splits the folder test "
+        "is used.",
+    ),
+]
+CaptionsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="F",
+        help="File of captions of --images to compare with, for a captioner. Repeat it for "
+        "more files.",
+    ),
+]
+
+TrainImagesOption = Annotated[
+    Files,
+    typer.Option(
+        metavar="PATH",
+        help="Folder or zip archive of images. With --pairs, these are JSON Lines with the "
+        "keys image, source and target, or lines `image<TAB>source<TAB>target`. Without --captions "
+        "and --pairs, the folder of an image is its class, and folders train, valid and test above "
+        "the classes are splits. Repeat it for more images.",
+    ),
+]
+TrainCaptionsOption = Annotated[
+    Files,
+    typer.Option(
+        metavar="F",
+        help="File of captions of --images, for a captioner: JSON Lines with the keys image "
+        "and caption, CSV that begins with `image,caption` or `image;caption`, or lines "
+        "`image#n<TAB>caption`. Repeat it for more files.",
+    ),
+]
+ValidImagesOption = Annotated[
+    Files,
+    typer.Option(
+        metavar="PATH",
+        help="Validation set for --images. Without one, the folder valid is used, or a tenth "
+        "of the training images of each class is held out.",
+    ),
+]
+ValidCaptionsOption = Annotated[
+    Files,
+    typer.Option(
+        metavar="F",
+        help="Validation captions, in a format of --captions; their images are in --images. "
+        "Without them, some images are held out.",
+    ),
+]
+
+TRAIN.append(
+    TrainOptions(
+        "images",
+        {
+            "images": TrainImagesOption,
+            "captions": TrainCaptionsOption,
+            "valid_images": ValidImagesOption,
+            "valid_captions": ValidCaptionsOption,
+        },
+    )
+)
+
+
+@translate.kind(
+    "images",
+    without=("to", "kind", "mbr"),
+    examples=("crosshead translate runs/signs input.tsv --images photos.zip",),
+)
+def translate_beside_images(
+    bundle: BundleArgument,
+    more: MoreArgument = None,
+    images: BesideOption = None,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    precision: PrecisionOption = "float32",
+    **options: Any,
+) -> None:
+    """Give --images for a model that translates beside images.
+
+    A line whose image cannot be read is named on standard error and gets an empty line, and the
+    exit code is 2 at the end.
+    """
+    from crosshead.addons.vision.beside_images import BesideImages
+    from crosshead.cli import arguments
+
+    bundles, file = arguments.bundles_and_file(bundle, more or [])
+    for each in bundles:
+        arguments.check_outputs({"--output": options["output"]}, [file], each)
+    only = arguments.only(bundles, "--images")
+    translator = BesideImages(only, images or [], device, threads, precision)
+    translate_input(translator, translator.translate, file, None, check_text, **options)
+    translator.finish()
+
+
+@evaluate.kind("images", examples=("crosshead evaluate runs/photos --images photos.zip",))
+def evaluate_classes(
+    bundles: BundlesArgument,
+    images: ImagesOption = None,
+    jsonl: JsonlOption = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Give --images for a classifier of images.
+
+    The command prints the accuracy with its 95 % interval (Wilson 1927), and a table of confusions:
+    how many images of each class were given each other class.
+    """
+    from crosshead.addons.vision import classify
+    from crosshead.cli import arguments
+
+    assert images is not None
+    if len(images) > 1:
+        raise UserError("--images: give one folder or archive of images with classes")
+    bundle = arguments.only(bundles, "--images")
+    found = classify.image_evaluation(bundle, Path(images[0]), device, threads)
+    put(classify.confusions_jsonl(found) if jsonl else classify.confusions_table(found))
+
+
+@evaluate.kind(
+    "images",
+    "captions",
+    examples=("crosshead evaluate runs/scenes --images images.zip --captions test.jsonl",),
+)
+def evaluate_captions(
+    bundles: BundlesArgument,
+    images: ImagesOption = None,
+    captions: CaptionsOption = None,
+    metrics: AnyMetricsOption = None,
+    tokenize: TokenizeOption = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    jsonl: JsonlOption = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Give --captions and --images for a captioner.
+
+    The command writes a caption of each image, and compares it with all its captions in the files:
+    BLEU, chrF and exact match.
+    """
+    from crosshead.addons.vision.caption_evaluation import caption_evaluation
+    from crosshead.cli import arguments, evaluation
+
+    names = evaluation.metric_names(metrics or "bleu,chrf", tokenize)
+    search = {"beam": beam, "length_penalty": length_penalty}
+    bundle = arguments.only(bundles, "--captions")
+    found = caption_evaluation(
+        bundle, images or [], captions or [], names, tokenize, search, device, threads
+    )
+    put(evaluation.scores_jsonl(found) if jsonl else evaluation.scores_table(found))
+
+
+@evaluate.kind(
+    "images",
+    "pairs",
+    examples=("crosshead evaluate runs/signs --images images.zip --pairs test.jsonl",),
+)
+def evaluate_beside_images(
+    bundles: BundlesArgument,
+    images: ImagesOption = None,
+    pairs: PairsOption = None,
+    metrics: AnyMetricsOption = None,
+    tokenize: TokenizeOption = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    jsonl: JsonlOption = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Give --pairs and --images for a model that translates beside images.
+
+    The pairs are JSON Lines with the keys image, source and target, or lines
+    `image<TAB>source<TAB>target`. The command prints BLEU, chrF and exact match with the right
+    images, and with images shuffled among the sentences (Caglayan et al. 2019). Equal
+    scores mean that the images are of no use to the model; a line says so if their intervals do not
+    tell them apart.
+    """
+    from crosshead.addons.vision import beside_images
+    from crosshead.cli import arguments, evaluation
+
+    names = evaluation.metric_names(metrics or "bleu,chrf", tokenize)
+    search = {"beam": beam, "length_penalty": length_penalty}
+    bundle = arguments.only(bundles, "--images")
+    rows = beside_images.pair_evaluation(
+        bundle, images or [], pairs or [], names, tokenize, search, device, threads
+    )
+    put(beside_images.pairs_jsonl(rows) if jsonl else beside_images.pairs_table(rows))
