@@ -10,6 +10,8 @@ from crosshead.config import Config
 from crosshead.errors import ConfigError
 from crosshead.system.encodings import is_utf8
 
+__all__ = ["DataSection"]
+
 
 def _listed(value: Any) -> Any:
     """Return one name as a list, and paths as text."""

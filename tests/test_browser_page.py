@@ -23,7 +23,7 @@ from crosshead.addons.interop.onnx_runtime import LoadedGraphs
 from crosshead.addons.interop.verify import shown
 from tests.addons.interop.small_bundles import TEXT, small_bundle
 
-PAGE = Path(__file__).parent.parent / "crosshead" / "interop" / "translate.html"
+PAGE = Path(__file__).parent.parent / "crosshead" / "addons" / "interop" / "translate.html"
 PACKAGE = "@huggingface/transformers@3.8.1"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SECONDS = 240

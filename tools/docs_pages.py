@@ -77,6 +77,10 @@ def exported() -> set[tuple[str, str]]:
         here = path.relative_to(ROOT).as_posix()
         if path.parent.name == "cli":  # used from a shell, not from Python
             continue
+        homes = [node for node in tree.body if ast.unparse(node).startswith("_HOMES = ")]
+        for node in homes:
+            table = ast.literal_eval(node.value)  # type: ignore[attr-defined]
+            found |= {(f"{home.replace('.', '/')}.py", name) for name, home in table.items()}
         found |= {(here, name) for name in names}
         found |= {each for each in _imports(tree) if each[1] in names}
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:

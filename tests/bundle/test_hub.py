@@ -15,7 +15,7 @@ from crosshead.bundle.hub_names import HubError, HubName, hub_place
 from crosshead.errors import DamagedBundle, UserError
 from tests.hub_server import READER, Hub, connect, contents
 
-FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 OLDER, SEALED = FIXTURES / "bundle-format-1", FIXTURES / "bundle-format-1-sealed"
 ALLOWED = {
     "config.json", "model.safetensors", "README.md", "tokenizer.json", "tokenizer.model",

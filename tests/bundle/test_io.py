@@ -377,8 +377,11 @@ from functools import partial
 from crosshead.addons.series.models.forecaster import ForecasterConfig, ForecasterShape
 from crosshead.models.base import TokenModelConfig
 from crosshead.addons.vision.models.image_encoder import ImageShape, ImageStackConfig
-from crosshead.models.registry import CONFIGS, build_classifier, build_forecaster
-from crosshead.models.registry import build_image_text_model, build_model
+from crosshead.models.registry import CONFIGS
+from crosshead.addons.series.models.forecaster import build_forecaster
+from crosshead.addons.vision.models.classifier import build_classifier
+from crosshead.models.registry import build_model
+from crosshead.addons.vision.image_text_bundle import build_image_text_model
 from crosshead.addons.vision.models.classifier import ClassifierConfig
 from crosshead.models.language import LanguageConfig
 from crosshead.models.recurrent import RecurrentConfig

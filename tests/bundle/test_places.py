@@ -20,7 +20,9 @@ def test_a_run_without_a_bundle_is_named_with_how_to_go_on(tmp_path: Path) -> No
 
 def test_a_file_is_not_a_bundle(tmp_path: Path) -> None:
     (tmp_path / "model.pt").write_bytes(pickle.dumps([1]))
-    with pytest.raises(BundleError, match=r"model\.pt: a file; expected the directory"):
+    with pytest.raises(
+        BundleError, match=r"model\.pt: a file of binary data; expected the directory"
+    ):
         load_bundle(tmp_path / "model.pt")
 
 

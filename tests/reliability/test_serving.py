@@ -371,7 +371,7 @@ def _waiting(address: str) -> float:
 
 
 def test_the_page_runs_no_text_and_knows_no_ranges(client: Client, record: Record) -> None:
-    page = ROOT / "crosshead" / "serving" / "page"
+    page = ROOT / "crosshead" / "addons" / "serving" / "page"
     names = [path.name for path in page.iterdir() if path.suffix in (".css", ".mjs", ".svg")]
     paths = ["/", "/docs", *(f"/page/{name}" for name in names)]
     ranges = {"Range": "bytes=" + ",".join(f"{n}-{n}" for n in range(9_000))}

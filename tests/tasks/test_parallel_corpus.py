@@ -152,7 +152,9 @@ def test_suspect_pairs_are_warned_of_once_and_change_nothing(
     tagged = with_tags(recipe(folder, "data.directions=tagged", *sides))[0]
     read_parallel(tagged, None, None, said.append)
     assert said == [warning]  # a run in several directions has several languages on a side
-    monkeypatch.setattr("crosshead.tasks.parallel_corpus.glance", lambda *arguments: Glance([], ""))
+    monkeypatch.setattr(
+        "crosshead.tasks.parallel_corpus.quick_check", lambda *arguments: Glance([], "")
+    )
     assert read_parallel(recipe(folder), None, None).sha256() == corpus.sha256()
 
 

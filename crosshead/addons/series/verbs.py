@@ -1,6 +1,7 @@
 """The verb `forecast`, and the picture of a forecast."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -16,11 +17,12 @@ from crosshead.cli.options import (
     JsonlOption,
     ThreadsOption,
 )
-from crosshead.cli.terminal import json_line, note, open_output, put
+from crosshead.cli.terminal import json_line, note, open_output, put, table
 from crosshead.system.plotting import drawing, new_figure
 
 if TYPE_CHECKING:
     from crosshead.addons.series.forecaster import Forecast
+    from crosshead.addons.series.forecasts import ForecastScore
 
 MOST_DRAWN = 12
 """The largest number of columns in a picture."""
@@ -241,7 +243,6 @@ def evaluate_forecasts(
     The command forecasts from every row that has a context before it and a horizon after it, and
     prints the errors beside those of two untrained forecasts.
     """
-    from crosshead.addons.series.evaluation import forecast_table, series_evaluation
     from crosshead.cli import arguments
     from crosshead.cli.evaluation import scores_jsonl
 
@@ -249,3 +250,48 @@ def evaluate_forecasts(
     bundle = arguments.only(bundles, "--series")
     found = series_evaluation(bundle, series, start, original, device, threads)
     put(scores_jsonl(found) if jsonl else forecast_table(found))
+
+
+def series_evaluation(
+    bundle: Path,
+    series: Path,
+    start: str | None,
+    original: bool,
+    device: str,
+    threads: int | None,
+) -> "list[ForecastScore]":
+    """Return the scores of a forecaster on a series."""
+    from crosshead.addons.series.forecaster import SeriesForecaster
+    from crosshead.addons.series.forecasts import forecast_scores, why_without_season
+    from crosshead.cli.answers import answering
+    from crosshead.tasks.loading import load_as
+
+    forecaster = load_as(SeriesForecaster, bundle, device, threads)
+    every = forecaster.checked(series)
+    for line in every[0].notes:
+        note(f"{series}: {line}")
+    given, season = forecaster.windows(every, start), forecaster.bundle.config.season
+    if start is None:
+        note(
+            f"{series}: all {len(given.starts):,} windows are scored; if the model was trained on "
+            "this file, give --start after its training period"
+        )
+    if why := why_without_season(given, season):
+        note(f"{series}: {why}")
+    total = len(given.starts)
+    with answering(total, "windows") as advance:
+        progress = partial(advance, 0, total)
+        found = forecast_scores(forecaster, given, original=original, progress=progress)
+        progress(1.0)
+    return found
+
+
+def forecast_table(scores: "Sequence[ForecastScore]") -> str:
+    """Return a table of the scores of forecasts, with their signature below."""
+    metrics = list(dict.fromkeys(each.metric for each in scores))
+    found = {(each.method, each.metric): f"{each.value:.4g}" for each in scores}
+    rows = [["forecast", *metrics]] + [
+        [method, *(found.get((method, metric), "") for metric in metrics)]
+        for method in dict.fromkeys(each.method for each in scores)
+    ]
+    return table(rows, numbers=len(metrics)) + f"\n{scores[0].signature}\n"

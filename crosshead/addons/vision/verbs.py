@@ -177,7 +177,7 @@ def evaluate_captions(
     The command writes a caption of each image, and compares it with all its captions in the files:
     BLEU, chrF and exact match.
     """
-    from crosshead.addons.vision.caption_evaluation import caption_evaluation
+    from crosshead.addons.vision.beside_images import caption_evaluation
     from crosshead.cli import arguments, evaluation
 
     names = evaluation.metric_names(metrics or "bleu,chrf", tokenize)

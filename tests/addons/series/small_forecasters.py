@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crosshead.addons.series.models.forecaster import Forecaster, ForecasterShape
-from crosshead.models.registry import CONFIGS, build_forecaster
+from crosshead.addons.series.models.forecaster import Forecaster, ForecasterShape, build_forecaster
+from crosshead.models.registry import CONFIGS
 
 SHAPE = ForecasterShape(context=24, horizon=6, columns=2, known=4)
 SIZES: dict[str, dict[str, Any]] = {

@@ -26,7 +26,7 @@ from tests.parameters import mostly_slow
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PAGE = ROOT / "crosshead" / "serving" / "page"
+PAGE = ROOT / "crosshead" / "addons" / "serving" / "page"
 FILES = sorted(path.name for path in PAGE.iterdir())
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 

@@ -15,11 +15,12 @@ import crosshead
 from crosshead.addons.vision.classification import classification_loss
 from crosshead.addons.vision.data.image_epochs import ImageBatch
 from crosshead.addons.vision.image_classifier import ImageClassifier
+from crosshead.addons.vision.models.classifier import build_classifier
 from crosshead.addons.vision.models.image_encoder import ImageShape
 from crosshead.bundle.files import verify_bundle
 from crosshead.cli import run
 from crosshead.layers.loss import label_smoothed_cross_entropy
-from crosshead.models.registry import CONFIGS, build_classifier
+from crosshead.models.registry import CONFIGS
 from crosshead.tasks.recipes import compose
 from crosshead.training.distributed import shard
 from tests.addons.vision.drawn_images import CLASSES, SIZE, broken, packed, picture, write_images

@@ -7,10 +7,11 @@ import torch
 from PIL import Image
 
 from crosshead.addons.vision.image_classifier import ImageBundle, ImageBundleConfig, ImageClassifier
+from crosshead.addons.vision.models.classifier import build_classifier
 from crosshead.addons.vision.models.image_encoder import ImageShape
 from crosshead.config import validate
 from crosshead.errors import ConfigError, DataError
-from crosshead.models.registry import CONFIGS, build_classifier
+from crosshead.models.registry import CONFIGS
 from tests.addons.vision.drawn_images import SIZE, picture
 from tests.addons.vision.small_classifiers import SIZES
 
