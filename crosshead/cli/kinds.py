@@ -27,8 +27,8 @@ class KindsVerb:
     Its options are those of all kinds. An option that the chosen kind does not have is refused.
     """
 
-    def __init__(self, name: str, summary: str) -> None:
-        self.name, self.summary = name, summary
+    def __init__(self, name: str, usual: str, summary: str) -> None:
+        self.name, self.usual, self.summary = name, usual, summary
         self.kinds: list[Kind] = []
 
     def kind(
@@ -84,21 +84,22 @@ class KindsVerb:
         return max(fitting, key=lambda kind: len(kind.options))
 
     def _called(self, kind: Kind) -> str:
-        return " with ".join(_flag(kind.parameters[name]) for name in kind.options) or "text"
+        return " with ".join(_flag(kind.parameters[name]) for name in kind.options) or self.usual
 
 
 def _flag(parameter: inspect.Parameter) -> str:
     """Return the option of a parameter, such as `--max-updates`."""
     if get_origin(parameter.annotation) is Annotated:
         for info in get_args(parameter.annotation)[1:]:
-            declared = getattr(info, "param_decls", None) or ()
-            if long := [each for each in declared if each.startswith("--")]:
-                return str(long[0])
+            declared = (getattr(info, "default", None), *(getattr(info, "param_decls", None) or ()))
+            for each in declared:  # in an annotation, Typer takes the first name for the default
+                if isinstance(each, str) and each.startswith("--"):
+                    return each
     return f"--{parameter.name.replace('_', '-')}"
 
 
-evaluate = KindsVerb("evaluate", "Score a model on a test set.")
-translate = KindsVerb("translate", "Translate lines of text, or a document.")
+evaluate = KindsVerb("evaluate", "translations", "Score a model on a test set.")
+translate = KindsVerb("translate", "plain text", "Translate lines of text, or a document.")
 
 
 class Further(NamedTuple):

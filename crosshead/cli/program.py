@@ -47,12 +47,17 @@ def run_and_end() -> None:
     sys.exit(code)
 
 
+_ORDER = {name: place for place, name in enumerate(("train", "translate", "evaluate"))}
+"""The verbs that the help lists first."""
+
+
 @functools.cache
 def command() -> Any:
     """Return the command of all verbs, built once: that takes longer than to run a short one."""
     added("verbs")  # each registers itself with `app`, or adds a kind to a verb
     for verb in (training, kinds.translate, kinds.evaluate):
         verb.register()
+    app.registered_commands.sort(key=lambda each: _ORDER.get(each.name or "", len(_ORDER)))
     return typer.main.get_command(app)
 
 

@@ -19,7 +19,7 @@ from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.evaluation.comparison import ComparedScore
 from crosshead.evaluation.likelihood import text_scores
 from crosshead.pipelines.line_translator import Translation
-from crosshead.pipelines.text_generator import ScoredText
+from crosshead.pipelines.text_generator import ScoredText, TextGenerator
 from crosshead.tasks.loading import load
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.training.budget import End, EndKind
@@ -83,8 +83,10 @@ def test_the_scoring_of_a_text_is_watched_at_a_terminal_only(
     tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
     scored, shown = ScoredText([(1.0, 4, 4)], 0, "context:8|stride:8", tokenizer), []
 
-    class Half:
-        def score(
+    class Half(TextGenerator):
+        def __init__(self) -> None: ...
+
+        def score(  # type: ignore[override]
             self, text: str, stride: int, memory: None, progress: Callable[[float], None]
         ) -> ScoredText:
             assert (text, stride, memory) == ("a\nbc\n", 3, None)

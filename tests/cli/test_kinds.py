@@ -16,7 +16,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
     app = typer.Typer(rich_markup_mode=None)
     app.command("other")(lambda: None)
     monkeypatch.setattr(kinds, "app", app)
-    verb = KindsVerb("weigh", "Weigh things.")
+    verb = KindsVerb("weigh", "text", "Weigh things.")
 
     @verb.kind(examples=("weigh a --many 3",))
     def text(

@@ -14,8 +14,8 @@ from crosshead.system.signals import STOP_SIGNALS
 from tests.cli.tools import COMMAND, environment, output_of
 
 GROUPS = [
-    "train", "average", "translate", "evaluate", "compare", "score", "generate", "fill",
-    "attention", "study", "recipe", "info", "pack", "presets", "data",
+    "train", "translate", "evaluate", "average", "compare", "score", "generate", "fill",
+    "attention", "recipe", "info", "pack", "presets", "study", "data",
 ]  # fmt: skip
 
 

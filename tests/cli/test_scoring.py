@@ -219,18 +219,18 @@ def test_a_pair_that_is_too_long_has_a_line_without_a_score(
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ("", "give --source and --reference, or --pairs; --text for a model of monolingual text"),
+        ("", "give --source and --reference, or --pairs, or the data of another kind: --text, "),
         ("--source a", "--source alone: --source and --reference go together; give both"),
-        ("--captions a", "--captions and --images go together"),
+        ("--captions a", "--captions is not for translations"),
         ("--pairs a --source b", "--source is not for pairs: leave it out, or leave out --pairs"),
         ("--source a --reference b --fields 1,2", "--fields names the fields of --pairs"),
-        ("--captions a --images b --stride 2", "--stride is not for captions"),
-        ("--images a --beam 2", "--beam is for other data: leave it out, or leave out --images"),
+        ("--captions a --images b --stride 2", "--stride is not for --images with --captions"),
+        ("--images a --beam 2", "--beam is not for --images"),
         ("--images a --images b", "give one folder or archive"),
-        ("--series a --text b", "--text is for text: leave it out, or leave out --series"),
-        ("--text a --original", "--original is for forecasts"),
-        ("--text a --reference b", "--reference applies to translations only"),
-        ("--source a --reference b --memory 2", "--memory applies to --text only"),
+        ("--series a --text b", "--series is not for --text"),
+        ("--text a --original", "--original is not for --text"),
+        ("--text a --reference b", "--reference is not for --text"),
+        ("--source a --reference b --memory 2", "--memory is not for translations"),
     ],
 )
 def test_one_kind_of_data_is_evaluated_at_a_time(typed: str, words: str, refused: Refused) -> None:

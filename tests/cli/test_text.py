@@ -119,7 +119,7 @@ def test_evaluate_refuses_what_does_not_act_on_a_text(
     trained: Path, book: Path, flag: list[object], refused: Refused
 ) -> None:
     said = refused("evaluate", trained, "--text", book, *flag)
-    assert f"{flag[0]} applies to translations only" in said
+    assert f"{flag[0]} is not for --text" in said
 
 
 @pytest.mark.parametrize("flag", ["--stride", "--memory"])
@@ -127,7 +127,7 @@ def test_evaluate_refuses_what_acts_on_a_text_only(flag: str, book: Path, refuse
     sides = ["--source", book, "--reference", book]
     for given in (sides, []):
         said = refused("evaluate", BUNDLE, *given, flag, 4)
-        assert f"{flag} applies to --text only" in said
+        assert f"{flag} is not for translations" in said
 
 
 def test_evaluate_a_text(trained: Path, book: Path, capfd: pytest.CaptureFixture[str]) -> None:

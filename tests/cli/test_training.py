@@ -37,8 +37,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_help_names_the_recipes_that_ship(capfd: pytest.CaptureFixture[str]) -> None:
     names = sorted(path.stem for path in (ROOT / "crosshead" / "recipe" / "shipped").glob("*.toml"))
-    said = " ".join(output_of(["train", "--help"], capfd).split())
-    assert f"or a recipe of the package: {', '.join(names)}." in said
+    said = "".join(output_of(["train", "--help"], capfd).split())
+    assert f"orarecipeofthepackage:{','.join(names)}." in said
 
 
 def test_training_leaves_a_bundle_with_scores(

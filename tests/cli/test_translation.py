@@ -46,7 +46,7 @@ def test_several_bundles_translate_as_an_ensemble(
     said = refused("translate", BUNDLE, other, path, "--images", tmp_path)
     assert "--images takes one bundle, found 2" in said
     said = refused("translate", BUNDLE, path, "--images", tmp_path, "--to", "de")
-    assert "--to is not for models that translate beside images" in said
+    assert "--to is not for --images" in said
     assert "is given twice" in refused("translate", BUNDLE, BUNDLE, path)
     assert "nothing: no such directory" in refused("translate", BUNDLE, "nothing", path)
     assert "nothing: no such file" in refused("translate", BUNDLE, "nothing")
@@ -331,7 +331,7 @@ def test_a_megabyte_in_a_line_is_translated_or_refused_by_number(
         (["--mbr", "4", "--beam", "5"], "--beam 5 is for beam search, and --mbr 4 draws samples"),
         (["--mbr", "4", "--length-penalty", "0.6"], "--length-penalty 0.6 is for beam search"),
         (["--mbr", "4", "--n-best", "5"], "needs at least 5 samples, found --mbr 4: give --mbr 5"),
-        (["--mbr", "4", "--images", "x"], "--mbr is not for models that translate beside images"),
+        (["--mbr", "4", "--images", "x"], "--mbr is not for --images"),
         (["--device", "gpu"], "'gpu'"),
         (["--precision", "float8"], "unknown precision 'float8'"),
         (["--threads", "-1"], "or 0 for all cores, found -1"),
@@ -488,7 +488,7 @@ def test_a_broken_document_is_one_line_and_leaves_nothing(tmp_path: Path, refuse
     path.write_bytes(b"\xff\n")
     assert f"{path}:1:1: not UTF-8" in refused("translate", BUNDLE, path, "--output", out)
     said = refused("translate", BUNDLE, path, "--images", tmp_path, "--format", "srt")
-    assert "--format srt is not for models that translate beside images" in said
+    assert "--format is not for --images" in said
     said = refused("translate", BUNDLE, path, "--format", "htm")
     assert "Invalid value for '--format': 'htm' is not one of 'lines', 'text'" in said
     assert sorted(each.name for each in tmp_path.iterdir()) == ["film.srt"]

@@ -4,27 +4,22 @@ The captions come from Multi30k (Elliott et al. 2016), English to German: 29,000
 to test on.
 """
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from crosshead.addons.studies import equal, runs
-from crosshead.addons.studies.effort import Effort
+from crosshead.addons.studies import equal
 from crosshead.addons.studies.lexicon import VOCABULARY, as_text, sentences, translated
-from crosshead.addons.studies.study import Say
+from crosshead.addons.studies.runs import Run, data_at, run_of
+from crosshead.addons.studies.study import Trial
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.registry import AnyTokenConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.translator import Translator
-from crosshead.recipe.recipe import Recipe
-from crosshead.system.files import atomic_write, make_directory
 from crosshead.system.lines import read_lines
 from crosshead.tasks.loading import load_as
-from crosshead.tasks.recipes import compose
 
 MINUTES = 10
 """The minutes of training of each run in the full form, with one thread."""
@@ -33,124 +28,87 @@ MEANINGFUL = 5.0
 """The BLEU below which nothing is compared. Random words score a few tenths, and a difference
 between two models that have learned so little is chance."""
 
-MISSING = "the captions are not there"
-"""The reason why a quantity that needs captions is not measured."""
-
 TRAIN, VALID, TEST = "train", "val", "test_2016_flickr"
-SOURCE, TARGET = "en", "de"
-TRANSLATIONS = f"translations.{TARGET}"  # of the test set, in a run's directory
+ENDS = {"source": "en", "target": "de"}
 VOCAB_SIZE = 4000
-_DOWNLOADED = Path("data") / "multi30k"
 
 _TRAIN = {
     "batch_tokens": 2048, "schedule": "inverse-sqrt", "warmup": 400, "valid_every": 1000,
-    "checkpoint_every": 250, "patience": 0, "precision": "float32", "device": "cpu", "threads": 1,
-    "keep_last": 1, "average": 0,
+    "checkpoint_every": 250, "patience": 0, "average": 0,
 }  # fmt: skip
-"""Training settings shared by all models. Batches are small, because ten minutes are few updates.
-The precision is fixed, because `auto` depends on a measurement. Validation counts as training time,
-so it is rare."""
+"""Batches are small, because ten minutes are few updates. Validation counts as training time, so it
+is rare."""
 
 
-@dataclass(frozen=True)
-class TranslationText:
-    """Text to train on, validate and test, and the settings of training on it."""
+def text_of(trial: Trial) -> Path:
+    """Return the folder of the captions, or of a few sentences made up to try the code.
 
-    title: str
-    text: Path
-    runs: Path
-    quick: bool
-    vocabulary: int
-    tokenizer: Mapping[str, Any]
-    train: Mapping[str, Any]
-
-    def recipe(self, model: AnyTokenConfig, seed: int) -> Recipe:
-        """Return the shared recipe with this model and seed, and the preset's learning rate."""
-        ends = (("source", SOURCE), ("target", TARGET))
-        files = {side: [str(self.text / f"{TRAIN}.{end}")] for side, end in ends}
-        files |= {f"valid_{side}": [str(self.text / f"{VALID}.{end}")] for side, end in ends}
-        found: Recipe = compose(
-            recipe={
-                "data": files,
-                "tokenizer": self.tokenizer,
-                "model": model.model_dump(exclude_none=True),
-                "train": {**_TRAIN, **self.train, "seed": seed},
-                "decode": {"beam": 1},
-            }
-        )
-        return found
-
-    def place(self, recipe: Recipe) -> Path:
-        """Return the directory of a run, which depends on the model, the seed and the code."""
-        return runs.place_of(self.runs, recipe)
-
-    def finished(self, recipe: Recipe) -> Path:
-        """Return the file that a run has once it has ended, for `Result.kept`."""
-        return runs.finished(self.place(recipe))
-
-    def test(self) -> list[list[str]]:
-        """Return the sources to test on, and their references."""
-        return sides(self.text, TEST)
+    `data get` writes into a folder without `raw`.
+    """
+    if not trial.quick:
+        first = f"{TRAIN}.{ENDS['source']}"
+        return data_at(f"multi30k/raw/{first}", f"multi30k/{first}").parent
+    generator = torch.Generator().manual_seed(trial.seed)
+    for part, rows in ((TRAIN, 400), (VALID, 4), (TEST, 8)):
+        source = sentences(rows, 6, generator)
+        for end, side in zip(ENDS.values(), (source, translated(source)), strict=True):
+            (trial.folder / f"{part}.{end}").write_text(as_text(side))
+    return trial.folder
 
 
 def sides(text: Path, part: str) -> list[list[str]]:
-    """Return the lines of source and target of a part of the corpus."""
-    return [read_lines(text / f"{part}.{end}") for end in (SOURCE, TARGET)]
+    """Return the lines of source and target of a part of the text."""
+    return [read_lines(text / f"{part}.{end}") for end in ENDS.values()]
 
 
-def multi30k_text(say: Say) -> Path | None:
-    """Return the folder of the captions, or say that they are missing.
+def run_on(
+    text: Path,
+    folder: Path,
+    model: AnyTokenConfig,
+    *,
+    tokenizer: Mapping[str, Any],
+    train: Mapping[str, Any],
+) -> Run:
+    """Return the run of a model on a text, with the settings of this module and `train`."""
+    data = {
+        f"{prefix}{side}": [str(text / f"{part}.{end}")]
+        for prefix, part in (("", TRAIN), ("valid_", VALID))
+        for side, end in ENDS.items()
+    }
+    return run_of(
+        folder, {**_TRAIN, **train}, data=data, tokenizer=tokenizer,
+        model=model.model_dump(exclude_none=True), decode={"beam": 1},
+    )  # fmt: skip
 
-    It is $CROSSHEAD_DATA/multi30k/raw, or by default the folder that `data get` writes.
-    """
-    named = os.environ.get("CROSSHEAD_DATA")
-    text = Path(named) / "multi30k" / "raw" if named else _DOWNLOADED
-    if (text / f"{TRAIN}.{SOURCE}").is_file():
-        return text
-    say(
-        f"Multi30k not found in {text}; quantities that need it are skipped: `crosshead data get "
-        f"multi30k` downloads it into {_DOWNLOADED}; to use a copy, set CROSSHEAD_DATA to a folder "
-        "that holds multi30k/raw"
-    )
-    return None
+
+class Captions(NamedTuple):
+    """Captions in files, and the settings of the runs of equal time on them."""
+
+    title: str
+    text: Path
+    folder: Path
+    vocabulary: int
+    tokenizer: Mapping[str, Any]
+    budget: Mapping[str, Any]
+
+    def run(self, model: AnyTokenConfig, seed: int) -> Run:
+        """Return the run of a model."""
+        train = {**self.budget, "seed": seed}
+        return run_on(self.text, self.folder, model, tokenizer=self.tokenizer, train=train)
 
 
-def multi30k(effort: Effort, say: Say) -> TranslationText | None:
-    """Return the captions, with the minutes of training that the effort sets; None if missing.
-
-    Runs of other minutes are stored apart.
-    """
-    text = multi30k_text(say)
-    if text is None:
-        return None
+def captions_of(trial: Trial) -> Captions:
+    """Return the captions with the minutes of training that the effort sets."""
+    text, folder = text_of(trial), trial.folder / "captions"
+    if trial.quick:
+        budget = {"max_updates": 2, "warmup": 1, "batch_tokens": 512}
+        title = "sentences made up, two updates"
+        return Captions(title, text, folder, VOCABULARY, {"kind": "words"}, budget)
     # The minutes of a run include reading the text, which takes most of one.
-    minutes = max(1.0, round(MINUTES * effort.share, 1))
-    say(
-        f"captions of {text}: {minutes:g} minutes a run, {torch.get_num_threads()} in parallel; "
-        f"finished runs are kept in {runs.RUNS}, and interrupted ones continue"
-    )
-    title = f"captions, {minutes:g} minutes of training"
-    folder = runs.RUNS / ("multi30k" if effort.full else f"multi30k-{minutes:g}-minutes")
-    budget, tokenizer = {"max_minutes": minutes}, {"vocab_size": VOCAB_SIZE}
-    return TranslationText(title, text, folder, False, VOCAB_SIZE, tokenizer, budget)
-
-
-def for_effort(effort: Effort, folder: Path, seed: int, say: Say) -> TranslationText | None:
-    """Return the captions, or for the quick form sentences written into `folder`."""
-    return made_up(folder, seed) if effort.quick else multi30k(effort, say)
-
-
-def made_up(directory: Path, seed: int) -> TranslationText:
-    """Write a few short sentences of `lexicon` as files, for two updates: to try the code."""
-    generator = torch.Generator().manual_seed(seed)
-    make_directory(directory)
-    for part, rows in ((TRAIN, 400), (VALID, 4), (TEST, 8)):
-        source = sentences(rows, 6, generator)
-        for end, side in ((SOURCE, source), (TARGET, translated(source))):
-            (directory / f"{part}.{end}").write_text(as_text(side))
-    budget = {"max_updates": 2, "warmup": 1, "batch_tokens": 512}
-    title, folder = "sentences made up, two updates", directory / "runs"
-    return TranslationText(title, directory, folder, True, VOCABULARY, {"kind": "words"}, budget)
+    minutes = max(1.0, round(MINUTES * trial.effort.share, 1))
+    trial.say(f"{text}: {minutes:g} minutes a run; finished runs are kept in {folder}")
+    title, tokenizer = f"captions, {minutes:g} minutes of training", {"vocab_size": VOCAB_SIZE}
+    return Captions(title, text, folder, VOCAB_SIZE, tokenizer, {"max_minutes": minutes})
 
 
 def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:
@@ -162,26 +120,16 @@ def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:
     return equal.transformer(width, 2 * width, heads, layers, dropout=0.1)
 
 
-def trained(corpus: TranslationText, recipe: Recipe) -> Translator:
-    """Return the model of a run; train it, or continue an interrupted run, if necessary."""
-    place = corpus.place(recipe)
-    if not corpus.finished(recipe).is_file():
-        (place / TRANSLATIONS).unlink(missing_ok=True)  # they belong to other weights
-    runs.ensure_trained(place, recipe)
-    return load_as(Translator, place, recipe.train.device)
+def translator(run: Run) -> Translator:
+    """Return the model of a run, which is trained or continued if necessary."""
+    return load_as(Translator, run.trained(), run.recipe.train.device)
 
 
-def greedily(translator: Translator, source: list[str]) -> list[str]:
+def greedily(model: Translator, source: list[str]) -> list[str]:
     """Return the greedy translation of each line."""
-    found = translator.translate(source, decode=DecodeConfig(beam=1))
-    return [best.text for [best] in found]
+    return [best.text for [best] in model.translate(source, decode=DecodeConfig(beam=1))]
 
 
-def outputs(corpus: TranslationText, recipe: Recipe) -> list[str]:
-    """Return the run's translations of the test set, which are kept in its directory."""
-    kept = corpus.place(recipe) / TRANSLATIONS
-    translator = trained(corpus, recipe)
-    if not kept.is_file():
-        lines = greedily(translator, corpus.test()[0])
-        atomic_write(kept, "".join(f"{line}\n" for line in lines).encode())
-    return read_lines(kept)
+def outputs(source: list[str], run: Run) -> list[str]:
+    """Return the translations by the model of a run."""
+    return greedily(translator(run), source)

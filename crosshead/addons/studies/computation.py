@@ -1,9 +1,11 @@
-"""Measurements on a computation's graph: sequential products, reach of gradients, memory kept."""
+"""Measurements of a computation: products in sequence, reach, memory kept, powers of growth."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node
@@ -59,3 +61,30 @@ def bytes_kept(layer: nn.Module, x: Tensor) -> int:
         kept.pop(weight.untyped_storage().data_ptr(), None)
     output.sum().backward()
     return sum(kept.values())
+
+
+class Power(NamedTuple):
+    """A power by which a quantity grows, and its standard error; NaN if there is none."""
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        error = "" if math.isnan(self.error) else f" ± {self.error:.2f}"
+        return f"{self.value:.2f}{error}"
+
+
+def powers(sizes: Sequence[Sequence[float]], values: Sequence[float]) -> list[Power]:
+    """Return the powers p of `value = c size_1^p_1 size_2^p_2 ...`, one for each column of `sizes`.
+
+    They are fitted by least squares on the logarithms. The errors measure the distance from a power
+    law, not the distance to another machine.
+    """
+    columns, logs = np.log(np.asarray(sizes, float)), np.log(np.asarray(values, float))
+    design = np.column_stack([np.ones(len(columns)), columns])
+    inverse = np.linalg.pinv(design)
+    found = inverse @ logs
+    free = len(logs) - design.shape[1]
+    variance = np.square(logs - design @ found).sum() / free if free > 0 else math.nan
+    errors = np.sqrt(variance * np.diag(inverse @ inverse.T))
+    return [Power(float(p), float(e)) for p, e in zip(found[1:], errors[1:], strict=True)]

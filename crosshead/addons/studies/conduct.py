@@ -2,9 +2,10 @@
 
 import json
 import math
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,22 @@ from typing import Any
 import torch
 
 from crosshead import __version__
-from crosshead.addons.studies.effort import Effort, duration, minutes_of
+from crosshead.addons.studies.charts import draw
+from crosshead.addons.studies.effort import Effort, duration
 from crosshead.addons.studies.formats import number
-from crosshead.addons.studies.study import Band, Result, Say, Study, Table, Verdict, judge, value_of
+from crosshead.addons.studies.runs import MissingDataError
+from crosshead.addons.studies.study import (
+    Band,
+    Result,
+    Say,
+    Study,
+    Table,
+    Trial,
+    Verdict,
+    judge,
+    kept_at,
+    value_of,
+)
 from crosshead.errors import UserError
 from crosshead.system.devices import available_cores
 from crosshead.system.files import atomic_write_all, make_directory
@@ -22,77 +36,71 @@ from crosshead.system.plotting import drawing, new_figure, rendered
 from crosshead.system.processor import instruction_sets
 from crosshead.system.progress import counted
 
+RUNS = Path("runs") / "studies"
+"""The directory of training runs, which studies share. An interrupted study continues there."""
+
 
 @dataclass(frozen=True)
 class Record:
-    """A completed study; `found_again` is a clause about training runs of earlier studies."""
+    """A completed study; `circumstances` are command, time and machine of the run, by name."""
 
     study: Study
     result: Result
     verdict: Verdict
     effort: Effort
     seed: int
-    threads: int
-    date: str
     seconds: float
-    found_again: str
-
-    @property
-    def command(self) -> str:
-        """The command that runs the study again."""
-        form = " --quick" if self.effort.quick else ""
-        if 0 < self.effort.share < 1:
-            form = f" --minutes {minutes_of(self.effort, self.study.times):.6g}"
-        name, seed, threads = self.study.name, self.seed, self.threads
-        return f"crosshead study {name}{form} --seed {seed} --threads {threads}"
+    circumstances: dict[str, str]
 
     def said(self, *, brief: bool) -> str:
         """Return the verdict behind the caveat of the form; `brief` leaves out the quantities."""
         verdict = self.verdict.word if brief else str(self.verdict)
-        if self.result.conclusion and not brief:
-            verdict += f". {self.result.conclusion}"
         return f"({self.effort.caveat}) {verdict}" if self.effort.caveat else verdict
-
-    @property
-    def circumstances(self) -> dict[str, str]:
-        """The command, the time and the machine of the run, by name."""
-        return {
-            "command": self.command,
-            "form": self.effort.form,
-            "version": f"crosshead {__version__}, PyTorch {torch.__version__}",
-            "date": self.date,
-            **({"found again": self.found_again} if self.found_again else {}),
-            "cores": str(available_cores()),
-            "processor units": ", ".join(instruction_sets()) or "unknown",
-            "seconds": f"{self.seconds:.1f}",
-        }
 
 
 def conduct(study: Study, *, effort: Effort, seed: int, say: Say) -> Record:
-    """Run a study; everything random depends on `seed` alone."""
+    """Run a study; everything random depends on `seed` alone. Without its data, nothing is run."""
     now, began = datetime.now(UTC), time.perf_counter()
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as scratch:
         torch.manual_seed(seed)
-        result = study.run(effort, seed, say)
-    seconds, verdict = time.perf_counter() - began, judge(study.bands, result.measured)
-    again, threads = found_again(result.kept, now), torch.get_num_threads()
-    date = now.date().isoformat()
-    return Record(study, result, verdict, effort, seed, threads, date, seconds, again)
+        try:
+            folder = Path(scratch) if effort.quick else RUNS
+            result = study.run(Trial(effort, seed, say, folder))
+        except MissingDataError as missing:
+            say(str(missing))
+            result = Result(dict.fromkeys((band.name for band in study.bands), str(missing)))
+    result = replace(result, measured=kept_at(effort, study.bands, result.measured))
+    seconds, again = time.perf_counter() - began, found_again(result.kept, now)
+    circumstances = {
+        "command": command(study, effort, seed),
+        "form": effort.form,
+        "version": f"crosshead {__version__}, PyTorch {torch.__version__}",
+        "date": now.date().isoformat(),
+        **({"found again": again} if again else {}),
+        "cores": str(available_cores()),
+        "processor units": ", ".join(instruction_sets()) or "unknown",
+        "seconds": f"{seconds:.1f}",
+    }
+    verdict = judge(study.bands, result.measured)
+    return Record(study, result, verdict, effort, seed, seconds, circumstances)
+
+
+def command(study: Study, effort: Effort, seed: int) -> str:
+    """Return the command that runs a study again."""
+    minutes = f" --minutes {effort.share * study.seconds / 60:.6g}"
+    form = " --quick" if effort.quick else "" if effort.full else minutes
+    return f"crosshead study {study.name}{form} --seed {seed} --threads {torch.get_num_threads()}"
 
 
 def found_again(kept: Sequence[Path], since: datetime) -> str:
-    """Return the number, dates and versions of runs whose files are older than `since`, or ""."""
-    files = {path: path.stat().st_mtime for path in kept if path.is_file()}
-    there = {path: each for path, each in files.items() if each < since.timestamp()}
+    """Return the number and the dates of runs whose files are older than `since`, or ""."""
+    times = sorted(path.stat().st_mtime for path in kept if path.is_file())
+    there = [each for each in times if each < since.timestamp()]
     if not there:
         return ""
-    days = sorted(f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d}" for each in there.values())
-    when = " to ".join(sorted({days[0], days[-1]}))
-    versions = sorted({json.loads(path.read_text("utf-8"))["crosshead"] for path in there})
-    return (
-        f"{len(there)} of {counted(len(kept), 'run')}, trained on {when} by crosshead "
-        f"{' and '.join(versions)}"
-    )
+    days = [f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d}" for each in (there[0], there[-1])]
+    when = " to ".join(dict.fromkeys(days))
+    return f"{len(there)} of {counted(len(kept), 'run')}, trained on {when}"
 
 
 def expectations(study: Study) -> list[str]:
@@ -119,12 +127,9 @@ def findings(record: Record) -> Table:
 
 
 def listed(studies: Iterable[Study]) -> Table:
-    """Return the table of studies with the time of each form."""
-    rows = [["study", "full form", "quick form", "title"]]
-    for each in studies:
-        times = each.times
-        rows.append([each.name, duration(times.full), duration(times.quick), each.title])
-    return Table("Studies", rows)
+    """Return the table of studies with the time of the full form."""
+    rows = [[each.name, duration(each.seconds), each.title] for each in studies]
+    return Table("Studies", [["study", "full form", "title"], *rows])
 
 
 def summary(records: Sequence[Record]) -> Table:
@@ -159,7 +164,7 @@ def picture(record: Record) -> bytes:
     """Return the picture of a result as PNG; raises `UserError` without matplotlib."""
     with drawing():
         figure = new_figure(figsize=(8, 3.6))
-        record.result.draw(figure)
+        draw(figure, record.result.panels)
         if record.effort.caveat:
             figure.suptitle(record.effort.caveat, fontsize=9, color="tab:red")
         return rendered(figure, dpi=90)
@@ -172,21 +177,21 @@ def as_json(record: Record) -> str:
         return value if math.isfinite(value) else str(value)
 
     def entry(band: Band) -> dict[str, Any]:
-        value = value_of(band, record.result.measured)
-        limits = {"low": plain(band.low), "high": plain(band.high)} if band.judged else {}
-        met = {"met": band.name in record.verdict.met} if band.judged else {}
-        found: dict[str, Any] = {"measured": None, "not measured because": value}
-        if not isinstance(value, str):
-            found = {"measured": plain(value)}
-        return {"name": band.name, **limits, "why": band.why, **found, **met}
+        value, found = value_of(band, record.result.measured), dict[str, Any](name=band.name)
+        if band.judged:
+            found |= {"low": plain(band.low), "high": plain(band.high)}
+            found["met"] = band.name in record.verdict.met
+        if isinstance(value, str):
+            return {**found, "why": band.why, "measured": None, "not measured because": value}
+        return {**found, "why": band.why, "measured": plain(value)}
 
     study, effort, result = record.study, record.effort, record.result
     whole = {
         "study": study.name, "claim": study.claim, "source": study.source,
         **record.circumstances,
-        "share": effort.share, "seed": record.seed, "threads": record.threads,
-        "seconds": round(record.seconds, 1), "caveat": effort.caveat,
-        "verdict": record.verdict.word, "conclusion": result.conclusion,
+        "share": effort.share, "seed": record.seed, "seconds": round(record.seconds, 1),
+        "caveat": effort.caveat,
+        "verdict": record.verdict.word,
         "bands": [entry(band) for band in study.bands if band.judged],
         "reported": [entry(band) for band in study.bands if not band.judged],
         "tables": [each._asdict() for each in result.tables],
@@ -204,7 +209,6 @@ def as_markdown(record: Record, *, with_picture: bool) -> str:
         "Expected, before it was run:",
         "\n".join(f"- {line}" for line in expectations(study)),
         f"**{_capital(str(record.verdict))}.**",
-        *([record.result.conclusion + "."] if record.result.conclusion else []),
         _markdown(findings(record)),
         *(f"{each.title}:\n\n{_markdown(each)}" for each in record.result.tables),
         *([f"![{study.title}]({study.name}.png)"] if with_picture else []),

@@ -6,15 +6,23 @@ one, so a sequence four times as long shows the accuracy at every length.
 """
 
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from crosshead.addons.studies.effort import Effort, Times, seeds_of
+from crosshead.addons.studies.charts import Line, Panel
 from crosshead.addons.studies.fitting import FIRST, drawn_from, train
 from crosshead.addons.studies.formats import joined
-from crosshead.addons.studies.study import Band, Result, Say, Study, Table, Value, reported
+from crosshead.addons.studies.study import (
+    Band,
+    Result,
+    Study,
+    Table,
+    Trial,
+    Value,
+    at_any_size,
+    reported,
+)
 from crosshead.errors import UserError
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.text.batching import Batch
@@ -31,46 +39,27 @@ KEPT = "{}: share of the accuracy above chance that is kept beyond twice the len
 READ = "learned: longest sequence that is read, over the length of training"
 
 BANDS = (
-    Band(READ, 1, 1, "There is no vector for the next position: the model refuses."),
-    Band(
-        KEPT.format("shaw"), 0.9, 1.05,
-        "Distances beyond 16 share one vector, so no distance is new; weights spread over more "
-        "keys.",
+    *at_any_size(Band(READ, 1, 1, "There is no vector for the next position.")),
+    Band(KEPT.format("shaw"), 0.9, 1.05, "Distances beyond 16 share one vector: none is new."),
+    Band(KEPT.format("t5"), 0.9, 1.05, "The bucket of all distances beyond 113 was trained."),
+    Band(KEPT.format("alibi"), 0.97, 1.05, "Keys further away weigh less, at any distance."),
+    *(
+        reported(KEPT.format(kind), "No share of this accuracy follows from a source.")
+        for kind in ("sinusoidal", "rotary", "none")
     ),
-    Band(
-        KEPT.format("t5"), 0.9, 1.05,
-        "The last bucket holds all distances beyond 113 and was trained. T5's bias is good in "
-        "Press et al. 2022, figure 1.",
-    ),
-    Band(
-        KEPT.format("alibi"), 0.97, 1.05,
-        "Keys further away weigh less, at any distance. The perplexity stays in Press et al. 2022, "
-        "figure 1.",
-    ),
-    reported(
-        KEPT.format("sinusoidal"),
-        "Press et al. 2022, figure 1, show perplexities, which grow soon after the training "
-        "length. No share of this accuracy follows from them.",
-    ),
-    reported(
-        KEPT.format("rotary"),
-        "Better than sinusoids and not good in Press et al. 2022, figure 1. No number follows for "
-        "this task.",
-    ),
-    reported(KEPT.format("none"), "No source has a number for a causal mask without positions."),
 )  # fmt: skip
 
 
-def run(effort: Effort, seed: int, say: Say) -> Result:
+def run(trial: Trial) -> Result:
     """Train with each kind of positions at one length, and test on longer sequences."""
-    length, most = 16 if effort.quick else 128, effort.amount(5, 800)
+    length, most = 16 if trial.quick else 128, trial.amount(5, 800)
     measured: dict[str, Value] = {}
-    curves: dict[str, Tensor] = {}
+    lines = []
     ends = [f"to {times * length}" for times in range(2, TIMES_AS_LONG + 1)]
     rows = [["positions", f"{length // 2} to {length}", *ends]]
     for kind in KINDS:
-        tests = 8 if effort.quick else 64
-        runs = [learned(kind, length, most, each, tests) for each in seeds_of(effort, seed)]
+        tests = 8 if trial.quick else 64
+        runs = [learned(kind, length, most, each, tests) for each in trial.seeds()]
         correct, longest = torch.cat([run[0] for run in runs]), runs[0][1]
         if kind == "learned":
             measured[READ] = longest / length
@@ -78,13 +67,16 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
             within = by_part(correct, length)[0]
             beyond = float(correct[:, 2 * length :].nanmean())
             measured[KEPT.format(kind)] = share_kept(within, beyond)
-        curves[kind] = correct.unflatten(1, (-1, length // 4)).nanmean(dim=(0, 2))
+        curve = correct.unflatten(1, (-1, length // 4)).nanmean(dim=(0, 2)).tolist()
+        places = [(each + 0.5) * (length // 4) for each in range(len(curve))]
+        lines.append(Line(places, curve, kind))
         by_seed = zip(*(by_part(run[0], length) for run in runs), strict=True)
         shown = (joined(part, ".1%").replace("nan%", "refused") for part in by_seed)
         rows.append([kind, *shown])
-        say(f"positions {kind}: {'; '.join(rows[-1][1:])}")
+        trial.say(f"positions {kind}: {'; '.join(rows[-1][1:])}")
     title = f"Accuracy by place and seed, trained on {length} positions in {most} updates"
-    return Result(measured, [Table(title, rows)], partial(draw, curves, length))
+    panel = Panel("accuracy by place in the sequence", lines, "place", at=length)
+    return Result(measured, [Table(title, rows)], [panel])
 
 
 def learned(kind: str, length: int, most: int, seed: int, rows: int) -> tuple[Tensor, int]:
@@ -158,28 +150,14 @@ def share_kept(within: float, beyond: float) -> Value:
     return (beyond - chance) / (within - chance)
 
 
-def draw(curves: dict[str, Tensor], length: int, figure: Any) -> None:
-    """Draw accuracy by place, a line for each kind of positions."""
-    axes = figure.subplots()
-    for kind, curve in curves.items():
-        places = (torch.arange(len(curve)) + 0.5) / len(curve) * TIMES_AS_LONG * length
-        axes.plot(places, curve, "o-", ms=3, label=kind)
-    axes.axvline(length, color="gray", ls=":")
-    axes.set(ylim=(0, 1.02), xlabel="place in the sequence", ylabel="accuracy")
-    axes.grid(alpha=0.3)
-    axes.legend(title="positions", loc="center left", bbox_to_anchor=(1, 0.5))
-
-
 EXTRAPOLATION = Study(
     "extrapolation",
     "Positions decide whether sequences longer than those of training can be read",
     "We first show that extrapolation can be enabled by simply changing the position "
     "representation method, though we find that current methods do not allow for efficient "
     "extrapolation.",
-    "Press et al. 2022, abstract; Vaswani et al. 2017, section 3.5, chose sinusoids because these "
-    "“may allow the model to extrapolate to sequence lengths longer than the ones encountered "
-    "during training”",
+    "Press et al. 2022, abstract; Vaswani et al. 2017, section 3.5, hoped for it from sinusoids",
     BANDS,
     run,
-    Times(quick=2, full=890),  # recorded with one seed: 446
+    seconds=890,  # recorded with one seed: 446
 )

@@ -1,15 +1,16 @@
 """A test of the feed-forward network: attention averages; a sum is no function of two inputs."""
 
+import statistics
 from functools import partial
 from itertools import product
-from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
-from crosshead.addons.studies.effort import Effort, Times, seeds_of
+from crosshead.addons.studies.charts import Panel, points
 from crosshead.addons.studies.fitting import (
     FIRST,
+    LEARNED,
     Reader,
     accuracy,
     drawn_from,
@@ -17,17 +18,8 @@ from crosshead.addons.studies.fitting import (
     size,
     train,
 )
-from crosshead.addons.studies.formats import joined, number
-from crosshead.addons.studies.study import (
-    LEARNED,
-    Band,
-    Result,
-    Say,
-    Study,
-    Table,
-    Value,
-    after_training,
-)
+from crosshead.addons.studies.formats import joined
+from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.feedforward import FeedForward
 from crosshead.text.batching import Batch
@@ -49,16 +41,15 @@ SUM_GAP = "sum modulo 17, the same layer: what feed-forward adds to the accuracy
 BANDS = (
     Band(
         PARITY_WITHOUT, 0, 0.75,
-        "A head's average times its (positive) denominator is g(a) + h(b) + c. No threshold on "
-        "such a sum is right in more than three of four cases. This is a proof, not a guess.",
+        "A head's average times its denominator is g(a) + h(b) + c. No threshold on such a sum is "
+        "right in more than three of four cases. This is a proof.",
     ),
     Band(PARITY_WITH, 1, 1, "One hidden layer computes the parity of two bits."),
     Band(SUM_WITH, 0.99, 1, "There are several times as many weights as pairs to tell apart."),
     Band(
         SUM_GAP, 0.25, 1,
         "If attention only averages, more attention is no substitute: it loses as much as one head "
-        "loses at parity. (The proof above does not reach here: each head has its own denominator, "
-        "and norms are not linear.)",
+        "loses at parity. (The proof does not reach here: each head has its own denominator.)",
     ),
 )  # fmt: skip
 
@@ -88,40 +79,40 @@ class SumLayer(nn.Module):
         return states
 
 
-def run(effort: Effort, seed: int, say: Say) -> Result:
+def run(trial: Trial) -> Result:
     """Train each task with and without, at equal weights, and test on all pairs."""
-    most = effort.amount(20, 1500)
+    most = trial.amount(20, 1500)
     rows = [["task", "layer", "weights", "accuracy by seed"]]
     means: dict[Arm, float] = {}
+    shown: dict[str, list[float]] = {}
     for (modulus, heads, normed), feedforward in product(ARMS, (False, True)):
-        reached = []
-        for each in seeds_of(effort, seed):
+        found = []
+        for each in trial.seeds():
             layer = SumLayer(heads, feedforward=feedforward, normed=normed)
-            reached.append(learn(layer, modulus, most, each))
-        mean = means[modulus, heads, normed, feedforward] = sum(reached) / len(reached)
-        task, kind = f"(a + b) mod {modulus}", described(heads, normed)
-        kind += ", feed-forward" if feedforward else ", wider attention"
-        rows.append([task, kind, f"{size(layer):,}", joined(reached, ".1%")])
-        say(f"{task}, {kind}: {number(mean)}")
+            found.append(learn(layer, modulus, most, each))
+        kind = "feed-forward" if feedforward else "wider attention"
+        task, kind = f"(a + b) mod {modulus}", f"{described(heads, normed)}, {kind}"
+        rows.append([task, kind, f"{size(layer):,}", joined(found, ".1%")])
+        trial.say(f"{task}, {kind}: {rows[-1][-1]}")
+        means[modulus, heads, normed, feedforward] = statistics.mean(found)
+        shown[f"mod {modulus}, {kind}"] = found
     table = Table(f"Accuracy on all pairs after {most:,} updates", rows)
-    return Result(accuracies(means, effort), [table], partial(draw, means))
+    return Result(accuracies(means), [table], [Panel("accuracy on all pairs", [points(shown)])])
 
 
-def accuracies(means: dict[Arm, float], effort: Effort) -> dict[str, Value]:
+def accuracies(means: dict[Arm, float]) -> dict[str, Value]:
     """Return the quantities; failing without feed-forward counts if others learn the task."""
     parity, total = means[2, 1, False, True], means[17, 4, True, True]
-    found = {
+    found: dict[str, Value] = {
         PARITY_WITHOUT: means[2, 1, False, False],
         PARITY_WITH: parity,
         SUM_WITH: total,
         SUM_GAP: total - means[17, 4, True, False],
     }
-    failed = {
-        name: f"with feed-forward only {right:.0%} were right either"
-        for name, right in ((PARITY_WITHOUT, parity), (SUM_GAP, total))
-        if right < LEARNED
-    }
-    return after_training(effort, found, failed)
+    for name, right in ((PARITY_WITHOUT, parity), (SUM_GAP, total)):
+        if right < LEARNED:
+            found[name] = f"with feed-forward only {right:.0%} were right either"
+    return found
 
 
 def learn(layer: SumLayer, modulus: int, most: int, seed: int) -> float:
@@ -151,20 +142,6 @@ def described(heads: int, normed: bool) -> str:
     return f"{heads} head{'s' * (heads > 1)}, {'normalised' if normed else 'no norms'}"
 
 
-def draw(means: dict[Arm, float], figure: Any) -> None:
-    """Draw accuracies with and without feed-forward networks side by side."""
-    axes = figure.subplots()
-    for shift, feedforward in ((-0.2, False), (0.2, True)):
-        label = "feed-forward" if feedforward else "wider attention"
-        heights = [means[*arm, feedforward] for arm in ARMS]
-        bars = axes.bar([place + shift for place in range(len(ARMS))], heights, 0.4, label=label)
-        axes.bar_label(bars, fmt="{:.1%}")
-    names = [f"mod {modulus}\n{described(heads, normed)}" for modulus, heads, normed in ARMS]
-    axes.set_xticks(range(len(ARMS)), names)
-    axes.set(ylim=(0, 1.3), ylabel="accuracy")
-    axes.legend(loc="upper center", ncols=2)
-
-
 FEEDFORWARD = Study(
     "feedforward",
     "Attention averages; functions of what it gathers need the feed-forward network",
@@ -174,5 +151,5 @@ FEEDFORWARD = Study(
     "Vaswani et al. 2017, sections 3.2 and 3.3",
     BANDS,
     run,
-    Times(quick=7, full=463),
+    seconds=463,
 )

@@ -31,6 +31,9 @@ FIRST = UNK + 1
 EPS = 1e-5
 """Epsilon of layer normalisation."""
 
+LEARNED = 0.95
+"""The accuracy from which on a task counts as learned, unless a study says otherwise."""
+
 Draw = Callable[[Generator], Batch]
 """Draws a batch of a task."""
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from crosshead.addons.studies.effort import Effort, Times, seeds_of
+from crosshead.addons.studies.charts import Line, Panel
 from crosshead.addons.studies.fitting import (
     FIRST,
+    LEARNED,
     Reader,
     Stack,
     accuracy,
@@ -19,20 +19,10 @@ from crosshead.addons.studies.fitting import (
     train,
 )
 from crosshead.addons.studies.formats import joined, number
-from crosshead.addons.studies.study import (
-    LEARNED,
-    Band,
-    Result,
-    Say,
-    Study,
-    Table,
-    Value,
-    after_training,
-)
+from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value, at_any_size
 from crosshead.attention.masks import causal
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.layer_types import RecurrentLayer
-from crosshead.layers.rnn import RecurrentStack
 from crosshead.text.batching import Batch
 
 WIDTH, LETTERS, NEAREST = 64, 16, 8
@@ -41,40 +31,24 @@ WIDTH, LETTERS, NEAREST = 64, 16, 8
 DECAY = "{}: factor of the gradient a position, at the start"
 RECALL = "{}: accuracy of recalling the first token, after training"
 PLAIN, LOOKING, TRANSFORMER = "LSTM", "LSTM with attention", "Transformer"
-OPEN = "LSTM, forget gates open"
-"""Beside the claim, without a band: the state in which a recurrent encoder-decoder begins here."""
 
 BANDS = (
-    Band(
-        DECAY.format(PLAIN), 0.4, 0.8,
-        "A forget gate begins near 1/2, and the path through the other gates adds something.",
-    ),
-    Band(DECAY.format(LOOKING), 0.98, 1.02, "One step of attention reaches every state alike."),
-    Band(
-        DECAY.format(TRANSFORMER), 0.98, 1.02, "As above: the path is as long as the stack is deep."
+    *at_any_size(
+        Band(
+            DECAY.format(PLAIN), 0.4, 0.8,
+            "A forget gate begins near 1/2, and the other gates' paths add something.",
+        ),
+        Band(DECAY.format(LOOKING), 0.98, 1.02, "A step of attention reaches every state alike."),
+        Band(DECAY.format(TRANSFORMER), 0.98, 1.02, "The path is as long as the stack is deep."),
     ),
     Band(
         RECALL.format(PLAIN), 0, 0.5,
-        "The gradient that reaches the first token is 1e-10 of the gradient that reaches the last. "
-        "Chance is 6 %, and below one half the task is not learned.",
+        "1e-10 of the last token's gradient reaches the first. Chance is 6 %, and below one half "
+        "the task is not learned.",
     ),
     Band(RECALL.format(LOOKING), 0.95, 1, "The shorter these paths, the easier it is to learn."),
     Band(RECALL.format(TRANSFORMER), 0.95, 1, "As above."),
 )  # fmt: skip
-
-
-class OpenGateLSTM(nn.Module):
-    """A layer of `RecurrentStack`, whose forget gates begin open: "B T D" to "B T D"."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stack = RecurrentStack("lstm", 1, WIDTH, WIDTH, dropout=0.0)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the states, beginning from a zero state."""
-        nothing = x.new_zeros(1, len(x), WIDTH)
-        states: Tensor = self.stack(x, (nothing, nothing))[0]
-        return states
 
 
 class AttendingLSTM(RecurrentLayer):
@@ -94,32 +68,36 @@ class AttendingLSTM(RecurrentLayer):
 
 BODIES: dict[str, Callable[[], nn.Module]] = {
     PLAIN: lambda: RecurrentLayer(WIDTH, nn.LSTM),
-    OPEN: OpenGateLSTM,
     LOOKING: AttendingLSTM,
     TRANSFORMER: lambda: Stack(2, WIDTH, 4, 2 * WIDTH, causal),
 }
 
 
-def run(effort: Effort, seed: int, say: Say) -> Result:
+def run(trial: Trial) -> Result:
     """Measure each model at its start and after training on a task of long distance."""
-    length, most = 24 if effort.quick else 64, effort.amount(10, 600)
+    length, most = 24 if trial.quick else 64, trial.amount(10, 600)
     decay: dict[str, float] = {}
     recalled: dict[str, float] = {}
-    curves = {}
+    curves: tuple[list[Line], list[Line]] = [], []
     heads = ["model", "factor at start", "after", "first over last at start", "after"]
     rows = [[*heads, "recalled by seed"]]
     for name, build in BODIES.items():
-        runs = [trained(build, length, most, each) for each in seeds_of(effort, seed)]
-        starts, ends, right = zip(*runs, strict=True)
-        start, end = np.mean(starts, axis=0), np.mean(ends, axis=0)
+        runs = [trained(build, length, most, each) for each in trial.seeds()]
+        *norms, right = zip(*runs, strict=True)
+        start, end = (np.mean(each, axis=0) for each in norms)
         decay[name], recalled[name] = factor(start), float(np.mean(right))
         shown = joined(right, ".1%")
-        say(f"{name}: {shown} recalled after {most} updates")
+        trial.say(f"{name}: {shown} recalled after {most} updates")
         shares = [float(each[-1] / each[0]) for each in (start, end)]
         rows.append([name, *map(number, (factor(start), factor(end), *shares)), shown])
-        curves[name] = start, end
+        for lines, found in zip(curves, (start, end), strict=True):
+            lines.append(Line(range(length), found, name, "-"))
     title = f"Gradient of the last output by input, {length} positions, {most} updates"
-    return Result(judged(decay, recalled, effort), [Table(title, rows)], partial(draw, curves))
+    panels = [
+        Panel(f"gradient norm {when}", lines, "distance of the input", log="y")
+        for when, lines in zip(("at the start", "after training"), curves, strict=True)
+    ]
+    return Result(judged(decay, recalled), [Table(title, rows)], panels)
 
 
 def trained(
@@ -134,15 +112,14 @@ def trained(
     return start, gradient_by_distance(model, test.inputs[0]), accuracy(model, test)
 
 
-def judged(
-    decay: Mapping[str, float], recalled: Mapping[str, float], effort: Effort
-) -> dict[str, Value]:
+def judged(decay: Mapping[str, float], recalled: Mapping[str, float]) -> dict[str, Value]:
     """Return the quantities; failing to recall counts if a model with attention learns the task."""
-    names, failed = (PLAIN, LOOKING, TRANSFORMER), {}
+    found: dict[str, Value] = {}
+    for name in (PLAIN, LOOKING, TRANSFORMER):
+        found |= {DECAY.format(name): decay[name], RECALL.format(name): recalled[name]}
     if max(recalled[LOOKING], recalled[TRANSFORMER]) < LEARNED:
-        failed[RECALL.format(PLAIN)] = "no model with attention has learned it either"
-    found = after_training(effort, {RECALL.format(name): recalled[name] for name in names}, failed)
-    return {DECAY.format(name): decay[name] for name in names} | found
+        found[RECALL.format(PLAIN)] = "no model with attention has learned it either"
+    return found
 
 
 def gradient_by_distance(model: Reader, tokens: Tensor) -> np.ndarray:
@@ -170,27 +147,13 @@ def recall(length: int, generator: Generator, rows: int = 64) -> Batch:
     return labelled_at(tokens, torch.full((rows,), length - 1), tokens[:, 0])
 
 
-def draw(curves: dict[str, tuple[np.ndarray, np.ndarray]], figure: Any) -> None:
-    """Draw norms by distance, at the start and after training."""
-    panels = figure.subplots(1, 2, sharey=True)
-    for place, title in enumerate(("at the start", "after training")):
-        for name, both in curves.items():
-            panels[place].plot(both[place], label=name)
-        panels[place].set(yscale="log", xlabel="distance of the input", title=title)
-        panels[place].grid(alpha=0.3)
-    panels[0].set_ylabel("gradient norm")
-    panels[0].legend()
-
-
 GRADIENTS = Study(
     "gradients",
     "Gradients fade along a recurrence, and not along attention",
-    "One key factor affecting the ability to learn such dependencies is the length of the paths "
-    "forward and backward signals have to traverse in the network. The shorter these paths between "
-    "any combination of positions in the input and output sequences, the easier it is to learn "
-    "long-range dependencies.",
+    "The shorter these paths between any combination of positions in the input and output "
+    "sequences, the easier it is to learn long-range dependencies.",
     "Vaswani et al. 2017, section 4",
     BANDS,
     run,
-    Times(quick=3, full=96),  # recorded with one seed: 48
+    seconds=96,  # recorded with one seed: 48
 )

@@ -1,28 +1,17 @@
 """Captions of scenes: whether the cross-attention of a noun finds the object that it names."""
 
-import math
 import statistics
-import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from crosshead.addons.studies import runs
-from crosshead.addons.studies.effort import Effort, Times, seeds_of
+from crosshead.addons.studies.charts import Line, Panel
 from crosshead.addons.studies.formats import joined
-from crosshead.addons.studies.study import (
-    Band,
-    Result,
-    Say,
-    Study,
-    Table,
-    Value,
-    after_training,
-    reported,
-)
+from crosshead.addons.studies.runs import Run, results, run_of
+from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, at_any_size, reported
 from crosshead.addons.vision.caption_maps import Grounding, grounding
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
 from crosshead.addons.vision.caption_scores import caption_scores
@@ -30,7 +19,6 @@ from crosshead.addons.vision.data.caption_sets import read_caption_set
 from crosshead.addons.vision.data.scenes import IMAGES, read_regions, write_scenes
 from crosshead.decoding.search import DecodeConfig
 from crosshead.tasks.loading import load_as
-from crosshead.tasks.recipes import compose
 
 EXACT = "captions of new scenes that are exactly right, in per cent"
 UNSEEN = "captions of scenes with combinations not in training that are exactly right, in per cent"
@@ -38,30 +26,23 @@ INSIDE = "weight of a noun inside the region of its object, best head"
 PEAKS = "nouns whose largest weight is inside the region, best head"
 CHANCE = "weight inside the region for uniform attention"
 UNSEEN_INSIDE = "weight inside the region, best head, combinations not in training"
-FIRST = "first layer of the decoder in which half of the weight of a noun is inside, best head"
 
 BANDS = (
     Band(
         EXACT, 95, 100,
-        "A caption is a function of its scene, and 12,000 scenes show every combination of words "
-        "hundreds of times. A twentieth is left for edges between places.",
+        "A caption is a function of its scene. A twentieth is left for edges between places.",
     ),
     Band(
         INSIDE, 0.8, 1,
-        "The pixels of one object decide a noun. A fifth is left for patches beside the region, "
-        "whose hidden states contain information from it.",
+        "The pixels of one object decide a noun. A fifth is left for patches beside the region.",
     ),
     Band(PEAKS, 0.8, 1, "As for the weight."),
-    reported(CHANCE, "The area of the regions: about 8 % of the patches."),
+    *at_any_size(reported(CHANCE, "The area of the regions: about 8 % of the patches.")),
     reported(UNSEEN, "No source has a figure for these scenes."),
     reported(UNSEEN_INSIDE, "Colour and shape are known, their combination is not."),
-    reported(FIRST, "Layers that only collect the caption so far need no image."),
 )  # fmt: skip
 
-_TRAIN = {
-    "max_updates": 3000, "learning_rate": 0.003, "warmup": 200, "valid_every": 750, "device": "cpu",
-    "threads": 1, "keep_last": 1,
-}  # fmt: skip
+UPDATES = 3000
 MEASURED_SCENES = 200
 """The scenes of each set whose attention is measured."""
 
@@ -77,77 +58,49 @@ class NounFindings(NamedTuple):
     """The attention in scenes of combinations that training did not have."""
 
 
-def run(effort: Effort, seed: int, say: Say) -> Result:
+def run(trial: Trial) -> Result:
     """Train a captioner of scenes, and measure the attention of its nouns."""
-    seeds = seeds_of(effort, seed)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) if effort.quick else runs.RUNS / "scenes"
-        sizes = {"train": 40, "others": 6} if effort.quick else {}
-        write_scenes(folder / "data", **sizes)
-        jobs = {each: partial(_measured, folder, effort, each) for each in seeds}
-        found: dict[int, NounFindings] = {}
-        kept = []
-        for each, result in runs.side_by_side(jobs, quick=effort.quick):
-            found[each] = result
-            say(f"seed {each}: {result.exact:.1f} % exactly right, inside {_inside(result)[0]:.2f}")
-            kept.append(runs.finished(_place(folder, effort, each)))
-    results = [found[each] for each in seeds]
-    return Result(
-        quantities(results, effort), tables(results), partial(draw, seeds, results), kept=kept
-    )
-
-
-def _recipe(folder: Path, effort: Effort, seed: int) -> Any:
+    folder = trial.folder / "scenes"
     data = folder / "data"
-    updates = 2 if effort.quick else max(2, round(effort.share * _TRAIN["max_updates"]))  # type: ignore[operator]
-    train = {**_TRAIN, "max_updates": updates, "seed": seed}
-    train |= {"warmup": min(200, updates), "valid_every": max(1, updates // 4)}
-    return compose(
-        recipe={
-            "data": {
-                "images": [str(data / IMAGES)], "captions": [str(data / "train.jsonl")],
-                "valid_captions": [str(data / "valid.jsonl")],
-            },
-            "model": {"architecture": "captioner"},
-            "train": train,
-            "decode": {"beam": 1},
-        }
-    )  # fmt: skip
+    write_scenes(data, **({"train": 40, "others": 6} if trial.quick else {}))
+    runs = {("captioner", each): run_on(folder, trial, each) for each in trial.seeds()}
+    measured = partial(_measured, data)
+    [found] = results(runs, measured, trial, lambda of: f"{of.exact:.1f} % right").values()
+    kept = [run.finished for run in runs.values()]
+    return Result(quantities(found), tables(found), [panel(found)], kept)
 
 
-def _place(folder: Path, effort: Effort, seed: int) -> Path:
-    return runs.place_of(folder, _recipe(folder, effort, seed), effort.share)
+def run_on(folder: Path, trial: Trial, seed: int) -> Run:
+    """Return the run of a captioner on the scenes of a folder."""
+    data, updates = folder / "data", trial.amount(2, UPDATES)
+    train = {
+        "max_updates": updates, "seed": seed, "learning_rate": 0.003, "warmup": min(200, updates),
+        "valid_every": max(1, updates // 4),
+    }  # fmt: skip
+    files = {
+        "images": [str(data / IMAGES)], "captions": [str(data / "train.jsonl")],
+        "valid_captions": [str(data / "valid.jsonl")],
+    }  # fmt: skip
+    return run_of(
+        folder, train, data=files, model={"architecture": "captioner"}, decode={"beam": 1}
+    )
 
 
-def _measured(folder: Path, effort: Effort, seed: int) -> NounFindings:
+def _measured(data: Path, run: Run) -> NounFindings:
     """Train a captioner, if it is not trained, and return its results."""
-    place, recipe = _place(folder, effort, seed), _recipe(folder, effort, seed)
-    runs.ensure_trained(place, recipe)
-    captioner = load_as(ImageCaptioner, place, "cpu")
-    exact = partial(_exact, captioner, folder / "data")
-    attention = partial(_attention, captioner, folder / "data")
-    return NounFindings(
-        exact("test"), exact("unseen"), attention("valid"), attention("test"), attention("unseen")
-    )
-
-
-def _exact(captioner: ImageCaptioner, data: Path, name: str) -> float:
-    """Return the percentage of captions of a set that are exactly right."""
-    given = read_caption_set(
-        [str(data / IMAGES)], [str(data / f"{name}.jsonl")], captioner.bundle.config.image_size
-    )
-    best = captioner.search(given.pixels, DecodeConfig(beam=1))
-    texts = [each[0].text for each in best]
-    return caption_scores(texts, given.references(), [])[-1].value
-
-
-def _attention(captioner: ImageCaptioner, data: Path, name: str) -> Grounding:
-    """Return the attention of the nouns of the first scenes of a set."""
-    path = data / f"{name}.jsonl"
-    given = read_caption_set([str(data / IMAGES)], [str(path)], captioner.bundle.config.image_size)
-    rows = slice(0, MEASURED_SCENES)
-    pixels = [given.pixels[each.image] for each in given.captions[rows]]
-    return grounding(captioner, pixels, given.texts[rows], read_regions(path)[rows])
+    captioner = load_as(ImageCaptioner, run.trained(), "cpu")
+    size, rows = captioner.bundle.config.image_size, slice(0, MEASURED_SCENES)
+    exact: dict[str, float] = {}
+    attention: dict[str, Grounding] = {}
+    for name in ("valid", "test", "unseen"):
+        path = data / f"{name}.jsonl"
+        given = read_caption_set([str(data / IMAGES)], [str(path)], size)
+        texts = [best.text for best, *_ in captioner.search(given.pixels, DecodeConfig(beam=1))]
+        exact[name] = caption_scores(texts, given.references(), [])[-1].value
+        pixels = [given.pixels[each.image] for each in given.captions[rows]]
+        regions = read_regions(path)[rows]
+        attention[name] = grounding(captioner, pixels, given.texts[rows], regions)
+    return NounFindings(exact["test"], exact["unseen"], *attention.values())
 
 
 def _inside(found: NounFindings) -> tuple[float, float, float]:
@@ -163,25 +116,15 @@ def _inside(found: NounFindings) -> tuple[float, float, float]:
     )
 
 
-def first_layer(valid: Grounding, test: Grounding) -> float:
-    """Return the first layer, from 1, whose best head has half its weight inside, or infinity."""
-    heads = valid.inside.argmax(dim=1, keepdim=True)
-    best = test.inside.gather(1, heads).squeeze(1).tolist()
-    return next((float(layer) for layer, each in enumerate(best, 1) if each >= 0.5), math.inf)
-
-
-def quantities(results: Sequence[NounFindings], effort: Effort) -> dict[str, Value]:
+def quantities(found: Sequence[NounFindings]) -> dict[str, float]:
     """Return the quantities of the bands, averaged over seeds."""
-    inside, peaks, new = (
-        statistics.mean(each) for each in zip(*map(_inside, results), strict=True)
-    )
-    values = after_training(effort, {
-        EXACT: statistics.mean(each.exact for each in results),
-        UNSEEN: statistics.mean(each.unseen for each in results),
+    inside, peaks, new = (statistics.mean(each) for each in zip(*map(_inside, found), strict=True))
+    return {
+        EXACT: statistics.mean(each.exact for each in found),
+        UNSEEN: statistics.mean(each.unseen for each in found),
         INSIDE: inside, PEAKS: peaks, UNSEEN_INSIDE: new,
-        FIRST: statistics.mean(first_layer(each.valid, each.test) for each in results),
-    })  # fmt: skip
-    return {**values, CHANCE: statistics.mean(each.test.chance for each in results)}
+        CHANCE: statistics.mean(each.test.chance for each in found),
+    }  # fmt: skip
 
 
 def tables(results: Sequence[NounFindings]) -> list[Table]:
@@ -205,23 +148,15 @@ def tables(results: Sequence[NounFindings]) -> list[Table]:
     return [Table(title, rows), Table("Captions of 500 scenes each", right)]
 
 
-def draw(seeds: Sequence[int], results: Sequence[NounFindings], figure: Any) -> None:
-    """Draw the weight inside the region, a point for each head, by layer and seed."""
-    axes = figure.subplots()
-    layers, heads = results[0].test.inside.shape
-    for place, (seed, each) in enumerate(zip(seeds, results, strict=True)):
-        shift = 0.1 * (place - (len(results) - 1) / 2)
-        layer_of_head = (torch.arange(1, layers + 1) + shift).repeat_interleave(heads)
-        values = each.test.inside.flatten()
-        axes.plot(
-            layer_of_head.tolist(), values.tolist(), "o",
-            color=f"C{place}", alpha=0.7, label=f"seed {seed}",
-        )  # fmt: skip
-    axes.axhline(results[0].test.chance, color="gray", ls=":", label="uniform attention")
-    axes.set(ylim=(0, 1.02), xlabel="layer of the decoder", ylabel="weight inside the region")
-    axes.set_xticks(range(1, layers + 1))
-    axes.grid(alpha=0.3)
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+def panel(found: Sequence[NounFindings]) -> Panel:
+    """Show the weight inside the region, a point for each head, by layer and seed."""
+    lines = []
+    for place, each in enumerate(found, 1):
+        layers, heads = each.test.inside.shape
+        layer_of_head = torch.arange(1, layers + 1).repeat_interleave(heads).tolist()
+        lines.append(Line(layer_of_head, each.test.inside.flatten().tolist(), f"seed {place}", "o"))
+    title = "weight inside the region; dotted: uniform attention"
+    return Panel(title, lines, "layer of the decoder", level=each.test.chance)
 
 
 GROUNDING = Study(
@@ -232,5 +167,5 @@ GROUNDING = Study(
     "Xu et al. 2015, abstract",
     BANDS,
     run,
-    Times(quick=5, full=500),  # estimated: 700 seconds in one thread of an Intel Xeon
+    seconds=500,  # estimated: 700 seconds in one thread of an Intel Xeon
 )

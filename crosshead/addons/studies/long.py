@@ -12,17 +12,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Generator
 
-from crosshead.addons.studies.charts import logarithmic, name_powers
-from crosshead.addons.studies.effort import Effort, Times, seeds_of
-from crosshead.addons.studies.exponents import exponents
+from crosshead.addons.studies.charts import Line, Panel
+from crosshead.addons.studies.computation import powers
 from crosshead.addons.studies.fitting import FIRST, accuracy, drawn_from, train
 from crosshead.addons.studies.formats import joined, number
-from crosshead.addons.studies.study import Band, Result, Say, Study, Table, Value, after_training
+from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 from crosshead.text.batching import Batch
@@ -34,42 +33,43 @@ ASKED = FIRST + INDICES * LETTERS
 FILLER = ASKED + INDICES
 
 
-class AttentionReach(NamedTuple):
-    """A way to attend along a sequence.
-
-    `reach` is the radius of a window, the stride, or the memory of Transformer-XL.
-    """
-
-    kind: Literal["full", "window", "strided", "xl"]
-    layers: int
-    reach: int = 0
-    segment: int = 0
-
-    def __str__(self) -> str:
-        words = {"window": "radius", "strided": "stride", "xl": "memory"}
-        return f"{words[self.kind]} {self.reach:,}" if self.kind in words else "all"
-
-
 FULL, NEAR, STRIDED, XL = "full", "window", "strided", "Transformer-XL"
 
-PATTERNS: dict[str, Callable[[int], AttentionReach]] = {
-    FULL: lambda length: AttentionReach("full", 1),
-    NEAR: lambda length: AttentionReach("window", 1, 128),
-    STRIDED: lambda length: AttentionReach("strided", 1, round(math.sqrt(length))),
-    XL: lambda length: AttentionReach("xl", 1, 128, 128),
+_SHAPE = {"d_model": 64, "d_ff": 128, "heads": 1, "dropout": 0.0}
+
+
+def language_model(layers: int, pattern: str = "full", **reach: int) -> TransformerLanguageModel:
+    """Return a language model without positions; `reach` is a radius or a stride."""
+    own = {"layers": layers, "positions": "none", "pattern": pattern, **reach}
+    return TransformerLanguageModel(LanguageConfig.model_validate(_SHAPE | own), FILLER + 1)
+
+
+def transformer_xl(layers: int, memory: int, segment: int) -> TransformerXL:
+    """Return a model whose segments remember those before them."""
+    own = {"layers": layers, "memory": memory, "segment": segment}
+    return TransformerXL(TransformerXLConfig.model_validate(_SHAPE | own), FILLER + 1)
+
+
+Build = Callable[[int], TransformerLanguageModel | TransformerXL]
+
+PATTERNS: dict[str, Build] = {
+    FULL: lambda length: language_model(1),
+    NEAR: lambda length: language_model(1, "window", radius=128),
+    STRIDED: lambda length: language_model(1, "strided", stride=round(math.sqrt(length))),
+    XL: lambda length: transformer_xl(1, 128, 128),
 }
 """The models measured at a length. The stride is its root, as in Child et al. 2019."""
 
 WHOLE, SHORT = "Transformer-XL, memory of all", "Transformer-XL, short memory"
 FEW, ENOUGH = "window, 2 layers that do not reach", "window, 2 layers that reach"
 
-COPIERS: dict[str, Callable[[int], AttentionReach]] = {
-    FULL: lambda filler: AttentionReach("full", 2),
-    STRIDED: lambda filler: AttentionReach("strided", 2, round(math.sqrt(filler))),
-    WHOLE: lambda filler: AttentionReach("xl", 2, filler + 2 * INDICES, filler // 8),
-    SHORT: lambda filler: AttentionReach("xl", 2, filler // 32, filler // 32),
-    FEW: lambda filler: AttentionReach("window", 2, filler // 32),
-    ENOUGH: lambda filler: AttentionReach("window", 2, filler // 2 + INDICES),
+COPIERS: dict[str, Build] = {
+    FULL: lambda filler: language_model(2),
+    STRIDED: lambda filler: language_model(2, "strided", stride=round(math.sqrt(filler))),
+    WHOLE: lambda filler: transformer_xl(2, filler + 2 * INDICES, filler // 8),
+    SHORT: lambda filler: transformer_xl(2, filler // 32, filler // 32),
+    FEW: lambda filler: language_model(2, "window", radius=filler // 32),
+    ENOUGH: lambda filler: language_model(2, "window", radius=filler // 2 + INDICES),
 }
 """The models that copy across a filler of this length."""
 
@@ -89,10 +89,7 @@ BANDS = (
     Band(MEMORY.format(FULL), 1.7, 2.1, "There are n^2 weights; all else is linear and small."),
     Band(MEMORY.format(NEAR), 0.85, 1.15, "Each query has the same number of keys at any length."),
     Band(MEMORY.format(STRIDED), 1.15, 1.6, "There are n sqrt(n) weights; all else is linear."),
-    Band(
-        MEMORY.format(XL), 0.85, 1.15,
-        "Each segment has the same number of keys. The number of segments grows with the length.",
-    ),
+    Band(MEMORY.format(XL), 0.85, 1.15, "Each segment has the same number of keys."),
     Band(TIME.format(FULL), 1.6, 2.3, "As memory; long sequences also exceed the caches."),
     Band(TIME.format(NEAR), 0.8, 1.3, "As memory."),
     Band(TIME.format(STRIDED), 1.1, 1.7, "As memory."),
@@ -104,44 +101,33 @@ BANDS = (
     Band(COPIED.format(FEW), 0.1, 0.4, _GUESSED),
     Band(
         COPIED.format(ENOUGH), 0.3, 0.9,
-        "A path leads there, but through means of thousands of tokens that cannot know which index "
-        "is asked. A trial at a quarter of the length had learned half of it in as many updates.",
+        "A path leads there, but through means of thousands of tokens.",
     ),
 )  # fmt: skip
 
 
-def run(effort: Effort, seed: int, say: Say) -> Result:
+def run(trial: Trial) -> Result:
     """Measure time and memory by length, then copying."""
-    lengths = (512, 1024) if effort.quick else LENGTHS[: effort.amount(2, len(LENGTHS))]
-    measured, table, curves = _grown(lengths, rounds=effort.amount(1, 3), say=say)
-    filler, most = 64 if effort.quick else 4096, effort.amount(2, 300)
-    rows = [["model", "layers", "reach of one", "copied by seed"]]
+    measured, table, curves = _grown(trial)
+    filler, most = 64 if trial.quick else 4096, trial.amount(2, 300)
+    rows = [["model", "copied by seed"]]
     means = {}
-    for name, reach in COPIERS.items():
-        shares = [learn(name, filler, most, each, say) for each in seeds_of(effort, seed)]
+    for name in COPIERS:
+        shares = [learn(name, filler, most, each) for each in trial.seeds()]
         means[name] = statistics.mean(shares)
-        layers = str(reach(filler).layers)
-        rows.append([name, layers, str(reach(filler)), joined(shares, ".1%")])
+        rows.append([name, joined(shares, ".1%")])
+        trial.say(f"{name}: {rows[-1][1]} copied")
     tables = [table, Table(f"Copying across {filler:,} positions after {most} updates", rows)]
-    return Result(measured | copies(means, effort), tables, partial(draw, curves))
+    return Result(measured | copies(means), tables, panels(curves))
 
 
-def copies(means: Mapping[str, float], effort: Effort) -> dict[str, Value]:
+def copies(means: Mapping[str, float]) -> dict[str, Value]:
     """Return the shares copied; guessing counts if attention to all has learned the task."""
-    why = f"attention to all copied only {means[FULL]:.0%} either"
-    failed = {COPIED.format(name): why for name in (SHORT, FEW) if means[FULL] < LEARNED}
-    return after_training(effort, {COPIED.format(name): means[name] for name in means}, failed)
-
-
-def build(reach: AttentionReach) -> TransformerLanguageModel | TransformerXL:
-    """Return a language model without positions, apart from Transformer-XL's distances."""
-    common = {"d_model": 64, "d_ff": 128, "heads": 1, "dropout": 0.0, "layers": reach.layers}
-    if reach.kind == "xl":
-        memory = {"memory": reach.reach, "segment": reach.segment}
-        return TransformerXL(TransformerXLConfig.model_validate(common | memory), FILLER + 1)
-    pattern = {"window": {"radius": reach.reach}, "strided": {"stride": reach.reach}}
-    config = common | {"positions": "none", "pattern": reach.kind} | pattern.get(reach.kind, {})
-    return TransformerLanguageModel(LanguageConfig.model_validate(config), FILLER + 1)
+    found: dict[str, Value] = {COPIED.format(name): mean for name, mean in means.items()}
+    if means[FULL] < LEARNED:
+        why = f"attention to all copied only {means[FULL]:.0%} either"
+        found |= {COPIED.format(name): why for name in (SHORT, FEW)}
+    return found
 
 
 class TimeAndMemory(NamedTuple):
@@ -154,7 +140,7 @@ class TimeAndMemory(NamedTuple):
 def taken(pattern: str, length: int, rounds: int, threads: int) -> TimeAndMemory:
     """Measure a sequence in this process: the least time, and the growth of peak memory."""
     torch.set_num_threads(threads)
-    model, cpu = build(PATTERNS[pattern](length)), torch.device("cpu")
+    model, cpu = PATTERNS[pattern](length), torch.device("cpu")
 
     def once(tokens: int) -> float:
         began = time.perf_counter()
@@ -186,42 +172,39 @@ Curves = Mapping[str, Mapping[int, TimeAndMemory]]
 """By pattern and length."""
 
 
-def _grown(
-    lengths: tuple[int, ...], rounds: int, say: Say
-) -> tuple[dict[str, Value], Table, Curves]:
+def _grown(trial: Trial) -> tuple[dict[str, Value], Table, Curves]:
     """Return the powers by pattern, and times and memory as a table and by length."""
+    lengths = (512, 1024) if trial.quick else LENGTHS[: trial.amount(2, len(LENGTHS))]
     # Attention to all pairs of 16,384 positions would take gigabytes.
     cases = [(p, n) for p in PATTERNS for n in lengths if p != FULL or n <= 8192]
     measured: dict[str, Value] = {}
     curves: dict[str, dict[int, TimeAndMemory]] = {pattern: {} for pattern in PATTERNS}
-    for (pattern, n), each in zip(cases, alone(cases, rounds), strict=True):
+    for (pattern, n), each in zip(cases, alone(cases, trial.amount(1, 3)), strict=True):
         curves[pattern][n] = each
     rows = [["pattern", "positions", "seconds", "peak memory, MiB"]]
     for pattern, found in curves.items():
         sizes = [[n] for n in found]
-        [seconds] = exponents(sizes, [each.seconds for each in found.values()])
-        [memory] = exponents(sizes, [max(each.bytes, 1) for each in found.values()])
+        [seconds] = powers(sizes, [each.seconds for each in found.values()])
+        [memory] = powers(sizes, [max(each.bytes, 1) for each in found.values()])
         for name, power in ((TIME, seconds), (MEMORY, memory)):
             few = f"{len(sizes)} lengths are too few for a power"
             measured[name.format(pattern)] = power.value if len(sizes) > 2 else few
         for n, each in found.items():
             rows.append([pattern, f"{n:,}", number(each.seconds), f"{each.bytes / 2**20:,.1f}"])
         rows.append([pattern, "power", str(seconds), str(memory)])
-        say(f"{pattern}: time {seconds}, memory {memory}")
-    title = "Forwards and backwards through one layer, with powers of the length and intervals"
+        trial.say(f"{pattern}: time {seconds}, memory {memory}")
+    title = "Forwards and backwards through one layer, with powers of the length and their errors"
     return measured, Table(title, rows), curves
 
 
-def learn(name: str, filler: int, most: int, seed: int, say: Say) -> float:
+def learn(name: str, filler: int, most: int, seed: int) -> float:
     """Train on a filler and on shorter ones; return the share copied across the longest."""
     with drawn_from(seed) as generator:
-        model = build(COPIERS[name](filler))
+        model = COPIERS[name](filler)
         tests = [copying(filler, generator, 2) for _ in range(16)]
     train(model, partial(mixed, filler), generator, most=most, rate=3e-3)
     # Few rows at once: attention to all pairs of many rows would take gigabytes.
-    share = sum(accuracy(model, test) for test in tests) / len(tests)
-    say(f"{name}: {share:.1%} copied")
-    return share
+    return statistics.mean(accuracy(model, test) for test in tests)
 
 
 def mixed(filler: int, generator: Generator) -> Batch:
@@ -244,17 +227,14 @@ def copying(filler: int, generator: Generator, rows: int) -> Batch:
     return Batch((tokens,), labels)
 
 
-def draw(curves: Curves, figure: Any) -> None:
-    """Draw time and memory by length."""
-    left, right = figure.subplots(1, 2)
-    for pattern, found in curves.items():
-        left.plot(list(found), [each.seconds for each in found.values()], "o-", label=pattern)
-        right.plot(list(found), [max(each.bytes, 1) / 2**20 for each in found.values()], "o-")
-    lengths = sorted({n for found in curves.values() for n in found})
-    for axes, title in ((left, "seconds"), (right, "peak memory, MiB")):
-        logarithmic(axes, lengths, xlabel="positions", title=title)
-        name_powers(axes.yaxis)
-    left.legend()
+def panels(curves: Curves) -> list[Panel]:
+    """Show time and memory by length."""
+    time = [Line([*c], [each.seconds for each in c.values()], name) for name, c in curves.items()]
+    memory = [Line([*c], [max(e.bytes, 1) / 2**20 for e in c.values()]) for c in curves.values()]
+    return [
+        Panel("seconds", time, "positions", log="xy"),
+        Panel("peak memory, MiB", memory, "positions", log="xy"),
+    ]
 
 
 LONG = Study(
@@ -267,5 +247,5 @@ LONG = Study(
     "al. 2019",
     BANDS,
     run,
-    Times(quick=16, full=500),  # recorded with one seed: 305
+    seconds=500,  # recorded with one seed: 305
 )

@@ -2,93 +2,50 @@
 
 import json
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from crosshead.addons.studies import runs
-from crosshead.addons.studies.effort import Effort, Times, seeds_of
+from crosshead.addons.studies.charts import Panel, points
 from crosshead.addons.studies.formats import joined
-from crosshead.addons.studies.study import (
-    Band,
-    Result,
-    Say,
-    Study,
-    Table,
-    Value,
-    after_training,
-    reported,
-)
-from crosshead.addons.vision.data.ambiguous import (
-    AMBIGUOUS,
-    ambiguous_right,
-    is_ambiguous,
-    write_ambiguous,
-)
-from crosshead.addons.vision.data.caption_sets import CaptionSet, read_caption_set
+from crosshead.addons.studies.runs import Run, results, run_of
+from crosshead.addons.studies.study import Band, Result, Study, Table, Trial
+from crosshead.addons.vision.data.ambiguous import ambiguous_right, is_ambiguous, write_ambiguous
+from crosshead.addons.vision.data.caption_sets import read_caption_set
 from crosshead.addons.vision.data.image_pairs import PAIRS, other_images
 from crosshead.addons.vision.data.scenes import IMAGES
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.decoding.search import DecodeConfig
 from crosshead.pipelines.translator import Translator
 from crosshead.tasks.loading import load_as
-from crosshead.tasks.recipes import compose
 
 RIGHT, SHUFFLED, WITHOUT = "right image", "shuffled image", "no image"
 
 AMBIGUOUS_RIGHT = f"ambiguous words right, in per cent, {RIGHT}"
 AMBIGUOUS_SHUFFLED = f"ambiguous words right, {SHUFFLED}"
 AMBIGUOUS_WITHOUT = f"ambiguous words right, {WITHOUT}: a Transformer of the same shape"
-EXACT_GAIN = (
-    "sentences without an ambiguous word: exactly right, in points, with the image less without"
-)
-EXACT_SHUFFLED = (
-    "sentences without an ambiguous word: exactly right, in points, right image less shuffled image"
-)
-EXACT_WITHOUT = "sentences without an ambiguous word that are exactly right, no image"
-GATE = "mean gate of the ambiguous word"
-OTHER_GATE = "mean gate of the other words"
+EXACT_GAIN = "other sentences exactly right, in points: with the image less without"
+EXACT_SHUFFLED = "other sentences exactly right, in points: right image less shuffled image"
 
 BANDS = (
     Band(
         AMBIGUOUS_RIGHT, 95, 100,
-        "The colour of the ambiguous word names one object of the image, and its shape is the "
-        "answer. A twentieth is left for shapes at the edges of patches.",
+        "The colour names one object of the image, and its shape is the answer.",
     ),
     Band(
         AMBIGUOUS_SHUFFLED, 35, 60,
-        "Another image is independent of the answer: at most one half, and three standard errors "
-        "of 500 words are 7 points. It is less where the other image shows a third shape.",
+        "Another image is independent of the answer: one half or, with a third shape, less.",
     ),
-    Band(
-        AMBIGUOUS_WITHOUT, 43, 57,
-        "Nothing in the sentence says which: one half, within three standard errors of 500 words.",
-    ),
-    Band(
-        EXACT_GAIN, -2, 2,
-        "The sentence says everything, so a text model is right too. Two of a hundred are left "
-        "for what training has not reached.",
-    ),
+    Band(AMBIGUOUS_WITHOUT, 43, 57, "One half, within three standard errors of 500 words."),
+    Band(EXACT_GAIN, -2, 2, "The sentence says everything, so a text model is right too."),
     Band(
         EXACT_SHUFFLED, -2, 2,
-        "A model that looks where the text is ambiguous only is not misled elsewhere.",
+        "A model that looks only where the text is ambiguous is not misled elsewhere.",
     ),
-    reported(EXACT_WITHOUT, "It shows whether the difference has room on both sides."),
-    reported(
-        GATE,
-        'Wu et al. 2021, "Good for Misconceived Reasons", found gates near zero on Multi30k. The '
-        "scale of the two hidden states is free, so no number follows for this gate.",
-    ),
-    reported(OTHER_GATE, "The same reason."),
 )  # fmt: skip
 
-_TRAIN = {
-    "max_updates": 4000, "learning_rate": 0.003, "warmup": 100, "valid_every": 1000,
-    "batch_tokens": 1024, "device": "cpu", "threads": 1, "precision": "float32", "keep_last": 1,
-    "schedule": "cosine", "average": 0, "patience": 0, "label_smoothing": 0.0,
-}  # fmt: skip
+UPDATES = 4000
 _SHAPE = {
     "encoder_layers": 2, "decoder_layers": 2, "d_model": 64, "d_ff": 128, "heads": 4,
     "dropout": 0.0, "norm": "pre",
@@ -103,28 +60,23 @@ class PairFindings(NamedTuple):
     """The ambiguous words that are right."""
     exact: Mapping[str, float]
     """The sentences without an ambiguous word that are exactly right."""
-    gate: float
-    other_gate: float
 
 
-def run(effort: Effort, seed: int, say: Say) -> Result:
+def run(trial: Trial) -> Result:
     """Train a model beside images and one without, and test both with several images."""
-    seeds = seeds_of(effort, seed)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) if effort.quick else runs.RUNS / "ambiguous"
-        sizes = {"size": 24, "train": 40, "others": 6} if effort.quick else {}
-        write_ambiguous(folder / "data", **sizes)
-        _write_sides(folder / "data")
-        jobs = {each: partial(_measured, folder, effort, each) for each in seeds}
-        found: dict[int, PairFindings] = {}
-        kept = []
-        for each, result in runs.side_by_side(jobs, quick=effort.quick):
-            found[each] = result
-            say(f"seed {each}: " + ", ".join(f"{n} {v:.1f} %" for n, v in result.words.items()))
-            recipes = _recipes(folder, effort, each)
-            kept += [runs.finished(_place(folder, effort, recipe)) for recipe in recipes]
-    results = [found[each] for each in seeds]
-    return Result(quantities(results, effort), tables(results), partial(draw, results), kept=kept)
+    folder = trial.folder / "ambiguous"
+    data = folder / "data"
+    write_ambiguous(data, **({"size": 24, "train": 40, "others": 6} if trial.quick else {}))
+    _write_sides(data)
+    runs = {("both models", each): runs_on(folder, trial, each) for each in trial.seeds()}
+    measured = partial(_measured, data)
+    [found] = results(runs, measured, trial, lambda of: f"{of.words[RIGHT]:.1f} % right").values()
+    kept = [run.finished for both in runs.values() for run in both]
+    panels = [
+        Panel(title, [points(by_image(found, each))], "per cent", at=50)
+        for title, each in (("ambiguous words right", "words"), ("other sentences right", "exact"))
+    ]
+    return Result(quantities(found), tables(found), panels, kept=kept)
 
 
 def _write_sides(data: Path) -> None:
@@ -135,45 +87,35 @@ def _write_sides(data: Path) -> None:
             (data / f"{name}.{end}").write_text("".join(f"{row[key]}\n" for row in rows))
 
 
-def _recipes(folder: Path, effort: Effort, seed: int) -> tuple[Any, Any]:
-    """Return the recipe of the model beside images, and of the model without."""
-    data = folder / "data"
-    updates = 2 if effort.quick else max(2, round(effort.share * _TRAIN["max_updates"]))  # type: ignore[operator]
-    train = {**_TRAIN, "max_updates": updates, "seed": seed}
-    train |= {"warmup": min(100, updates), "valid_every": max(1, updates // 4)}
-    beside = {
-        "images": [str(data / IMAGES)],
-        "pairs": [str(data / "train.jsonl")],
-        "valid_pairs": [str(data / "valid.jsonl")],
-    }
-    alone = {"source": "train.en", "target": "train.de"}
-    alone |= {"valid_source": "valid.en", "valid_target": "valid.de"}
-    shared = {
-        "tokenizer": {"kind": "words", "vocab_size": 8000},
-        "train": train,
-        "decode": {"beam": 1},
-    }
-    sides = {key: [str(data / name)] for key, name in alone.items()}
-    return (
-        compose(recipe={"data": beside, "model": {**_SHAPE, **_OVER_IMAGES}, **shared}),
-        compose(recipe={"data": sides, "model": _SHAPE, **shared}),
-    )
+def runs_on(folder: Path, trial: Trial, seed: int) -> tuple[Run, Run]:
+    """Return the run of the model beside images, and that of the model without."""
+    data, updates = folder / "data", trial.amount(2, UPDATES)
+    train = {
+        "max_updates": updates, "seed": seed, "learning_rate": 0.003, "warmup": min(100, updates),
+        "valid_every": max(1, updates // 4), "batch_tokens": 1024, "schedule": "cosine",
+        "average": 0, "patience": 0, "label_smoothing": 0.0,
+    }  # fmt: skip
+    beside = {"images": IMAGES, "pairs": "train.jsonl", "valid_pairs": "valid.jsonl"}
+    alone = {
+        "source": "train.en", "target": "train.de", "valid_source": "valid.en",
+        "valid_target": "valid.de",
+    }  # fmt: skip
+
+    def of(files: Mapping[str, str], **model: object) -> Run:
+        return run_of(
+            folder, train, data={key: [str(data / name)] for key, name in files.items()},
+            model={**_SHAPE, **model}, tokenizer={"kind": "words", "vocab_size": 8000},
+            decode={"beam": 1},
+        )  # fmt: skip
+
+    return of(beside, **_OVER_IMAGES), of(alone)
 
 
-def _place(folder: Path, effort: Effort, recipe: Any) -> Path:
-    return runs.place_of(folder, recipe, effort.share)
-
-
-def _measured(folder: Path, effort: Effort, seed: int) -> PairFindings:
+def _measured(data: Path, runs: tuple[Run, Run]) -> PairFindings:
     """Train both models, if they are not trained, and return their results on the test set."""
-    recipes = _recipes(folder, effort, seed)
-    places = [_place(folder, effort, recipe) for recipe in recipes]
-    for place, recipe in zip(places, recipes, strict=True):
-        runs.ensure_trained(place, recipe)
-    beside = load_as(MultimodalTranslator, places[0], "cpu")
-    alone = load_as(Translator, places[1], "cpu")
+    beside = load_as(MultimodalTranslator, runs[0].trained(), "cpu")
+    alone = load_as(Translator, runs[1].trained(), "cpu")
     size, greedy = beside.bundle.config.image_size, DecodeConfig(beam=1)
-    data = folder / "data"
     test = read_caption_set([str(data / IMAGES)], [str(data / "test.jsonl")], size, kind=PAIRS)
     right = [each.image for each in test.captions]
     found = {
@@ -181,16 +123,10 @@ def _measured(folder: Path, effort: Effort, seed: int) -> PairFindings:
         SHUFFLED: beside.search(test.pixels, other_images(right), test.sources, greedy),
         WITHOUT: alone.translate(test.sources, decode=greedy),
     }
-    outputs = {name: [best[0].text for best in each] for name, each in found.items()}
-    gate, other = gates(beside, test)
+    texts = {name: [best[0].text for best in each] for name, each in found.items()}
     return PairFindings(
-        {
-            name: 100 * ambiguous_right(test.sources, texts, test.texts)
-            for name, texts in outputs.items()
-        },
-        {name: exact_elsewhere(test.sources, texts, test.texts) for name, texts in outputs.items()},
-        gate,
-        other,
+        {n: 100 * ambiguous_right(test.sources, each, test.texts) for n, each in texts.items()},
+        {n: exact_elsewhere(test.sources, each, test.texts) for n, each in texts.items()},
     )
 
 
@@ -204,63 +140,35 @@ def exact_elsewhere(
     )
 
 
-def gates(beside: MultimodalTranslator, test: CaptionSet) -> tuple[float, float]:
-    """Return the mean gate of the ambiguous word, and of the other words of its sentences."""
-    of_word: dict[bool, list[float]] = {True: [], False: []}
-    for each in test.captions[:200]:
-        if is_ambiguous(each.source):
-            # The last piece is the end of the sentence.
-            for piece, gate in beside.gates(test.pixels[each.image], each.source)[:-1]:
-                of_word[piece == AMBIGUOUS].append(gate)
-    return statistics.mean(of_word[True]), statistics.mean(of_word[False])
-
-
-def quantities(results: Sequence[PairFindings], effort: Effort) -> dict[str, Value]:
-    """Return the quantities of the bands, averaged over seeds."""
-
-    def mean(values: Sequence[float]) -> float:
-        return statistics.mean(values)
-
-    values = {
-        AMBIGUOUS_RIGHT: mean([each.words[RIGHT] for each in results]),
-        AMBIGUOUS_SHUFFLED: mean([each.words[SHUFFLED] for each in results]),
-        AMBIGUOUS_WITHOUT: mean([each.words[WITHOUT] for each in results]),
-        EXACT_GAIN: mean([each.exact[RIGHT] - each.exact[WITHOUT] for each in results]),
-        EXACT_SHUFFLED: mean([each.exact[RIGHT] - each.exact[SHUFFLED] for each in results]),
-        EXACT_WITHOUT: mean([each.exact[WITHOUT] for each in results]),
-        GATE: mean([each.gate for each in results]),
-        OTHER_GATE: mean([each.other_gate for each in results]),
+def by_image(found: Sequence[PairFindings], what: str) -> dict[str, list[float]]:
+    """Return `words` or `exact` by image, a value for each seed."""
+    return {
+        name: [getattr(each, what)[name] for each in found] for name in (RIGHT, SHUFFLED, WITHOUT)
     }
-    return after_training(effort, values)
 
 
-def tables(results: Sequence[PairFindings]) -> list[Table]:
+def quantities(found: Sequence[PairFindings]) -> dict[str, float]:
+    """Return the quantities of the bands, averaged over seeds."""
+    words, exact = (
+        {name: statistics.mean(each) for name, each in by_image(found, what).items()}
+        for what in ("words", "exact")
+    )
+    return {
+        AMBIGUOUS_RIGHT: words[RIGHT],
+        AMBIGUOUS_SHUFFLED: words[SHUFFLED],
+        AMBIGUOUS_WITHOUT: words[WITHOUT],
+        EXACT_GAIN: exact[RIGHT] - exact[WITHOUT],
+        EXACT_SHUFFLED: exact[RIGHT] - exact[SHUFFLED],
+    }
+
+
+def tables(found: Sequence[PairFindings]) -> list[Table]:
     """Return ambiguous words right and sentences exactly right, by image and seed."""
     rows = [["image", "ambiguous words right, %", "other sentences exactly right, %"]]
-    rows += [
-        [
-            name,
-            joined((each.words[name] for each in results), ".1f"),
-            joined((each.exact[name] for each in results), ".1f"),
-        ]
-        for name in (RIGHT, SHUFFLED, WITHOUT)
-    ]
+    exact = by_image(found, "exact")
+    for name, words in by_image(found, "words").items():
+        rows.append([name, joined(words, ".1f"), joined(exact[name], ".1f")])
     return [Table("1,000 test sentences, half of them with an ambiguous word, by seed", rows)]
-
-
-def draw(results: Sequence[PairFindings], figure: Any) -> None:
-    """Draw both percentages by image, a point for each seed."""
-    axes = figure.subplots()
-    names = [RIGHT, SHUFFLED, WITHOUT]
-    for seed, each in enumerate(results):
-        for values, mark, colour in ((each.words, "o", "C0"), (each.exact, "s", "C1")):
-            label = {"o": "ambiguous words right", "s": "other sentences exactly right"}[mark]
-            shown = [values[name] for name in names]
-            axes.plot(names, shown, mark, color=colour, alpha=0.7, label=None if seed else label)
-    axes.axhline(50, color="gray", ls=":", label="chance")
-    axes.set(ylim=(0, 105), ylabel="per cent")
-    axes.grid(alpha=0.3)
-    axes.legend()
 
 
 MULTIMODAL = Study(
@@ -271,5 +179,5 @@ MULTIMODAL = Study(
     "Caglayan et al. 2019, abstract",
     BANDS,
     run,
-    Times(quick=6, full=600),  # estimated: 860 seconds in one thread of an Intel Xeon
+    seconds=600,  # estimated: 860 seconds in one thread of an Intel Xeon
 )

@@ -7,16 +7,15 @@ from crosshead.addons.studies.bottleneck import BOTTLENECK
 from crosshead.addons.studies.effort import FULL, QUICK, Effort, effort_within
 from crosshead.addons.studies.extrapolation import EXTRAPOLATION
 from crosshead.addons.studies.feedforward import FEEDFORWARD
+from crosshead.addons.studies.forecasting import LINEAR, PATCHES
 from crosshead.addons.studies.gradients import GRADIENTS
 from crosshead.addons.studies.grounding import GROUNDING
 from crosshead.addons.studies.headcost import HEADCOST
 from crosshead.addons.studies.heads import HEADS
-from crosshead.addons.studies.linear import LINEAR
 from crosshead.addons.studies.long import LONG
 from crosshead.addons.studies.masks import MASKS
 from crosshead.addons.studies.multimodal import MULTIMODAL
 from crosshead.addons.studies.parallelism import PARALLELISM
-from crosshead.addons.studies.patches import PATCHES
 from crosshead.addons.studies.regularisation import REGULARISATION
 from crosshead.addons.studies.scaling import SCALING
 from crosshead.addons.studies.sets import SETS
@@ -56,4 +55,4 @@ def effort_of(studies: Sequence[Study], *, quick: bool, minutes: float | None) -
         raise ConfigError("--quick and --minutes exclude each other; give one of them")
     if not 0 < minutes < math.inf:
         raise ConfigError(f"--minutes {minutes:g}: expected a number above 0, such as 10")
-    return effort_within(minutes, [study.times for study in studies])
+    return effort_within(minutes, [study.seconds for study in studies])

@@ -1,71 +1,163 @@
-"""Training runs of studies: each is trained once, and an interrupted one continues."""
+"""Training runs and stored results of studies: each is computed once by the same code."""
 
 import hashlib
+import json
 import multiprocessing
-from collections.abc import Callable, Hashable, Iterator, Mapping
+import os
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from crosshead.addons.studies.sources import THIS_CODE
-from crosshead.bundle.places import CHECKPOINTS, CONFIG, RECIPE
+from crosshead.addons.studies.study import Trial
+from crosshead.bundle.places import CHECKPOINTS, CONFIG
 from crosshead.recipe.recipe import Recipe
+from crosshead.system.files import atomic_write, make_directory
+from crosshead.system.stored import read_metadata
+from crosshead.tasks.recipes import compose
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train
-from crosshead.training.settings import check_resumed, stored_recipe
+
+
+class MissingDataError(Exception):
+    """Data that a study needs is not there; its text says so as a clause."""
+
 
 K = TypeVar("K", bound=Hashable)
+R = TypeVar("R")
 T = TypeVar("T")
 
-RUNS = Path("runs") / "studies"
-"""The directory of training runs, which studies share. An interrupted study continues there."""
+ALIKE = {"precision": "float32", "device": "cpu", "threads": 1, "keep_last": 1}
+"""Settings of all runs. `auto` would choose by a measurement."""
 
 
-def place_of(folder: Path, recipe: Recipe, *settings: object) -> Path:
-    """Return the directory of a run, which depends on the model, the seed and the code."""
-    model = recipe.model
-    named = " ".join([THIS_CODE, model.model_dump_json(), *map(str, settings)])
-    digest = hashlib.sha256(named.encode()).hexdigest()[:8]
-    return folder / f"{model.architecture}-{digest}-{recipe.train.seed}"
+def digest(package: Path) -> str:
+    """Return eight digits that change with any source file of a package."""
+    found = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        found.update(f"{path.relative_to(package).as_posix()} {content}\n".encode())
+    return found.hexdigest()[:8]
 
 
-def finished(place: Path) -> Path:
-    """Return the file that a run has once it has ended, for `Result.kept`."""
-    return place / CONFIG
+THIS_CODE = digest(Path(__file__).parents[2])
+"""The digest of this package, taken when it was loaded; later changes of the files do not count."""
 
 
-def ensure_trained(place: Path, recipe: Recipe) -> None:
-    """Train a run, or continue it, if it has not ended yet."""
-    if (place / RECIPE).is_file():
-        check_resumed(stored_recipe(place), recipe, place)
-    if finished(place).is_file():
-        return
-    begun = bool(list_checkpoints(place / CHECKPOINTS))
-    threads = torch.get_num_threads()
-    try:
-        train(recipe, place, resume=begun, force=not begun, command="crosshead study")
-    finally:
-        torch.set_num_threads(threads)
+def _named(text: str) -> str:
+    return hashlib.sha256(f"{THIS_CODE} {text}".encode()).hexdigest()[:16]
 
 
-def side_by_side(jobs: Mapping[K, Callable[[], T]], *, quick: bool) -> Iterator[tuple[K, T]]:
-    """Run jobs in as many processes as PyTorch has threads, and give results as they are done.
+class Run(NamedTuple):
+    """A training run, by its recipe; `folder` holds the directories of several runs."""
 
-    The jobs have to be picklable. With one thread, and in a quick form, they run here, one after
-    the other.
+    folder: Path
+    recipe: Recipe
+
+    @property
+    def place(self) -> Path:
+        """The directory of the run, which depends on the recipe and the code."""
+        named = _named(self.recipe.model_dump_json())
+        return self.folder / f"{self.recipe.model.architecture}-{named}"
+
+    @property
+    def finished(self) -> Path:
+        """The file that the run has once it has ended, for `Result.kept`."""
+        return self.place / CONFIG
+
+    def trained(self) -> Path:
+        """Train, or continue, if the run has not ended; return its directory."""
+        if not self.finished.is_file():
+            begun, threads = (
+                bool(list_checkpoints(self.place / CHECKPOINTS)),
+                torch.get_num_threads(),
+            )
+            try:
+                train(
+                    self.recipe, self.place, resume=begun, force=not begun,
+                    command="crosshead study",
+                )  # fmt: skip
+            finally:
+                torch.set_num_threads(threads)
+        return self.place
+
+    def scores(self) -> dict[str, float]:
+        """Return the scores of the trained model by their names."""
+        found = read_metadata(self.trained() / CONFIG)["scores"]
+        return {each["metric"]: each["value"] for each in found}
+
+
+def run_of(folder: Path, train: Mapping[str, Any], **sections: Mapping[str, Any]) -> Run:
+    """Return the run of a recipe, with the settings of all runs."""
+    return Run(folder, compose(recipe={**sections, "train": {**ALIKE, **train}}))
+
+
+def stored_at(settings: Any, folder: Path) -> Path:
+    """Return the file of the result that follows from settings, a NamedTuple, by this code."""
+    text = json.dumps(settings._asdict(), default=lambda config: config.model_dump())
+    return folder / f"{_named(text)}.json"
+
+
+def stored(settings: Any, folder: Path, compute: Callable[[], Any]) -> Any:
+    """Return a stored result; compute and store it first if there is none."""
+    place = stored_at(settings, folder)
+    if not place.is_file():
+        found = compute()
+        make_directory(folder)
+        atomic_write(place, json.dumps(found).encode())
+    return json.loads(place.read_text())
+
+
+def results(
+    planned: Mapping[tuple[K, int], R],
+    compute: Callable[[R], T],
+    trial: Trial,
+    shown: Callable[[T], str],
+) -> dict[K, list[T]]:
+    """Compute what is planned, by a name and a seed; return results by name, one for each seed.
+
+    This takes as many processes as PyTorch has threads, so all has to be picklable. With one
+    thread, and in a quick form, it happens here. Each result is said as it is done.
     """
-    workers = 1 if quick else min(torch.get_num_threads(), len(jobs))
+    done: dict[tuple[K, int], T] = {}
+
+    def keep(name: tuple[K, int], found: T) -> None:
+        done[name] = found
+        parts = name[0] if isinstance(name[0], tuple) else name[:1]
+        trial.say(f"{', '.join(map(str, parts))}, seed {name[1]}: {shown(found)}")
+
+    workers = 1 if trial.quick else min(torch.get_num_threads(), len(planned))
     if workers == 1:
-        for name, job in jobs.items():
-            yield name, job()
-        return
+        for name, each in planned.items():
+            keep(name, compute(each))
+        return by_seed(done, planned)
     spawn = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, spawn, torch.set_num_threads, (1,))
     try:
-        started = {pool.submit(job): name for name, job in jobs.items()}
-        for done in as_completed(started):
-            yield started[done], done.result()
+        started = {pool.submit(compute, each): name for name, each in planned.items()}
+        for future in as_completed(started):
+            keep(started[future], future.result())
     finally:
         pool.shutdown(cancel_futures=True)
+    return by_seed(done, planned)
+
+
+def by_seed(found: Mapping[tuple[K, int], T], order: Iterable[tuple[K, int]]) -> dict[K, list[T]]:
+    """Return results by name, in this order."""
+    groups: dict[K, list[T]] = {}
+    for name, seed in order:
+        groups.setdefault(name, []).append(found[name, seed])
+    return groups
+
+
+def data_at(*paths: str) -> Path:
+    """Return the first of these paths that is in $CROSSHEAD_DATA, by default in `data`."""
+    root = Path(os.environ.get("CROSSHEAD_DATA") or "data")
+    for path in paths:
+        if (root / path).exists():
+            return root / path
+    raise MissingDataError(
+        f"no {paths[0]} in {root}: see `crosshead data get --help`, or set CROSSHEAD_DATA"
+    )

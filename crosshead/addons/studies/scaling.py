@@ -2,19 +2,17 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from crosshead.addons.studies.charts import COLORS
-from crosshead.addons.studies.effort import Effort, Times, seeds_of
+from crosshead.addons.studies.charts import Line, Panel
 from crosshead.addons.studies.fitting import FIRST, Reader, Stack, accuracy, drawn_from, updates
 from crosshead.addons.studies.formats import number
-from crosshead.addons.studies.study import Band, Result, Say, Study, Table, Value
+from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value, at_any_size
 from crosshead.attention.attend import attend
 from crosshead.attention.scores import Additive, Dot, ScaledDot, Score
 from crosshead.text.batching import Batch
@@ -43,22 +41,24 @@ DECAY = "unscaled: exponent of the mean gradient in d_k, from 64"
 SLOWER = "updates to learn at d_k {}: unscaled over {}"
 
 BANDS = (
-    Band(VARIANCE, 0.95, 1.05, "Footnote 4: a sum of d_k products of variance 1."),
-    Band(SPREAD, 0.97, 1.03, "Scores have variance 1 at every d_k: about ln n - 1/2 nats."),
-    Band(
-        SPIKE, 0, 0.1,
-        "Of n normal scores with deviation s the largest leads by about s / sqrt(2 ln n) = 11. The "
-        "entropy is then pi^2/6 over that lead: 0.15 nats of 4.16.",
-    ),
-    Band(
-        TYPICAL, 0, 0.05,
-        "If one key leads, the Jacobian of the softmax has the Frobenius norm 2 exp(-lead). Half "
-        "of the leads are above 0.7 x 11.",
-    ),
-    Band(
-        DECAY, -0.55, -0.3,
-        "The mean comes from the few queries whose two best keys are close. Their share falls with "
-        "1/sqrt(d_k), and more slowly where several keys are still close.",
+    *at_any_size(
+        Band(VARIANCE, 0.95, 1.05, "Footnote 4: a sum of d_k products of variance 1."),
+        Band(SPREAD, 0.97, 1.03, "Scores have variance 1 at every d_k: about ln n - 1/2 nats."),
+        Band(
+            SPIKE, 0, 0.1,
+            "Of n normal scores with deviation s the largest leads by about s / sqrt(2 ln n) = 11. "
+            "The entropy is then pi^2/6 over that lead: 0.15 nats of 4.16.",
+        ),
+        Band(
+            TYPICAL, 0, 0.05,
+            "If one key leads, the Jacobian of the softmax has the norm 2 exp(-lead). Half of the "
+            "leads are above 0.7 x 11.",
+        ),
+        Band(
+            DECAY, -0.55, -0.3,
+            "The mean comes from the few queries whose two best keys are close. Their share falls "
+            "with 1/sqrt(d_k), and more slowly where several keys are still close.",
+        ),
     ),
     Band(
         SLOWER.format(16, "scaled"), 0.5, 2.0,
@@ -66,8 +66,7 @@ BANDS = (
     ),
     Band(
         SLOWER.format(256, "scaled"), 2.0, math.inf,
-        "“Extremely small gradients”: it takes longer, or never ends. The bound is the factor of 2 "
-        "that counts as similar at d_k 16; seeds differ by less.",
+        "“Extremely small gradients”: by more than the factor that counts as similar at d_k 16.",
     ),
     Band(
         SLOWER.format(16, "additive"), 0.5, 2.0,
@@ -75,8 +74,7 @@ BANDS = (
     ),
     Band(
         SLOWER.format(256, "additive"), 2.0, math.inf,
-        "“Additive attention outperforms dot product attention without scaling”: by more than the "
-        "factor that counts as similar at d_k 16.",
+        "“Additive attention outperforms dot product attention without scaling”: as above.",
     ),
 )  # fmt: skip
 
@@ -108,26 +106,26 @@ Learned = dict[tuple[str, int], list[LearnedAfter]]
 """By score and d_k, an entry for each seed."""
 
 
-def run(effort: Effort, seed: int, say: Say) -> Result:
+def run(trial: Trial) -> Result:
     """Measure random vectors first, then train a layer with each score."""
     rows = [["d_k", "variance / d_k", "score", "entropy", "mean gradient", "median gradient"]]
     ratios, found = [], {}
     for d_key in STATISTICS:
         ratios.append(variance_ratio(d_key))
         for name, build in SCORES.items():
-            soft = softness(build(d_key), d_key, 128 if effort.quick else 1024)
-            found[name, d_key] = soft
+            soft = found[name, d_key] = softness(build(d_key), d_key, trial.amount(128, 1024))
             rows.append([str(d_key), number(ratios[-1]), name, *map(number, soft)])
-    say("random vectors are measured; training")
+    trial.say("random vectors are measured; training")
     learned: Learned = {}
-    budget = effort.amount(30, BUDGET)
+    budget = trial.amount(30, BUDGET)
     updates_rows = [["d_k", "score", "updates"]]
-    for d_key in (16,) if effort.quick else TRAINED:
+    for d_key in TRAINED[:1] if trial.quick else TRAINED:
         for name, build in SCORES.items():
-            runs = [learning(build, d_key, budget, each) for each in seeds_of(effort, seed, 3)]
-            learned[name, d_key], taken = runs, ", ".join(map(str, runs))
+            seeds = trial.seeds(3)
+            learned[name, d_key] = [learning(build, d_key, budget, each) for each in seeds]
+            taken = ", ".join(map(str, learned[name, d_key]))
             updates_rows.append([str(d_key), name, taken])
-            say(f"d_k {d_key}, {name}: updates until learned, by seed: {taken}")
+            trial.say(f"d_k {d_key}, {name}: updates until learned, by seed: {taken}")
     first, last = STATISTICS[0], STATISTICS[-1]
     far = [d_key for d_key in STATISTICS if d_key >= 64]
     means = [found["unscaled", d_key].gradient for d_key in far]
@@ -138,14 +136,15 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         TYPICAL: found["unscaled", last].typical / found["scaled", last].typical,
         DECAY: float(np.polyfit(np.log(far), np.log(means), 1)[0]),
     }
-    for name in ("scaled", "additive"):
-        measured |= {SLOWER.format(d, name): slower(learned, name, d) for d in (16, 256)}
+    for name, d_key in learned:
+        if name != "unscaled" and d_key in (16, 256):
+            measured[SLOWER.format(d_key, name)] = slower(learned, name, d_key)
     title = (
         f"Updates, by seed, until {ENOUGH:.0%} of the letters are right (or how many were in the "
         f"end, after {budget:,})"
     )
     tables = [Table(f"Random vectors, {KEYS} keys", rows), Table(title, updates_rows)]
-    return Result(measured, tables, partial(draw, found, learned, budget))
+    return Result(measured, tables, panels(found, learned, budget))
 
 
 def variance_ratio(d_key: int) -> float:
@@ -197,33 +196,25 @@ def learning(build: Callable[[int], Score], d_key: int, most: int, seed: int) ->
     return LearnedAfter(math.inf, right)
 
 
-def draw(
-    found: dict[tuple[str, int], Softness], learned: Learned, budget: int, figure: Any
-) -> None:
-    """Draw entropy, gradients and updates by d_k; a cross marks a budget without success."""
-    soft, gradients, training = figure.subplots(1, 3)
-    for name, color in zip(SCORES, COLORS, strict=True):
+def panels(found: dict[tuple[str, int], Softness], learned: Learned, budget: int) -> list[Panel]:
+    """Show entropy, gradients and updates by d_k."""
+    soft, gradients, training = [], [], []
+    for name in SCORES:
         measured = [found[name, d_key] for d_key in STATISTICS]
-        soft.plot(STATISTICS, [each.entropy for each in measured], "o-", color=color, label=name)
-        for style, of, values in (
-            ("o-", "mean", [each.gradient for each in measured]),
-            ("o:", "median", [each.typical for each in measured]),
-        ):
-            gradients.plot(STATISTICS, values, style, color=color, label=f"{name}, {of}")
-        taken = {d: _median(learned, name, d) for each, d in learned if each == name}
-        heights = [min(reached, budget) for reached in taken.values()]
-        training.plot(list(taken), heights, "-", color=color, label=name)
-        for (d_key, reached), height in zip(taken.items(), heights, strict=True):
-            training.plot(d_key, height, "x" if reached == math.inf else "o", color=color)
-    soft.set(xscale="log", title="entropy (nats)")
-    gradients.set(xscale="log", yscale="log", title="gradient of the softmax")
-    training.set(xscale="log", title="updates to learn (median)", ylim=(0, 1.05 * budget))
-    training.set_xticks(TRAINED, map(str, TRAINED))
-    training.minorticks_off()
-    for axes in (soft, gradients, training):
-        axes.set_xlabel("d_k")
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
+        soft.append(Line(STATISTICS, [each.entropy for each in measured], name))
+        means, medians = zip(*((each.gradient, each.typical) for each in measured), strict=True)
+        gradients += [
+            Line(STATISTICS, means, f"{name}, mean"),
+            Line(STATISTICS, medians, f"{name}, median", "s:"),
+        ]
+        places = [d_key for each, d_key in learned if each == name]
+        heights = [min(_median(learned, name, d_key), budget) for d_key in places]
+        training.append(Line(places, heights, name))
+    return [
+        Panel("entropy (nats)", soft, "d_k", log="x"),
+        Panel("gradient of the softmax", gradients, "d_k", log="xy"),
+        Panel("median updates to learn, if learned", training, "d_k", log="x", level=budget),
+    ]
 
 
 def _median(learned: Learned, name: str, d_key: int) -> float:
@@ -232,8 +223,6 @@ def _median(learned: Learned, name: str, d_key: int) -> float:
 
 def slower(learned: Learned, name: str, d_key: int) -> Value:
     """Return the updates of the unscaled score over those of another."""
-    if (name, d_key) not in learned:
-        return f"the quick form does not train with d_k {d_key}"
     unscaled, other = (_median(learned, each, d_key) for each in ("unscaled", name))
     if unscaled == other == math.inf:
         return f"neither score learned the task with d_k {d_key}"
@@ -243,13 +232,11 @@ def slower(learned: Learned, name: str, d_key: int) -> Value:
 SCALING = Study(
     "scaling",
     "Dot products grow with d_k and harden the softmax; 1/sqrt(d_k) undoes it",
-    "While for small values of d_k the two mechanisms perform similarly, additive attention "
-    "outperforms dot product attention without scaling for larger values of d_k. We suspect that "
-    "for large values of d_k, the dot products grow large in magnitude, pushing the softmax "
-    "function into regions where it has extremely small gradients. To counteract this effect, we "
-    "scale the dot products by 1/√d_k.",
+    "We suspect that for large values of d_k, the dot products grow large in magnitude, pushing "
+    "the softmax function into regions where it has extremely small gradients. To counteract this "
+    "effect, we scale the dot products by 1/√d_k.",
     "Vaswani et al. 2017, section 3.2.1",
     BANDS,
     run,
-    Times(quick=7, full=185),
+    seconds=185,
 )

@@ -3,15 +3,14 @@
 import math
 import statistics
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
-from crosshead.addons.studies.effort import Effort, Times, seeds_of
+from crosshead.addons.studies.charts import Panel, points
 from crosshead.addons.studies.fitting import (
     FIRST,
+    LEARNED,
     Reader,
     Stack,
     accuracy,
@@ -20,16 +19,7 @@ from crosshead.addons.studies.fitting import (
     train,
 )
 from crosshead.addons.studies.formats import joined, number
-from crosshead.addons.studies.study import (
-    LEARNED,
-    Band,
-    Result,
-    Say,
-    Study,
-    Table,
-    Value,
-    after_training,
-)
+from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value, at_any_size
 from crosshead.attention.attend import attend
 from crosshead.attention.masks import Mask, causal
 from crosshead.attention.positions import sinusoidal
@@ -47,41 +37,41 @@ WITH = "is A before B, with positions: accuracy"
 CAUSAL = "is A before B, without positions but with a causal mask: accuracy"
 
 BANDS = (
-    Band(ALONE, 0, 1e-5, "A sum over keys does not depend on their order, apart from rounding."),
-    Band(LAYERS, 0, 1e-5, "The rest of a layer treats each position by itself."),
-    Band(
-        PLACED, 0.8, math.inf,
-        "Sinusoids have half the variance of the embeddings. Permuting before or after adding them "
-        "differs by two sinusoids: 0.8 of the sum's root mean square. Residual connections pass "
-        "this on, and the largest difference is at least as large.",
+    *at_any_size(
+        Band(ALONE, 0, 1e-5, "A sum over keys does not depend on their order, but for rounding."),
+        Band(LAYERS, 0, 1e-5, "The rest of a layer treats each position by itself."),
+        Band(
+            PLACED, 0.8, math.inf,
+            "Permuting before or after adding sinusoids differs by two of them: 0.8 of the sum's "
+            "root mean square, and residual connections pass this on.",
+        ),
     ),
     Band(WITHOUT, 0.45, 0.55, "Both orders of A and B are the same set: chance."),
     Band(WITH, 0.99, 1, "The places of A and B decide, and each position tells its place."),
     Band(
         CAUSAL, 0.99, 1,
-        "The claim is about attention to everything. A causal mask gives order enough: A has B "
-        "among its keys, or it has not (Haviv et al. 2022).",
+        "A causal mask gives order enough: A has B among its keys, or not (Haviv et al. 2022).",
     ),
 )  # fmt: skip
 
 
-def run(effort: Effort, seed: int, say: Say) -> Result:
+def run(trial: Trial) -> Result:
     """Measure errors of equivariance, and how well each model learns the task."""
     errors = {ALONE: equivariance_error(attention_alone), LAYERS: equivariance_error(layers(4))}
     stack = layers(4)
     errors[PLACED] = equivariance_error(lambda x: stack(x + sinusoidal(x.shape[1], x.shape[2])))
-    most = effort.amount(20, 800)
+    most = trial.amount(20, 800)
     learned: dict[str, list[float]] = {}
     arms = {WITHOUT: (False, None), WITH: (True, None), CAUSAL: (False, causal)}
     for name, (positions, mask) in arms.items():
         learned[name] = []
-        for each in seeds_of(effort, seed):
+        for each in trial.seeds():
             with drawn_from(each) as generator:
                 model = Reader(YES + 1, WIDTH, layers(2, mask), positions=positions)
                 test = which_is_first(generator, 1000)
             train(model, which_is_first, generator, most=most, rate=2e-3)
             learned[name].append(accuracy(model, test))
-        say(f"{name} {', '.join(map(number, learned[name]))}")
+        trial.say(f"{name} {', '.join(map(number, learned[name]))}")
     equivariance = [[n.partition(":")[0], number(error)] for n, error in errors.items()]
     order = [[n.removesuffix(": accuracy"), joined(each, ".1%")] for n, each in learned.items()]
     distance = "Largest difference between permuting before and after, over the root mean square"
@@ -91,15 +81,17 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         Table(accuracy_of, [["model", "accuracy by seed"], *order]),
     ]
     means = {name: statistics.mean(each) for name, each in learned.items()}
-    return Result({**errors, **accuracies(means, effort)}, tables, partial(draw, errors, means))
+    panels = [
+        Panel("error of equivariance", [points({n: [e] for n, e in errors.items()})], log="x"),
+        Panel("accuracy", [points(learned)], at=0.5),
+    ]
+    return Result({**errors, **accuracies(means)}, tables, panels)
 
 
-def accuracies(means: Mapping[str, float], effort: Effort) -> dict[str, Value]:
+def accuracies(means: Mapping[str, float]) -> dict[str, Value]:
     """Return the accuracies; failing without positions counts if others learn the task."""
-    if means[WITH] >= LEARNED:
-        return after_training(effort, means)
     failed = {WITHOUT: f"with positions only {means[WITH]:.0%} were right either"}
-    return after_training(effort, means, failed)
+    return {**means, **(failed if means[WITH] < LEARNED else {})}
 
 
 def attention_alone(x: Tensor) -> Tensor:
@@ -136,19 +128,6 @@ def which_is_first(generator: Generator, rows: int = 64) -> Batch:
     return labelled_at(tokens, where_a, torch.where(where_a < where_b, YES, NO))
 
 
-def draw(errors: dict[str, float], learned: dict[str, float], figure: Any) -> None:
-    """Draw errors on a logarithmic axis, and accuracies beside them."""
-    left, right = figure.subplots(1, 2)
-    left.plot(list(errors.values()), ["no parameters", "4 layers", "4 layers,\npositions"], "o")
-    left.set(xscale="log", xlim=(1e-8, 10), ylim=(-0.5, 2.5), title="error of equivariance")
-    left.grid(alpha=0.3)
-    right.barh(["no positions", "positions", "no positions,\ncausal mask"], list(learned.values()))
-    right.axvline(0.5, color="gray", ls=":")
-    right.set(xlim=(0, 1), title="is A before B: accuracy")
-    for axes in (left, right):
-        axes.invert_yaxis()
-
-
 SETS = Study(
     "sets",
     "Without positions, attention sees a set",
@@ -158,5 +137,5 @@ SETS = Study(
     "Vaswani et al. 2017, section 3.5",
     BANDS,
     run,
-    Times(quick=6, full=135),  # recorded with one seed: 67
+    seconds=135,  # recorded with one seed: 67
 )

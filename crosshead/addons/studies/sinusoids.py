@@ -1,16 +1,13 @@
 """Sinusoids: PE(pos + k) is a linear map of PE(pos); for random vectors there is no such map."""
 
 import math
-from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from crosshead.addons.studies.charts import COLORS
-from crosshead.addons.studies.effort import Effort, Times
+from crosshead.addons.studies.charts import Line, Panel
 from crosshead.addons.studies.formats import number
-from crosshead.addons.studies.study import Band, Result, Say, Study, Table
+from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, at_any_size
 from crosshead.attention.positions import shift, sinusoidal
 
 CLOSED = "closed form: largest error"
@@ -19,7 +16,7 @@ LEARNED = "least squares on a table of random vectors: error at other positions"
 
 WAYS = {CLOSED: "closed form", FITTED: "least squares", LEARNED: "random vectors"}
 
-BANDS = (
+BANDS = at_any_size(
     Band(
         CLOSED, 0, 1e-6,
         "sin and cos of a sum are a rotation of sin and cos: exact, apart from the rounding of "
@@ -48,14 +45,14 @@ def fitted_errors(table: Tensor, offset: int) -> Tensor:
     return here[1::2] @ found - there[1::2]
 
 
-def run(effort: Effort, seed: int, say: Say) -> Result:
+def run(trial: Trial) -> Result:
     """Measure the error of the map by offset and width, in closed form and by least squares."""
-    widths = (16, 64) if effort.quick else (32, 128, 512)
-    offsets = (1, 8, 64) if effort.quick else (1, 4, 16, 64, 256)
+    widths = (16, 64) if trial.quick else (32, 128, 512)
+    offsets = (1, 8, 64) if trial.quick else (1, 4, 16, 64, 256)
     rows = [["d_model", "offset", "closed form", "least squares", "random vectors, relative"]]
     curves: dict[tuple[str, int], list[float]] = {}
     for d_model in widths:
-        say(f"d_model {d_model}")
+        trial.say(f"d_model {d_model}")
         length = 8 * d_model + max(offsets)
         table = sinusoidal(length, d_model)
         vectors = torch.randn(length, d_model) * d_model**-0.5
@@ -72,39 +69,29 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         for name, worst in ((CLOSED, max), (FITTED, max), (LEARNED, min))
     }
     table_of_errors = Table("Errors at positions that were not fitted", rows)
-    return Result(measured, [table_of_errors], partial(draw, curves, widths, offsets))
+    return Result(measured, [table_of_errors], [panel(curves, widths, offsets)])
 
 
-def draw(
-    curves: dict[tuple[str, int], list[float]],
-    widths: tuple[int, ...],
-    offsets: tuple[int, ...],
-    figure: Any,
-) -> None:
-    """Draw errors by offset: a line for the mean of all widths, in a band of their range."""
-    axes = figure.subplots()
-    for (name, way), color, style in zip(WAYS.items(), COLORS, ("o-", "s--", "^:"), strict=True):
+def panel(
+    curves: dict[tuple[str, int], list[float]], widths: tuple[int, ...], offsets: tuple[int, ...]
+) -> Panel:
+    """Show errors by offset: a line for the mean of all widths, in a band of their range."""
+    lines = []
+    for (name, way), style in zip(WAYS.items(), ("o-", "s--", "^:"), strict=True):
         errors = list(zip(*(curves[name, width] for width in widths), strict=True))
-        axes.fill_between(
-            offsets, [min(each) for each in errors], [max(each) for each in errors],
-            color=color, alpha=0.2, lw=0,
-        )  # fmt: skip
-        middle = [sum(each) / len(each) for each in errors]
-        axes.plot(offsets, middle, style, ms=4, color=color, label=way)
-    axes.set(xscale="log", yscale="log", xlabel="offset k", ylabel="error of the map")
-    axes.set_title(f"Mean and range over d_model {', '.join(map(str, widths))}", fontsize=10)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, loc="center right")
+        spread = [(min(each), max(each)) for each in errors]
+        lines.append(Line(offsets, [sum(e) / len(e) for e in errors], way, style, spread))
+    title = f"error of the map: mean and range over d_model {', '.join(map(str, widths))}"
+    return Panel(title, lines, "offset k", log="xy")
 
 
 SINUSOIDS = Study(
     "sinusoids",
     "A sinusoidal position is a linear map of any other at the same offset",
-    "We chose this function because we hypothesized it would allow the model to easily learn to "
-    "attend by relative positions, since for any fixed offset k, PE_{pos+k} can be represented as "
-    "a linear function of PE_{pos}.",
+    "We hypothesized it would allow the model to easily learn to attend by relative positions, "
+    "since for any fixed offset k, PE_{pos+k} can be represented as a linear function of PE_{pos}.",
     "Vaswani et al. 2017, section 3.5",
     BANDS,
     run,
-    Times(quick=1, full=6),
+    seconds=6,
 )

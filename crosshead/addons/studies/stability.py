@@ -6,32 +6,26 @@ norms are the model's own, and there is no dropout. The study compares the sprea
 over seeds, spikes of the gradient norm, and the learning rates that train.
 """
 
-import hashlib
-import json
 import math
 import statistics
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from itertools import product
+from functools import cache, partial
+from itertools import count, product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from crosshead.addons.studies import captions
-from crosshead.addons.studies.charts import name_powers
-from crosshead.addons.studies.effort import Effort, Times, seeds_of
+from crosshead.addons.studies.charts import Line, Panel
 from crosshead.addons.studies.equal import LUONG, shapes
 from crosshead.addons.studies.fitting import drawn_from, updates
 from crosshead.addons.studies.formats import joined, number
 from crosshead.addons.studies.heads import in_standard_errors
-from crosshead.addons.studies.runs import RUNS, side_by_side
-from crosshead.addons.studies.sources import stored, stored_at
-from crosshead.addons.studies.study import Band, Result, Say, Study, Table, Value, after_training
+from crosshead.addons.studies.runs import results, stored, stored_at
+from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value
 from crosshead.models.registry import AnyTokenConfig, build_model
-from crosshead.system.files import atomic_write
 from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.text.batching import Batch, Pairs, plan_in_order
 from crosshead.text.tokenizers import TokenizerConfig, token_ids, train_tokenizer
@@ -39,7 +33,6 @@ from crosshead.vocabulary import EOS
 
 RECURRENT, TRANSFORMER = "LSTM, Luong's attention", "Transformer"
 
-PARTS = captions.TRAIN, captions.VALID
 SEEDS, UPDATES, BATCH_TOKENS = 5, 300, 1024
 RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 """Peaks of the learning rate, each about the root of ten times the one before. The warm-up is a
@@ -60,32 +53,31 @@ RANGE = "learning rates that train with every seed: Transformer's less LSTM's"
 BANDS = (
     Band(
         SPREAD, 2.53, math.inf,
-        "More than chance: with five seeds a model, the ratio of two equal deviations is above "
-        "2.53 in one of twenty cases (F distribution, 4 and 4 degrees of freedom).",
+        "More than chance: of five seeds each, the ratio of two equal deviations is above 2.53 in "
+        "one of twenty cases (F distribution).",
     ),
     Band(
         SPIKES, 2.31, math.inf,
-        "Recurrences have exploding gradients, so the LSTM has more spikes, beyond chance: 2.31 "
-        "standard errors are the bound of 95 % with 8 degrees of freedom.",
+        "Recurrences have exploding gradients, so the LSTM has more spikes, beyond chance (95 %, 8 "
+        "degrees of freedom).",
     ),
     Band(
         RANGE, 1, len(RATES),
-        "A model that is hard to train has fewer rates that train it. One step of this grid, a "
-        "factor of three, is the smallest difference that the grid can show.",
+        "A model that is hard to train has fewer rates that train it, by one step of this grid.",
     ),
 )  # fmt: skip
 
 
 class StabilityRun(NamedTuple):
-    """The settings of a run; `text` is the digest of the token ids."""
+    """The settings of a run; the folder of the text, and whether its tokens are words."""
 
     shape: AnyTokenConfig
     rate: float
     updates: int
     tokens: int
     seed: int
-    vocabulary: int
     text: str
+    words: bool
 
 
 class LossAndNorms(NamedTuple):
@@ -112,96 +104,79 @@ def is_spike(norms: Sequence[float], place: int) -> bool:
 
 
 class CaptionIds(NamedTuple):
-    """Token ids in a file: the entropy of their frequencies in nats, and a digest of the ids."""
+    """Pairs of token ids, and the entropy in nats of the target's frequencies."""
 
-    entropy: float
+    train: Pairs
+    valid: Pairs
     vocabulary: int
-    digest: str
+    entropy: float
 
 
 Runs = Mapping[tuple[str, float], Sequence[LossAndNorms]]
 """By model and learning rate, an outcome for each seed."""
 
 
-def run(effort: Effort, seed: int, say: Say) -> Result:
+def run(trial: Trial) -> Result:
     """Train both models from every seed at every rate."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        text = captions.made_up(folder, seed).text if effort.quick else captions.multi30k_text(say)
-        if text is None:
-            missing = dict.fromkeys((band.name for band in BANDS), captions.MISSING)
-            return Result(missing, [], lambda figure: None)
-        tokenizer = {"kind": "words"} if effort.quick else {"vocab_size": captions.VOCAB_SIZE}
-        ids = folder / "ids.json"
-        read = prepared(text, TokenizerConfig.model_validate(tokenizer), ids)
-        kept = folder if effort.quick else RUNS / "stability"
-        planned = plan(effort, seed, read)
-        jobs = {job: partial(trained, each, ids, kept) for job, each in planned.items()}
-        done = {}
-        for job, outcome in side_by_side(jobs, quick=effort.quick):
-            done[job] = outcome
-            loss, spikes = number(outcome.loss), f"{outcome.spikes:.1%} spikes"
-            say(f"{job[0]}, rate {job[1]:g}, seed {job[2]}: loss {loss}, {spikes}")
-    found: dict[tuple[str, float], list[LossAndNorms]] = {}
-    for name, rate, each_seed in planned:
-        found.setdefault((name, rate), []).append(done[name, rate, each_seed])
-    files = [stored_at(each, kept) for each in planned.values()]
-    bound = read.entropy - LEARNED
+    text, folder = captions.text_of(trial), trial.folder / "stability"
+    planned = plan(trial, text)
+    outcome = partial(trained, folder)
+    found = results(planned, outcome, trial, lambda of: f"loss {number(of.loss)}")
+    bound = read(str(text), words=trial.quick).entropy - LEARNED
     title = (
-        f"{effort.amount(2, UPDATES)} updates of {BATCH_TOKENS:,} tokens; a run has trained below "
+        f"{trial.amount(2, UPDATES)} updates of {BATCH_TOKENS:,} tokens; a run has trained below "
         f"{bound:.2f} nats a token, {LEARNED} below the entropy of token frequencies"
     )
-    tables, picture = [Table(title, as_rows(found, bound))], partial(draw, found, bound)
-    return Result(quantities(found, bound, effort), tables, picture, kept=files)
+    measured = {} if trial.quick else quantities(found, bound)
+    kept = [stored_at(each, folder) for each in planned.values()]
+    return Result(measured, [Table(title, as_rows(found, bound))], panels(found, bound), kept)
 
 
-def plan(effort: Effort, seed: int, text: CaptionIds) -> dict[tuple[str, float, int], StabilityRun]:
+def plan(trial: Trial, text: Path) -> dict[tuple[tuple[str, float], int], StabilityRun]:
     """Return all runs by model, learning rate and seed."""
-    layers, updates_of = 1 if effort.quick else 2, effort.amount(2, UPDATES)
-    reference = captions.transformer(quick=effort.quick).model_copy(
+    layers, most = 1 if trial.quick else 2, trial.amount(2, UPDATES)
+    reference = captions.transformer(quick=trial.quick).model_copy(
         update={"dropout": 0.0, "encoder_layers": layers, "decoder_layers": layers}
     )
-    compared = {RECURRENT: shapes(reference, text.vocabulary)[LUONG], TRANSFORMER: reference}
-    rates, seeds = RATES[1:3] if effort.quick else RATES, seeds_of(effort, seed, SEEDS)
-    planned = {}
-    for name, rate, each in product(compared, rates, seeds):
-        own = compared[name], rate, updates_of, BATCH_TOKENS, each
-        planned[name, rate, each] = StabilityRun(*own, text.vocabulary, text.digest)
-    return planned
+    vocabulary = read(str(text), words=trial.quick).vocabulary
+    compared = {RECURRENT: shapes(reference, vocabulary)[LUONG], TRANSFORMER: reference}
+    rates, seeds = RATES[1:3] if trial.quick else RATES, trial.seeds(SEEDS)
+    return {
+        ((name, rate), each): StabilityRun(
+            compared[name], rate, most, BATCH_TOKENS, each, str(text), trial.quick
+        )
+        for name, rate, each in product(compared, rates, seeds)
+    }
 
 
-def prepared(text: Path, config: TokenizerConfig, place: Path) -> CaptionIds:
-    """Write the token ids of a text into a file."""
-    lines = {part: captions.sides(text, part) for part in PARTS}
+@cache
+def read(text: str, *, words: bool) -> CaptionIds:
+    """Read the captions as token ids: words, or subwords learned from them."""
+    lines = {part: captions.sides(Path(text), part) for part in (captions.TRAIN, captions.VALID)}
     source, target = lines[captions.TRAIN]
-    tokenizer = train_tokenizer(config, source + target)
-    ids = {part: [token_ids(tokenizer, side) for side in lines[part]] for part in PARTS}
-    written = json.dumps(ids).encode()
-    atomic_write(place, written)
-    counts = Counter(token for line in ids[captions.VALID][1] for token in (*line, EOS))
+    config = {"kind": "words"} if words else {"vocab_size": captions.VOCAB_SIZE}
+    tokenizer = train_tokenizer(TokenizerConfig.model_validate(config), source + target)
+    train, valid = (
+        list(zip(*(token_ids(tokenizer, side) for side in sides), strict=True))
+        for sides in lines.values()
+    )
+    counts = Counter(token for _, side in valid for token in (*side, EOS))
     total = sum(counts.values())
     entropy = -sum(n / total * math.log(n / total) for n in counts.values())
-    return CaptionIds(entropy, tokenizer.vocab_size, hashlib.sha256(written).hexdigest()[:16])
+    return CaptionIds(Pairs(train), Pairs(valid), tokenizer.vocab_size, entropy)
 
 
-def trained(each: StabilityRun, ids: Path, folder: Path) -> LossAndNorms:
-    """Train on the ids of a file, or find the stored outcome."""
-
-    def outcome() -> list[float | None]:
-        read = json.loads(ids.read_text())
-        train, valid = (Pairs(list(zip(*read[part], strict=True))) for part in PARTS)
-        found = learn(each, train, valid)
-        return [n if math.isfinite(n) else None for n in (found.loss, *found.norms)]
-
-    loss, *norms = (math.inf if n is None else n for n in stored(each, folder, outcome))
-    return LossAndNorms(loss, norms)
+def trained(folder: Path, each: StabilityRun) -> LossAndNorms:
+    """Train on captions, or find the stored outcome."""
+    found = stored(each, folder, lambda: learn(each, read(each.text, words=each.words)))
+    return LossAndNorms(*found)
 
 
-def learn(each: StabilityRun, train: Pairs, valid: Pairs) -> LossAndNorms:
+def learn(each: StabilityRun, text: CaptionIds) -> LossAndNorms:
     """Train a model from a seed, and record the norm of each gradient and the loss at the end."""
     with drawn_from(each.seed) as generator:
-        model = build_model(each.shape, each.vocabulary, each.vocabulary)
-    batches, warmup = endless(train, each.tokens, each.seed), max(1, each.updates // 10)
+        model = build_model(each.shape, text.vocabulary, text.vocabulary)
+    batches, warmup = endless(text.train, each.tokens, each.seed), max(1, each.updates // 10)
     norms = list(
         updates(
             model, lambda generator: next(batches), generator, most=each.updates, rate=each.rate,
@@ -209,21 +184,19 @@ def learn(each: StabilityRun, train: Pairs, valid: Pairs) -> LossAndNorms:
         )
     )  # fmt: skip
     model.eval()
-    nll, count = 0.0, 0
+    nll, tokens = 0.0, 0
     with torch.no_grad():
-        for rows in plan_in_order(valid.lengths, 4 * each.tokens):
-            sums = token_loss(model, valid.collate(rows.tolist()), LabelSmoothing(0.0))
-            nll, count = nll + float(sums.sums["nll"]), count + sums.count
-    return LossAndNorms(nll / count if math.isfinite(nll) else math.inf, norms)
+        for rows in plan_in_order(text.valid.lengths, 4 * each.tokens):
+            sums = token_loss(model, text.valid.collate(rows.tolist()), LabelSmoothing(0.0))
+            nll, tokens = nll + float(sums.sums["nll"]), tokens + sums.count
+    return LossAndNorms(nll / tokens if math.isfinite(nll) else math.inf, norms)
 
 
 def endless(pairs: Pairs, tokens: int, seed: int) -> Iterator[Batch]:
     """Yield the batches of all epochs, one after another."""
-    epoch = 0
-    while True:
+    for epoch in count():
         for rows in pairs.plan(tokens, seed, epoch):
             yield pairs.collate(rows.tolist())
-        epoch += 1
 
 
 def rates_that_train(found: Runs, name: str, bound: float) -> list[float]:
@@ -241,21 +214,18 @@ def best(found: Runs, name: str) -> Sequence[LossAndNorms]:
     return min(of, key=lambda outcomes: statistics.mean(each.loss for each in outcomes))
 
 
-def quantities(found: Runs, bound: float, effort: Effort) -> dict[str, Value]:
+def quantities(found: Runs, bound: float) -> dict[str, Value]:
     """Return the quantities of the bands, if both models train at some learning rate."""
     both, names = (RECURRENT, TRANSFORMER), (SPREAD, SPIKES, RANGE)
-    if effort.quick:
-        return after_training(effort, dict.fromkeys(names, 0.0))
     rates = {name: len(rates_that_train(found, name, bound)) for name in both}
     for name in both:
         if not rates[name]:
             return dict.fromkeys(names, f"{name} trains at none of the learning rates")
     spread = [statistics.stdev(each.loss for each in best(found, name)) for name in both]
     spikes = [[each.spikes for each in best(found, name)] for name in both]
-    alike = all(each == spikes[0][0] for side in spikes for each in side)
     return {
         SPREAD: spread[0] / spread[1],
-        SPIKES: 0.0 if alike else in_standard_errors(*spikes),
+        SPIKES: in_standard_errors(*spikes),
         RANGE: float(rates[TRANSFORMER] - rates[RECURRENT]),
     }
 
@@ -275,29 +245,20 @@ def as_rows(found: Runs, bound: float) -> list[list[str]]:
     return rows
 
 
-def draw(found: Runs, bound: float, figure: Any) -> None:
-    """Draw final losses by learning rate, and the first seed's gradient norms at the best rate."""
-    left, right = figure.subplots(1, 2)
-    for name, color in ((RECURRENT, "tab:orange"), (TRANSFORMER, "tab:blue")):
-        rates = [rate for each, rate in found if each == name]
-        points = [(r, outcome.loss) for r in rates for outcome in found[name, r]]
-        left.plot(*zip(*points, strict=True), "o", ms=4, alpha=0.6, color=color, label=name)
-        means = [statistics.mean(each.loss for each in found[name, rate]) for rate in rates]
-        left.plot(rates, means, color=color, lw=1)
-        norms = best(found, name)[0].norms
-        right.plot(range(1, len(norms) + 1), norms, color=color, lw=1)
-        spikes = [place for place in range(len(norms) // 10, len(norms)) if is_spike(norms, place)]
-        crosses = [each + 1 for each in spikes], [norms[each] for each in spikes]
-        right.plot(*crosses, "x", color="r", label="spike" if name == TRANSFORMER else None)
-    left.axhline(bound, color="gray", ls=":", label="trained below this line")
-    left.set(xscale="log", xlabel="learning rate", ylabel="nats a token at the end")
-    left.legend(fontsize=8)
-    right.set(yscale="log", xlabel="update", ylabel="gradient norm, first seed")
-    right.set_title("at each model's best learning rate", fontsize=10)
-    right.legend(fontsize=8)
-    name_powers(right.yaxis)
-    for axes in (left, right):
-        axes.grid(alpha=0.3)
+def panels(found: Runs, bound: float) -> list[Panel]:
+    """Show final losses by learning rate, and the first seed's gradient norms at the best rate."""
+    losses, norms = [], []
+    for name in (RECURRENT, TRANSFORMER):
+        by_rate = {rate: [each.loss for each in of] for (n, rate), of in found.items() if n == name}
+        spread = [(min(each), max(each)) for each in by_rate.values()]
+        means = [statistics.mean(each) for each in by_rate.values()]
+        losses.append(Line([*by_rate], means, name, spread=spread))
+        first = best(found, name)[0].norms
+        norms.append(Line(range(1, len(first) + 1), first, name, "-"))
+    return [
+        Panel("nats a token at the end", losses, "learning rate", log="x", level=bound),
+        Panel("gradient norm, first seed, best learning rate", norms, "update", log="y"),
+    ]
 
 
 STABILITY = Study(
@@ -308,5 +269,5 @@ STABILITY = Study(
     "Pascanu et al. 2013, abstract",
     BANDS,
     run,
-    Times(quick=2, full=1814),
+    seconds=1814,
 )

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from crosshead.addons.studies.effort import Effort, Times
+from crosshead.addons.studies.charts import Panel
+from crosshead.addons.studies.effort import Effort
 from crosshead.addons.studies.formats import number
 
 Say = Callable[[str], None]
@@ -16,21 +17,19 @@ Value = float | str
 """A measured number, or the reason, as a clause, why there is none."""
 
 
-LEARNED = 0.95
-"""The accuracy from which on a task counts as learned, unless a study says otherwise."""
-
-
 @dataclass(frozen=True)
 class Band:
     """A quantity, the range expected of it (both ends included), and the reason for the range.
 
     The range is stated before the study runs and not changed afterwards: a wrong band is a finding.
+    The quick form measures a quantity only if it is `quick`: no training and no size matters to it.
     """
 
     name: str
     low: float
     high: float
     why: str
+    quick: bool = False
 
     @property
     def judged(self) -> bool:
@@ -56,6 +55,11 @@ def reported(name: str, why: str) -> Band:
     return Band(name, -math.inf, math.inf, why)
 
 
+def at_any_size(*bands: Band) -> tuple[Band, ...]:
+    """Return bands that the quick form measures as well."""
+    return tuple(replace(band, quick=True) for band in bands)
+
+
 class Table(NamedTuple):
     """A table: the first row holds the heads, and the first column words."""
 
@@ -65,27 +69,49 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """The measurements of a study, by the names of its bands.
+    """The measurements of a study, by the names of its bands; a band may be left out.
 
-    Attributes:
-        draw: Draws the picture into a figure of matplotlib.
-        conclusion: A sentence, without its full stop, beside the verdict.
-        kept: JSON files of training runs that a later study finds again; each holds the version
-            that computed it as `crosshead`.
+    `kept` are files of training runs that a later study finds again.
     """
 
     measured: Mapping[str, Value]
-    tables: Sequence[Table]
-    draw: Callable[[Any], None]
-    conclusion: str = ""
+    tables: Sequence[Table] = ()
+    panels: Sequence[Panel] = ()
     kept: Sequence[Path] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A run of a study: its effort, a seed that decides everything random, and a receiver of lines.
+
+    `folder` holds what a later run finds again; in the quick form it is temporary.
+    """
+
+    effort: Effort
+    seed: int
+    say: Say
+    folder: Path
+
+    @property
+    def quick(self) -> bool:
+        """True for the quick form."""
+        return self.effort.quick
+
+    def amount(self, quick: int, full: int) -> int:
+        """Return an amount between the quick form and the full form, by the share."""
+        return round(quick + self.effort.share * (full - quick))
+
+    def seeds(self, number: int = 2) -> list[int]:
+        """Return the seeds of the models: one in the quick form, else `number` of them."""
+        return [1000 * self.seed + each for each in range(1 if self.quick else number)]
 
 
 @dataclass(frozen=True)
 class Study:
     """A claim that can be run: `claim` quotes `source`.
 
-    `run` takes an effort, a seed that decides everything random, and a receiver of progress lines.
+    `seconds` is the time of the full form on two cores of an AMD EPYC. It comes from the recorded
+    run; if the study has changed since, it is in proportion, or estimated.
     """
 
     name: str
@@ -93,8 +119,8 @@ class Study:
     claim: str
     source: str
     bands: tuple[Band, ...]
-    run: Callable[[Effort, int, Say], Result]
-    times: Times
+    run: Callable[[Trial], Result]
+    seconds: float
 
 
 class Verdict(NamedTuple):
@@ -128,15 +154,13 @@ class Verdict(NamedTuple):
 
 def judge(bands: Sequence[Band], measured: Mapping[str, Value]) -> Verdict:
     """Return the verdict that follows from the numbers."""
-    known = {band.name for band in bands}
-    for name, value in measured.items():
-        if name not in known:
-            raise ValueError(f"{name!r} is measured but has no expected band; add one")
-        if isinstance(value, float) and math.isnan(value):
-            raise ValueError(f"{name!r} is NaN; say why it is not measured")
+    if unknown := set(measured) - {band.name for band in bands}:
+        raise ValueError(f"{', '.join(unknown)!r} is measured but has no expected band; add one")
     verdict = Verdict([], [], {})
     for band in bands:
         value = value_of(band, measured)
+        if isinstance(value, float) and math.isnan(value):
+            raise ValueError(f"{band.name!r} is NaN; say why it is not measured")
         if not band.judged:
             continue
         if isinstance(value, str):
@@ -151,13 +175,11 @@ def value_of(band: Band, measured: Mapping[str, Value]) -> Value:
     return measured.get(band.name, "this run did not measure it")
 
 
-def after_training(
-    effort: Effort, values: Mapping[str, float], failed: Mapping[str, str] | None = None
-) -> dict[str, Value]:
-    """Return quantities that rest on training, except those whose precondition `failed`.
-
-    The quick form trains too little to measure any of them.
-    """
-    if effort.quick:
-        return dict.fromkeys(values, "the quick form trains for a few updates only")
-    return {**values, **(failed or {})}
+def kept_at(
+    effort: Effort, bands: Sequence[Band], measured: Mapping[str, Value]
+) -> Mapping[str, Value]:
+    """Return the values that count at an effort."""
+    if not effort.quick:
+        return measured
+    small = dict.fromkeys((each.name for each in bands if not each.quick), "too small to measure")
+    return {**measured, **small}

@@ -7,27 +7,26 @@ LSTM then consists of products that the counter sees. In float32 one kernel of a
 """
 
 import math
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from crosshead.addons.studies import layer_times
-from crosshead.addons.studies.charts import logarithmic
+from crosshead.addons.studies.charts import Line, Panel
 from crosshead.addons.studies.computation import (
-    bytes_kept,
+    Power,
     layers_until_reached,
+    powers,
     products_in_sequence,
 )
-from crosshead.addons.studies.effort import Effort, Times
-from crosshead.addons.studies.exponents import Exponent, exponents
-from crosshead.addons.studies.study import Band, Result, Say, Study, Table, Value
-from crosshead.addons.studies.turns import TRAINING, in_turns, of_layer
+from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value, at_any_size
+from crosshead.addons.studies.turns import TRAINING, Timed, of_layer, timed
 from crosshead.attention.masks import window
 from crosshead.layers.layer_types import (
     Convolution,
@@ -74,10 +73,10 @@ TERMS: dict[tuple[str, str], tuple[str, tuple[int, ...]]] = {
 
 POWERS = "{}, {}: furthest of the powers from {}"
 CHEAPER = "operations of self-attention over those of recurrent at n = d"
-UNROLLED = "depthwise products in two ways: largest difference"
 STATES = "recurrent: products in sequence that a position adds"
 OTHERS = "all others: products in sequence that a position adds at most"
 PATHS = "{}: longest path, cases that differ from {}"
+BELOW = "measured, n < d: share of sizes at which self-attention is faster in every round"
 
 LONGEST: dict[str, tuple[str, Callable[[int, int], int]]] = {
     FULL: ("1", lambda n, reach: 1),
@@ -96,38 +95,41 @@ def _power_band(layer: str, term: str, in_table: str) -> Band:
     if term == "projections":
         why = "The table leaves them out: four matrices, d by d, at each position."
     elif layer == NEAR:
-        furthest, why = 0.2, (
-            "Computed in blocks, which score up to 64 keys beside the keys within the radius. The "
-            "power of r is 0.88 from 128 to 512; the other powers are as in the table."
-        )  # fmt: skip
+        furthest, why = 0.2, "Blocks score up to 64 keys beside those within the radius."
     return Band(POWERS.format(layer, term, in_table), 0, furthest, why)
 
 
 BANDS = (
-    *(_power_band(*case, in_table) for case, (in_table, _) in TERMS.items()),
-    Band(
-        CHEAPER, 0.74, 0.76,
-        "4 n^2 d, and 8 n d^2 for the projections, against 16 n d^2 for the four gates of an LSTM, "
-        "which have two matrices each: 0.75.",
-    ),
-    Band(
-        UNROLLED, 0, 1e-12,
-        "The counter sees no products of numbers with numbers. They are counted as PyTorch's "
-        "convolution of each channel by itself, which has to be the same function.",
-    ),
-    Band(STATES, 1, 1, "Each state waits for the one before."),
-    Band(OTHERS, 0, 0, "All positions are computed at once."),
-    *(
+    *at_any_size(
+        *(_power_band(*case, in_table) for case, (in_table, _) in TERMS.items()),
         Band(
-            PATHS.format(layer, LONGEST[layer][0]), 0, 0,
-            "For a recurrence: the products in sequence from the first input to the last state."
-            if layer == RECURRENT
-            else "The number of layers until the gradient is not exactly zero.",
-        )
-        for layer in LAYERS
+            CHEAPER, 0.74, 0.76,
+            "4 n^2 d, and 8 n d^2 for the projections, against 16 n d^2 for the four gates of an "
+            "LSTM, which have two matrices each: 0.75.",
+        ),
+        Band(STATES, 1, 1, "Each state waits for the one before."),
+        Band(OTHERS, 0, 0, "All positions are computed at once."),
+        *(
+            Band(PATHS.format(layer, expression), 0, 0, "Layers until the gradient is not zero.")
+            for layer, (expression, _) in LONGEST.items()
+            if layer != RECURRENT
+        ),
+        Band(
+            PATHS.format(RECURRENT, LONGEST[RECURRENT][0]), 0, 0,
+            "The products in sequence from the first input to the last state.",
+        ),
     ),
-    *layer_times.BANDS,
+    Band(BELOW, 1, 1, "The claim. Self-attention has at most 0.75 of the operations there."),
 )  # fmt: skip
+
+SHAPES = (
+    *((n, d) for n in (64, 128, 256) for d in (512, 1024)), (64, 256), (128, 256),
+    *((n, d) for n in (1024, 2048) for d in (128, 256, 512)), (512, 128), (512, 256),
+)  # fmt: skip
+"""Positions n and width d that are timed: eight with n < d, then eight with n > d."""
+
+LayerTimes = Mapping[tuple[int, int], list[Timed]]
+"""By n and d: self-attention and recurrence, over self-attention."""
 
 
 def operations(name: str, layer: nn.Module, x: Tensor) -> dict[str, int]:
@@ -199,15 +201,15 @@ def steps(lstm: nn.LSTM, positions: Sequence[Tensor]) -> Iterator[Tensor]:
         yield state[0]
 
 
-def sizes_of(layer: str, quick: bool, *, timed: bool) -> list[LayerSize]:
-    """Return the sizes at which a layer is counted, or timed."""
+def sizes_of(layer: str, quick: bool) -> list[LayerSize]:
+    """Return the sizes at which a layer is counted."""
+    lengths, widths = (64, 128) if quick else (128, 256, 512), (8, 16) if quick else (32, 64, 128)
+    reaches: Sequence[int] = (3, 5) if quick else (3, 7, 15)
     if layer == NEAR:
         lengths = (256, 512) if quick else (1024, 2048, 4096)
-        reaches: Sequence[int] = (32, 64) if quick else (128, 256, 512)
-    else:
-        lengths = (64, 128) if quick else (512, 1024, 2048) if timed else (128, 256, 512)
-        reaches = (1,) if layer in (FULL, RECURRENT) else (3, 5) if quick else (3, 7, 15)
-    widths = (8, 16) if quick else (64, 128, 256) if timed else (32, 64, 128)
+        reaches = (32, 64) if quick else (128, 256, 512)
+    elif layer in (FULL, RECURRENT):
+        reaches = (1,)
     return [LayerSize(*each) for each in product(lengths, widths, reaches)]
 
 
@@ -215,26 +217,22 @@ Counted = Mapping[str, Mapping[LayerSize, int]]
 """All operations by layer and size."""
 
 
-def run(effort: Effort, seed: int, say: Say) -> Result:
-    """Count operations and their powers, sequence and paths; measure time and memory beside."""
-    quick = effort.quick
-    measured, counted, powers = _count(quick)
-    say("operations counted")
-    waiting, depths = _sequence(32 if quick else 128)
-    paths, rows = _paths((9, 16) if quick else (9, 16, 27, 64, 81))
-    say("paths found")
-    compared = layer_times.compare(effort)
-    say("self-attention and recurrence compared")
-    shares, conclusion = layer_times.shares(compared, effort)
+def run(trial: Trial) -> Result:
+    """Count operations and their powers, sequence and paths; compare times with a recurrence."""
+    measured, counted, powers_table = _count(trial.quick)
+    trial.say("operations counted")
+    waiting, depths = _sequence(32 if trial.quick else 128)
+    paths, rows = _paths((9, 16) if trial.quick else (9, 16, 27, 64, 81))
+    trial.say("paths found")
+    compared = compare(trial)
+    measured |= waiting | paths | {BELOW: share(compared)}
     tables = [
-        powers,
+        powers_table,
         depths,
         Table("Layers (or steps) until the last position depends on the first", rows),
-        layer_times.table(compared),
-        _timed(effort, say),
+        times_table(compared),
     ]
-    measured |= waiting | paths | shares
-    return Result(measured, tables, partial(draw, counted, rows, compared), conclusion)
+    return Result(measured, tables, panels(counted, rows, compared))
 
 
 def _count(quick: bool) -> tuple[dict[str, Value], Counted, Table]:
@@ -247,20 +245,17 @@ def _count(quick: bool) -> tuple[dict[str, Value], Counted, Table]:
         return operations(layer, LAYERS[layer](size).double(), _input(size))
 
     for layer in LAYERS:
-        found = {size: at(layer, size) for size in sizes_of(layer, quick, timed=False)}
+        found = {size: at(layer, size) for size in sizes_of(layer, quick)}
         counted[layer] = {size: sum(terms.values()) for size, terms in found.items()}
         for term in next(iter(found.values())):
             fitted = _fitted(layer, {size: terms[term] for size, terms in found.items()})
             in_table, powers = TERMS[layer, term]
             furthest = max(abs(e.value - p) for e, p in zip(fitted, powers, strict=True))
             measured[POWERS.format(layer, term, in_table)] = furthest
-            rows.append([layer, term, *_cells(fitted)])
+            rows.append([layer, term, *map(str, fitted), *[""] * (3 - len(fitted))])
     attention, recurrent = (sum(at(name, LayerSize(64, 64)).values()) for name in (FULL, RECURRENT))
-    separable, x = SeparableConvolution(16, 5).double(), _input(LayerSize(64, 16))
-    with torch.no_grad():
-        difference = separable.pointwise(depthwise(separable, x)) - separable(x)
-    measured |= {CHEAPER: attention / recurrent, UNROLLED: float(difference.abs().max())}
-    return measured, counted, Table("Powers of the operations counted, with 95 % intervals", rows)
+    measured[CHEAPER] = attention / recurrent
+    return measured, counted, Table("Powers of the operations counted, with standard errors", rows)
 
 
 def _sequence(n: int) -> tuple[dict[str, float], Table]:
@@ -289,22 +284,33 @@ def _paths(lengths: Sequence[int]) -> tuple[dict[str, float], list[list[str]]]:
     return measured, rows
 
 
-def _timed(effort: Effort, say: Say) -> Table:
-    """Measure powers of the time and of the memory kept, which are no part of the claim."""
-    rows = [["layer", "of", "of n", "of d", "of k or r", "at the largest"]]
-    for layer, build in LAYERS.items():
-        seconds, kept = {}, {}
-        for size in sizes_of(layer, effort.quick, timed=True):
-            block, x = build(size), torch.randn(1, size.n, size.d, requires_grad=True)
-            kept[size] = bytes_kept(block, x)
-            times = in_turns({size: of_layer(block, x, TRAINING)}, effort.amount(1, 5), 0.0)
-            seconds[size] = min(times[size])
-        say(f"{layer}: timed")
-        time, memory = f"{1000 * seconds[size]:.1f} ms", f"{kept[size] / 2**20:.1f} MiB"
-        rows.append([layer, "time", *_cells(_fitted(layer, seconds)), time])
-        rows.append([layer, "memory kept", *_cells(_fitted(layer, kept)), memory])
+def compare(trial: Trial) -> LayerTimes:
+    """Measure both layers in turns, forwards and backwards in float32, one sequence at a time."""
+    found = {}
+    for n, d in ((4, 16), (16, 4)) if trial.quick else SHAPES:
+        x, layers = torch.randn(1, n, d), (SelfAttention(d, 1), RecurrentLayer(d, nn.LSTM))
+        calls = dict(enumerate(of_layer(layer, x, TRAINING) for layer in layers))
+        times = timed(calls, lambda place: 0, trial.amount(2, 5), 0.3 * trial.effort.share)
+        found[n, d] = list(times.values())
+    return found
+
+
+def share(found: LayerTimes) -> float:
+    """Return the share of sizes with n < d at which self-attention is faster in every round."""
+    return statistics.mean(both[1].ratio.low > 1 for (n, d), both in found.items() if n < d)
+
+
+def times_table(found: LayerTimes) -> Table:
+    """Return the times at each size, beside the operations counted."""
+    rows = [["n", "d", "operations", "self-attention", "recurrent", "time"]]
+    for (n, d), both in found.items():
+        operations = 16 * n * d**2 / (8 * n * d**2 + 4 * n**2 * d)
+        times = (each.shown for each in both)
+        rows.append([str(n), str(d), f"{operations:.2f}", *times, str(both[1].ratio)])
     return Table(
-        "Powers of time and memory, forwards and backwards in float32, with 95 % intervals", rows
+        "Recurrent over self-attention: operations, and times forwards and backwards in float32 "
+        "with their range over rounds",
+        rows,
     )
 
 
@@ -312,49 +318,40 @@ def _input(size: LayerSize) -> Tensor:
     return torch.randn(1, size.n, size.d, dtype=torch.float64)
 
 
-def _fitted(layer: str, values: Mapping[LayerSize, float]) -> list[Exponent]:
+def _fitted(layer: str, values: Mapping[LayerSize, float]) -> list[Power]:
     """Fit the powers of the layer's variables."""
     variables = 2 if layer in (FULL, RECURRENT) else 3
-    return exponents([size[:variables] for size in values], list(values.values()))
+    return powers([size[:variables] for size in values], list(values.values()))
 
 
-def _cells(fitted: Sequence[Exponent]) -> list[str]:
-    return [*map(str, fitted), *[""] * (3 - len(fitted))]
-
-
-def draw(
-    counted: Counted, rows: Sequence[Sequence[str]], compared: layer_times.LayerTimes, figure: Any
-) -> None:
-    """Draw operations at the smallest width and reach, path lengths, and times, each by length."""
-    left, right, times = figure.subplots(1, 3)
-    layer_times.draw(compared, times)
-    # Some lines lie on others: the later ones are thinner and dashed.
-    for place, (layer, by_size) in enumerate(counted.items()):
+def panels(counted: Counted, rows: Sequence[Sequence[str]], compared: LayerTimes) -> list[Panel]:
+    """Show operations at the smallest width and reach, path lengths, and times, each by length."""
+    operations, paths = [], []
+    for layer, by_size in counted.items():
         d, reach = min(size.d for size in by_size), min(size.reach for size in by_size)
-        points = [(s.n, count) for s, count in by_size.items() if (s.d, s.reach) == (d, reach)]
+        found = {s.n: count for s, count in by_size.items() if (s.d, s.reach) == (d, reach)}
         shown = layer if layer in (FULL, RECURRENT) else f"{layer} ({reach})"
-        style: dict[str, Any] = {"ls": "-" if place < 4 else "--", "lw": 3 - 0.4 * place}
-        left.plot(*zip(*points, strict=True), "o", ms=3, label=shown, **style)
+        operations.append(Line([*found], [*found.values()], shown))
         smallest = [row for row in rows if row[0] == layer and row[2] in ("", "3")]
-        paths = [int(row[1]) for row in smallest], [int(row[3]) for row in smallest]
-        right.plot(*paths, "o", ms=3, **style)
-    lengths = sorted({size.n for by_size in counted.values() for size in by_size})
-    places = sorted({int(row[1]) for row in rows[1:]})
-    logarithmic(left, lengths, xlabel="positions n", title=f"operations, d = {d}")
-    logarithmic(right, places, xlabel="positions n", title="longest path, k or r = 3")
-    figure.legend(loc="outside lower center", ncols=3, fontsize=7)
+        paths.append(Line([int(r[1]) for r in smallest], [int(r[3]) for r in smallest]))
+    ratios = [recurrent.ratio.median for _, recurrent in compared.values()]
+    times = Line([n / width for n, width in compared], ratios, style="o")
+    return [
+        Panel(f"operations, d = {d}", operations, "positions n", log="xy"),
+        Panel("longest path, k or r = 3", paths, "positions n", log="xy"),
+        Panel("time, LSTM over self-attention", [times], "n / d", log="xy", level=1, at=1),
+    ]
 
 
 TABLE1 = Study(
     "table1",
     "Self-attention connects all positions at once; what it costs depends on the length",
-    "As noted in Table 1, a self-attention layer connects all positions with a constant number of "
-    "sequentially executed operations, whereas a recurrent layer requires O(n) sequential "
-    "operations. In terms of computational complexity, self-attention layers are faster than "
-    "recurrent layers when the sequence length n is smaller than the representation "
-    "dimensionality d.",
+    "A self-attention layer connects all positions with a constant number of sequentially executed "
+    "operations, whereas a recurrent layer requires O(n) sequential operations. [...] "
+    "self-attention layers are faster than recurrent layers when the sequence length n is smaller "
+    "than the representation dimensionality d.",
     "Vaswani et al. 2017, section 4",
     BANDS,
     run,
-    Times(quick=2, full=70),
+    seconds=70,
 )

@@ -154,8 +154,8 @@ def test_a_season_longer_than_the_context_is_scored_where_the_series_has_one(
             "a model that forecasts a time series; forecast with: crosshead fore",
         ),
         (["attention", "RUN", "a", "--out", "a.png"], "this model has no attention"),
-        (["evaluate", "RUN", "--series", "WAVE", "--text", "WAVE"], "--text is for text"),
-        (["evaluate", "RUN", "--text", "WAVE", "--start", "2024"], "--start is for forecasts"),
+        (["evaluate", "RUN", "--series", "WAVE", "--text", "WAVE"], "--series is not for --text"),
+        (["evaluate", "RUN", "--text", "WAVE", "--start", "2024"], "--start is not for --text"),
         (["evaluate", "RUN", "--text", "WAVE"], "forecasts a time series"),
         (
             ["evaluate", "RUN", "--source", "WAVE", "--reference", "WAVE"],

@@ -1,45 +1,49 @@
 from typing import Any
 
-import pytest
 from matplotlib.figure import Figure
 
-from crosshead.addons.studies.charts import COLORS, error_bars, logarithmic, name_powers
-from crosshead.addons.studies.turns import Ratio
+from crosshead.addons.studies.charts import Line, Panel, draw, points
 
 
-@pytest.fixture
-def axes() -> Any:
+def drawn(panel: Panel) -> Any:
     figure = Figure()
-    return figure.add_subplot()
+    draw(figure, [panel])
+    figure.draw_without_rendering()
+    [axes] = figure.axes
+    return axes
 
 
 def texts(axis: Any) -> list[str]:
-    axis.axes.figure.draw_without_rendering()
     low, high = sorted(axis.get_view_interval())
     ticks = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)
     return [label.get_text() for place, label in ticks if low <= place <= high]
 
 
-def test_powers_are_plain_numbers(axes: Any) -> None:
-    axes.set(xscale="log", xlim=(0.9, 25))
-    name_powers(axes.xaxis)
-    assert texts(axes.xaxis) == ["1", "2", "5", "10", "20"]
-    assert axes.xaxis.get_minorticklocs().size == 0
+def test_powers_are_plain_numbers() -> None:
+    axes = drawn(Panel("times", [Line([1, 2], [0.95, 22])], log="y"))
+    assert texts(axes.yaxis) == ["1", "2", "5", "10", "20"]
+    assert axes.yaxis.get_minorticklocs().size == 0
+    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
 
 
-def test_only_the_measured_places_are_named(axes: Any) -> None:
-    logarithmic(axes, (length for length in (64, 256, 1024)), xlabel="length", ylabel="ms")
-    axes.plot([64, 1024], [1, 100])
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("length", "ms")
+def test_only_the_measured_places_are_named() -> None:
+    line = Line([64, 256, 1024], [1, 10, 1e5])
+    axes = drawn(Panel("times", [line, Line([64], [3])], "length", "ms", log="xy"))
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_title()) == ("length", "ms", "times")
     assert texts(axes.xaxis) == ["64", "256", "1024"]
     assert axes.xaxis.get_minorticklocs().size == 0
+    assert axes.get_legend() is None
 
 
-def test_a_bar_reaches_from_the_least_to_the_greatest_ratio(axes: Any) -> None:
-    error_bars(axes, [1, 2], [Ratio(3.0, 2.0, 7.0), Ratio(5.0, 5.0, 5.0)], color=COLORS[0])
-    [container] = axes.containers
-    line, _, (bars,) = container.lines
-    assert list(line.get_ydata()) == [3.0, 5.0]
-    assert [segment[:, 1].tolist() for segment in bars.get_segments()] == [[2.0, 7.0], [5.0, 5.0]]
-    assert len(set(COLORS)) == len(COLORS)
+def test_a_band_reaches_from_the_least_to_the_greatest_value() -> None:
+    axes = drawn(Panel("", [Line([1, 2], [3, 5], "median", spread=[(2, 7), (5, 5)])], level=4))
+    [band] = axes.collections
+    assert {tuple(point) for point in band.get_paths()[0].vertices} == {(1, 2), (1, 7), (2, 5)}
+    assert [list(line.get_ydata()) for line in axes.lines] == [[3, 5], [4, 4]]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["median"]
+
+
+def test_a_point_stands_beside_the_name_of_its_group() -> None:
+    line = points({"one": [1.0, 2.0], "two": [3.0]}, "seeds")
+    assert (line.x, line.y, line.label) == ([1.0, 2.0, 3.0], ["one", "one", "two"], "seeds")
+    assert texts(drawn(Panel("", [line])).yaxis) == ["one", "two"]

@@ -1,5 +1,8 @@
+import math
 from collections.abc import Iterator
+from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -7,6 +10,7 @@ from torch import Tensor, nn
 from crosshead.addons.studies.computation import (
     bytes_kept,
     layers_until_reached,
+    powers,
     products_in_sequence,
 )
 
@@ -41,3 +45,27 @@ def test_what_is_kept_counts_once_and_without_weights() -> None:
     layer = nn.Sequential(nn.Linear(16, 16), nn.Tanh())
     # The input of the linear layer, and the output of the tanh.
     assert bytes_kept(layer, x) == 2 * 8 * 16 * 4
+
+
+def test_a_power_law_is_found_without_doubt() -> None:
+    sizes = list(product((1, 2, 5), (3, 7)))
+    found = powers(sizes, [4 * n**2 * d**0.5 for n, d in sizes])
+    assert [each.value for each in found] == pytest.approx([2, 0.5])
+    assert all(each.error < 1e-12 for each in found)
+
+
+def test_errors_are_the_deviations_of_repeated_fits() -> None:
+    random = np.random.default_rng(1)
+    sizes = [[n] for n in (1, 2, 4, 8, 16)]
+    found = []
+    for _ in range(1000):
+        noise = np.exp(0.1 * random.standard_normal(len(sizes)))
+        found += powers(sizes, [n**1.5 * e for (n,), e in zip(sizes, noise, strict=True)])
+    deviation = np.std([each.value for each in found])
+    assert np.sqrt(np.mean([each.error**2 for each in found])) == pytest.approx(deviation, rel=0.1)
+
+
+def test_two_sizes_leave_no_error() -> None:
+    [found] = powers([[1], [2]], [3, 12])
+    assert found.value == pytest.approx(2) and math.isnan(found.error)
+    assert str(found) == "2.00" and str(found._replace(error=0.125)) == "2.00 ± 0.12"

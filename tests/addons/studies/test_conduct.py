@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from crosshead import __version__
+from crosshead.addons.studies import conduct as conducted
+from crosshead.addons.studies.charts import Line, Panel
 from crosshead.addons.studies.conduct import (
     Record,
     as_json,
@@ -21,28 +22,36 @@ from crosshead.addons.studies.conduct import (
     summary,
     write,
 )
-from crosshead.addons.studies.effort import FULL, QUICK, Effort, Times
-from crosshead.addons.studies.study import Band, Result, Say, Study, Table, reported
+from crosshead.addons.studies.effort import FULL, QUICK, Effort
+from crosshead.addons.studies.runs import MissingDataError
+from crosshead.addons.studies.study import (
+    Band,
+    Result,
+    Study,
+    Table,
+    Trial,
+    at_any_size,
+    reported,
+)
 from crosshead.errors import UserError
 
 
-def run(effort: Effort, seed: int, say: Say) -> Result:
-    say("half way")
-    value = 0.25 if effort.quick else float(torch.rand(()))
+def run(trial: Trial) -> Result:
+    trial.say("half way")
+    value = 0.25 if trial.quick else float(torch.rand(()))
     return Result(
         {"drawn": value, "lost": "nobody looked", "seen": 7.0},
         [Table("Numbers", [["", "value"], ["drawn", str(value)]])],
-        lambda figure: figure.subplots().plot([0, value]),
-    )  # fmt: skip
+        [Panel("drawn", [Line([0, 1], [0, value])])],
+    )
 
 
-BANDS = (
+BANDS = at_any_size(
     Band("drawn", 0, 0.5, "A guess."),
     Band("lost", 0, float("inf"), "Never found."),
     reported("seen", "No source has a number."),
 )
-TIMES = Times(quick=60, full=660)
-STUDY = Study("toy", "A toy", "Toys are drawn.", "Nobody, section 0", BANDS, run, TIMES)
+STUDY = Study("toy", "A toy", "Toys are drawn.", "Nobody, section 0", BANDS, run, seconds=720)
 
 
 def record(effort: Effort = QUICK, *, seed: int = 3) -> Record:
@@ -106,13 +115,15 @@ def test_without_matplotlib_there_is_no_picture_and_one_line_says_so(
     assert "![" not in written[1].read_text("utf-8")
 
 
-def test_a_picture_that_fails_as_it_is_drawn_is_one_line_too(tmp_path: Path) -> None:
-    def failing(figure: Any) -> None:
+def test_a_picture_that_fails_as_it_is_drawn_is_one_line_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(figure: Any, panels: object) -> None:
         raise MemoryError
 
-    found, said = record(), list[str]()
-    result = dataclasses.replace(found.result, draw=failing)
-    written = write(dataclasses.replace(found, result=result), tmp_path, said.append)
+    monkeypatch.setattr(conducted, "draw", failing)
+    said = list[str]()
+    written = write(record(), tmp_path, said.append)
     assert [path.name for path in written] == ["toy.json", "toy.md"]
     assert said == ["no picture: matplotlib fails (MemoryError)"]
 
@@ -123,26 +134,34 @@ def test_where_nothing_can_be_written_one_line_says_so(tmp_path: Path) -> None:
         write(record(), tmp_path / "file", print)
 
 
-def test_a_page_says_which_runs_were_found_again_and_from_when(tmp_path: Path) -> None:
+def test_data_that_is_missing_is_the_reason_of_every_quantity() -> None:
+    def missing(trial: Trial) -> Result:
+        raise MissingDataError("no toys here")
+
+    said: list[str] = []
+    study = dataclasses.replace(STUDY, run=missing)
+    found = conduct(study, effort=FULL, seed=3, say=said.append)
+    assert said == ["no toys here"] and found.verdict.word == "not measured"
+    assert set(found.result.measured.values()) == {"no toys here"}
+
+
+def test_a_page_says_how_many_runs_were_found_again_and_from_when(tmp_path: Path) -> None:
     old, older, new = (tmp_path / name for name in ("old", "older", "new"))
-    for path, version, days in ((old, "0.1.0", 3), (older, "0.0.9", 5)):
-        path.write_text(json.dumps({"crosshead": version}))
+    for path, days in ((old, 3), (older, 5)):
+        path.write_text("{}")
         then = datetime(2026, 3, 10, 12, tzinfo=UTC) - timedelta(days)
         os.utime(path, (then.timestamp(),) * 2)
 
-    def trains(effort: Effort, seed: int, say: Say) -> Result:
-        new.write_text(json.dumps({"crosshead": __version__}))
+    def trains(trial: Trial) -> Result:
+        new.write_text("{}")
         os.utime(new, (time.time() + 60,) * 2)  # some file systems count in seconds
-        return dataclasses.replace(run(effort, seed, say), kept=kept)
+        return dataclasses.replace(run(trial), kept=kept)
 
     study = dataclasses.replace(STUDY, run=trains)
     kept: list[Path] = []
     for files, said in (
-        ([old, new], "1 of 2 runs, trained on 2026-03-07 by crosshead 0.1.0"),
-        (
-            [old, new, older],
-            "2 of 3 runs, trained on 2026-03-05 to 2026-03-07 by crosshead 0.0.9 and 0.1.0",
-        ),
+        ([old, new], "1 of 2 runs, trained on 2026-03-07"),
+        ([old, new, older], "2 of 3 runs, trained on 2026-03-05 to 2026-03-07"),
         ([new, tmp_path / "gone"], ""),
     ):
         kept[:] = files
@@ -159,11 +178,13 @@ def test_a_page_ends_with_the_circumstances() -> None:
 
 
 @pytest.mark.parametrize("effort", [QUICK, Effort(0.5), FULL])
-def test_a_caveat_stands_on_the_page_in_the_picture_and_beside_the_verdict(effort: Effort) -> None:
+def test_a_caveat_stands_on_the_page_in_the_picture_and_beside_the_verdict(
+    effort: Effort, monkeypatch: pytest.MonkeyPatch
+) -> None:
     figures: list[Any] = []
     found = record(effort)
-    draw = dataclasses.replace(found.result, draw=figures.append)
-    picture(dataclasses.replace(found, result=draw))
+    monkeypatch.setattr(conducted, "draw", lambda figure, panels: figures.append(figure))
+    picture(found)
     [figure] = figures
     page = as_markdown(found, with_picture=False)
     said = (figure.get_suptitle(), page.partition("\n>")[0], found.said(brief=True))
@@ -177,21 +198,9 @@ def test_a_caveat_stands_on_the_page_in_the_picture_and_beside_the_verdict(effor
 
 
 def test_the_command_of_a_shortened_run_is_that_of_its_minutes() -> None:
-    assert "study toy --minutes 6 --seed 3" in record(Effort(0.5)).command
-    assert "study toy --seed 3" in record(FULL).command
+    assert "study toy --minutes 6 --seed 3" in record(Effort(0.5)).circumstances["command"]
+    assert "study toy --seed 3" in record(FULL).circumstances["command"]
 
 
-def test_a_conclusion_stands_beside_the_verdict() -> None:
-    found = record(FULL)
-    result = dataclasses.replace(found.result, conclusion="It begins to hold at 7")
-    found = dataclasses.replace(found, result=result)
-    assert found.said(brief=False).endswith(". It begins to hold at 7")
-    assert "\n\nIt begins to hold at 7.\n\n" in as_markdown(found, with_picture=False)
-    assert json.loads(as_json(found))["conclusion"] == "It begins to hold at 7"
-
-
-def test_a_list_of_studies_has_the_time_of_each_form() -> None:
-    assert listed([STUDY]).rows == [
-        ["study", "full form", "quick form", "title"],
-        ["toy", "11 min", "60 s", "A toy"],
-    ]
+def test_a_list_of_studies_has_their_times() -> None:
+    assert listed([STUDY]).rows == [["study", "full form", "title"], ["toy", "12 min", "A toy"]]

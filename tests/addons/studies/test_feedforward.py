@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from crosshead.addons.studies.effort import FULL, QUICK
 from crosshead.addons.studies.feedforward import (
     ARMS,
     PARITY_WITH,
@@ -36,10 +35,9 @@ def test_sums_are_labels_at_the_last_token() -> None:
 def test_failing_without_counts_where_one_with_it_learns() -> None:
     learned: dict[Arm, float] = {(*arm, with_it): 1.0 for arm in ARMS for with_it in (True, False)}
     learned[2, 1, False, False] = 0.75
-    found = accuracies(learned, FULL)
+    found = accuracies(learned)
     assert found == {PARITY_WITHOUT: 0.75, PARITY_WITH: 1, SUM_WITH: 1, SUM_GAP: 0}
-    nobody = accuracies({**learned, (2, 1, False, True): 0.5, (17, 4, True, True): 0.1}, FULL)
+    nobody = accuracies({**learned, (2, 1, False, True): 0.5, (17, 4, True, True): 0.1})
     for name, share in ((PARITY_WITHOUT, 50), (SUM_GAP, 10)):
         assert nobody[name] == f"with feed-forward only {share}% were right either"
     assert nobody[PARITY_WITH] == 0.5
-    assert all(isinstance(each, str) for each in accuracies(learned, QUICK).values())

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import torch
 
-from crosshead.addons.studies.effort import FULL, QUICK
 from crosshead.addons.studies.fitting import FIRST, Reader
 from crosshead.addons.studies.gradients import (
     BODIES,
@@ -53,11 +52,8 @@ def test_distances_count_from_the_last_position() -> None:
 def test_a_recurrence_that_recalls_nothing_counts_where_attention_has_learned() -> None:
     decay = {PLAIN: 0.7, LOOKING: 1.0, TRANSFORMER: 1.0}
     recalled = {PLAIN: 0.06, LOOKING: 0.5, TRANSFORMER: 1.0}
-    found = judged(decay, recalled, FULL)
+    found = judged(decay, recalled)
     assert found[RECALL.format(PLAIN)] == 0.06 and found[DECAY.format(PLAIN)] == 0.7
-    nobody = judged(decay, {**recalled, TRANSFORMER: 0.1}, FULL)
+    nobody = judged(decay, {**recalled, TRANSFORMER: 0.1})
     assert nobody[RECALL.format(PLAIN)] == "no model with attention has learned it either"
     assert nobody[RECALL.format(TRANSFORMER)] == 0.1
-    quickly = judged(decay, recalled, QUICK)
-    assert quickly[DECAY.format(PLAIN)] == 0.7
-    assert isinstance(quickly[RECALL.format(PLAIN)], str)

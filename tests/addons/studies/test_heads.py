@@ -1,42 +1,36 @@
-from pathlib import Path
-
 import pytest
 
-from crosshead.addons.studies import captions, heads
-from crosshead.addons.studies.captions import TranslationText, made_up, transformer
-from crosshead.addons.studies.effort import FULL
+from crosshead.addons.studies.captions import transformer
 from crosshead.addons.studies.heads import (
     CHEAP,
     CROSS,
     CROSSED,
-    DECODER,
     ENCODER,
     SINGLE,
     TOO_MANY,
     attentions,
     costs_table,
     in_standard_errors,
-    kind,
     measured,
     of_kind,
 )
-from crosshead.addons.studies.study import Say
 from crosshead.models.registry import build_model
-from crosshead.recipe.recipe import Recipe
 
 
-def test_every_attention_is_of_one_kind() -> None:
-    model = build_model(transformer(quick=True), 20, 20)
-    found = attentions(model)
-    assert [kind(name) for name in found] == [ENCODER, DECODER, CROSSED]
-    assert list(found.values()) == [("encoder", 1), ("decoder", 1), ("cross", 1)]
+def test_every_attention_has_a_kind_and_a_layer() -> None:
+    found = attentions(build_model(transformer(quick=True), 20, 20))
+    assert found == {
+        "encoder, self, layer 1": ("encoder", 1),
+        "decoder, self, layer 1": ("decoder", 1),
+        "decoder, cross, layer 1": ("cross", 1),
+    }
 
 
 def test_costs_are_those_of_the_heads_of_a_kind() -> None:
     costs = {
-        "encoder.layers.0.attention": [1.0, 2.0],
-        "encoder.layers.1.attention": [3.0, 6.0],
-        "decoder.layers.0.cross_attention": [50.0, 70.0],
+        "encoder, self, layer 1": [1.0, 2.0],
+        "encoder, self, layer 2": [3.0, 6.0],
+        "decoder, cross, layer 1": [50.0, 70.0],
     }
     assert of_kind(costs, ENCODER) == [1, 2, 3, 6] and of_kind(costs, CROSSED) == [50, 70]
 
@@ -50,8 +44,8 @@ def test_a_difference_is_told_in_standard_errors() -> None:
 
 def test_heads_of_models_that_have_learned_nothing_are_not_judged() -> None:
     costs = {
-        "encoder.layers.0.attention": [0.0, 0.1],
-        "decoder.layers.0.cross_attention": [0.0, 0.9],
+        "encoder, self, layer 1": [0.0, 0.1],
+        "decoder, cross, layer 1": [0.0, 0.9],
     }
     nothing = measured({1: [0.0], 4: [0.2], 32: [0.0]}, costs)
     assert set(nothing) == {SINGLE, TOO_MANY, CHEAP, CROSS}
@@ -72,23 +66,3 @@ def test_costs_of_several_seeds_stand_side_by_side() -> None:
         "4.00, 8.00",
     ]
     assert "of 30.0, 31.0" in table.title
-
-
-def test_a_result_names_the_files_that_its_runs_are_kept_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corpus, recipes = made_up(tmp_path / "text", 1), []
-
-    def untrained(
-        corpus: TranslationText, given: dict[tuple[int, int], Recipe], say: Say
-    ) -> dict[int, list[float]]:
-        recipes.extend(given.values())
-        return {heads: [1.0, 2.0] for heads, _ in given}
-
-    costs = {"encoder.attention": [1.0, 2.0], "decoder.cross_attention": [2.0, 4.0]}
-    monkeypatch.setattr(captions, "multi30k", lambda effort, say: corpus)
-    monkeypatch.setattr(heads, "scores", untrained)
-    monkeypatch.setattr(heads, "pruned", lambda corpus, recipe, say: (30.0, costs))
-    found = heads.run(FULL, 1, lambda line: None).kept
-    assert len(set(found)) == 6 == len(found)
-    assert set(found) == {corpus.finished(recipe) for recipe in recipes}

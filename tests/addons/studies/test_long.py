@@ -1,8 +1,6 @@
 import pytest
 import torch
 
-from crosshead.addons.studies.effort import FULL as WHOLE
-from crosshead.addons.studies.effort import QUICK
 from crosshead.addons.studies.fitting import FIRST
 from crosshead.addons.studies.long import (
     ASKED,
@@ -15,13 +13,11 @@ from crosshead.addons.studies.long import (
     LETTERS,
     SHORT,
     TimeAndMemory,
-    build,
     copies,
     copying,
-    draw,
     mixed,
+    panels,
 )
-from crosshead.system.plotting import new_figure
 
 FAR = 128
 
@@ -47,7 +43,7 @@ def test_filler_is_of_four_lengths_of_as_many_tokens() -> None:
 @pytest.mark.parametrize("name", COPIERS)
 def test_the_first_token_reaches_the_first_question_where_it_is_said_to(name: str) -> None:
     torch.manual_seed(1)
-    model = build(COPIERS[name](FAR)).double()
+    model = COPIERS[name](FAR).double()
     tokens = copying(FAR, torch.Generator().manual_seed(1), 1).inputs[0]
     other = tokens.clone()
     other[0, 0] = FIRST + (tokens[0, 0] - FIRST + 1) % LETTERS
@@ -56,25 +52,17 @@ def test_the_first_token_reaches_the_first_question_where_it_is_said_to(name: st
     assert changed == (name not in (SHORT, FEW))
 
 
-@pytest.mark.parametrize("lengths", [(512, 1024), (1024, 2048, 4096, 8192, 16384)])
-def test_the_lengths_measured_are_the_only_ones_that_the_picture_names(
-    lengths: tuple[int, ...],
-) -> None:
-    figure = new_figure(figsize=(8, 3.6))
-    curve = {n: TimeAndMemory(2e-5 * n, 10_000 * n) for n in lengths}
-    draw({"full": curve, "window": {lengths[0]: curve[lengths[0]]}}, figure)
-    figure.draw_without_rendering()
-    for axes in figure.axes:
-        named = [label.get_text() for label in axes.get_xticklabels(which="both")]
-        assert named == [str(n) for n in lengths]
-        assert not axes.get_yticklabels(minor=True) and len(axes.get_yticklabels()) > 1
+def test_the_picture_has_the_lengths_of_each_pattern() -> None:
+    curve = {n: TimeAndMemory(2e-5 * n, 2**20 * n) for n in (1024, 2048)}
+    seconds, memory = panels({"full": curve, "window": {1024: curve[1024]}})
+    assert [line.x for line in seconds.lines] == [[1024, 2048], [1024]]
+    assert memory.lines[0].y == [1024, 2048]
 
 
 def test_guessing_counts_where_attention_to_all_has_learned() -> None:
     means = {**dict.fromkeys(COPIERS, 0.25), FULL: 1.0}
-    assert copies(means, WHOLE)[COPIED.format(SHORT)] == 0.25
-    nobody = copies({**means, FULL: 0.3}, WHOLE)
+    assert copies(means)[COPIED.format(SHORT)] == 0.25
+    nobody = copies({**means, FULL: 0.3})
     for name in (SHORT, FEW):
         assert nobody[COPIED.format(name)] == "attention to all copied only 30% either"
     assert nobody[COPIED.format(FULL)] == 0.3
-    assert all(isinstance(each, str) for each in copies(means, QUICK).values())

@@ -1,24 +1,79 @@
-from contextlib import nullcontext
+import shutil
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 
+import crosshead
 from crosshead.addons.studies import runs
-from crosshead.addons.studies.captions import made_up, transformer
-from crosshead.addons.studies.effort import QUICK
+from crosshead.addons.studies.captions import captions_of, transformer
 from crosshead.addons.studies.registry import STUDIES
-from crosshead.addons.studies.runs import place_of, side_by_side
+from crosshead.addons.studies.runs import (
+    THIS_CODE,
+    MissingDataError,
+    Run,
+    data_at,
+    digest,
+    results,
+    run_of,
+    stored,
+    stored_at,
+)
+from crosshead.bundle.places import CHECKPOINTS, WEIGHTS
+from tests.addons.studies.trials import full, quick
 from tests.parameters import mostly_slow
 
 
-def test_a_place_depends_on_everything_that_a_study_names(tmp_path: Path) -> None:
-    recipe = made_up(tmp_path, 1).recipe(transformer(quick=True), 1)
-    places = {place_of(tmp_path, recipe, *more) for more in ((), (96,), (336,), (96, 1))}
-    assert len(places) == 4
-    assert place_of(tmp_path, recipe, 96) == place_of(tmp_path, recipe, 96)
+def small(folder: Path) -> Run:
+    return captions_of(quick(folder)).run(transformer(quick=True), 1)
+
+
+def test_the_place_of_a_run_depends_on_its_settings_and_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = captions_of(quick(tmp_path))
+    made = [corpus.run(transformer(heads), seed) for heads in (1, 4) for seed in (1, 2)]
+    places = {run.place for run in made}
+    assert len(places) == 4 and made[0].place == corpus.run(transformer(1), 1).place
+    monkeypatch.setattr(runs, "THIS_CODE", "another")
+    assert not places & {run.place for run in made}
+
+
+def test_settings_of_all_runs_give_way_to_those_of_one(tmp_path: Path) -> None:
+    sections = {"model": {"architecture": "dlinear"}, "data": {"series": ["x.csv"]}}
+    alike, own = (
+        run_of(tmp_path, train, **sections).recipe.train
+        for train in ({}, {"precision": "bfloat16"})
+    )
+    assert (alike.precision, own.precision) == ("float32", "bfloat16")
+    assert alike.threads == own.threads == 1
+
+
+@pytest.mark.slow
+def test_a_run_is_trained_once_and_gone_on_with_where_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, calls, train = small(tmp_path), list[str](), runs.train
+
+    def watched(*arguments: Any, **named: Any) -> None:
+        calls.append("gone on with" if named["resume"] else "begun")
+        train(*arguments, **named)
+
+    monkeypatch.setattr(runs, "train", watched)
+    assert run.trained() == run.place and calls == ["begun"]
+    weights = (run.place / WEIGHTS).read_bytes()
+    run.trained()
+    assert calls == ["begun"]
+    run.finished.unlink()  # as if it had been cut off: checkpoints are there
+    run.trained()
+    assert calls == ["begun", "gone on with"]
+    run.finished.unlink()
+    shutil.rmtree(run.place / CHECKPOINTS)  # as if before the first: it begins again
+    run.trained()
+    assert calls == ["begun", "gone on with", "begun"]
+    assert (run.place / WEIGHTS).read_bytes() == weights
 
 
 @pytest.mark.parametrize(
@@ -27,22 +82,80 @@ def test_a_place_depends_on_everything_that_a_study_names(tmp_path: Path) -> Non
 def test_a_study_that_is_repeated_trains_nothing_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its recipes leave open what each run has chosen, such as the size of its images."""
-    scratch = SimpleNamespace(TemporaryDirectory=lambda: nullcontext(str(tmp_path)))
-    monkeypatch.setattr(f"crosshead.addons.studies.{name}.tempfile", scratch)
-    kept = STUDIES[name].run(QUICK, 1, print).kept
+    kept = STUDIES[name].run(quick(tmp_path)).kept
+    assert all(path.is_file() for path in kept)
     monkeypatch.setattr(runs, "train", None)
-    assert STUDIES[name].run(QUICK, 1, print).kept == kept != []
+    assert STUDIES[name].run(quick(tmp_path)).kept == kept != []
+
+
+def square_times(seed: int, pair: tuple[int, int]) -> int:
+    return pair[0] ** 2 * pair[1] + seed
 
 
 @pytest.mark.slow
-def test_processes_find_what_one_finds() -> None:
-    jobs = {f"{n}": partial(pow, n, 2) for n in range(3)}
-    alone = dict(side_by_side(jobs, quick=True))
-    assert alone == {"0": 0, "1": 1, "2": 4}
+def test_processes_find_what_one_finds(tmp_path: Path) -> None:
+    planned = {(f"{n}", seed): (n, seed) for n in range(3) for seed in (2, 3)}
+    compute = partial(square_times, 1)
+    alone = results(planned, compute, quick(tmp_path), str)
+    assert alone == {"0": [1, 1], "1": [3, 4], "2": [9, 13]}
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        assert dict(side_by_side(jobs, quick=False)) == alone
+        assert results(planned, compute, full(tmp_path), str) == alone
     finally:
         torch.set_num_threads(threads)
+
+
+def test_data_is_found_where_the_environment_says_or_beside_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for root in (Path("data"), tmp_path / "named"):
+        if root != Path("data"):
+            monkeypatch.setenv("CROSSHEAD_DATA", str(root))
+        else:
+            monkeypatch.delenv("CROSSHEAD_DATA", raising=False)
+        with pytest.raises(MissingDataError, match=f"no set/raw/a in {root}: .* CROSSHEAD_DATA"):
+            data_at("set/raw/a", "set/a")
+        for path in ("set/a", "set/raw/a"):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text("")
+            assert data_at("set/raw/a", "set/a") == root / path
+
+
+def test_any_change_of_a_source_is_another_digest(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "a.py").write_text("x = 1\n")
+    found = set()
+    for name, text in (
+        ("a.py", "x = 2\n"), ("b.py", ""), ("inner/b.py", ""), ("notes.txt", "x"),
+        ("a.py", "x = 1\n"),
+    ):  # fmt: skip
+        (tmp_path / name).write_text(text)
+        found.add(digest(tmp_path))
+    assert len(found) == 4  # notes are no source
+
+
+def test_this_code_is_that_of_the_package() -> None:
+    assert digest(Path(crosshead.__file__).parent) == THIS_CODE and len(THIS_CODE) == 8
+
+
+class Settings(NamedTuple):
+    """A run of one setting."""
+
+    rate: float
+
+
+def test_a_result_is_computed_once_for_its_settings(tmp_path: Path) -> None:
+    calls: list[float] = []
+
+    def compute(rate: float) -> dict[str, float]:
+        calls.append(rate)
+        return {"loss": rate / 2}
+
+    for rate in (0.25, 0.5, 0.25):
+        found = stored(Settings(rate), tmp_path / "new", lambda rate=rate: compute(rate))
+        assert found == {"loss": rate / 2}
+    assert calls == [0.25, 0.5]
+    places = {stored_at(Settings(rate), tmp_path / "new") for rate in calls}
+    assert places == set((tmp_path / "new").iterdir())

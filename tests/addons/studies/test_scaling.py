@@ -41,4 +41,3 @@ def test_scores_are_compared_where_one_of_them_learned() -> None:
     learned = {("unscaled", 16): never, ("scaled", 16): once, ("additive", 16): never}
     assert slower(learned, "scaled", 16) == math.inf
     assert slower(learned, "additive", 16) == "neither score learned the task with d_k 16"
-    assert isinstance(slower(learned, "scaled", 256), str)

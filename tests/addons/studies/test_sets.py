@@ -1,6 +1,5 @@
 import torch
 
-from crosshead.addons.studies.effort import FULL, QUICK
 from crosshead.addons.studies.fitting import FIRST
 from crosshead.addons.studies.sets import (
     CAUSAL,
@@ -35,8 +34,7 @@ def test_attention_without_parameters_is_its_equation() -> None:
 
 def test_chance_without_positions_counts_where_the_task_is_learned_with_them() -> None:
     means = {WITHOUT: 0.5, WITH: 1.0, CAUSAL: 1.0}
-    assert accuracies(means, FULL) == means
-    nobody = accuracies({**means, WITH: 0.6}, FULL)
+    assert accuracies(means) == means
+    nobody = accuracies({**means, WITH: 0.6})
     assert nobody[WITHOUT] == "with positions only 60% were right either"
     assert nobody[WITH] == 0.6
-    assert all(isinstance(each, str) for each in accuracies(means, QUICK).values())

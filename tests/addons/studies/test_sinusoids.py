@@ -1,7 +1,6 @@
 import torch
-from matplotlib.figure import Figure
 
-from crosshead.addons.studies.sinusoids import WAYS, draw, fitted_errors
+from crosshead.addons.studies.sinusoids import WAYS, fitted_errors, panel
 
 
 def test_a_fit_finds_a_map_where_there_is_one() -> None:
@@ -16,9 +15,9 @@ def test_a_fit_finds_a_map_where_there_is_one() -> None:
 
 
 def test_the_picture_has_a_title_and_one_entry_for_each_way() -> None:
-    figure = Figure()
     curves = {(name, width): [1.0 / width, 2.0] for name in WAYS for width in (2, 4)}
-    draw(curves, (2, 4), (1, 16), figure)
-    [axes] = figure.axes
-    assert axes.get_title() == "Mean and range over d_model 2, 4"
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(WAYS.values())
+    shown = panel(curves, (2, 4), (1, 16))
+    assert shown.title.endswith("mean and range over d_model 2, 4")
+    assert [line.label for line in shown.lines] == list(WAYS.values())
+    assert list(shown.lines[0].y) == [0.375, 2.0]
+    assert list(shown.lines[0].spread) == [(0.25, 0.5), (2.0, 2.0)]

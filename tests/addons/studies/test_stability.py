@@ -1,14 +1,12 @@
-import json
 import math
 from pathlib import Path
 
 import pytest
 
 from crosshead.addons.studies import stability
-from crosshead.addons.studies.captions import made_up
-from crosshead.addons.studies.effort import FULL, QUICK
+from crosshead.addons.studies.captions import text_of
 from crosshead.addons.studies.equal import WITHIN, weights
-from crosshead.addons.studies.sources import stored_at
+from crosshead.addons.studies.runs import stored_at
 from crosshead.addons.studies.stability import (
     RANGE,
     RATES,
@@ -26,23 +24,27 @@ from crosshead.addons.studies.stability import (
     endless,
     is_spike,
     plan,
-    prepared,
     quantities,
     rates_that_train,
+    read,
     trained,
 )
 from crosshead.text.batching import Pairs
-from crosshead.text.tokenizers import TokenizerConfig
+from tests.addons.studies.trials import full, quick
 
 
-def test_every_model_has_a_run_for_each_seed_at_each_rate() -> None:
-    planned = plan(FULL, 1, CaptionIds(6.0, 4000, "a"))
+def test_every_model_has_a_run_for_each_seed_at_each_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = CaptionIds(Pairs([([4], [5])]), Pairs([([4], [5])]), 4000, 6.0)
+    monkeypatch.setattr(stability, "read", lambda folder, words: text)
+    planned = plan(full(), tmp_path)
     cases = [(name, rate) for name in (RECURRENT, TRANSFORMER) for rate in RATES]
     seeds = range(1000, 1000 + SEEDS)
-    assert list(planned) == [(*case, seed) for case in cases for seed in seeds]
-    for (_, rate, seed), run in planned.items():
+    assert list(planned) == [(case, seed) for case in cases for seed in seeds]
+    for ((_, rate), seed), run in planned.items():
         assert (run.rate, run.seed, run.updates) == (rate, seed, UPDATES)
-    shapes = {name: run.shape for (name, _, _), run in planned.items()}
+    shapes = {name: run.shape for ((name, _), _), run in planned.items()}
     counted = {name: weights(shape, 4000) for name, shape in shapes.items()}
     assert abs(counted[RECURRENT] / counted[TRANSFORMER] - 1) <= WITHIN
     assert all(shape.dropout == 0 for shape in shapes.values())
@@ -86,7 +88,7 @@ def test_quantities_compare_the_best_rates() -> None:
     )
     assert rates_that_train(found, RECURRENT, 5.0) == [RATES[0]]
     assert rates_that_train(found, TRANSFORMER, 5.0) == [RATES[0], RATES[1]]
-    values = quantities(found, 5.0, FULL)
+    values = quantities(found, 5.0)
     assert values[SPREAD] == pytest.approx(2) and values[RANGE] == 1
     assert values[SPIKES] == pytest.approx(1)  # one seed of three has a spike: mean over its error
     row = as_rows(found, 5.0)[2]
@@ -98,47 +100,42 @@ def test_models_that_spike_alike_differ_by_nothing() -> None:
     found = {
         key: [LossAndNorms(each.loss, [1.0] * 20) for each in of] for key, of in runs(calm).items()
     }
-    assert quantities(found, 5.0, FULL)[SPIKES] == 0
+    assert quantities(found, 5.0)[SPIKES] == 0
 
 
 def test_nothing_is_compared_where_a_model_does_not_train() -> None:
     found = runs({RECURRENT: [[6.0, 6.1]], TRANSFORMER: [[4.0, 4.1]]})
     why = f"{RECURRENT} trains at none of the learning rates"
-    assert quantities(found, 5.0, FULL) == dict.fromkeys((SPREAD, SPIKES, RANGE), why)
+    assert quantities(found, 5.0) == dict.fromkeys((SPREAD, SPIKES, RANGE), why)
 
 
 def test_a_run_learns_by_its_seed_and_is_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text, ids = made_up(tmp_path / "text", 1).text, tmp_path / "ids.json"
-    read = prepared(text, TokenizerConfig(kind="words"), ids)
-    assert 0 < read.entropy < math.log(read.vocabulary)
-    planned = plan(QUICK, 1, read)
-    training = planned[RECURRENT, RATES[1], 1000]
-    first = trained(training, ids, tmp_path)
+    text = text_of(quick(tmp_path))
+    ids = read(str(text), words=True)
+    assert 0 < ids.entropy < math.log(ids.vocabulary)
+    training = plan(quick(tmp_path), text)[(RECURRENT, RATES[1]), 1000]
+    kept = tmp_path / "kept"
+    first = trained(kept, training)
     assert len(first.norms) == training.updates and 0 < first.loss < 10
-    kept = json.loads(stored_at(training, tmp_path).read_text())
-    assert kept["rate"] == RATES[1] and kept["crosshead"]
 
-    def other(each: StabilityRun, *texts: Pairs) -> LossAndNorms:
+    def other(each: StabilityRun, text: CaptionIds) -> LossAndNorms:
         raise AssertionError("trained again")
 
     with monkeypatch.context() as patched:
         patched.setattr(stability, "learn", other)
-        assert trained(training, ids, tmp_path) == first
-    second = trained(training._replace(seed=2), ids, tmp_path)
+        assert trained(kept, training) == first
+    second = trained(kept, training._replace(seed=2))
     assert second != first
-    assert stored_at(training._replace(text="another"), tmp_path) != stored_at(training, tmp_path)
-    stored_at(training, tmp_path).unlink()
-    assert trained(training, ids, tmp_path) == first
+    assert stored_at(training._replace(text="another"), kept) != stored_at(training, kept)
+    stored_at(training, kept).unlink()
+    assert trained(kept, training) == first
 
 
-def test_a_loss_that_is_not_finite_is_kept_as_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text, ids = made_up(tmp_path / "text", 1).text, tmp_path / "ids.json"
-    read = prepared(text, TokenizerConfig(kind="words"), ids)
-    training = plan(QUICK, 1, read)[TRANSFORMER, RATES[1], 1000]
+def test_a_loss_that_is_not_finite_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = plan(quick(tmp_path), text_of(quick(tmp_path)))[(TRANSFORMER, RATES[1]), 1000]
     broken = LossAndNorms(math.inf, [1.0, math.inf])
     monkeypatch.setattr(stability, "learn", lambda *given: broken)
-    assert trained(training, ids, tmp_path) == trained(training, ids, tmp_path) == broken
+    kept = tmp_path / "kept"
+    assert trained(kept, training) == trained(kept, training) == broken

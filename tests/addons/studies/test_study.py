@@ -2,14 +2,9 @@ import math
 
 import pytest
 
-from crosshead.addons.studies.effort import FULL, QUICK
-from crosshead.addons.studies.study import (
-    Band,
-    Value,
-    after_training,
-    judge,
-    reported,
-)
+from crosshead.addons.studies.effort import FULL, QUICK, Effort
+from crosshead.addons.studies.study import Band, Value, at_any_size, judge, kept_at, reported
+from tests.addons.studies.trials import of
 
 BANDS = (Band("low", 0, 1, "why"), Band("high", 2, math.inf, "why"))
 FAILED = "a precondition failed"
@@ -56,14 +51,21 @@ def test_nothing_is_left_unmeasured_without_a_reason() -> None:
         judge(BANDS, {"low": math.nan})
 
 
-def test_the_quick_form_measures_nothing_that_rests_on_training() -> None:
-    assert after_training(FULL, {"low": 0.5}) == {"low": 0.5}
-    assert isinstance(after_training(QUICK, {"low": 0.5})["low"], str)
+def test_the_quick_form_measures_only_what_holds_at_any_size() -> None:
+    bands, found = (*at_any_size(BANDS[0]), BANDS[1]), {"low": 0.5, "high": 3.0}
+    assert kept_at(FULL, bands, found) == found
+    quick = kept_at(QUICK, bands, found)
+    assert quick["low"] == 0.5 and isinstance(quick["high"], str)
 
 
-def test_a_precondition_that_failed_is_the_reason() -> None:
-    found = after_training(FULL, {"low": 0.5, "high": 3.0}, {"high": "nobody learned"})
-    assert found == {"low": 0.5, "high": "nobody learned"}
+def test_amounts_lie_between_the_quick_and_the_full_form() -> None:
+    assert [of(each).amount(20, 800) for each in (QUICK, Effort(0.5), FULL)] == [20, 410, 800]
+
+
+def test_all_but_the_quick_form_have_several_seeds() -> None:
+    assert of(QUICK).seeds() == [1000]
+    assert of(Effort(0.01)).seeds() == of(FULL).seeds() == [1000, 1001]
+    assert of(FULL).seeds(5) == [1000, 1001, 1002, 1003, 1004]
 
 
 def test_bands_are_read_easily() -> None:

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -5,19 +7,26 @@ from torch import nn
 from crosshead.addons.studies import table1
 from crosshead.addons.studies.conduct import conduct
 from crosshead.addons.studies.effort import QUICK
-from crosshead.addons.studies.layer_times import BELOW
 from crosshead.addons.studies.table1 import (
+    BELOW,
     FULL,
     RECURRENT,
     SEPARABLE,
+    SHAPES,
     TABLE1,
     LayerSize,
+    LayerTimes,
+    compare,
     depthwise,
     longest_path,
     operations,
+    share,
     steps,
+    times_table,
 )
+from crosshead.addons.studies.turns import Ratio, Timed
 from crosshead.layers.layer_types import RecurrentLayer, SelfAttention, SeparableConvolution
+from tests.addons.studies.trials import quick
 
 
 def test_what_is_counted_holds_at_any_size() -> None:
@@ -62,3 +71,27 @@ def test_the_path_of_a_layer_is_found_in_what_it_computes(monkeypatch: pytest.Mo
     assert longest_path(FULL, LayerSize(6, 4)) == 1
     monkeypatch.setattr(table1, "steps", lambda lstm, x: steps(lstm, x[::-1]))
     assert longest_path(RECURRENT, LayerSize(6, 4)) == 1
+
+
+def both(low: float) -> list[Timed]:
+    return [Timed(1.0, Ratio(1, 1, 1)), Timed(2.0, Ratio(2, low, 3))]
+
+
+def test_sizes_lie_on_both_sides() -> None:
+    assert len(set(SHAPES)) == 16
+    assert sum(n < d for n, d in SHAPES) == 8 == sum(n > d for n, d in SHAPES)
+
+
+def test_faster_is_faster_in_every_round() -> None:
+    found: LayerTimes = {(1, 2): both(1.5), (1, 4): both(0.9), (4, 1): both(0.5)}
+    assert share(found) == 0.5
+
+
+def test_both_layers_are_measured_at_each_size(tmp_path: Path) -> None:
+    found = compare(quick(tmp_path))
+    assert all(each.seconds > 0 for both in found.values() for each in both)
+    rows = times_table(found).rows
+    assert rows[0] == ["n", "d", "operations", "self-attention", "recurrent", "time"]
+    assert [row[:2] for row in rows[1:]] == [["4", "16"], ["16", "4"]]
+    # 16 n d^2 over 8 n d^2 + 4 n^2 d.
+    assert [row[2] for row in rows[1:]] == ["1.78", "0.67"]

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.addons.studies import registry
-from crosshead.addons.studies.effort import Effort, Times
-from crosshead.addons.studies.study import Band, Result, Say, Study, Table
+from crosshead.addons.studies.study import Band, Result, Study, Table, Trial
 from crosshead.cli import run
 
 
@@ -34,12 +33,10 @@ def toy(name: str, *found: float) -> Study:
     bands = tuple(Band(each, 0, 1, "A guess.") for each in measured)
     tables = [Table("Numbers", [["name"], *([each] for each in measured)])]
 
-    def run_it(effort: Effort, seed: int, say: Say) -> Result:
-        return Result(measured, tables, lambda figure: figure.subplots())
+    def run_it(trial: Trial) -> Result:
+        return Result(measured, tables)
 
-    return Study(
-        name, f"A {name}", "Toys hold.", "Nobody, section 0", bands, run_it, Times(60, 660)
-    )
+    return Study(name, f"A {name}", "Toys hold.", "Nobody, section 0", bands, run_it, 720)
 
 
 def test_all_studies_end_with_a_table_of_verdicts(
@@ -73,10 +70,10 @@ def test_one_study_names_what_was_missed_and_has_no_table_of_verdicts(
 def test_studies_are_listed(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 0
     lines = [re.split("  +", line) for line in capfd.readouterr().out.splitlines()]
-    assert lines[0] == ["study", "full form", "quick form", "title"]
+    assert lines[0] == ["study", "full form", "title"]
     [masks] = [line for line in lines if line[0] == "masks"]
-    assert masks[3] == "A causal mask leaves the future no weight and no gradient"
-    assert all(re.fullmatch(r"\d+ (s|min|h)( \d+ min)?", time) for time in masks[1:3])
+    assert masks[2] == "A causal mask leaves the future no weight and no gradient"
+    assert re.fullmatch(r"\d+ (s|min|h)( \d+ min)?", masks[1])
 
 
 def test_minutes_shorten_the_run_and_the_page_says_so(

@@ -1,18 +1,30 @@
+import dataclasses
 import math
+from pathlib import Path
 
-from crosshead.addons.studies.classifiers import KINDS, SIZES
-from crosshead.addons.studies.effort import FULL, QUICK
+import pytest
+import torch
+
+from crosshead.addons.studies.effort import Effort
+from crosshead.addons.studies.fitting import size
 from crosshead.addons.studies.vision import (
     BANDS,
+    BATCH,
     FEW,
+    KINDS,
     MANY,
     NARROWS,
-    REST,
+    PIXELS,
+    SIZES,
     STEM,
-    TIME,
-    accuracy_table,
+    UPDATES,
+    made_up,
     measured,
+    plan,
 )
+from crosshead.addons.vision.models.classifier import build_classifier
+from crosshead.addons.vision.models.image_encoder import ImageShape
+from tests.addons.studies.trials import full, of
 
 ACCURACIES = {
     "patch": (30.0, 40.0, 55.0),
@@ -20,37 +32,63 @@ ACCURACIES = {
     "convnet": (40.0, 55.0, 60.0),
 }
 FOUND = {
-    (kind, size): accuracy
+    (kind, images): accuracy
     for kind, values in ACCURACIES.items()
-    for size, accuracy in zip(SIZES, values, strict=True)
+    for images, accuracy in zip(SIZES, values, strict=True)
 }
 
 
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CROSSHEAD_DATA", str(tmp_path))
+    return made_up(tmp_path).rename(tmp_path / "cifar10-small.zip")
+
+
 def test_quantities_compare_what_their_names_say() -> None:
-    found = measured(FOUND, SIZES, 1.5, FULL)
+    found = measured(FOUND, SIZES)
     assert set(found) == {band.name for band in BANDS}
     assert (found[FEW], found[MANY], found[NARROWS]) == (10, 5, 2)
-    assert (found[STEM], found[REST], found[TIME]) == (11, -6, 1.5)
+    assert found[STEM] == 11
 
 
 def test_a_difference_that_is_not_there_cannot_narrow() -> None:
-    found = measured({**FOUND, ("convnet", SIZES[0]): 32.0}, SIZES, 1.5, FULL)
+    found = measured({**FOUND, ("convnet", SIZES[0]): 32.0}, SIZES)
     assert found[FEW] == 2 and found[NARROWS] == "the network is not ahead with few images"
-    found = measured({**FOUND, ("convnet", SIZES[0]): 30.0}, SIZES, 1.5, FULL)
+    found = measured({**FOUND, ("convnet", SIZES[0]): 30.0}, SIZES)
     assert found[FEW] == 0 and isinstance(found[NARROWS], str)
 
 
 def test_a_difference_that_changes_its_sign_narrows() -> None:
-    found = measured({**FOUND, ("convnet", SIZES[-1]): 50.0}, SIZES, 1.5, FULL)
+    found = measured({**FOUND, ("convnet", SIZES[-1]): 50.0}, SIZES)
     assert found[MANY] == -5 and found[NARROWS] == math.inf
 
 
-def test_a_few_updates_measure_nothing() -> None:
-    assert all(isinstance(each, str) for each in measured(FOUND, SIZES, 1.5, QUICK).values())
+def test_runs_of_other_settings_have_places_of_their_own(archive: Path) -> None:
+    plans = [plan(full()), plan(of(Effort(0.5))), plan(dataclasses.replace(full(), seed=2))]
+    places = {run.place for each in plans for run in each.values()}
+    assert len(places) == 3 * len(KINDS) * len(SIZES)
 
 
-def test_the_table_has_a_column_for_each_number_of_images() -> None:
-    head, *rows = accuracy_table(FOUND, SIZES).rows
-    assert head == ["model", "1,000 images", "3,000 images", "9,000 images"]
-    assert rows[2] == ["convolutional network", "40.0", "55.0", "60.0"]
-    assert [row[0] for row in rows] == [each.name for each in KINDS.values()]
+def test_runs_differ_in_the_model_and_the_number_of_images_alone(archive: Path) -> None:
+    planned = {job: run.recipe for job, run in plan(full()).items()}
+    assert len({each.train.model_dump_json() for each in planned.values()}) == 1
+    data = [{**each.data.model_dump(), "train_images": None} for each in planned.values()]
+    assert all(each == data[0] for each in data)
+    for ((kind, images), _), recipe in planned.items():
+        assert recipe.data.train_images == images  # type: ignore[attr-defined]
+        assert recipe.model.architecture == KINDS[kind].model["architecture"]
+        tokens = recipe.model.tokens(ImageShape(PIXELS))  # type: ignore[attr-defined]
+        assert recipe.train.batch_tokens == BATCH * tokens
+        assert recipe.train.max_updates == UPDATES
+
+
+def test_the_models_are_about_the_same_size(archive: Path) -> None:
+    planned, weights = plan(full()), []
+    for kind in KINDS:
+        with torch.device("meta"):
+            weights.append(
+                size(
+                    build_classifier(planned[(kind, 1000), 1].recipe.model, ImageShape(PIXELS), 10)
+                )
+            )
+    assert max(weights) < 1.15 * min(weights)

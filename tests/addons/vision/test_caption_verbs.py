@@ -154,10 +154,12 @@ def test_mistakes_are_refused_in_one_line(folder: Path, refused: Refused) -> Non
     data = ["--images", folder / "images", "--captions", folder / "captions.jsonl"]
     assert "writes captions of images" in refused("translate", model, image)
     assert "translate with: crosshead translate" in refused("caption", BUNDLE, image)
-    assert "go together" in refused("evaluate", model, *data[2:])
+    assert "--captions is not for" in refused("evaluate", model, *data[2:])
     assert "writes captions of images" in refused("evaluate", model, *data[:2])
-    assert "--text is not for captions" in refused("evaluate", model, *data, "--text", image)
-    assert "give --images and --captions" in refused("evaluate", model, "--text", data[3])
+    assert "--text is not for --images with --captions" in refused(
+        "evaluate", model, *data, "--text", image
+    )
+    assert "writes captions of images" in refused("evaluate", model, "--text", data[3])
     assert "give --plot" in refused("caption", model, image, "--layer", 1)
     assert "give --beam 3" in refused("caption", model, image, "--n-best", 3)
     sheet = ["--plot", "a.png", "--output", folder / "no.txt"]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from PIL import Image
 
-from crosshead.addons.vision import image_attention
+from crosshead.inspection import image_attention
 from crosshead.errors import ConfigError
 from crosshead.inspection import attention_rollout, attention_weights
 from tests.addons.vision.drawn_images import SIZE, picture

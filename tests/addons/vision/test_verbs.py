@@ -1,4 +1,4 @@
-"""The kinds of `translate`, `evaluate` and `train` for images: their options, and what is refused."""
+"""The kinds of `translate`, `evaluate` and `train` for images: options, and what is refused."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.cli.tools import BUNDLE, Refused, output_of
     [
         (["--images", "a", "--images", "b"], "give one folder or archive of images with classes"),
         (["--images", "a", "--stride", "3"], "--stride is not for --images"),
-        (["--captions", "a"], "--captions is not for text"),
+        (["--captions", "a"], "--captions is not for translations"),
         (["--images", "a", "--pairs", "b", "--to", "de"], "--to is not for --images with --pairs"),
     ],
 )
