@@ -10,6 +10,8 @@
 cheap: PyTorch is imported with the first name that needs it.
 """
 
+from crosshead.version import __version__
+
 TYPE_CHECKING = False  # that of typing, which takes longer to import than a Ctrl-C waits
 if TYPE_CHECKING:
     from crosshead import bundle as bundle
@@ -86,7 +88,6 @@ __all__ = [
     "tasks",
     "train",
 ]
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:

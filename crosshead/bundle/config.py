@@ -10,9 +10,9 @@ from pydantic import (
     model_validator,
 )
 
-from crosshead import __version__
 from crosshead.config import Config
 from crosshead.models.registry import AnyConfig
+from crosshead.version import __version__
 
 FORMAT = 1
 """The version of the bundle's layout. Newer versions cannot be read."""

@@ -32,7 +32,7 @@ def hub_client() -> Any:
 
 def hub_api() -> Any:
     """Return the client's functions of the hub, which name crosshead to the server."""
-    from crosshead import __version__
+    from crosshead.version import __version__
 
     return hub_client().HfApi(library_name="crosshead", library_version=__version__)
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from crosshead import __version__
 from crosshead.cli.terminal import put
+from crosshead.version import __version__
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 data_app = typer.Typer(rich_markup_mode=None)

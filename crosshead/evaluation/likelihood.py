@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crosshead import __version__
 from crosshead.errors import DataError
 from crosshead.evaluation.bootstrap import RESAMPLES, SEED, CorpusScore, accuracy, bootstrapped
 from crosshead.pipelines.mask_filler import ScoredMasks
 from crosshead.pipelines.scoring import ScoredTranslation
 from crosshead.pipelines.text_generator import ScoredText
 from crosshead.text.tokenizers import Tokenizer
+from crosshead.version import __version__
 
 
 def perplexity(scored: Sequence[ScoredTranslation], tokenizer: Tokenizer) -> CorpusScore:

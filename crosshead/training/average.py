@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-from crosshead import __version__
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import (
     command_shown,
@@ -26,6 +25,7 @@ from crosshead.tasks.places import local_bundle
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.training.checkpoint import average_weights
 from crosshead.training.directory import check_utf8
+from crosshead.version import __version__
 
 
 def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "") -> Bundle:

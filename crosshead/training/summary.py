@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-from crosshead import __version__
 from crosshead.bundle.card import CardFacts, without_place
 from crosshead.bundle.config import BundleScore
 from crosshead.recipe.toml import to_toml
@@ -15,6 +14,7 @@ from crosshead.system.files import real_path
 from crosshead.system.progress import counted
 from crosshead.training.budget import budget_line
 from crosshead.training.setup import Setup
+from crosshead.version import __version__
 
 
 def opening_lines(setup: Setup) -> list[str]:

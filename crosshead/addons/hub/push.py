@@ -4,7 +4,6 @@ import contextlib
 from pathlib import Path
 from typing import NamedTuple
 
-from crosshead import __version__
 from crosshead.bundle.config_file import read_settings
 from crosshead.bundle.files import bundle_files, check_as_written
 from crosshead.bundle.hub_client import (
@@ -19,6 +18,7 @@ from crosshead.bundle.hub_names import HubError, HubName
 from crosshead.bundle.places import CONFIG
 from crosshead.errors import BundleError
 from crosshead.system.stored import open_stored, stored_size
+from crosshead.version import __version__
 
 
 class Pushed(NamedTuple):

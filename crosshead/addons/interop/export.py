@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from crosshead import __version__
 from crosshead.addons.interop.base import Foreign, Format, Tolerance
 from crosshead.addons.interop.formats import (
     ALL,
@@ -48,6 +47,7 @@ from crosshead.system.files import (
     synchronise_all,
 )
 from crosshead.system.stored import LARGEST_CONFIG, read_metadata
+from crosshead.version import __version__
 
 VERIFICATION = "verification.json"
 """The file with the differences between an export and its model. Every export has it, verified or

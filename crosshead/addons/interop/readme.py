@@ -2,11 +2,11 @@
 
 import json
 
-from crosshead import __version__
 from crosshead.addons.interop.base import Format, words
 from crosshead.addons.interop.verify import Comparison
 from crosshead.bundle.card import fenced, front_matter, inline_code
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.version import __version__
 
 
 def readme(

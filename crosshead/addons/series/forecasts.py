@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosshead import __version__
 from crosshead.addons.series.forecaster import SeriesForecaster
 from crosshead.addons.series.windows import SeriesWindows
 from crosshead.errors import DataError
+from crosshead.version import __version__
 
 
 @dataclass(frozen=True)

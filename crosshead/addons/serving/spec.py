@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from crosshead import __version__
 from crosshead.addons.serving.v1 import TranslateRequest
 from crosshead.text.documents.formats import ENDS, FORMATS
+from crosshead.version import __version__
 
 
 @dataclass(frozen=True)

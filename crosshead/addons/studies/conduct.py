@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from crosshead import __version__
 from crosshead.addons.studies.charts import draw
 from crosshead.addons.studies.effort import Effort, duration
 from crosshead.addons.studies.formats import number
@@ -35,6 +34,7 @@ from crosshead.system.files import atomic_write_all, make_directory
 from crosshead.system.plotting import drawing, new_figure, rendered
 from crosshead.system.processor import instruction_sets
 from crosshead.system.progress import counted
+from crosshead.version import __version__
 
 RUNS = Path("runs") / "studies"
 """The directory of training runs, which studies share. An interrupted study continues there."""

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from crosshead import __version__
 from crosshead.evaluation.bootstrap import RESAMPLES, SEED, CorpusScore, accuracy, bootstrapped
 from crosshead.evaluation.sacrebleu_metrics import (
     check_sizes,
@@ -11,6 +10,7 @@ from crosshead.evaluation.sacrebleu_metrics import (
     metric_scores,
     sentence_chrf,
 )
+from crosshead.version import __version__
 
 
 def multi_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:

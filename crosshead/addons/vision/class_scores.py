@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosshead import __version__
 from crosshead.addons.vision.data.labelled_images import LabelledImages
 from crosshead.addons.vision.image_classifier import ImageClassifier
 from crosshead.errors import DataError
 from crosshead.evaluation.bootstrap import CorpusScore
+from crosshead.version import __version__
 
 
 @dataclass(frozen=True)

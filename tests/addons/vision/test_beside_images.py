@@ -154,7 +154,7 @@ def test_mistakes_are_refused_in_one_line(folder: Path, tmp_path: Path, refused:
     assert "no such file or folder" in refused("translate", model, lines, "--images", "nowhere")
     assert "translates sentences beside images" in refused("evaluate", model, *pairs)
     said = refused("evaluate", model, *images, *pairs, "--fields", "source,target")
-    assert "--fields names the fields of --pairs without --images; leave it out" in said
+    assert "--fields is not for --images with --pairs" in said
     assert "translates sentences beside images" in refused("evaluate", model, *images)
     captions = ["--captions", folder / "pairs.jsonl"]
     assert "is not for" in refused("evaluate", model, *images, *pairs, *captions)

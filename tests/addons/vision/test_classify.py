@@ -140,10 +140,10 @@ def test_other_models_and_other_data_are_refused(folder: Path, refused: Refused)
     images = ["--images", folder / "set.zip"]
     assert "translates" in refused("classify", BUNDLE, folder / "low.png")
     assert "translates" in refused("evaluate", BUNDLE, *images)
-    assert "--text is for other data" in refused(
+    assert "--images is not for --text" in refused(
         "evaluate", folder / "run", *images, "--text", "a.txt"
     )
-    assert "give --images" in refused(
+    assert "classifies images" in refused(
         "evaluate", folder / "run", "--text", folder / "run" / "README.md"
     )
     assert "classify with: crosshead classify" in refused(

@@ -4,9 +4,8 @@ import pytest
 import torch
 from PIL import Image
 
-from crosshead.inspection import image_attention
 from crosshead.errors import ConfigError
-from crosshead.inspection import attention_rollout, attention_weights
+from crosshead.inspection import attention_rollout, attention_weights, image_attention
 from tests.addons.vision.drawn_images import SIZE, picture
 from tests.addons.vision.test_image_classifier import classifier
 from tests.inspection.pipelines import pipeline_of

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from crosshead import __version__
 from crosshead.addons.interop.base import words
 from crosshead.addons.interop.imports.building import Imported
 from crosshead.addons.interop.imports.kinds import foreign_files, import_model
@@ -16,6 +15,7 @@ from crosshead.bundle.hub_names import hub_name, hub_place
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.system.files import StrPath, output_directory, real_path
+from crosshead.version import __version__
 
 
 def import_to(
