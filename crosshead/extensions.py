@@ -1,9 +1,12 @@
 """Parts that packages add to crosshead by entry points, as its own add-ons do."""
 
+from collections import UserDict
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 @cache
@@ -13,6 +16,29 @@ def added(group: str) -> dict[str, Any]:
 
     found = sorted(entry_points(group=f"crosshead.{group}"), key=lambda entry: entry.name)
     return {entry.name: entry.load() for entry in found}
+
+
+class Table(UserDict[str, T]):
+    """Entries by name, to which packages add theirs by registering tasks when a table is used.
+
+    Importing a module uses no table, so packages may import anything of crosshead.
+    """
+
+    begun = complete = False
+    """True if packages register their tasks, and if they have done so."""
+
+    def __init__(self, entries: Mapping[str, T]) -> None:
+        self._entries = dict(entries)
+
+    @property
+    def data(self) -> dict[str, T]:  # type: ignore[override]
+        """The entries, for the methods of the base class."""
+        if not Table.begun:
+            Table.begun = True
+            for register in added("tasks").values():
+                register()
+            Table.complete = True
+        return self._entries
 
 
 def imported_at_use(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:

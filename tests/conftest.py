@@ -11,7 +11,6 @@ import shape_checker
 import torch
 from hypothesis import Phase, settings
 
-import crosshead.tasks.registry  # noqa: F401 - tables of tests have the parts of add-ons too
 from tests.blank_curve import blank_curve
 from tests.cores import on_all_cores, take_one
 from tests.hub_server import Hub, connect, running_hub

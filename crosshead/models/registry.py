@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, SerializeAsAny, ValidationInfo
 
+from crosshead.extensions import Table
 from crosshead.models.base import Model, ModelConfig, TokenModel, TokenModelConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
@@ -12,24 +13,28 @@ from crosshead.models.recurrent import Recurrent, RecurrentConfig
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 
-CONFIGS: dict[str, type[ModelConfig]] = {
-    "transformer": TransformerConfig,
-    "convolutional": ConvolutionalConfig,
-    "encoder": EncoderConfig,
-    "language": LanguageConfig,
-    "recurrent": RecurrentConfig,
-    "transformer-xl": TransformerXLConfig,
-}
+CONFIGS: Table[type[ModelConfig]] = Table(
+    {
+        "transformer": TransformerConfig,
+        "convolutional": ConvolutionalConfig,
+        "encoder": EncoderConfig,
+        "language": LanguageConfig,
+        "recurrent": RecurrentConfig,
+        "transformer-xl": TransformerXLConfig,
+    }
+)
 """The configuration class of each `architecture`."""
 
-MODELS: dict[str, type[Model]] = {
-    "transformer": Transformer,
-    "convolutional": Convolutional,
-    "encoder": TransformerEncoder,
-    "language": TransformerLanguageModel,
-    "recurrent": Recurrent,
-    "transformer-xl": TransformerXL,
-}
+MODELS: Table[type[Model]] = Table(
+    {
+        "transformer": Transformer,
+        "convolutional": Convolutional,
+        "encoder": TransformerEncoder,
+        "language": TransformerLanguageModel,
+        "recurrent": Recurrent,
+        "transformer-xl": TransformerXL,
+    }
+)
 """The model class of each `architecture`."""
 
 

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+from crosshead.extensions import Table
+
 Sections = dict[str, dict[str, Any]]
 """Tables of a recipe by name."""
 
@@ -140,14 +142,16 @@ _TRANSFORMER_XL: dict[str, Sections] = {
     },
 }
 
-PRESETS: dict[str, dict[str, Sections]] = {
-    "transformer": _TRANSFORMER,
-    "recurrent": _RECURRENT,
-    "convolutional": _CONVOLUTIONAL,
-    "language": _LANGUAGE,
-    "encoder": _ENCODER,
-    "transformer-xl": _TRANSFORMER_XL,
-}
+PRESETS: Table[dict[str, Sections]] = Table(
+    {
+        "transformer": _TRANSFORMER,
+        "recurrent": _RECURRENT,
+        "convolutional": _CONVOLUTIONAL,
+        "language": _LANGUAGE,
+        "encoder": _ENCODER,
+        "transformer-xl": _TRANSFORMER_XL,
+    }
+)
 """Presets by architecture and size. `base` and `big` are the models of Vaswani et al. 2017, Table
 3, and never stop early. The other presets are for small data: vocabulary, warm-up and validation
 adapt to it."""

@@ -11,7 +11,7 @@ from crosshead.bundle import io
 from crosshead.bundle.base import Bundle, Kinds
 from crosshead.bundle.config_file import load_config
 from crosshead.bundle.weights import build_without_memory
-from crosshead.extensions import added
+from crosshead.extensions import Table
 from crosshead.models.base import Model, ModelConfig
 from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS, Sections
@@ -21,15 +21,17 @@ from crosshead.tasks.language import LanguageTask
 from crosshead.tasks.masked import MaskedTask
 from crosshead.tasks.translation import TranslationTask
 
-TASKS: dict[str, Task] = {
-    "translation": TranslationTask(),
-    "language": LanguageTask(),
-    "masked": MaskedTask(),
-}
+TASKS: Table[Task] = Table(
+    {
+        "translation": TranslationTask(),
+        "language": LanguageTask(),
+        "masked": MaskedTask(),
+    }
+)
 """The tasks by the `task` of a model's configuration."""
 
-_shipped: frozenset[str] = frozenset()
-"""The architectures of crosshead and of installed packages, which registration does not replace."""
+_own: dict[str, type[ModelConfig]] = {}
+"""The architectures that a program has registered itself, which it may register anew."""
 
 
 def register_architecture(
@@ -63,12 +65,14 @@ def register_architecture(
         known = ", ".join(map(repr, TASKS))
         raise ValueError(f"unknown task {config.task!r}; known: {known}; register it first")
     name = config.model_fields["architecture"].default
-    if name in _shipped and CONFIGS[name] is not config:
-        raise ValueError(f"crosshead has an architecture {name!r}; choose another name")
+    if name in CONFIGS and name not in _own and CONFIGS[name] is not config:
+        raise ValueError(f"there is an architecture {name!r} already; choose another name")
     if presets is None:
         usual = PRESETS.get(TASKS[config.task].architecture, {}).get("tiny", {"train": {}})
         presets = {"tiny": {**usual, "model": {}}}
     CONFIGS[name], MODELS[name], PRESETS[name] = config, model, dict(presets)
+    if Table.complete:
+        _own[name] = config
 
 
 def register_task(
@@ -120,9 +124,3 @@ def sections_of(path: Path) -> Sections:
     model = build_without_memory(partial(kind.build, config))
     bundle = kind(config, model, **kind.read(path, config))
     return TASKS[config.task].sections(bundle)
-
-
-for _register in added("tasks").values():
-    _register()
-
-_shipped = frozenset(CONFIGS)

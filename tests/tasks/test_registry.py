@@ -90,6 +90,7 @@ def test_a_registered_architecture_has_the_presets_of_its_task_or_its_own(
 ) -> None:
     for table in (CONFIGS, MODELS, PRESETS):
         monkeypatch.setitem(table, "own", None)
+        del table["own"]
     register_architecture(OwnConfig, TransformerLanguageModel)
     data = {"data": {"text": ["a"]}}
     recipe = compose("tiny", {"model": "own"}, data)
@@ -116,7 +117,7 @@ def test_what_is_no_architecture_is_refused_at_its_registration() -> None:
         pass
 
     known = dict(CONFIGS)
-    with pytest.raises(ValueError, match="crosshead has an architecture 'transformer'"):
+    with pytest.raises(ValueError, match="there is an architecture 'transformer' already"):
         register_architecture(Taken, TransformerLanguageModel)
     with pytest.raises(TypeError, match="derived from ModelConfig"):
         register_architecture(TransformerLanguageModel, LanguageConfig)  # type: ignore[arg-type]
