@@ -21,8 +21,9 @@ PAGES = {
 """Markdown files outside docs/, and their pages."""
 
 DOCUMENTED = (
-    "attention", "layers", "models", "decoding", "data", "recipe", "bundle", "pipelines",
-    "evaluation", "inspection", "tasks", "training", "system/progress",
+    "attention", "layers", "models", "decoding", "text", "data", "recipe", "bundle", "pipelines",
+    "evaluation", "inspection", "tasks", "training", "system/progress", "version",
+    "addons/series", "addons/vision", "addons/checks",
 )  # fmt: skip
 """Packages and modules of the reference, in its order."""
 
