@@ -295,12 +295,12 @@ def synchronise_all(directory: Path) -> None:
         synchronise(each)
 
 
-def lock(file: int | IO[Any], *, shared: bool = False) -> bool | None:
+def lock(file: int | IO[Any]) -> bool | None:
     """Take the system's lock on an open file or directory, and hold it until that is closed."""
     try:
         import fcntl
 
-        fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except (ImportError, OSError):

@@ -4,7 +4,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ from crosshead.text.parallel.held_out import (
     without_unused,
 )
 from crosshead.text.parallel.pairs import ParallelText
-from crosshead.text.parallel.parts import Corpora, Part, StoppablePart, survey
+from crosshead.text.parallel.parts import Corpora, Part, survey
 from crosshead.text.parallel.quick_check import Glance, quick_check
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.shards import cache_key, open_shards, store
@@ -308,10 +308,7 @@ def read_parallel(
             raise Stopped
 
     data, valid = recipe.data, read_valid_pairs(recipe.data, say)
-    parts = [
-        StoppablePart(part.files, part.fields, part.tag, part.exchanged, stop_if_asked)
-        for part in training_parts(data)
-    ]
+    parts = [replace(part, stop_if_asked=stop_if_asked) for part in training_parts(data)]
     for part in parts:
         for note in () if part.exchanged else part.notes():
             say(note)

@@ -1,15 +1,37 @@
 """Download public data sets by name: `crosshead data get`."""
 
 import hashlib
+import http.client
+import urllib.error
+import urllib.parse
+import urllib.request
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from crosshead.config import nearest
 from crosshead.errors import DataError, why_unreadable
 from crosshead.extensions import added
 from crosshead.system.files import atomic_write, make_directory
-from crosshead.system.remote import RemoteFile, fetch
+from crosshead.system.lines import file_sha256
 from crosshead.text.synthetic import date_files, date_pairs
+
+TIMEOUT = 30.0
+"""Seconds without an answer after which a download is given up."""
+
+
+class RemoteFile(NamedTuple):
+    """A file of a data set."""
+
+    name: str
+    url: str
+    """The address of the file. A file whose address ends in `.gz` is gunzipped."""
+    size: int
+    """The size of the gunzipped content in bytes."""
+    sha256: str
+    """The SHA-256 of the gunzipped content."""
+
 
 # The commit stands in the address, so that the content at the address does not change.
 _MULTI30K_AT = (
@@ -84,51 +106,64 @@ def download(name: str, directory: Path, say: Callable[[str], None]) -> None:
         raise DataError(f"there is no data set {name!r}; {nearest(name, known)}")
     if directory.exists() and not directory.is_dir():
         raise DataError(f"{directory}: is a file; name a directory with --out")
-    if name == DATES:
-        _write_dates(directory, say)
-        return
     if name in generated:
         if directory.exists() and any(directory.iterdir()):
             raise DataError(f"{directory}: is not empty; name a new directory with --out")
         for path in generated[name](directory):
             say(f"{path}: generated")
         return
-    for file in DATA_SETS[name]:
-        place = directory / file.name
-        if _is_there(place, file.size, file.sha256, say):
-            continue
-        content = fetch(file)
+    made = date_files(date_pairs()) if name == DATES else {}
+    files = DATA_SETS.get(name) or [
+        RemoteFile(file, "", len(content), hashlib.sha256(content).hexdigest())
+        for file, content in made.items()
+    ]
+    for file in [file for file in files if not _is_there(directory / file.name, file, say)]:
+        content = made[file.name] if made else fetch(file)
         make_directory(directory)
-        atomic_write(place, content)
-        say(f"{place}: {len(content):,} bytes, SHA-256 as expected")
+        atomic_write(directory / file.name, content)
+        say(f"{directory / file.name}: {len(content):,} bytes, SHA-256 as expected")
 
 
-def _write_dates(directory: Path, say: Callable[[str], None]) -> None:
-    """Generate the data set `dates`. Files of the same names with other contents stay."""
-    missing = {
-        name: content
-        for name, content in date_files(date_pairs()).items()
-        if not _is_there(directory / name, len(content), hashlib.sha256(content).hexdigest(), say)
-    }
-    make_directory(directory)
-    for name, content in missing.items():
-        atomic_write(directory / name, content)
-        say(f"{directory / name}: generated")
+def fetch(file: RemoteFile) -> bytes:
+    """Download a file, gunzip it if its address ends in `.gz`, and check its SHA-256.
+
+    A server or an archive may send more than was asked for, so no more than the known size is read.
+    """
+    try:
+        with urllib.request.urlopen(file.url, timeout=TIMEOUT) as answer:
+            content: bytes = answer.read(file.size + 4096)  # gzip makes a small file larger
+        if file.url.endswith(".gz"):
+            content = zlib.decompressobj(wbits=31).decompress(content, file.size + 1)
+    except zlib.error as error:
+        raise DataError(f"{file.url}: damaged gzip file ({error}); try again later") from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        host = urllib.parse.urlsplit(file.url).netloc
+        raise DataError(
+            f"cannot download {file.name} from {host} ({error}): `data get` needs the network; all "
+            "other commands take local files"
+        ) from None
+    found = hashlib.sha256(content).hexdigest()
+    if found != file.sha256:
+        raise DataError(
+            f"{file.url}: its SHA-256 is {found}, expected {file.sha256}: it was damaged in "
+            "transfer or changed at its source; nothing was written"
+        )
+    return content
 
 
-def _is_there(place: Path, size: int, sha256: str, say: Callable[[str], None]) -> bool:
+def _is_there(place: Path, file: RemoteFile, say: Callable[[str], None]) -> bool:
     """Return whether a file exists; raise `DataError` if its size or its content is another."""
     if not place.exists():
         return False
     try:
-        if not place.is_file() or place.stat().st_size != size:
-            raise DataError(f"{place} exists and is not the file of {size:,} bytes; move it away")
-        found = hashlib.sha256(place.read_bytes()).hexdigest()
+        is_same = place.is_file() and place.stat().st_size == file.size
+        if not is_same or file_sha256(place) != file.sha256:
+            raise DataError(
+                f"{place} exists and is not the file of {file.size:,} bytes; move it away"
+            )
     except OSError as error:
         raise DataError(f"{place}: {why_unreadable(error)}") from None
-    if found != sha256:
-        raise DataError(
-            f"{place} exists, but its SHA-256 is {found}, expected {sha256}; move it away"
-        )
     say(f"{place} already exists")
     return True

@@ -1,4 +1,4 @@
-"""Synthetic parallel data: dates in English and German, and sequences to copy or reverse.
+"""Synthetic parallel data: dates in English and German.
 
 The dates are a real translation task without a download. The Unicode CLDR, which the package Babel
 contains, defines how each language and country writes a date. `date_pairs` writes days of 1900 to
@@ -8,7 +8,6 @@ German side is always a function of the English side. Patterns that two countrie
 """
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import NamedTuple
 
 from crosshead.errors import UserError
 from crosshead.system.files import atomic_write, make_directory
-from crosshead.vocabulary import UNK
 
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)
 HELD_OUT = 500  # pairs in each of `valid`, `test` and `unseen_patterns`
@@ -25,7 +23,6 @@ MOST_PAIRS = 500_000
 new."""
 
 Pair = tuple[str, str]
-Ids = list[int]
 
 
 class DatePattern(NamedTuple):
@@ -176,20 +173,6 @@ def write_date(day: date, pattern: DatePattern) -> Pair:
     )
 
 
-def copy_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tuple[Ids, Ids]]:
-    """Make pairs of equal sequences of ids, without special pieces.
-
-    Lengths are uniform in 1..`max_length` and ids in 4..`vocabulary` - 1, because ids 0 to 3 are
-    the special pieces.
-    """
-    return [(ids, list(ids)) for ids in _sequences(n, vocabulary, max_length, seed)]
-
-
-def reverse_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tuple[Ids, Ids]]:
-    """Make pairs of a sequence of ids and its reverse, drawn as in `copy_task`."""
-    return [(ids, ids[::-1]) for ids in _sequences(n, vocabulary, max_length, seed)]
-
-
 def _draw(
     rng: random.Random,
     count: int,
@@ -220,9 +203,3 @@ def _format(day: date, locale: str, form: str) -> str:
     rules = Locale.parse(locale)
     forms = rules.date_formats if form in rules.date_formats else rules.datetime_skeletons
     return format_date(day, str(forms[form]), locale=rules)
-
-
-def _sequences(n: int, vocabulary: int, max_length: int, seed: int) -> Iterator[Ids]:
-    rng = random.Random(seed)
-    for _ in range(n):
-        yield [rng.randrange(UNK + 1, vocabulary) for _ in range(rng.randint(1, max_length))]

@@ -18,7 +18,6 @@ from crosshead.models.registry import build_model
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.text.batching import Example, collate
-from crosshead.text.synthetic import copy_task, reverse_task
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.updater import replica_of, seeded
@@ -27,6 +26,7 @@ from tests.learning import SEEDS, learns
 from tests.models.decodable import SOURCES, DecodableTests, JoiningTests, check_arrivals
 from tests.models.small_transformers import VOCABULARY, padded, tokens
 from tests.parameters import mostly_slow
+from tests.sequences import copy_task, reverse_task
 
 TINY = ConvolutionalConfig(
     encoder_layers=2, decoder_layers=3, d_model=8, kernel=3, max_length=48, dropout=0.0

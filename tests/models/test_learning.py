@@ -11,11 +11,11 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.validation import Validation
 from crosshead.text.batching import Example, Pairs, collate
-from crosshead.text.synthetic import copy_task, reverse_task
 from crosshead.training.loop import MainProcess, Training, fit
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
 from crosshead.vocabulary import BOS, EOS, PAD
+from tests.sequences import copy_task, reverse_task
 
 VOCABULARY, LONGEST = 9, 5
 POST_NORM = TransformerConfig(

@@ -10,10 +10,10 @@ from crosshead.decoding.search import Specials, greedy_search
 from crosshead.layers.loss import fused_cross_entropy
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
 from crosshead.text.batching import Example, collate
-from crosshead.text.synthetic import copy_task, reverse_task
 from crosshead.vocabulary import BOS, EOS, PAD
 from tests.learning import SEEDS, learns
 from tests.parameters import mostly_slow
+from tests.sequences import copy_task, reverse_task
 
 Task = Callable[[int, int, int, int], list[Example]]
 MOST = 1500

@@ -82,7 +82,7 @@ TABLE_3 = {
         ("tokenizer.joint=false", "tokenizer.joint", "two-way"),
         ("tokenizer.joint=1", "tokenizer.joint", "found 1"),
         ("decode.beam=0", "decode.beam", "found 0"),
-        ("data.source=['a', 'b']", "data.source a, b have no", "data.target"),
+        ("data.source=['a', 'b']", "data.source names 2 files but data.target 0", "data.target"),
         ("data.source=3", "data.source", "found 3"),
     ],
 )

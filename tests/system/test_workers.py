@@ -2,8 +2,10 @@ import multiprocessing
 import signal
 from concurrent.futures import ProcessPoolExecutor
 
+import pytest
+
 from crosshead.system.signals import STOP_SIGNALS
-from crosshead.system.workers import become_worker, signals_left_to_this
+from crosshead.system.workers import become_worker, in_processes, signals_left_to_this
 
 
 def blocked() -> set[int]:
@@ -19,3 +21,14 @@ def test_a_worker_that_is_started_in_the_block_leaves_signals_to_its_parent() ->
             found = pool.submit(blocked)
         assert set(STOP_SIGNALS) <= found.result()
     assert blocked() == before
+
+
+def refuse(job: int) -> int:
+    """Raise what a file system raises over a network."""
+    raise TimeoutError("Connection timed out") if job else ValueError
+
+
+def test_a_time_out_in_a_job_is_raised() -> None:
+    jobs = in_processes(refuse, [1], 1, lambda: None, "a process died")
+    with pytest.raises(TimeoutError, match="Connection timed out"):
+        next(jobs)

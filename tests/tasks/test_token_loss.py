@@ -24,9 +24,9 @@ from crosshead.tasks.validation import Loss
 from crosshead.text.batching import Batch, Example, Pairs, collate
 from crosshead.text.parallel.examples import Examples
 from crosshead.text.parallel.word_aligner import WordAligner
-from crosshead.text.synthetic import copy_task
 from crosshead.vocabulary import BOS, CUT, EOS, PAD, UNK
 from tests.learning import SEEDS, learns
+from tests.sequences import copy_task
 
 VOCABULARY = 12
 EXAMPLES: list[Example] = [([4, 5, 6], [7, 8]), ([5], [9, 10, 11, 4]), ([6, 7], [5])]

@@ -3,8 +3,6 @@ import random
 from datetime import date, timedelta
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from crosshead.errors import UserError
 from crosshead.text.synthetic import (
@@ -13,9 +11,7 @@ from crosshead.text.synthetic import (
     UNSEEN_PATTERNS,
     DatePairs,
     DatePattern,
-    copy_task,
     date_pairs,
-    reverse_task,
     write_date,
 )
 
@@ -105,17 +101,6 @@ def test_without_babel_the_error_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setattr(builtins, "__import__", no_babel)
     with pytest.raises(UserError, match=r"pip install 'crosshead\[quickstart\]'"):
         date_pairs(size=1)
-
-
-@settings(max_examples=30)
-@given(n=st.integers(0, 20), vocabulary=st.integers(5, 50), longest=st.integers(1, 12))
-def test_copy_and_reverse_tasks(n: int, vocabulary: int, longest: int) -> None:
-    copied = copy_task(n, vocabulary, longest, seed=n)
-    assert len(copied) == n
-    for source, target in copied:
-        assert source == target and 1 <= len(source) <= longest
-        assert all(4 <= token < vocabulary for token in source)
-    assert [(s, t[::-1]) for s, t in reverse_task(n, vocabulary, longest, seed=n)] == copied
 
 
 def test_more_pairs_than_there_are_dates_to_write_are_refused() -> None:

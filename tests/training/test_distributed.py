@@ -42,7 +42,7 @@ import torch
 from crosshead.text.batching import Pairs
 from crosshead.text.parallel.examples import Examples
 from crosshead.text.parallel.word_aligner import WordAligner
-from crosshead.text.synthetic import copy_task
+from tests.sequences import copy_task
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.training.checkpoint import load_checkpoint, save_checkpoint
 from crosshead.training.progress import Progress

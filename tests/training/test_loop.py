@@ -24,7 +24,6 @@ from crosshead.tasks.validation import Loss, Validation
 from crosshead.text.batching import Batch, Example, Pairs, collate
 from crosshead.text.parallel.examples import Examples
 from crosshead.text.parallel.word_aligner import WordAligner
-from crosshead.text.synthetic import copy_task
 from crosshead.training import loop
 from crosshead.training.budget import STOPPED, EndKind, Overhead
 from crosshead.training.checkpoint import (
@@ -40,6 +39,7 @@ from crosshead.training.loop import MainProcess, Training, fit
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
 from tests.parameters import mostly_slow
+from tests.sequences import copy_task
 
 VOCABULARY = 12
 PAIRS = copy_task(60, VOCABULARY, 6, seed=1)

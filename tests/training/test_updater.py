@@ -19,7 +19,6 @@ from crosshead.tasks.validation import Loss
 from crosshead.text.batching import Batch, Pairs, collate
 from crosshead.text.parallel.examples import Examples
 from crosshead.text.parallel.word_aligner import WordAligner
-from crosshead.text.synthetic import copy_task
 from crosshead.training.distributed import ALONE
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
@@ -27,6 +26,7 @@ from crosshead.training.progress import Progress
 from crosshead.training.updater import RowTooLarge, Updater, UpdateResult, draw_seed, replica_of
 from crosshead.vocabulary import PAD
 from tests.parameters import mostly_slow
+from tests.sequences import copy_task
 
 SHAPE = TransformerConfig(
     encoder_layers=1, decoder_layers=2, d_model=16, d_ff=32, heads=2, dropout=0.2

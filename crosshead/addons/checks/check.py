@@ -1,27 +1,15 @@
 """All checks of parallel text, and their report."""
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from crosshead.addons.checks.alignment import (
-    GAP,
-    LEAST_ROWS,
-    MOST_MISALIGNED,
-    Alignment,
-    misaligned,
-)
+from crosshead.addons.checks.alignment import GAP, LEAST_ROWS, MOST_MISALIGNED, misaligned
 from crosshead.addons.checks.encoding import damaged
 from crosshead.addons.checks.exchanged import exchanged
-from crosshead.addons.checks.forms import (
-    decomposed,
-    doubled,
-    empty_or_identical,
-    mark_up,
-)
+from crosshead.addons.checks.forms import decomposed, empty_or_identical, looped, mark_up
 from crosshead.addons.checks.language import foreign
 from crosshead.addons.checks.lengths import LEAST_PAIRS, odd_lengths
 from crosshead.addons.checks.ngrams import LEAST_LINES, LEAST_NGRAMS, LEAST_WORDS
@@ -41,23 +29,8 @@ _EXPLAINED = (
 _CLEARER = ("empty", "identical", "placeholder", "script")
 """The kinds that say more clearly than `language` why a line is unlike the rest of its side."""
 
-_MANY = {
-    "identical": (
-        0.5,
-        "both sides hold the same text in {share:.0%} of the pairs; one side should be a "
-        "translation",
-    ),
-    "exchanged": (
-        0.05,
-        "{share:.0%} of the pairs have exchanged sides; exchange them back, instead of dropping "
-        "the pairs",
-    ),
-}
-"""The share of pairs of a kind from which on the report begins with them, and its words."""
-
-_SORTED = 0.9
-"""The share of lines in alphabetical order from which a side was sorted. Spreadsheets and Unicode
-sort some letters differently."""
+_MANY = {"identical": 0.5, "exchanged": 0.05, "misaligned": MOST_MISALIGNED}
+"""The share of pairs of a kind from which on the report begins with them."""
 
 REPEATS = ("duplicate", "near-duplicate", "overlap")
 """The kinds of pairs that repeat others."""
@@ -91,20 +64,27 @@ class DataReport:
 
     def rows(self) -> list[int]:
         """Return the rows of all suspect pairs, each once, in the order of the text."""
-        return sorted({suspect.row for suspect in self.suspects})
+        return sorted(_rows(self.suspects, KINDS))
 
     def stretches(self) -> list[tuple[Suspect, Suspect]]:
         """Return the first and the last pair of each stretch that is shifted by the same lines."""
-        return _stretches(self.suspects)
+        found: list[tuple[Suspect, Suspect]] = []
+        for suspect in (each for each in self.suspects if each.shift):
+            first, last = found[-1] if found else (suspect, suspect)
+            if suspect.shift == last.shift and suspect.row - last.row <= GAP:
+                found[-1:] = [(first, suspect)]
+            else:
+                found.append((suspect, suspect))
+        return found
 
     def dropped(self) -> list[int]:
         """Return the rows that the cleaned text lacks, in the order of the text."""
-        return sorted({each.row for each in self.suspects if each.kind not in REPAIRED})
+        return sorted(_rows(self.suspects, set(KINDS) - set(REPAIRED)))
 
     def cleaned(self, first: int = 0, end: int | None = None) -> Sides:
         """Return the sources and targets without the dropped pairs, in the usual Unicode form."""
         dropped = set(self.dropped())
-        repaired = {each.row for each in self.suspects if each.kind in REPAIRED}
+        repaired = _rows(self.suspects, REPAIRED)
         kept = [row for row in range(len(self))[first:end] if row not in dropped]
 
         def text(side: int, row: int) -> str:
@@ -127,141 +107,80 @@ def check_pairs(
     held: Sequence[ParallelText] = (),
     skip: Collection[str] = (),
 ) -> DataReport:
-    """Look for suspect pairs in a text."""
-    check_kinds(skip)
-    wanted = set(KINDS) - set(skip)
-    found, notes = _explained(sides, wanted)
-    explained = {each.row for each in found if each.kind in _EXPLAINED}
-    shares = {kind: _share(kind, found, len(sides[0])) for kind in _MANY if kind in wanted}
-    many = [kind for kind, share in shares.items() if share >= _MANY[kind][0]]
-    verdict = [_MANY[kind][1].format(share=shares[kind]) for kind in many]
-    spoilt = max(shares.values(), default=0.0)
-    # If the sides are the same, it says nothing that few pairs are left for other checks.
-    are_same = "identical" in many
-    if wanted & {"misaligned", "length"}:
-        rows = _others(len(sides[0]), explained)
-        alignment = misaligned(*sides, rows)
-        found += alignment.suspects
-        explained |= {each.row for each in alignment.suspects}
-        if "misaligned" in wanted:
-            verdict += _verdict(alignment, sides, origin)
-            spoilt = max(spoilt, alignment.share)
-            if not are_same:
-                notes += _too_few(rows, sides, LEAST_ROWS, "misaligned pairs", "word translations")
-    if "length" in wanted:
-        rows = _others(len(sides[0]), explained)
-        found += odd_lengths(*sides, rows)
-        if not are_same:
-            notes += _too_few(rows, sides, LEAST_PAIRS, "odd lengths", "the usual ratio")
-    if "number" in wanted:
-        found += [each for each in changed_numbers(*sides) if each.row not in explained]
-    if wanted & set(REPEATS):
+    """Look for suspect pairs in a text.
 
-        def place(row: int) -> str:
-            return f"{origin(row).file}:{origin(row).line}"
-
-        dropped = {each.row for each in found if each.kind in wanted - set(REPAIRED)}
-        empty = {each.row for each in found if each.kind == "empty"}
-        repeats = repeated(sides, held, place, dropped)
-        found += [each for each in repeats if each.row not in empty]
-    order = {kind: number for number, kind in enumerate(KINDS)}
-    kept = [suspect for suspect in found if suspect.kind in wanted]
-    kept.sort(key=lambda suspect: (suspect.row, order[suspect.kind]))
-    return DataReport(sides, kept, origin, notes, "; ".join(verdict), spoilt)
-
-
-def _explained(sides: Sides, wanted: Collection[str]) -> tuple[list[Suspect], list[str]]:
-    """Return the suspects of all kinds that come before the comparison of both sides, and notes.
-
-    A kind that is not wanted is found, too, if it explains why a pair is unlike the others:
-    otherwise the pair would be suspect of another kind.
+    Skipped kinds are found, too, because they may explain why a pair is unlike the others, but they
+    are not in the report.
     """
-    source, target = sides
-    found = _of_lines(sides) + empty_or_identical(source, target)
-    found += doubled(source, target) + mark_up(source, target)
-    if not {"exchanged", "language", "misaligned", "length"} & set(wanted):
-        return found, []
-    clear = {each.row for each in found if each.kind in _CLEARER}
-    languages, missing = _in_other_languages(sides)
+    check_kinds(skip)
+    found = _of_lines(sides) + empty_or_identical(*sides) + looped(*sides) + mark_up(*sides)
+    languages, notes = _in_other_languages(sides)
+    clear = _rows(found, _CLEARER)
     found += [each for each in languages if each.row not in clear]
-    return found, _too_few_lines([name for name, kind in missing.items() if kind in wanted])
+    rows = _others(len(sides[0]), _rows(found, _EXPLAINED))
+    notes |= _too_few("misaligned", rows, LEAST_ROWS, sides)
+    alignment = misaligned(*sides, rows)
+    found += alignment.suspects
+    explained = _rows(found, (*_EXPLAINED, "misaligned"))
+    rows = _others(len(sides[0]), explained)
+    notes |= _too_few("length", rows, LEAST_PAIRS, sides)
+    found += odd_lengths(*sides, rows)
+    found += [each for each in changed_numbers(*sides) if each.row not in explained]
+
+    def place(row: int) -> str:
+        return f"{origin(row).file}:{origin(row).line}"
+
+    dropped = _rows(found, set(KINDS) - {*REPAIRED, *skip})
+    empty = _rows(found, ("empty",))
+    found += [each for each in repeated(sides, held, place, dropped) if each.row not in empty]
+    shares = {kind: len(_rows(found, (kind,))) / max(1, len(sides[0])) for kind in _MANY}
+    shares["misaligned"] = alignment.share
+    many = [kind for kind in _MANY if shares[kind] >= _MANY[kind] and kind not in skip]
+    order = {kind: number for number, kind in enumerate(KINDS)}
+    kept = [suspect for suspect in found if suspect.kind not in skip]
+    kept.sort(key=lambda suspect: (suspect.row, order[suspect.kind]))
+    return DataReport(
+        sides,
+        kept,
+        origin,
+        [note for kind, note in notes.items() if kind not in skip],
+        "; ".join(_verdict(kind, shares[kind], kept, origin) for kind in many),
+        max((shares[kind] for kind in many), default=0.0),
+    )
 
 
-def _too_few(rows: np.ndarray, sides: Sides, least: int, kind: str, learned: str) -> list[str]:
+def _too_few(kind: str, rows: np.ndarray, least: int, sides: Sides) -> dict[str, str]:
     """Return a note that a kind was not looked for, if there are too few rows to learn from."""
     if len(rows) >= least:
-        return []
-    return [
-        f"{kind} were not looked for: learning {learned} needs at least {least} pairs that are not "
-        f"suspect otherwise, found {len(rows):,} of {len(sides[0]):,}"
-    ]
+        return {}
+    return {
+        kind: f"no pairs of the kind {kind} were looked for: it needs at least {least} pairs that "
+        f"are not suspect otherwise, found {len(rows):,} of {len(sides[0]):,}"
+    }
 
 
-def _too_few_lines(missing: Sequence[str]) -> list[str]:
-    """Return a note that kinds of pairs were not looked for, if lines are too few to learn from."""
-    if not missing:
-        return []
-    *names, last = missing
-    listed = f"{', '.join(names)} and {last}" if names else last
-    return [
-        f"{listed} were not looked for: each side needs at least {LEAST_LINES} different lines of "
-        f"{LEAST_NGRAMS} or more letters, and {LEAST_WORDS} different words"
-    ]
+def _verdict(
+    kind: str, share: float, suspects: Sequence[Suspect], origin: Callable[[int], Origin]
+) -> str:
+    """Return a clause about the text as a whole, of which a share is of one kind."""
+    if kind == "identical":
+        return f"both sides hold the same text in {share:.0%} of the pairs; translate one of them"
+    if kind == "exchanged":
+        return f"{share:.0%} of the pairs have exchanged sides; exchange them back"
+    shifted = [each for each in suspects if each.shift]
+    where = "the sides do not belong together line by line"
+    if 2 * len(shifted) > sum(each.kind == "misaligned" for each in suspects):
+        file, line = origin(shifted[0].row)
+        where = f"at {file}:{line} {shifted[0].reason}"
+    return (
+        f"an estimated {share:.0%} of the pairs are misaligned: {where}; repair the files, "
+        "instead of dropping the pairs"
+    )
 
 
-def _share(kind: str, found: Sequence[Suspect], pairs: int) -> float:
-    """Return the share of pairs that are suspect for a reason of a kind."""
-    return sum(each.kind == kind for each in found) / max(1, pairs)
-
-
-def _verdict(alignment: Alignment, sides: Sides, origin: Callable[[int], Origin]) -> list[str]:
-    """Return a clause about the text as a whole if many of its pairs are misaligned."""
-    if alignment.share < MOST_MISALIGNED:
-        return []
-    about = f"an estimated {alignment.share:.0%} of the pairs are misaligned"
-    shifted = sum(each.shift != 0 for each in alignment.suspects)
-    if 2 * shifted > len(alignment.suspects):
-        first, _ = _stretches(alignment.suspects)[0]
-        file, line = origin(first.row)
-        return [
-            f"{about}, most of them because lines are missing or added: at {file}:{line} "
-            f"{first.reason}; repair the files where the shift begins, instead of dropping the "
-            "pairs"
-        ]
-    return [
-        f"{about}, so the sides probably do not belong together line by line{_sorted_side(sides)}; "
-        "repair the files, instead of dropping the pairs"
-    ]
-
-
-def _sorted_side(sides: Sides) -> str:
-    """Return a clause that says that one side alone is in alphabetical order, or ""."""
-    in_order = [
-        name for name, lines in zip(("sources", "targets"), sides, strict=True)
-        if _share_in_order(lines) >= _SORTED
-    ]  # fmt: skip
-    if len(in_order) != 1:
-        return ""
-    return f": the {in_order[0]} are in alphabetical order, and the opposite side is not"
-
-
-def _share_in_order(lines: Sequence[str]) -> float:
-    """Return the share of lines that do not come before the line above in the alphabet."""
-    keys = [line.casefold() for line in lines]
-    rising = sum(above <= below for above, below in itertools.pairwise(keys))
-    return rising / max(1, len(keys) - 1)
-
-
-def _stretches(suspects: Sequence[Suspect]) -> list[tuple[Suspect, Suspect]]:
-    """Return the first and the last pair of each stretch that is shifted by the same lines."""
-    found: list[tuple[Suspect, Suspect]] = []
-    for suspect in (each for each in suspects if each.shift):
-        first, last = found[-1] if found else (suspect, suspect)
-        if suspect.shift == last.shift and suspect.row - last.row <= GAP:
-            found[-1:] = [(first, suspect)]
-        else:
-            found.append((suspect, suspect))
-    return found
+def _rows(suspects: Sequence[Suspect], kinds: Collection[str]) -> set[int]:
+    """Return the rows that are suspect for a reason of some kinds."""
+    return {each.row for each in suspects if each.kind in kinds}
 
 
 def _others(count: int, rows: Collection[int]) -> np.ndarray:
@@ -279,23 +198,27 @@ def _of_lines(sides: Sides) -> list[Suspect]:
 
 
 def _in_other_languages(sides: Sides) -> tuple[list[Suspect], dict[str, str]]:
-    """Return the pairs with a side in a wrong language, and what could not be looked for.
+    """Return the pairs with a side in a wrong language, and a note for each kind not looked for.
 
     Exchanged pairs are put right first, so that each side has one language to compare with.
     """
     swapped = exchanged(*sides)
-    missing = {"exchanged sides": "exchanged"} if swapped is None else {}
     found = swapped or []
     wrong = {each.row for each in found}
     repaired: Sides = [*sides[0]], [*sides[1]]
     for row in wrong:
         repaired[0][row], repaired[1][row] = sides[1][row], sides[0][row]
-    for pair, name in ((repaired, "source"), (repaired[::-1], "target")):
-        others = foreign(*pair, name)
-        found += [each for each in others or [] if each.row not in wrong]
-        if others is None:
-            missing[f"{name}s in another language"] = "language"
-    return _once(found), missing
+    others = foreign(*repaired, "source"), foreign(*repaired[::-1], "target")
+    for each in others:
+        found += [suspect for suspect in each or [] if suspect.row not in wrong]
+    missing = {"exchanged": swapped is None, "language": None in others}
+    notes = {
+        kind: f"no pairs of the kind {kind} were looked for: each side needs at least "
+        f"{LEAST_LINES} different lines of {LEAST_NGRAMS} or more letters, and {LEAST_WORDS} words"
+        for kind in missing
+        if missing[kind]
+    }
+    return _once(found), notes
 
 
 def _once(found: Sequence[Suspect]) -> list[Suspect]:

@@ -4,10 +4,9 @@ import csv
 import gzip
 import io
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Literal
 
 from crosshead.addons.checks.check import DataReport, check_kinds, check_pairs
 from crosshead.addons.checks.suspects import KINDS
@@ -16,11 +15,10 @@ from crosshead.errors import DataError
 from crosshead.system.files import atomic_write_all, is_unfinished, make_directory, real_path
 from crosshead.system.lines import iter_lines
 from crosshead.text.parallel.corpora import read_valid_pairs, training_parts
-from crosshead.text.parallel.delimited import layout_of
 from crosshead.text.parallel.pairs import Origin, Sides
 from crosshead.text.parallel.parts import Corpora, Part, UnequalLinesError, survey
 from crosshead.text.parallel.section import DataConfig
-from crosshead.text.parallel.tables import is_jsonl
+from crosshead.text.parallel.tables import has_header
 
 SUSPECTS = "suspects.tsv"
 """The file of all suspect pairs."""
@@ -61,16 +59,10 @@ def _first_shift(error: UnequalLinesError) -> str:
     )
     others = set(KINDS) - {"misaligned"}
     report = check_pairs(sides, lambda row: Origin(str(source), row + 1), skip=others)
-    if report.stretches():
-        first, _ = report.stretches()[0]
-        lines = "a line is" if abs(first.shift) == 1 else "lines are"
-        return (
-            f"; from about line {first.row + 1} on {first.reason}, so {lines} missing or added "
-            "there"
-        )
-    if report.notes:  # the text has too few lines to look for shifts
-        return f"; {'; '.join(report.notes)}"
-    return "; no shift was found, so the surplus is probably at the end"
+    for first, _ in report.stretches():
+        return f"; from about line {first.row + 1} on {first.reason}"
+    unknown = "no shift was found, so the surplus is probably at the end"
+    return f"; {'; '.join(report.notes) or unknown}"
 
 
 def suspect_lines(report: DataReport) -> list[str]:
@@ -81,7 +73,9 @@ def suspect_lines(report: DataReport) -> list[str]:
         texts = [side[suspect.row] for side in report.sides]
         cells = (file, line, suspect.kind, f"{suspect.score:.3f}", suspect.reason, *texts)
         rows.append([_BREAK.sub(" ", str(cell)) for cell in cells])
-    return _quoted(rows, csv.QUOTE_MINIMAL)
+    written = io.StringIO(newline="")
+    csv.writer(written, delimiter="\t", lineterminator="\n").writerows(rows)
+    return written.getvalue().split("\n")[:-1]
 
 
 def check_outputs(
@@ -94,23 +88,19 @@ def check_outputs(
 ) -> None:
     """Check the names of the files that `write_files` writes, before the text is read."""
     cleaned = [name for part in parts if apply for name in _cleaned_names(part)]
-    names = [SUSPECTS, *cleaned]
-    inputs = {real_path(Path(name)) for part in parts for name in part.files}
-    inputs |= {real_path(Path(name)) for name in others}
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise DataError(
-                f"{out / name}: two of the written files would get this name; rename one of the "
-                "inputs, or check them one after the other"
-            )
-        if real_path(out / name) in inputs:
-            raise DataError(f"{out / name}: a file that is read; name another directory")
-    for name in cleaned if not (force or is_unfinished(out)) else ():
-        if (out / name).exists():
-            raise DataError(
-                f"{out / name}: there is such a file; {option('force')} replaces it, or name "
-                "another directory"
-            )
+    read = {real_path(Path(name)) for part in parts for name in part.files}
+    read |= {real_path(Path(name)) for name in others}
+    keeps = not (force or is_unfinished(out))
+    for number, name in enumerate([*cleaned, SUSPECTS]):
+        place, fault = out / name, ""
+        if name in cleaned[:number]:
+            fault = "two of the written files would get this name; check their inputs one by one"
+        elif real_path(place) in read:
+            fault = "a file that is read; name another directory"
+        elif keeps and number < len(cleaned) and place.exists():
+            fault = f"there is such a file; {option('force')} replaces it"
+        if fault:
+            raise DataError(f"{place}: {fault}")
 
 
 def write_files(
@@ -127,10 +117,9 @@ def write_files(
     for number, part in enumerate(text.parts if apply else ()):
         sides = report.cleaned(starts[number], starts[number + 1])
         if not sides[0]:
-            way_out = "leave it out, or " if len(text.parts) > 1 else ""
             raise DataError(
                 f"{' and '.join(part.files)}: all pairs are suspect, so the cleaned text would be "
-                f"empty; {way_out}check without --apply to see why"
+                "empty; check without --apply to see why"
             )
         names = _cleaned_names(part)
         files = list(sides) if len(names) == 2 else [_table(part, sides)]
@@ -155,24 +144,10 @@ def _cleaned_names(part: Part) -> list[str]:
 
 
 def _table(part: Part, sides: Sides) -> list[str]:
-    """Return the lines of a TSV file that is read as these pairs.
-
-    The cells are quoted only if their own quotes would otherwise be taken for a spreadsheet's.
-    """
-    has_names = part.has_header or is_jsonl(Path(part.files[0]))
-    rows = [list(part.fields)] if has_names else []
-    rows += [[_BREAK.sub(" ", cell) for cell in pair] for pair in zip(*sides, strict=True)]
-    lines = ["\t".join(row) for row in rows]
-    if not layout_of(Path(SUSPECTS), lambda: iter(lines)).quoted:
-        return lines
-    return _quoted(rows, csv.QUOTE_ALL)
-
-
-def _quoted(rows: Iterable[Sequence[str]], quoting: Literal[0, 1]) -> list[str]:
-    """Return rows as lines with tabs. The cells have no line breaks."""
-    written = io.StringIO(newline="")
-    csv.writer(written, delimiter="\t", quoting=quoting, lineterminator="\n").writerows(rows)
-    return written.getvalue().split("\n")[:-1]
+    """Return the lines of a TSV file that is read as these pairs."""
+    rows = [[_BREAK.sub(" ", cell) for cell in pair] for pair in zip(*sides, strict=True)]
+    names = [list(part.fields)] if has_header(part.fields) else []
+    return ["\t".join(row) for row in [*names, *rows]]
 
 
 def _encoded(name: str, lines: Sequence[str]) -> bytes:

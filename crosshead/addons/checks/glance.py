@@ -11,7 +11,7 @@ from crosshead.caller import how_to_check, setting
 from crosshead.system.progress import counted
 from crosshead.text.parallel.pairs import Origin, Pair, ParallelText, Text, pairs_at
 from crosshead.text.parallel.quick_check import Glance
-from crosshead.text.parallel.section import VALID, DataConfig
+from crosshead.text.parallel.section import TRAIN, VALID, DataConfig
 
 MOST_ROWS = 10_000
 """The largest number of pairs that are checked. So the check takes about two seconds."""
@@ -68,29 +68,12 @@ def _training_warnings(report: DataReport, data: DataConfig, checked: str) -> li
     least = max(_LEAST, _LEAST_SHARE * len(report))
     found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count >= least)
     if found:
+        keys = (*TRAIN, "fields", *VALID)
+        files = {key: getattr(data, key) for key in keys if getattr(data, key)}
         warnings.append(
-            f"warning: suspect pairs in {checked}: {found}; to see them: "
-            f"{how_to_check(_files(data))}"
+            f"warning: suspect pairs in {checked}: {found}; to see them: {how_to_check(files)}"
         )
     return warnings
-
-
-def _files(data: DataConfig) -> dict[str, list[str]]:
-    """Return the files and fields for the check, which has no options for an old domain.
-
-    The files of an old domain are named with the others. Its tables are left out if they have other
-    fields, because the check reads all tables by the same fields.
-    """
-    fields = data.fields if data.pairs or data.valid_pairs else data.fields_of_old
-    old_pairs = data.old_pairs if data.fields_of_old == fields else []
-    files = {
-        "source": [*data.source, *data.old_source],
-        "target": [*data.target, *data.old_target],
-        "pairs": [*data.pairs, *old_pairs],
-        "fields": fields,
-        **{key: getattr(data, key) for key in VALID},
-    }
-    return {key: names for key, names in files.items() if names}
 
 
 def _suspect_validation(

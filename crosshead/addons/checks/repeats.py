@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crosshead.addons.checks.suspects import Suspect
+from crosshead.text.parallel.examples import scrambled
 from crosshead.text.parallel.pairs import ParallelText, Sides, comparable, pair_hash
 from crosshead.text.words import LEAST_SOURCE_WORDS, split_words
 
@@ -29,8 +30,7 @@ class _Keys(NamedTuple):
     sources: np.ndarray
     """The sum of the hashes of the source words, "N"."""
     counts: np.ndarray
-    """The number of words of each pair."""
-    source_counts: np.ndarray
+    """The number of words of both sides, "N 2"."""
     shorter: np.ndarray
     """The sums without one word, pair by pair."""
 
@@ -63,7 +63,7 @@ def repeated(
     held_sources = {
         int(key): row
         for row, (key, count) in enumerate(
-            zip(keys.sources[: len(origins)], keys.source_counts, strict=False)
+            zip(keys.sources[: len(origins)], keys.counts[:, 0], strict=False)
         )
         if count >= LEAST_SOURCE_WORDS
     }
@@ -75,7 +75,7 @@ def repeated(
     for row in range(len(origins), len(first_equal)):
         equal, near = first_equal[row], int(first_near[row])
         held_source = held_sources.get(int(keys.sources[row]))
-        number, score = order[row - len(origins)], 1 - 1 / max(int(keys.counts[row]), 1)
+        number, score = order[row - len(origins)], 1 - 1 / max(int(keys.counts[row].sum()), 1)
         if equal < row:
             kind = "overlap" if equal < len(origins) else "duplicate"
             suspects.append(Suspect(number, kind, 1.0, f"repeats {where(equal)}"))
@@ -92,39 +92,24 @@ def repeated(
 
 def _keys(source: Sequence[str], target: Sequence[str]) -> _Keys:
     """Return the keys of pairs."""
-    vocabulary: dict[str, int] = {}
-    sums = []
-    lengths: list[np.ndarray] = []
-    numbers: list[np.ndarray] = []
+    vocabulary: dict[tuple[int, str], int] = {}
     pairs = [comparable(pair) for pair in zip(source, target, strict=True)]
-    exact = [pair_hash(pair) for pair in pairs]
-    for number in range(2):
-        counts: list[int] = []
+    lengths: list[int] = []
 
-        def ids(line: str, counts: list[int] = counts) -> list[int]:
-            words = split_words(line)
-            counts.append(len(words))
-            return [vocabulary.setdefault(word, len(vocabulary)) for word in words]
+    def ids(side: int, text: str) -> list[int]:
+        words = split_words(text)
+        lengths.append(len(words))
+        return [vocabulary.setdefault((side, word), len(vocabulary)) for word in words]
 
-        side = (pair[number] for pair in pairs)
-        found = np.fromiter(chain.from_iterable(map(ids, side)), np.uint64)
-        hashes = _spread(found * np.uint64(2) + np.uint64(number))
-        lengths.append(np.array(counts, np.int64))
-        numbers.append(hashes)
-        sums.append(_sums(hashes, lengths[-1]))
-    words = sums[0] + sums[1]
-    shorter = np.concatenate(
-        [np.repeat(words, count) - hashes for hashes, count in zip(numbers, lengths, strict=True)]
+    numbers = chain.from_iterable(
+        ids(side, text) for pair in pairs for side, text in enumerate(pair)
     )
-    return _Keys(exact, words, sums[0], lengths[0] + lengths[1], lengths[0], shorter)
-
-
-def _spread(numbers: np.ndarray) -> np.ndarray:
-    """Return a 64-bit hash of each number (the finaliser of SplitMix64)."""
-    mixed = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+    hashes = scrambled(np.fromiter(numbers, np.uint64))
+    counts = np.array(lengths, np.int64).reshape(-1, 2)
+    sums = _sums(hashes, counts.ravel()).reshape(-1, 2)
+    words = sums[:, 0] + sums[:, 1]
+    shorter = np.repeat(words, counts.sum(1)) - hashes
+    return _Keys([pair_hash(pair) for pair in pairs], words, sums[:, 0], counts, shorter)
 
 
 def _sums(hashes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -142,13 +127,10 @@ def _first_equal(keys: _Keys) -> list[int]:
 
 def _first_near(keys: _Keys) -> np.ndarray:
     """Return for each pair the first near-duplicate, or the pair itself."""
-    count = len(keys.words)
-    rows = np.arange(count)
-    source = np.repeat(rows, keys.source_counts)
-    target = np.repeat(rows, keys.counts - keys.source_counts)
-    row = np.concatenate([rows, source, target])
+    rows, counts = np.arange(len(keys.words)), keys.counts.sum(1)
+    row = np.concatenate([rows, np.repeat(rows, counts)])
     key = np.concatenate([keys.words, keys.shorter])
-    enough = keys.counts[row] >= _LEAST_WORDS
+    enough = counts[row] >= _LEAST_WORDS
     row, key = row[enough], key[enough]
     order = np.lexsort((row, key))
     row, key = row[order], key[order]

@@ -8,7 +8,7 @@ KINDS = {
     "placeholder": "one text opposite many others, no words, or an error of a spreadsheet",
     "encoding": "characters that are damaged or invisible",
     "unicode": "characters in an unusual Unicode form",
-    "mark-up": "tags on one side only, or much mark-up",
+    "mark-up": "tags on one side only",
     "doubled": "only one side repeats itself",
     "script": "letters of another script",
     "exchanged": "each side is in the language of the opposite side",

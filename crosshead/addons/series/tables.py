@@ -7,7 +7,8 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice, takewhile
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from crosshead.config import nearest, shown
 from crosshead.errors import DataError
 from crosshead.system.lines import check_regular, read_lines
 from crosshead.system.progress import counted
-from crosshead.text.parallel.delimited import check_line_ends, csv_delimiter, quoted_records
+from crosshead.text.parallel.tables import csv_form
 
 _TIME_NAMES = (
     "date", "time", "timestamp", "datetime", "ds", "day", "month", "quarter", "year", "t", "step",
@@ -68,12 +69,11 @@ def _read_csv(path: Path, notes: list[str]) -> Any:
     lines = read_lines(path)
     while lines and not lines[-1].strip():
         lines.pop()
-    check_line_ends(path, lines.__iter__)
     above_header = [*takewhile(lambda line: line.startswith("#") or not line.strip(), lines)]
     comments = len(above_header)
-    delimiter, above = csv_delimiter(lines[comments:].__iter__)
-    above += comments
-    records = list(quoted_records(path, islice(lines, above, None), delimiter, above))
+    form = csv_form(lines[comments:].__iter__)
+    form = replace(form, above=form.above + comments)
+    records = list(form.rows(path, iter(lines)))
     header = [name.strip() for name in records[0][1]] if records else []
     if header and all(re.match(r"[-+.]?\d", name) for name in header):
         raise DataError(
@@ -83,18 +83,18 @@ def _read_csv(path: Path, notes: list[str]) -> Any:
     for name in header:
         if header.count(name) > 1:
             raise DataError(f"{path}: two columns are called {name!r}; rename one of them")
-    for number, cells, _ in records:
+    for number, cells in records:
         if len(cells) != len(header):
             raise DataError(
                 f"{path}:{number}: expected {counted(len(header), 'cell')} as in the first line, "
                 f"found {len(cells)}; the first line has the names of the columns"
             )
     frame = pandas().DataFrame(
-        [cells for _, cells, _ in records[1:]], [line for line, _, _ in records[1:]], header, object
+        [cells for _, cells in records[1:]], [line for line, _ in records[1:]], header, object
     )
     if comment := " ".join(above_header).strip():
         notes.append(f"comments above the columns are left out: {shown(comment)}")
-    written = frame.apply(_with_points, delimiter=delimiter)
+    written = frame.apply(_with_points, delimiter=form.delimiter)
     if changed := [name for name in header if not written[name].equals(frame[name])]:
         notes.append(
             f"numbers such as 1,234.5 or 1,5 are read as 1234.5 or 1.5: {', '.join(changed)}"

@@ -98,9 +98,7 @@ class BesideImages:
             what = (
                 f"{len(fitting)} images end so; give the folder too" if fitting else "no such image"
             )
-            near = "" if fitting else self._places.near(name)
-            hint = f"; did you mean {near!r}?" if near else ""
-            raise DataError(f"{name!r}: {what} in {folders}{hint}")
+            raise DataError(f"{name!r}: {what} in {folders}")
         [place] = fitting
         return decode_image(
             place.folder.read(place.name), self.bundle.config.image_size, place.path

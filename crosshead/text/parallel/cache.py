@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from crosshead.errors import UserError
-from crosshead.system.files import explain_os_errors, is_held, lock
+from crosshead.system.files import explain_os_errors, lock
 
 UNUSED = 30
 """Days after which a corpus that no run has opened may be removed."""
@@ -62,40 +62,31 @@ def alone(place: Path, say: Say, check: Check) -> Iterator[None]:
 def remove_unused(directory: Path, say: Say) -> None:
     """Remove the corpora that nobody has opened for `UNUSED` days, and say so in one line.
 
-    Unfinished corpora are removed too. A corpus that a process is writing or has mapped stays, and
-    so does everything else in `directory`.
+    Unfinished corpora are removed too. A corpus that a process is writing stays, and so does
+    everything else in `directory`. A corpus that is mapped can be read until its run ends.
     """
     removed = 0
     for place in sorted(directory.iterdir()):
         with contextlib.suppress(OSError):  # another run removed it, or another user owns it
-            removed += _is_corpus(place) and _is_old(place) and _remove_free(place)
+            removed += _is_unused(place) and _remove(place)
     if removed:
         corpora = "corpus" if removed == 1 else "corpora"
         say(f"removed {removed} {corpora} from {directory}: not opened for {UNUSED} days")
 
 
-def _remove_free(place: Path) -> bool:
-    """Remove an old corpus unless a process holds its lock or has mapped it.
-
-    Without system locks nothing protects a corpus.
-    """
+def _remove(place: Path) -> bool:
+    """Remove a corpus unless another process holds its lock."""
     with _lock_of(place).open("ab") as file:
-        if lock(file) is False or any(map(is_held, place.iterdir())):
-            return False
-        # Checked again, as the last step: a run that opens a corpus updates its time first.
-        if not _is_old(place):
+        if lock(file) is False:
             return False
         shutil.rmtree(place)
     return True
 
 
-def _is_corpus(place: Path) -> bool:
-    return re.fullmatch(r"[0-9a-f]{32}(\.part)?", place.name) is not None and place.is_dir()
-
-
-def _is_old(place: Path) -> bool:
-    """Return whether the corpus was last opened or changed more than `UNUSED` days ago."""
-    return time.time() - place.stat().st_mtime > UNUSED * 86_400
+def _is_unused(place: Path) -> bool:
+    """Return whether a path is a corpus that was last opened or changed long ago."""
+    is_corpus = re.fullmatch(r"[0-9a-f]{32}(\.part)?", place.name) and place.is_dir()
+    return bool(is_corpus) and time.time() - place.stat().st_mtime > UNUSED * 86_400
 
 
 def _lock_of(place: Path) -> Path:

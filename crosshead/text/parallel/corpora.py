@@ -13,7 +13,7 @@ from crosshead.caller import option
 from crosshead.errors import DataError
 from crosshead.system.lines import check_regular
 from crosshead.text.parallel.directions import languages_in_names, tag_of
-from crosshead.text.parallel.languages import column_language, contradict, suffix_language
+from crosshead.text.parallel.languages import column_language, suffix_language
 from crosshead.text.parallel.pairs import ParallelText, Sides
 from crosshead.text.parallel.parts import Part, aligned_chunks, survey
 from crosshead.text.parallel.section import DataConfig
@@ -50,8 +50,6 @@ def read_valid_pairs(
     if not any(files[:3]):
         return None
     parts = _directed(_parts(*files), config)
-    for part in parts if config.directions == "one" else ():
-        _check_names(part, config, say)
     for part in parts:
         for note in () if part.exchanged else part.notes():
             say(note)
@@ -130,34 +128,3 @@ def _only(codes: Sequence[str | None]) -> str | None:
     """Return the language if all names with a language agree, else None."""
     languages = set(codes) - {None}
     return languages.pop() if len(languages) == 1 else None
-
-
-def _check_names(part: Part, config: DataConfig, say: Callable[[str], None]) -> None:
-    """Refuse validation files that are named as exchanged, and warn of names in other languages."""
-    stated = config.source_language, config.target_language
-    # Either the stated languages or the names of the training files may be right.
-    known = [
-        [code for code in codes if code is not None]
-        for codes in zip(stated, named_languages(config), strict=True)
-    ]
-
-    def differ(name: str | None, codes: list[str]) -> bool:
-        return bool(codes) and all(contradict(name, code) for code in codes)
-
-    named = languages_in_names(part.files, part.fields)
-    wrong = [side for side in (0, 1) if differ(named[side], known[side])]
-    if not wrong:
-        return
-    side = wrong[0]
-    if len(part.files) == 2:
-        name, other = part.files[side], "exchange the two files"
-    else:
-        name, other = f"{part.files[0]}: the field {part.fields[side]!r}", "exchange the fields"
-    exchanged = len(wrong) == 2 and not any(map(differ, named, known[::-1]))
-    fault = (
-        f"{name} is named as text in {named[side]}, but the {('source', 'target')[side]} language "
-        f"of training is {known[side][0]}"
-    )
-    if exchanged:
-        raise DataError(f"{fault}; {other}, or rename them if the name is wrong")
-    say(f"warning: {fault}; validation needs pairs in {known[side][0]}")

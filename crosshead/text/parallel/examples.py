@@ -89,13 +89,13 @@ class Side:
             ids = self.ids[first : first + _AT_ONCE].astype(np.uint64)
             places = np.arange(first, first + len(ids))
             entries = np.searchsorted(self.ends, places, side="right")
-            tokens = _mixed(ids << np.uint64(32) | (places - begins[entries]).astype(np.uint64))
+            tokens = scrambled(ids << np.uint64(32) | (places - begins[entries]).astype(np.uint64))
             np.add.at(found, entries, tokens)
         return found
 
 
-def _mixed(numbers: np.ndarray) -> np.ndarray:
-    """Return numbers that look random, one for each number (SplitMix64, Steele et al. 2014)."""
+def scrambled(numbers: np.ndarray) -> np.ndarray:
+    """Return a 64-bit hash of each number (SplitMix64, Steele et al. 2014)."""
     mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -18,7 +18,6 @@ from crosshead.text.parallel.pairs import (
     numbered,
     pair_hash,
     pairs_at,
-    stripped,
     within,
 )
 from crosshead.text.parallel.parts import Corpora, Part
@@ -97,12 +96,6 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
             held.setdefault(likeness(pair), row)
     chosen = sorted(held.values())
     repeats = _alike(text, held)
-    if pairs and not chosen and all(all(stripped(pair)) for pair in pairs.values()):
-        raise DataError(
-            f"every pair that was drawn for validation has a side of more than "
-            f"{4 * config.max_length:,} characters; raise data.max_length, or split the pairs into "
-            "sentences"
-        )
     valid = [(pairs[row], text.origin(row)) for row in chosen]
     held_pairs = held_out(valid, chosen, repeats)
     _check_enough(len(text), held_pairs)
@@ -113,8 +106,8 @@ def _check_enough(count: int, held: HeldOut) -> None:
     """Raise DataError if no pair is held out, or if no pair is left to train on."""
     if not len(held.rows) or len(held.rows) + len(held.repeats) == count:
         raise DataError(
-            f"the training pairs ({count}) are too few or too similar to hold some out for "
-            f"validation; give validation files ({option('valid-source')} and "
+            f"the training pairs ({count}) are too few, too similar or too long (data.max_length) "
+            f"to hold some out for validation; give validation files ({option('valid-source')} and "
             f"{option('valid-target')}, or their keys in [data])"
         )
 

@@ -1,33 +1,42 @@
 """Corpora of pairs in their files: two aligned files, or one file with both sides."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from crosshead.caller import how_to_check
+from crosshead.caller import how_to_check, option
 from crosshead.errors import DataError
 from crosshead.system.kinds import check_sentences, head_of
 from crosshead.system.lines import iter_lines
-from crosshead.text.parallel.delimited import Layout, layout_of
+from crosshead.system.progress import counted
 from crosshead.text.parallel.directions import with_tag
 from crosshead.text.parallel.pairs import CHUNK, Origin, ParallelText, Sides
 from crosshead.text.parallel.tables import (
-    header_notes,
-    is_header,
+    Form,
+    chosen_cells,
+    csv_form,
+    has_header,
+    is_csv,
     is_jsonl,
-    jsonl_pairs,
-    table_pairs,
 )
+
+_QUOTED = re.compile(r'(?:^|\t)"(?:[^"\t]|"")*""(?:[^"\t]|"")*"(?=\t|$)')
+"""A cell between quotes with doubled quotes inside, as a spreadsheet writes it."""
 
 
 class UnequalLinesError(DataError):
     """Two aligned files have different numbers of lines."""
 
-    def __init__(self, fault: str, files: tuple[Path, Path], shared: int) -> None:
+    def __init__(self, files: tuple[Path, Path], counts: Sequence[int], shared: int) -> None:
+        fault = (
+            f"{files[0]} has {counted(counts[0], 'line')} but {files[1]} has {counts[1]:,}; line n "
+            "of one must be the translation of line n of the other"
+        )
         named = {"source": [str(files[0])], "target": [str(files[1])]}
         super().__init__(f"{fault}; to find the place: {how_to_check(named)}")
         self.fault, self.files, self.shared = fault, files, shared
@@ -44,6 +53,8 @@ class Part:
     """The tag before each source, such as `<2de>`, or an empty text."""
     exchanged: bool = False
     """True exchanges the sides: the second one is then the source."""
+    stop_if_asked: Callable[[], None] = field(default=lambda: None, compare=False)
+    """Called while the corpus is read; raises an error if reading should stop."""
 
     @property
     def direction(self) -> tuple[str, ...]:
@@ -51,36 +62,55 @@ class Part:
         return (self.tag, str(self.exchanged)) if self.tag else ()
 
     @cached_property
-    def layout(self) -> Layout:
-        """The layout of the cells in a file with both sides. Its first use reads the whole file."""
-        path = Path(self.files[0])
-        return Layout() if self._is_lines else layout_of(path, self._lines)
+    def form(self) -> Form:
+        """The form of the cells in a file with both sides."""
+        return csv_form(self._lines) if is_csv(Path(self.files[0])) else Form()
 
     @cached_property
     def has_header(self) -> bool:
-        """True if the first record of a file with both sides names the columns."""
-        if self._is_lines:
-            return False
-        records = self.layout.records(Path(self.files[0]), self._lines())
-        return is_header(next(records, (0, []))[1], self.fields)
+        """True if the first row of a file with both sides names the columns."""
+        return not self._is_lines and has_header(self.fields)
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        """The line on which each row of a CSV begins."""
+        rows = self.form.rows(Path(self.files[0]), self._lines())
+        return np.fromiter((number for number, _ in rows), np.int64)
 
     def line(self, row: int) -> int:
         """Return the line on which pair `row` (from 0) begins."""
-        return self.layout.line(row + self.has_header)
+        row += self.has_header
+        return int(self._places[row]) if self.form.quoted else row + 1
 
     def notes(self) -> list[str]:
         """Return messages about how the file is read, and warnings if this may be wrong."""
         if self._is_lines:
             return []
-        path = Path(self.files[0])
-        return [
-            *self.layout.notes,
-            *header_notes(path, self._lines(), self.fields, self.layout),
-        ]
+        name = self.files[0]
+        if not self.form.quoted:
+            quoted = (
+                number
+                for number, line in enumerate(islice(self._lines(), CHUNK), 1)
+                if '""' in line and _QUOTED.search(line)
+            )
+            return [
+                f"warning: {name}:{number}: the quotes of a spreadsheet around this cell are read "
+                "as text; if they are none, save the file as .csv"
+                for number in islice(quoted, 1)
+            ]
+        notes = [f"{name}: read as CSV with {self.form.between} between the cells"]
+        broken = np.flatnonzero(np.diff(self._places) > 1)
+        if len(broken):
+            notes.append(
+                f"{name}:{self._places[broken[0]]}: a line break in a cell is read as a space "
+                f"(rows with one: {len(broken):,})"
+            )
+        return notes
 
     def chunks(self) -> Iterator[Sides]:
         """Yield the pairs, at most `CHUNK` at a time."""
         for left, right in self._sides():
+            self.stop_if_asked()
             source, target = (right, left) if self.exchanged else (left, right)
             yield with_tag(self.tag, source), target
 
@@ -90,45 +120,26 @@ class Part:
         if len(paths) == 2:
             yield from aligned_chunks(paths[0], paths[1])
             return
-        if self._is_lines:
-            pairs = jsonl_pairs(paths[0], self._lines(), self.fields)
-        else:
-            pairs = table_pairs(paths[0], self._lines(), self.fields, self.layout)
+        advice = f"; {option('fields')} chooses columns by number, or by name in the first line"
+        rows = chosen_cells(paths[0], self._lines(), self.fields, self.form, advice=advice)
         empty = True
-        while chunk := list(islice(pairs, CHUNK)):
-            yield [pair[0] for pair in chunk], [pair[1] for pair in chunk]
+        while chunk := list(islice(rows, CHUNK)):
+            yield [cells[0] for _, cells in chunk], [cells[1] for _, cells in chunk]
             empty = False
         if empty:
             raise DataError(f"{paths[0]}: empty; expected a pair on every line")
 
     def _lines(self) -> Iterator[str]:
         """Yield the lines of the file with both sides."""
-        return iter_lines(Path(self.files[0]))
+        for number, line in enumerate(iter_lines(Path(self.files[0]))):
+            if number % CHUNK == 0:
+                self.stop_if_asked()
+            yield line
 
     @property
     def _is_lines(self) -> bool:
         """True if every line is a pair: two files, or JSON Lines."""
         return len(self.files) == 2 or is_jsonl(Path(self.files[0]))
-
-
-@dataclass(frozen=True)
-class StoppablePart(Part):
-    """A corpus that calls `stop_if_asked` while it is read."""
-
-    stop_if_asked: Callable[[], None] = lambda: None
-    """Raises an error if reading should stop."""
-
-    def chunks(self) -> Iterator[Sides]:
-        """Yield the pairs, at most `CHUNK` at a time."""
-        for sides in super().chunks():
-            self.stop_if_asked()
-            yield sides
-
-    def _lines(self) -> Iterator[str]:
-        for number, line in enumerate(super()._lines()):
-            if number % CHUNK == 0:
-                self.stop_if_asked()
-            yield line
 
 
 @dataclass(frozen=True)
@@ -198,30 +209,15 @@ def aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
     while True:
         chunk = list(islice(left, CHUNK)), list(islice(right, CHUNK))
         if len(chunk[0]) != len(chunk[1]):
-            shared = min(map(len, chunk))
-            surplus = [
-                [bool(line.strip()) for line in chain(lines[shared:], rest)]
+            shared = before + min(map(len, chunk))
+            counts = [
+                before + len(lines) + sum(1 for _ in rest)
                 for lines, rest in zip(chunk, (left, right), strict=True)
             ]
-            raise _unequal((source, target), before + shared, surplus)
+            raise UnequalLinesError((source, target), counts, shared)
         if not chunk[0]:
             break
         yield chunk
         before += len(chunk[0])
     if not before:
         raise DataError(f"{source} and {target} are empty; expected a sentence on every line")
-
-
-def _unequal(paths: tuple[Path, Path], shared: int, surplus: Sequence[Sequence[bool]]) -> DataError:
-    """Return the error for two files with different numbers of lines."""
-    counts = [shared + len(each) for each in surplus]
-    lines = f"{counts[0]} line{'' if counts[0] == 1 else 's'}"
-    fault = f"{paths[0]} has {lines} but {paths[1]} has {counts[1]}"
-    if any(map(any, surplus)):
-        rule = "line n of one must be the translation of line n of the other"
-        return UnequalLinesError(f"{fault}; {rule}", paths, shared)
-    longer, more = paths[counts[1] > counts[0]], abs(counts[0] - counts[1])
-    last = "line" if more == 1 else f"{more} lines"
-    return DataError(
-        f"{fault}; remove the last {last} of {longer}, which {'is' if more == 1 else 'are'} empty"
-    )

@@ -162,50 +162,61 @@ class DataConfig(DataSection):
     @model_validator(mode="after")
     def _sides_match(self, info: ValidationInfo) -> Self:
         for prefix in ("", "valid_", "old_", "old_valid_"):
-            self._check_sides((f"{prefix}source", f"{prefix}target"), info)
-        self._check_domains()
+            keys = [f"{prefix}source", f"{prefix}target"]
+            keys.sort(key=lambda key: -len(getattr(self, key)))
+            more, less = (len(getattr(self, key)) for key in keys)
+            if more != less:
+                names = [called(f"data.{key}", info) for key in keys]
+                if names[0].startswith("-"):  # a flag for the side that is missing
+                    names[1] = f"--{keys[1].replace('_', '-')}"
+                raise ValueError(
+                    f"{names[0]} names {counted(more, 'file')} but {names[1]} {less:,}; give each "
+                    "source file the file of its translations"
+                )
         for key in ("fields", "old_fields"):
-            _check_fields(getattr(self, key), called(f"data.{key}", info))
+            fields = getattr(self, key)
+            if fields and (len(fields) != 2 or fields[0] == fields[1]):
+                name = called(f"data.{key}", info)
+                raise ValueError(f"{name} needs two fields, source and target; found {fields}")
+        for key in ("pairs", "valid_pairs", "old_pairs", "old_valid_pairs"):
+            fields = self.fields_of_old if key.startswith("old") else self.fields
+            for name in getattr(self, key) if not fields else ():
+                if is_jsonl(Path(name)):
+                    raise ValueError(
+                        f"{called(f'data.{key}', info)}: {name} is JSON Lines; name the fields of "
+                        f"source and target with {option('fields')}, such as en,de or "
+                        "translation.en,translation.de"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _corpora_match(self) -> Self:
+        valid = self.valid_source or self.valid_pairs
+        if (self.old_source or self.old_pairs) and not (valid and self.has_old_validation):
+            raise ValueError(
+                "mixing in an old domain needs validation files of both domains: give "
+                f"{option('valid-source')} or {option('valid-pairs')}, and data.old_valid_source "
+                "or data.old_valid_pairs"
+            )
         corpora = len(self.source) + len(self.pairs)
         if self.weights and len(self.weights) != corpora:
             raise ValueError(
                 f"data.weights has {len(self.weights)} numbers for {corpora} corpora; give one "
                 "for each source file, then one for each file of pairs"
             )
-        missing = f"{option('fields')}, or fields in [data]"
-        for key in ("pairs", "valid_pairs"):
-            self._check_jsonl(key, self.fields, missing, info)
-        for key in ("old_pairs", "old_valid_pairs"):
-            self._check_jsonl(key, self.fields_of_old, "data.old_fields", info)
-        return self
-
-    def _check_jsonl(
-        self, key: str, fields: Sequence[str], missing: str, info: ValidationInfo
-    ) -> None:
-        """Raise `ValueError` if a file of the key is JSON Lines and there are no fields."""
-        for name in getattr(self, key):
-            if is_jsonl(Path(name)) and not fields:
-                raise ValueError(
-                    f"{called(f'data.{key}', info)}: {name} is JSON Lines; name the fields of "
-                    f"source and target ({missing}), such as en,de or "
-                    "translation.en,translation.de"
-                )
-
-    def _check_domains(self) -> None:
-        """Raise `ValueError` if an old domain is mixed in without validation files of both."""
-        valid = self.valid_source or self.valid_pairs
-        if (self.old_source or self.old_pairs) and not (valid and self.has_old_validation):
-            missing = (
-                "data.old_valid_source and data.old_valid_target, or data.old_valid_pairs"
-                if valid
-                else (
-                    f"{option('valid-source')} and {option('valid-target')}, or "
-                    f"{option('valid-pairs')}"
-                )
-            )
+        if not self.fold:
+            return self
+        if len(self.fold) != 2 or not 1 <= self.fold[0] <= self.fold[1] or self.fold[1] < 2:
             raise ValueError(
-                f"mixing in an old domain needs validation files of both domains: give {missing}"
+                f"data.fold: expected the number of a fold and of all folds, such as [2, 5], found "
+                f"{self.fold}"
             )
+        if valid:
+            raise ValueError(
+                "data.fold holds out its own validation set; leave out the fold, or the validation "
+                "files"
+            )
+        return self
 
     @property
     def fields_of_old(self) -> list[str]:
@@ -242,57 +253,3 @@ class DataConfig(DataSection):
         """The number of corpora in one direction without those of the old domain, and of all."""
         new = len(self.source) + len(self.pairs)
         return new, new + len(self.old_source) + len(self.old_pairs)
-
-    @model_validator(mode="after")
-    def _fold_exists(self, info: ValidationInfo) -> Self:
-        if not self.fold:
-            return self
-        if len(self.fold) != 2 or not 1 <= self.fold[0] <= self.fold[1] or self.fold[1] < 2:
-            raise ValueError(
-                f"data.fold: expected the number of a fold and of all folds, such as [2, 5], found "
-                f"{self.fold}"
-            )
-        if self.valid_source or self.valid_pairs:
-            raise ValueError(
-                "data.fold holds out its own validation set; leave out the fold, or the validation "
-                f"files ({called('data.valid_source', info)}, {called('data.valid_pairs', info)})"
-            )
-        return self
-
-    def _check_sides(self, sides: tuple[str, str], info: ValidationInfo) -> None:
-        """Raise `ValueError` if the keys `sides` name different numbers of files."""
-        files = [getattr(self, key) for key in sides]
-        source, target = (called(f"data.{key}", info) for key in sides)
-        if all(files) and len(files[0]) != len(files[1]):
-            raise ValueError(
-                f"{source} names {counted(len(files[0]), 'file')} but {target} {len(files[1])}; "
-                "each source file needs a target file"
-            )
-        for given, other, name, missing, wanted in (
-            (*files, source, sides[1], "translations"),
-            (*files[::-1], target, sides[0], "sources"),
-        ):
-            if given and not other:
-                # Name both sides in one form: as flags, or as keys.
-                flag = f"--{missing.replace('_', '-')}"
-                lacking = flag if name.startswith("-") else f"data.{missing}"
-                one = len(given) == 1
-                raise ValueError(
-                    f"{name} {', '.join(given)} {'has' if one else 'have'} no {lacking}; "
-                    + (
-                        f"give the file of its {wanted}"
-                        if one
-                        else f"give a file of {wanted} for each"
-                    )
-                )
-
-
-def _check_fields(fields: Sequence[str], name: str) -> None:
-    """Raise `ValueError` if the value of the key `name` is not empty and not two fields."""
-    if len(fields) not in (0, 2):
-        raise ValueError(f"{name} needs two fields, the source and the target; found {fields}")
-    if fields and fields[0] == fields[1]:
-        raise ValueError(
-            f"{name} names {fields[0]!r} twice; expected the field of the source and the field of "
-            "the target"
-        )

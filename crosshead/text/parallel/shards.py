@@ -2,9 +2,8 @@
 
 Each corpus is stored in a folder whose name is a key of everything that determines its content. The
 folder is written as `KEY.part`, in shards of about a million pairs, and renamed when it is
-complete. An interrupted run therefore resumes with the existing shards. Mapped files are locked,
-and the folder's time is the time of its last use. `crosshead.text.parallel.cache` uses both to find
-unused corpora.
+complete. An interrupted run therefore resumes with the existing shards. The folder's time is the
+time of its last use, by which `crosshead.text.parallel.cache` finds unused corpora.
 
 A missing or changed file is damaged and is written again. A file that the system does not allow to
 be read ends the run, and nothing is removed.
@@ -13,15 +12,11 @@ be read ends the run, and nothing is removed.
 import contextlib
 import hashlib
 import json
-import multiprocessing
 import os
 import shutil
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,12 +30,11 @@ from crosshead.system.files import (
     atomic_file,
     atomic_write,
     explain_os_errors,
-    lock,
     make_directory,
 )
 from crosshead.system.lines import file_sha256
-from crosshead.system.workers import become_worker, signals_left_to_this
-from crosshead.text.parallel.cache import PATIENCE, Check, Say, alone, remove_unused
+from crosshead.system.workers import in_processes
+from crosshead.text.parallel.cache import Check, Say, alone, remove_unused
 from crosshead.text.parallel.filters import (
     CHUNKS_A_SHARD,
     Encoded,
@@ -64,8 +58,10 @@ FORMAT = 4
 the size of a shard."""
 
 _CONTENTS = "corpus.json"
-_AHEAD = 3
-"""The number of tasks that wait for each process: enough to keep it busy, few enough for memory."""
+_DIED = (
+    "a tokenizing process died, perhaps because memory ran out; run the same command again, which "
+    "keeps the finished shards"
+)
 
 
 @dataclass(frozen=True)
@@ -204,15 +200,14 @@ def _opened(place: Path, parts: Sequence[Part]) -> Stored:
 
 
 def _mapped(path: Path, facts: dict[str, Any]) -> np.ndarray:
-    """Map a file as an array after checking its checksum, and hold a shared lock on it."""
+    """Map a file as an array after checking its checksum."""
     dtype, length = np.dtype(facts["dtype"]), int(facts["length"])
     with _reading(path), path.open("rb") as file:
-        lock(file, shared=True)
         if hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
             raise ValueError("has not its checksum")
         if not length:
             return np.zeros(0, dtype)  # an empty file cannot be mapped
-        # A plain array is faster. It keeps the mapping open, and the mapping keeps the lock.
+        # A plain array is faster, and keeps the mapping open.
         return np.asarray(np.memmap(file, dtype, "r", shape=(length,)))
 
 
@@ -237,7 +232,8 @@ def _write_shards(
         say(f"tokenizing {len(text):,} pairs into {part.parent}, where later runs reuse them")
     rest = islice(tasks(text, held), len(done) * CHUNKS_A_SHARD, None)
     count = len(done)
-    with contextlib.closing(_in_processes(rest, part, config, workers, check)) as encoded:
+    function = partial(_encode_in_process, part, config)
+    with contextlib.closing(in_processes(function, rest, workers, check, _DIED)) as encoded:
         for shard in sharded(encoded, config.drop_duplicates, done):
             _seal(_shard_path(part, count), safetensors.numpy.save(shard._asdict()))
             count += 1
@@ -313,46 +309,6 @@ def _unsealed(path: Path) -> bytes:
 
 def _seal_of(path: Path) -> Path:
     return path.with_suffix(".sha256")
-
-
-def _in_processes(
-    pending: Iterable[FilterJob], directory: Path, config: DataConfig, workers: int, check: Check
-) -> Generator[Encoded, None, None]:
-    """Yield the results of `encode` in the order of the jobs, computed in several processes.
-
-    The processes load the tokenizers in `directory`.
-    """
-    # A process forked while threads run may wait forever for locks that those threads held.
-    context = multiprocessing.get_context("spawn")
-    earlier = set(multiprocessing.active_children())
-    waiting: deque[Future[Encoded]] = deque()
-    with ProcessPoolExecutor(workers, context, initializer=become_worker) as pool:
-        try:
-            for task in pending:
-                with signals_left_to_this():
-                    waiting.append(pool.submit(_encode_in_process, directory, config, task))
-                if len(waiting) > _AHEAD * workers:
-                    yield _result(waiting.popleft(), check)
-            while waiting:
-                yield _result(waiting.popleft(), check)
-        except BrokenProcessPool:
-            raise UserError(
-                "a tokenizing process died, perhaps because memory ran out; run the same command "
-                "again, which keeps the finished shards"
-            ) from None
-        finally:
-            if waiting:  # unfinished work is not needed any more
-                for child in set(multiprocessing.active_children()) - earlier:
-                    child.kill()
-            pool.shutdown(cancel_futures=True)
-
-
-def _result(future: Future[Encoded], check: Check) -> Encoded:
-    """Return the result of a task, unless `check` raises first."""
-    check()
-    while not wait([future], PATIENCE).done:
-        check()
-    return future.result()  # no time limit here: a `TimeoutError` comes from the file system
 
 
 def _encode_in_process(directory: Path, config: DataConfig, task: FilterJob) -> Encoded:

@@ -1,24 +1,40 @@
-"""Read pairs from files of cells (TSV, CSV) and from JSON Lines."""
+"""Rows of tables: TSV, CSV and JSON Lines, with the file and the line of each row in errors.
 
+A spreadsheet puts quotes around a cell that contains a delimiter, a quote or a line break, and
+doubles a quote inside (RFC 4180, section 2). CSV is read so. In other tables quotes are text,
+because ordinary text may begin with a quote.
+"""
+
+import csv
 import json
 import re
-import shlex
-import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import chain, islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from crosshead.caller import joined_names, option
+from crosshead.config import nearest, shown
 from crosshead.errors import DataError
+from crosshead.system.encodings import is_utf8
 from crosshead.system.kinds import kind_of
-from crosshead.system.progress import counted
-from crosshead.text.parallel.delimited import SAMPLE, Layout, is_csv, looks_like_header, place
-from crosshead.text.parallel.pairs import Pair
+from crosshead.system.lines import LONGEST_LINE
 
-_MOST_DIGITS = 6
-"""The largest number of digits in a column number. A longer number is a name."""
+Row = tuple[int, list[str]]
+"""The line on which a row begins, counted from 1, and cells."""
+
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+"""Possible delimiters of a CSV, the most likely first, with their names."""
+
+_SAMPLE = 100
+"""The number of rows that decide on the delimiter."""
+
+_NUMBER = re.compile(r"[1-9]\d{0,5}")
+"""The number of a column. More digits are a name."""
+
+# The size limit of `csv` for a cell holds for the whole process. A cell on one line is at most as
+# long as the longest line. A higher limit set by the program stays.
+csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
 
 
 def is_jsonl(path: Path) -> bool:
@@ -26,44 +42,160 @@ def is_jsonl(path: Path) -> bool:
     return path.name.removesuffix(".gz").endswith(".jsonl")
 
 
+def is_csv(path: Path) -> bool:
+    """Return whether a file is CSV, judged by its name."""
+    return path.name.removesuffix(".gz").endswith(".csv")
+
+
 def file_kind(path: Path) -> str:
-    """Return the format of a file with both sides, judged by its name: `jsonl`, `csv` or `tsv`."""
+    """Return the format of a table, judged by its name: `jsonl`, `csv` or `tsv`."""
     return "jsonl" if is_jsonl(path) else "csv" if is_csv(path) else "tsv"
 
 
-def is_header(first: Sequence[str], fields: Sequence[str]) -> bool:
-    """Return whether the first record of a file of cells is a header.
+def has_header(fields: Sequence[str]) -> bool:
+    """Return whether fields are names, which the first row then has, and not numbers of columns."""
+    return not all(map(_NUMBER.fullmatch, fields))
 
-    It is if `fields` are names. Numbers are names too, rather than numbers of columns, if the
-    record has both of them as its cells. White space around a cell does not belong to its name.
+
+@dataclass(frozen=True)
+class Form:
+    """The form of a file of cells."""
+
+    delimiter: str = "\t"
+    quoted: bool = False
+    """True if cells may stand between quotes."""
+    above: int = 0
+    """The number of lines above the first row, such as Excel's `sep=;`."""
+
+    @property
+    def between(self) -> str:
+        """The delimiter in words."""
+        return _DELIMITERS[self.delimiter]
+
+    def rows(self, path: Path, lines: Iterator[str]) -> Iterator[Row]:
+        """Yield all rows. A line break in a cell becomes a space."""
+        lines = islice(lines, self.above, None)
+        if not self.quoted:
+            for place, line in enumerate(lines, self.above + 1):
+                yield place, line.split(self.delimiter)
+            return
+        number = self.above + 1
+        reader = csv.reader((f"{line}\n" for line in lines), delimiter=self.delimiter, strict=True)
+        try:
+            for cells in reader:
+                last = self.above + reader.line_num
+                if last > number:
+                    cells = [cell.replace("\n", " ") for cell in cells]
+                yield number, cells or [""]
+                number = last + 1
+        except csv.Error:
+            raise DataError(
+                f"{path}:{number}: a quote is misplaced or not closed, or a carriage return stands "
+                'outside quotes; quote whole cells, double each quote inside ("") and end lines in '
+                "line feeds"
+            ) from None
+
+
+def csv_form(lines: Callable[[], Iterator[str]]) -> Form:
+    """Return the form of a CSV.
+
+    Excel's first line `sep=;` names the delimiter. Without it, the delimiter is the character for
+    which the first rows agree best in the number of cells.
     """
-    return bool(fields) and (not _are_numbers(fields) or _has_names(first, fields))
+    first = next(lines(), "")
+    if first[:4].lower() == "sep=" and first[4:] in _DELIMITERS:
+        return Form(first[4:], quoted=True, above=1)
+
+    def agreement(form: Form) -> float:
+        counts = []
+        try:
+            counts += [len(cells) for _, cells in islice(form.rows(Path(), lines()), _SAMPLE)]
+        except DataError:
+            return 0.0
+        return counts.count(counts[0]) / len(counts) if counts and counts[0] > 1 else 0.0
+
+    return max((Form(each, quoted=True) for each in _DELIMITERS), key=agreement)
+
+
+def chosen_cells(
+    path: Path,
+    lines: Iterator[str],
+    fields: Sequence[str],
+    form: Form,
+    columns: int = 2,
+    advice: str = "",
+) -> Iterator[Row]:
+    """Yield the cells of some fields from each row, and empty cells for an empty line.
+
+    Fields are names of columns or keys of JSON, or numbers of columns from 1. Without fields, a
+    table has this number of columns. A row with more filled cells than the first is refused: its
+    text was cut at a delimiter. Tabs hardly occur in text, so numbered columns of a TSV may have
+    further ones after them.
+    """
+    if is_jsonl(path):
+        for number, line in enumerate(lines, 1):
+            where = f"{path}:{number}"
+            yield number, _of_json(line, fields, where) if line.strip() else [""] * len(fields)
+        return
+    rows = form.rows(path, lines)
+    places, width = list(range(columns)), columns
+    if has_header(fields):
+        number, header = next(rows, (1, [""]))
+        places, width = _places(f"{path}:{number}", header, fields), len(header)
+    elif fields:
+        places, width = [int(field) - 1 for field in fields], 0
+    for number, cells in rows:
+        if cells == [""]:
+            yield number, [""] * len(places)
+            continue
+        width = width or (len(cells) if form.quoted else LONGEST_LINE)
+        if len(cells) <= max(places) or any(map(str.strip, cells[width:])):
+            raise DataError(
+                f"{path}:{number}: {_misfit(cells, max(places) + 1, width, form)}{advice}"
+            )
+        yield number, [cells[place] for place in places]
+
+
+def _places(where: str, header: Sequence[str], fields: Sequence[str]) -> list[int]:
+    """Return the places of named columns. White space around a cell is no part of its name."""
+    names = [cell.strip() for cell in header]
+    for field in fields:
+        if names.count(field) > 1:
+            raise DataError(f"{where}: two columns are called {field!r}; rename one of them")
+        if field not in names:
+            raise DataError(
+                f"{where}: no column {field!r} in the first line; {nearest(field, names)}"
+                f"{_another_kind(header)}"
+            )
+    return [names.index(field) for field in fields]
+
+
+def _misfit(cells: Sequence[str], least: int, width: int, form: Form) -> str:
+    """Return the fault of a row with too few or too many cells, and what to do."""
+    wanted = f"at least {least}" if len(cells) < least else f"{width:,}"
+    found = f"{len(cells):,} ({shown(list(cells))})"
+    inside = "quote cells that contain" if form.quoted else "complete the line, or remove"
+    return (
+        f"expected {wanted} columns between {form.between}, found {found}; {inside} "
+        f"{form.between}{_another_kind(cells)}"
+    )
+
+
+def _another_kind(cells: Sequence[str]) -> str:
+    """Return a clause about the formats of tables if a row has one cell alone."""
+    if len(cells) > 1 or not (kind := kind_of(cells[0].encode())):
+        return ""
+    return f" (this is {kind.words}; a table is TSV, CSV named .csv, or JSON Lines named .jsonl)"
 
 
 def field_of(row: Mapping[Any, Any], field: str | int) -> Any:
-    """Return the value of a field in a mapping.
-
-    White space around a key counts only if another key has the same name without it.
-    """
-    with suppress(KeyError):
-        return row[_key(row, field)]
-    outer, dot, inner = str(field).partition(".")
-    value = row[_key(row, outer)] if dot else None
-    if isinstance(value, Mapping):
-        return field_of(value, inner)
-    raise KeyError(field)
-
-
-def _key(row: Mapping[Any, Any], name: str | int) -> Any:
-    """Return the key of a mapping that has a name, for `field_of`."""
-    if name in row:
-        return name
-    found = [key for key in row if str(key).strip() == name]
-    if len(found) > 1:
-        raise DataError(
-            f"the fields {_names(found)} differ in white space alone; rename all but one of them"
-        )
-    return found[0] if found else name
+    """Return the value of a field in a mapping; `a.b` may be `b` inside `a`."""
+    if field in row:
+        return row[field]
+    outer, _, inner = str(field).partition(".")
+    if not isinstance(row.get(outer), Mapping):
+        raise KeyError(field)
+    return field_of(row[outer], inner)
 
 
 def field_names(row: Mapping[str, Any]) -> list[str]:
@@ -77,278 +209,24 @@ def field_names(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def jsonl_pairs(path: Path, lines: Iterator[str], fields: Sequence[str]) -> Iterator[Pair]:
-    """Yield the pairs in JSON Lines."""
-    for number, line in enumerate(lines, 1):
-        yield _jsonl_pair(fields, f"{path}:{number}", line)
-
-
-def table_pairs(
-    path: Path, lines: Iterator[str], fields: Sequence[str], layout: Layout
-) -> Iterator[Pair]:
-    """Yield the pairs in a file of cells."""
-    records = enumerate(layout.records(path, lines), 1)
-    first = list(islice(records, 1))
-    header = first[0][1][1] if first else []
-    if len(header) == 1 and header[0]:
-        raise DataError(
-            f"{path}:{layout.line(0)}: expected {'' if fields else '2 '}columns between "
-            f"{layout.between}, found 1; {_advice_for_one_column(header[0])}"
-        )
-    has_header = is_header(header, fields)
-    if has_header:
-        columns = _named_columns(f"{path}:{layout.line(0)}", header, fields)
-    else:
-        columns = (int(fields[0]) - 1, int(fields[1]) - 1) if fields else (0, 1)
-    # Without a header, the first row that is not empty decides the number of columns.
-    width = len(header) if has_header else None
-    for row, (line, cells) in records if has_header else chain(first, records):
-        if _is_empty(cells):
-            yield "", ""
-            continue
-        fault = ""
-        if width is None:
-            width = len(cells)
-            fault = _fault_of_first_row(path, cells, columns, fields, layout)
-        elif len(cells) <= max(columns):
-            fault = _fault_of_a_short_row(path, cells, columns, layout)
-        elif any(map(str.strip, cells[width:])) and not _may_be_longer(path, has_header, fields):
-            fault = (
-                f"{len(cells)} cells where the {'header' if has_header else 'first row'} has "
-                f"{width}; {_advice_for_a_long_row(path, fields, layout)}"
-            )
-        if fault:
-            raise DataError(f"{place(path, line, row)}: {fault}")
-        yield cells[columns[0]], cells[columns[1]]
-
-
-def header_notes(
-    path: Path, lines: Iterator[str], fields: Sequence[str], layout: Layout
-) -> list[str]:
-    """Return a message, in a list, if the first record could be a header or a pair.
-
-    It is a warning if the first pair looks like column names.
-    """
-    rows = [cells for _, cells in islice(layout.records(path, lines), SAMPLE)]
-    if is_header(rows[0] if rows else [], fields):
-        if not _are_numbers(fields):
-            return []
-        return [
-            f"{path}:{layout.line(0)}: {' and '.join(map(repr, fields))} are read as column names, "
-            "not as numbers of columns, because they are cells of the first line"
-        ]
-    columns = [int(field) - 1 for field in fields] or [0, 1]
-    chosen = [[row[place] for place in columns] for row in rows if len(row) > max(columns)]
-    if not chosen or not looks_like_header(chosen[0], chosen[1:]):
-        return []
-    if len(rows[0]) <= max(columns) or (not fields and len(rows[0]) > 2):
-        return []  # reading the file raises a clearer error
-    names = [cell.strip() for cell in chosen[0]]
-    return [
-        f"warning: {path}:{layout.line(0)}: {' and '.join(map(repr, names))} look like column "
-        "names, but are read as a pair; if they are names, give "
-        f"{option('fields')} {shlex.quote(joined_names(names))}"
-    ]
-
-
-def _jsonl_pair(fields: Sequence[str], where: str, line: str) -> tuple[str, str]:
-    """Return the two fields of a line of JSON."""
-    if _JSON_ARRAY.match(line):
-        raise DataError(f"{where}: {_advice_for_one_column(line)}")
+def _of_json(line: str, fields: Sequence[str], where: str) -> list[str]:
+    """Return the texts of some fields in a line of JSON."""
     try:
-        row = json.loads(line, parse_int=_whole_number, object_pairs_hook=_without_repeats)
-    except DataError as error:
-        raise DataError(f"{where}: {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: not JSON ({error}); expected an object on every line") from None
+        row = json.loads(line, parse_int=float)  # Python refuses to read thousands of digits as int
+    except (ValueError, RecursionError):
+        row = None
     if not isinstance(row, dict):
-        raise DataError(f"{where}: expected an object with {_names(fields)}, found {line[:40]!r}")
-    return _jsonl_text(where, row, fields[0]), _jsonl_text(where, row, fields[1])
-
-
-def _without_repeats(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the keys and values of a JSON object. Python would keep the last of equal keys."""
-    row = dict(items)
-    if len(row) < len(items):
-        names = [key for key, _ in items]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"the key {twice!r} stands twice in one object; rename one of them")
-    return row
-
-
-def _whole_number(digits: str) -> float:
-    """Return a whole number of JSON. Python refuses to read thousands of digits as an `int`."""
-    return int(digits) if len(digits) <= 18 else float(digits)
-
-
-def _jsonl_text(where: str, row: dict[str, Any], field: str) -> str:
-    try:
-        text = field_of(row, field)
-    except DataError as error:
-        raise DataError(f"{where}: {error}") from None
-    except KeyError:
-        names = field_names(row)
         raise DataError(
-            f"{where}: no field {field!r}; the fields are {_names(names)}; name two of these; "
-            f"{_advice_for_absent('field', field, names)}"
-        ) from None
-    if not isinstance(text, str):
-        raise DataError(f"{where}: field {field!r} is not a string but {json.dumps(text)[:40]}")
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise DataError(f"{where}: field {field!r} contains a lone surrogate, which is not text")
-    return text
-
-
-def _advice_for_one_column(line: str) -> str:
-    """Return advice for a file whose first line has no two columns, by the format of the line."""
-    if _JSON_ARRAY.match(line):
-        return (
-            "this looks like a JSON array: write one object on every line into a .jsonl file (jq "
-            "-c '.[]' IN.json > OUT.jsonl)"
+            f"{where}: expected a JSON object with {', '.join(fields)}, found {line[:40]!r}; write "
+            "one object on every line (JSON Lines)"
         )
-    if line.lstrip().startswith("{"):
-        return (
-            "this looks like JSON: if there is one object on every line, let the name of the file "
-            "end in .jsonl"
-        )
-    if kind := kind_of(line.encode()):
-        return f"this looks like {kind.words}: {kind.advice}"
-    if "|||" in line:
-        return "this looks like source ||| target: replace each ||| by a tab"
-    return (
-        f"files for {option('pairs')} are TSV, CSV (names that end in .csv) and JSON Lines (names "
-        f"that end in .jsonl); two aligned files are for {option('source')} and {option('target')}"
-    )
-
-
-_JSON_ARRAY = re.compile(r"\s*\[\s*(\{|$)")
-"""The beginning of an array of objects."""
-
-
-def _fault_of_first_row(
-    path: Path,
-    cells: Sequence[str],
-    columns: tuple[int, int],
-    fields: Sequence[str],
-    layout: Layout,
-) -> str:
-    """Return the fault of the first row of a file without a header, and what to do, or ""."""
-    if len(cells) <= max(columns):
-        if not fields:
-            return _fault_of_a_short_row(path, cells, columns, layout)
-        return (
-            f"no column {max(columns) + 1} in the first row, which has "
-            f"{counted(len(cells), 'column')} ({_numbered(cells)}); choose two of these with "
-            f"{option('fields')}"
-        )
-    if fields or len(cells) == 2:
-        return ""
-    fault = (
-        f"expected 2 columns between {layout.between}, found {len(cells):,} ({_numbered(cells)}); "
-        f"choose source and target with {option('fields')}: by number, or by name if the first "
-        "line has names"
-    )
-    if not is_csv(path):
-        return fault
-    return f"{fault}; or put quotation marks around cells that contain {layout.between}"
-
-
-def _may_be_longer(path: Path, has_header: bool, fields: Sequence[str]) -> bool:
-    """Return whether a row may have more cells than the first row.
-
-    Tabs hardly occur in text. So numbered columns of a TSV may have further ones after them.
-    """
-    return bool(fields) and not has_header and not is_csv(path)
-
-
-def _fault_of_a_short_row(
-    path: Path, cells: Sequence[str], columns: tuple[int, int], layout: Layout
-) -> str:
-    fault = (
-        f"expected at least {max(columns) + 1} columns between {layout.between}, found "
-        f"{len(cells)}; complete the line, or remove it"
-    )
-    if not is_csv(path):
-        return fault
-    return f"{fault}; put quotation marks around cells that contain line breaks"
-
-
-def _advice_for_a_long_row(path: Path, fields: Sequence[str], layout: Layout) -> str:
-    if is_csv(path):
-        return f"put quotation marks around cells that contain {layout.between}"
-    advice = "replace the tabs inside cells by spaces"
-    return advice if fields else f"{advice}, or read two of the columns with {option('fields')} 1,2"
-
-
-def _is_empty(cells: Sequence[str]) -> bool:
-    """Return whether a record is an empty line, such as at the end of a file."""
-    return len(cells) == 1 and not cells[0]
-
-
-def _are_numbers(fields: Sequence[str]) -> bool:
-    return all(
-        field.isdecimal() and len(field) <= _MOST_DIGITS and int(field) > 0 for field in fields
-    )
-
-
-def _has_names(first: Sequence[str], fields: Sequence[str]) -> bool:
-    """Return whether each field is one cell of the first record."""
-    names = _bare(first)
-    return all(names.count(field) == 1 for field in fields)
-
-
-def _bare(header: Sequence[str]) -> list[str]:
-    """Return the names of columns in a header, without the white space around its cells."""
-    return [cell.strip() for cell in header]
-
-
-def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> tuple[int, int]:
-    """Return the column numbers, from 0, of the two fields in the header."""
-    names = _bare(header)
+    texts = []
     for field in fields:
-        if field not in names:
-            raise DataError(
-                f"{where}: no column {field!r} in the first line, which has {_names(names)}; "
-                "name two of these, or give two numbers of columns if the first line is no header; "
-                f"{_advice_for_absent('column', field, names)}"
-            )
-        if names.count(field) > 1:
-            raise DataError(
-                f"{where}: the first line names column {field!r} {names.count(field)} times; "
-                "rename all but one of them in the file"
-            )
-    return names.index(fields[0]), names.index(fields[1])
-
-
-def _advice_for_absent(kind: str, name: str, names: Sequence[str]) -> str:
-    """Return advice for a file that has no column or field of a name.
-
-    If exactly one of its `names` differs in case or accents alone, the name may be misspelled. Else
-    another file may have it.
-    """
-    alike = [each for each in map(str.strip, names) if _letters(each) == _letters(name)]
-    if len(alike) == 1:
-        return f"did you mean {alike[0]!r}?"
-    return (
-        f"if another file has a {kind} {name!r}, rename the {kind}s of this file, because all "
-        "files of pairs are read by the same names"
-    )
-
-
-def _letters(name: str) -> str:
-    """Return a name without the case and the accents of its letters."""
-    decomposed = unicodedata.normalize("NFD", name.casefold())
-    return "".join(each for each in decomposed if not unicodedata.combining(each))
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(_shown(names)) or "none"
-
-
-def _numbered(cells: Sequence[str]) -> str:
-    return ", ".join(f"{number}: {cell}" for number, cell in enumerate(_shown(cells), 1))
-
-
-def _shown(names: Sequence[str]) -> list[str]:
-    shown = [repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:10]]
-    return shown + ["…"] * (len(names) > 10)
+        try:
+            texts.append(field_of(row, field))
+        except KeyError:
+            hint = nearest(field, field_names(row))
+            raise DataError(f"{where}: no field {field!r}; {hint}") from None
+        if not isinstance(texts[-1], str) or not (texts[-1].isascii() or is_utf8(texts[-1])):
+            raise DataError(f"{where}: field {field!r} is no text but {shown(texts[-1])}")
+    return texts

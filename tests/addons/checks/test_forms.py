@@ -2,7 +2,7 @@ import unicodedata
 
 import pytest
 
-from crosshead.addons.checks.forms import TAG, decomposed, doubled, empty_or_identical, mark_up
+from crosshead.addons.checks.forms import TAG, decomposed, empty_or_identical, looped, mark_up
 from crosshead.text.parallel.pairs import composed
 
 USUAL = "Für Öl müssen wir größere Fässer kaufen."
@@ -18,27 +18,11 @@ def test_empty_and_identical_sides() -> None:
     ]
 
 
-def test_one_side_that_is_a_text_twice_is_doubled() -> None:
-    source = ["a red cat", "so it is so it is", "a b c.", "no no", "ab ba ab", "a b ca b c"]
-    target = ["x y z x y z", "x y z x y z", "w v u", "x", "y", "z"]
-    found = doubled(source, target)
-    assert [(each.row, each.kind, each.reason) for each in found] == [
-        (0, "doubled", "the target is one text twice"),
-        (5, "doubled", "the source is one text twice"),
-    ]
-
-
-def test_a_side_that_is_two_words_twice_may_stand_opposite_a_longer_one() -> None:
-    thanks = "Thank you very much. Thank you very much."
-    assert doubled([thanks, "谢谢。谢谢。"], ["Vielen Dank. Vielen Dank.", thanks]) == []
-    assert len(doubled([thanks], ["Vielen Dank."])) == 1
-
-
 def test_one_side_that_is_a_loop_is_doubled() -> None:
     loop, phrase = f"a man{' with' * 15}", " ".join(["a man in a red shirt"] * 3)
     source = [loop, "a man", phrase, loop, "1 1 1 1 1", USUAL]
     target = ["ein Mann", f"ein Mann{' mit' * 15}", "ein Mann", f"ein{' mit' * 9}", "eins", USUAL]
-    assert [(each.row, each.reason) for each in doubled(source, target)] == [
+    assert [(each.row, each.reason) for each in looped(source, target)] == [
         (0, "the source repeats a phrase many times"),
         (1, "the target repeats a phrase many times"),
         (2, "the source repeats a phrase many times"),
@@ -52,19 +36,17 @@ def test_decomposed_characters_are_found_and_composed() -> None:
     assert composed(apart) == USUAL
 
 
-def test_mark_up_is_suspect_on_one_side_or_if_it_is_most_of_the_text() -> None:
+def test_mark_up_is_suspect_on_one_side() -> None:
     pairs = [
         ("Click <b>here</b> to see the list", "Klicken Sie <b>hier</b>, um die Liste zu sehen"),
         ("<br>a", "b"),
         ("a < b and c > d", "a < b und c > d"),
         ("<td><tr>x</tr></td>", "<td><tr>y</tr></td>"),
         ("Tom & Ann", "Tom &amp; Ann"),
-        ("[[File]]", "{{Datei}}"),
     ]
     found = mark_up([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    assert [each.row for each in found] == [1, 3, 4, 5]
+    assert [each.row for each in found] == [1, 4]
     assert found[0].reason == "only the source has '<br>'"
-    assert found[1].score == pytest.approx(18 / 19)
     [beside_nothing] = mark_up(["<b>Hello</b>"], [""])
     assert beside_nothing.reason == "only the source has '<b>'"
 
@@ -87,8 +69,7 @@ def test_text_in_angle_brackets_is_no_mark_up(line: str) -> None:
 @pytest.mark.parametrize(
     "tag",
     [
-        "<STRONG>",
-        "<BODY>",
+        "<strong>",
         "</p>",
         "<br />",
         "<a href='x' title=\"y z\">",
@@ -100,17 +81,6 @@ def test_text_in_angle_brackets_is_no_mark_up(line: str) -> None:
 )
 def test_tags_on_one_side_are_mark_up(tag: str) -> None:
     assert len(mark_up([f"text {tag} here"], ["x"])) == 1
-
-
-def test_the_same_tags_may_be_much_of_both_sides() -> None:
-    pairs = [
-        ("Server Error <em>(500)</em>", "Ошибка <em>(500)</em>"),
-        ("<a href='/en/'>Help</a> with forms", "Für Formulare <a href='/de/'>Hilfe</a>"),
-        ("<a href='/en/'>Help</a> with x", "<b>x</b> <b>Hilfe</b>"),
-        ("<td>x</td><td>y</td>", "<td>u</td><td>v</td>"),
-    ]
-    found = mark_up([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    assert [each.row for each in found] == [2, 3]
 
 
 def test_a_long_line_of_open_tags_is_searched_in_one_pass() -> None:

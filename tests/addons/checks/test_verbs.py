@@ -130,7 +130,7 @@ def test_too_few_pairs_for_alignment_bring_a_note(
     assert run(["data", "check", "--pairs", str(tmp_path / "x.tsv")]) == 0
     captured = capfd.readouterr()
     assert captured.out == "1 pair checked, none is suspect\n"
-    assert "misaligned pairs were not looked for" in captured.err
+    assert "no pairs of the kind misaligned were looked for" in captured.err
     (tmp_path / "x.tsv").write_text("a b\ta b\n")
     text = output_of(["data", "check", "--pairs", tmp_path / "x.tsv"], capfd)
     assert text.startswith("Both sides hold the same text in 100% of the pairs; ")
@@ -144,8 +144,8 @@ def test_wrong_options_are_refused(files: list[object], tmp_path: Path, refused:
     assert "(pairs.tsv); files have options: --pairs for one with both sides, or --source" in said
     assert "give a directory for them with --out" in refused(*check, *files, "--apply")
     assert "unknown kind of pairs 'typo'" in refused(*check, *files, "--skip", "typo")
-    assert "has no --target" in refused(*check, *files[:2])
-    assert "has no --source" in refused(*check, *files[2:])
+    assert "--source names 1 file but --target 0" in refused(*check, *files[:2])
+    assert "--target names 1 file but --source 0" in refused(*check, *files[2:])
     assert "no such file" in refused(*check, "--pairs", tmp_path / "none.tsv")
     assert "a file that is read" in refused(*check, *files, "--out", tmp_path, "--apply")
     (exam := tmp_path / "exam").mkdir()
@@ -166,7 +166,7 @@ def test_wrong_options_are_refused(files: list[object], tmp_path: Path, refused:
     assert (kept / "train.de").read_text() == "other text\n"
     jsonl = tmp_path / "x.jsonl"
     jsonl.write_text('{"a": "b", "c": "d"}\n')
-    assert "name the fields of source and target (--fields" in refused(*check, "--pairs", jsonl)
+    assert "name the fields of source and target with --fields" in refused(*check, "--pairs", jsonl)
     assert not list(tmp_path.glob("**/suspects.tsv"))
 
 

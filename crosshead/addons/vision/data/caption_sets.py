@@ -7,24 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosshead.addons.vision.data.caption_files import CAPTIONS, CaptionFormat, without_number
+from crosshead.addons.vision.data.caption_files import CAPTIONS, CaptionFormat
 from crosshead.addons.vision.data.image_decoding import (
     ORDER_SEED,
     ImagePlace,
     common_size,
     decode_images,
 )
-from crosshead.addons.vision.data.images import NOT_READ, SUFFIXES, ImageFolder
+from crosshead.addons.vision.data.images import NOT_READ, ImageFolder
 from crosshead.errors import DataError
 from crosshead.system.devices import available_cores
 from crosshead.system.progress import counted, left_out
 
 NOT_READABLE = " of an image in a format that is not read (convert it to JPEG or PNG)"
-
-NAMED_OTHERWISE = (
-    " without an image of exactly this name; capitals and the ending count, and `#n` is only for "
-    "lines `image#n<TAB>caption`"
-)
 
 
 class Caption(NamedTuple):
@@ -156,9 +151,6 @@ def read_caption_set(
             fitting = places.find(row.image)
             if kind.is_empty(row):
                 left.add(f"{file}:{row.line}", Reason(f"empty {kind.unit}"))
-            elif near := "" if fitting else places.near(row.image):
-                why = Reason(kind.unit, NAMED_OTHERWISE)
-                left.add(f"{file}:{row.line} {row.image}: there is {near}", why)
             elif not fitting:
                 is_read = PurePosixPath(row.image).suffix.lower() not in NOT_READ
                 why = Reason(kind.unit, " without an image" if is_read else NOT_READABLE)
@@ -217,7 +209,6 @@ class ImageNames:
     def __init__(self, folders: Sequence[ImageFolder]) -> None:
         self._whole: dict[str, ImagePlace] = {}
         self._ends: dict[int, dict[tuple[str, ...], list[ImagePlace]]] = {}
-        self._plain_ends: dict[int, dict[tuple[str, ...], ImagePlace]] = {}
         for folder in folders:
             for name in folder.names:
                 if name in self._whole:
@@ -238,21 +229,6 @@ class ImageNames:
         parts = PurePosixPath(name).parts
         return self._by_end(len(parts)).get(parts, [])
 
-    def near(self, name: str) -> str:
-        """Return the first image that a name would fit with other capitals or another ending.
-
-        A `#n` behind the name does not count either.
-        """
-        wanted = _plain(PurePosixPath(without_number(name)).parts)
-        depth = len(wanted)
-        if depth not in self._plain_ends:
-            found: dict[tuple[str, ...], ImagePlace] = {}
-            for parts, places in self._by_end(depth).items():
-                found.setdefault(_plain(parts), places[0])
-            self._plain_ends[depth] = found
-        near = self._plain_ends[depth].get(wanted)
-        return near.name if near else ""
-
     def _by_end(self, depth: int) -> dict[tuple[str, ...], list[ImagePlace]]:
         """Return the places of the images by the last parts of their paths."""
         if depth not in self._ends:
@@ -262,12 +238,6 @@ class ImageNames:
                 ends.setdefault(parts[-depth:], []).append(place)
             self._ends[depth] = ends
         return self._ends[depth]
-
-
-def _plain(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the parts of a path in small letters and without the ending of an image."""
-    path = PurePosixPath(*(part.lower() for part in parts))
-    return (path.with_suffix("") if path.suffix in (*SUFFIXES, *NOT_READ) else path).parts
 
 
 def shown_counts(found: CaptionSet, unit: str = "caption") -> str:

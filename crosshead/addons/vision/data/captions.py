@@ -1,6 +1,5 @@
 """Images with captions: the section `[data]` of a recipe, and the rows of an epoch."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +15,10 @@ from crosshead.vocabulary import BOS
 
 
 class ImageTextData(DataSection):
-    """Images with text: the base of sections `[data]`."""
+    """Images with text: the base of sections `[data]`.
+
+    `file_keys` has the keys of images, of text, and of text for validation.
+    """
 
     images: Names = Field(default_factory=list)
     """Folders of images, or zip archives of folders."""
@@ -34,14 +36,16 @@ class ImageTextData(DataSection):
     """A text with more tokens than this is left out of training; of a pair, each side counts."""
 
     @property
-    @abstractmethod
     def text_files(self) -> list[str]:
         """The files of the text."""
+        files: list[str] = getattr(self, self.file_keys[1])
+        return files
 
     @property
-    @abstractmethod
     def valid_files(self) -> list[str]:
         """The files of the text for validation."""
+        files: list[str] = getattr(self, self.file_keys[2])
+        return files
 
 
 class CaptionData(ImageTextData):
@@ -58,16 +62,6 @@ class CaptionData(ImageTextData):
     valid_captions: Names = Field(default_factory=list)
     """Files of captions for validation, in the form of `captions`; their images are in `images`
     too. Unset: some images are held out of training, with all their captions."""
-
-    @property
-    def text_files(self) -> list[str]:
-        """The files of captions."""
-        return self.captions
-
-    @property
-    def valid_files(self) -> list[str]:
-        """The files of captions for validation."""
-        return self.valid_captions
 
 
 @dataclass(frozen=True)

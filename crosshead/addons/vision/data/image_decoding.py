@@ -1,20 +1,16 @@
 """Decoding of many images into one array, by processes if there are many."""
 
-import multiprocessing
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from crosshead.addons.vision.data.images import CHANNELS, ImageFolder, decode_image, image_extent
-from crosshead.errors import DataError, UserError
+from crosshead.errors import DataError
 from crosshead.system.progress import counted
-from crosshead.system.workers import become_worker, signals_left_to_this
+from crosshead.system.workers import in_processes
 
 LARGEST_SIZE, USUAL_SIZE = 96, 64
 """The largest common size of images that is kept, and the size of images without one."""
@@ -39,8 +35,10 @@ _CHUNK = 256
 _FEW = 8
 """The number of images that are decoded between two checks without processes."""
 
-_AHEAD = 4
-"""The number of chunks for each process that are decoded before the first is taken."""
+_DIED = (
+    "a process that decodes images died, perhaps because memory ran out; lower data.image_size, or "
+    "give fewer images"
+)
 
 _PAUSE = 5.0
 """Seconds between messages about the progress."""
@@ -98,7 +96,11 @@ def decode_images(
     alone = workers == 1 or len(images) < LEAST_FOR_PROCESSES
     chunk = _FEW if alone else _CHUNK
     jobs = [(images[first : first + chunk], size) for first in range(0, len(images), chunk)]
-    for part in map(_decode_chunk, jobs) if alone else _in_processes(jobs, workers, check):
+    for part in (
+        map(_decode_chunk, jobs)
+        if alone
+        else in_processes(_decode_chunk, jobs, workers, check, _DIED)
+    ):
         check()
         pixels[len(places) : len(places) + len(part.pixels)] = part.pixels
         places += (done + part.places).tolist()
@@ -163,31 +165,3 @@ def _decode_chunk(job: tuple[Sequence[ImagePlace], int]) -> Decoded:
             broken.append(str(error))
     pixels = np.stack(list(found.values())) if found else np.empty((0, size, size, 3), np.uint8)
     return Decoded(pixels, np.array(list(found), np.int64), broken)
-
-
-def _in_processes(
-    jobs: Sequence[tuple[Sequence[ImagePlace], int]], workers: int, check: Callable[[], None]
-) -> Iterator[Decoded]:
-    """Yield the results of `_decode_chunk` in the order of the jobs."""
-    # A process forked while threads run may wait forever for locks that those threads held.
-    context = multiprocessing.get_context("spawn")
-    waiting: deque[Future[Decoded]] = deque()
-    rest = iter(jobs)
-    with ProcessPoolExecutor(workers, context, initializer=become_worker) as pool:
-        try:
-            while True:
-                while len(waiting) < _AHEAD * workers and (job := next(rest, None)) is not None:
-                    with signals_left_to_this():
-                        waiting.append(pool.submit(_decode_chunk, job))
-                if not waiting:
-                    return
-                while not wait([waiting[0]], 0.2).done:
-                    check()
-                yield waiting.popleft().result()
-        except BrokenProcessPool:
-            raise UserError(
-                "a process that decodes images died, perhaps because memory ran out; lower "
-                "data.image_size, or give fewer images"
-            ) from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)

@@ -3,22 +3,15 @@
 A pair is a caption of an image (`crosshead.addons.vision.data.caption_files`) that has a source.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from crosshead.addons.vision.data.caption_files import (
-    CaptionFormat,
-    ReadCaption,
-    is_json_lines,
-    numbered_lines,
-    texts_of_json,
-)
+from crosshead.addons.vision.data.caption_files import CaptionFormat, ReadCaption, image_rows
 from crosshead.addons.vision.data.captions import CaptionRows, ImageTextData
 from crosshead.addons.vision.data.images import as_floats
 from crosshead.data import Names
@@ -43,25 +36,11 @@ class ImagePairData(ImageTextData):
     """Files of pairs for validation, in the form of `pairs`; their images are in `images` too.
     Unset: some images are held out of training, with all their pairs."""
 
-    @property
-    def text_files(self) -> list[str]:
-        """The files of pairs."""
-        return self.pairs
-
-    @property
-    def valid_files(self) -> list[str]:
-        """The files of pairs for validation."""
-        return self.valid_pairs
-
 
 def read_image_pairs(path: Path) -> Iterator[ReadCaption]:
     """Yield the pairs of a file."""
-    of_line: Callable[[str, str], Sequence[str]] = _of_table
-    if is_json_lines(path):
-        of_line = partial(texts_of_json, keys=KEYS)
-    for number, line in numbered_lines(path):
-        name, source, target = of_line(line, f"{path}:{number}")
-        yield ReadCaption(number, name, " ".join(target.split()), " ".join(source.split()))
+    for number, (image, source, target) in image_rows(path, KEYS):
+        yield ReadCaption(number, image, target, source)
 
 
 PAIRS = CaptionFormat(
@@ -111,14 +90,3 @@ def other_images(images: Sequence[int]) -> list[int]:
     # A circle through all images leaves none at its place.
     follower = dict(zip(order, [*order[1:], order[0]], strict=True))
     return [follower[image] for image in images]
-
-
-def _of_table(line: str, where: str) -> list[str]:
-    """Return image, source and target of a line with tabs between them."""
-    cells = line.split("\t")
-    if len(cells) != len(KEYS) or not cells[0].strip():
-        raise DataError(
-            f"{where}: expected `image<TAB>source<TAB>target`, found {line[:60]!r}; write "
-            "JSON as one object a line (JSON Lines) and end the name of the file in .jsonl"
-        )
-    return [cells[0].strip(), *cells[1:]]

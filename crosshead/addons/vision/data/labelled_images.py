@@ -151,10 +151,7 @@ def read_image_sets(
     broken: list[str] = []
 
     def read(group: Sequence[Listed]) -> LabelledImages:
-        unknown = "which the training images do not have"
-        if classes:
-            unknown = "which the model does not know, and fine-tuning keeps its classes"
-        images, unread = read_labelled(group, names, size, workers, say, check, unknown)
+        images, unread = read_labelled(group, names, size, workers, say, check)
         broken.extend(unread)
         return images
 
@@ -263,7 +260,6 @@ def read_labelled(
     workers: int = 1,
     say: Callable[[str], None] = lambda line: None,
     check: Callable[[], None] = lambda: None,
-    unknown: str = "which the model does not know",
 ) -> tuple[LabelledImages, list[str]]:
     """Decode images, and number their classes."""
     numbers = {name: number for number, name in enumerate(classes)}
@@ -271,7 +267,7 @@ def read_labelled(
         if each.label not in numbers:
             raise DataError(
                 f"{each.place.folder.path}: {each.place.name} is of the class {each.label!r}, "
-                f"{unknown}; {nearest(each.label, list(classes))}"
+                f"which the model does not know; {nearest(each.label, list(classes))}"
             )
     made = decode_images([each.place for each in found], size, workers, say, check)
     if found and not len(made.places):

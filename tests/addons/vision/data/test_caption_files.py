@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
 from crosshead.addons.vision.data.caption_files import read_captions
-from crosshead.errors import DataError
 from tests.text.written import refusal, write, write_captions
 
 
@@ -24,48 +21,39 @@ def test_csv_begins_with_the_names_of_its_columns(tmp_path: Path) -> None:
     found = list(read_captions(write(tmp_path / "captions.txt", text)))
     assert found == [(2, "1.jpg", "a dog", ""), (4, "1.jpg", 'a dog, a cat "and" a man', "")]
     broken = write(tmp_path / "b.csv", "image,caption\n1.jpg,a dog, a cat\n")
-    with pytest.raises(DataError, match=r"b\.csv:2: expected an image, a comma and a caption"):
-        list(read_captions(broken))
+    assert "b.csv:2: expected 2 columns between commas, found 3" in refused(broken)
 
 
 def test_semicolons_are_read_like_commas(tmp_path: Path) -> None:
-    text = '\n"Image";"Caption"\n1.jpg;a dog, a cat\n1.jpg;"a dog; a cat"\n'
+    text = 'image;"caption"\n1.jpg;a dog, a cat\n1.jpg;"a dog; a cat"\n'
     found = [(row.line, row.text) for row in read_captions(write(tmp_path / "a.csv", text))]
-    assert found == [(3, "a dog, a cat"), (4, "a dog; a cat")]
+    assert found == [(2, "a dog, a cat"), (3, "a dog; a cat")]
     broken = write(tmp_path / "b.csv", "image;caption\n1.jpg,a dog\n")
-    assert "b.csv:2: expected an image, a semicolon and a caption" in refused(broken)
+    assert "b.csv:2: expected at least 2 columns between semicolons" in refused(broken)
 
 
-@pytest.mark.parametrize(
-    ("name", "header"),
-    [
-        ("results.csv", "image_name| comment_number| comment"),
-        ("results.csv", "image_name,comment_number,comment"),
-        ("results.txt", "filename;text"),
-        ("results.csv", "1.jpg,a dog"),
-    ],
-)
-def test_other_columns_are_refused_by_name(tmp_path: Path, name: str, header: str) -> None:
-    found = refused(write(tmp_path / name, f"{header}\n1.jpg, 0, a dog\n"))
-    assert f"{name}:1: expected the columns `image,caption` or `image;caption`" in found
-    assert f"found {header!r}; keep only these two columns" in found
+def test_columns_are_found_by_name(tmp_path: Path) -> None:
+    rows = write(tmp_path / "a.csv", "number,caption,image\n0,a dog,1.jpg\n")
+    assert list(read_captions(rows)) == [(2, "1.jpg", "a dog", "")]
+    found = refused(write(tmp_path / "results.csv", "image_name,comment\n1.jpg,a dog\n"))
+    assert "results.csv:1: no column 'image' in the first line; did you mean 'image_name'?" in found
 
 
 def test_a_third_cell_is_refused(tmp_path: Path) -> None:
     pairs = write(tmp_path / "pairs.tsv", "1.jpg#0\ta dog\n1.jpg\ta dog\tein Hund\n")
     found = refused(pairs)
-    assert "pairs.tsv:2: expected `image#n<TAB>caption`, found 3 cells" in found
-    assert "for pairs of sentences use --pairs" in found
+    assert "pairs.tsv:2: expected 2 columns between tabs, found 3" in found
+    assert found.endswith("; the columns are image, caption")
 
 
 def test_an_array_of_json_is_refused_with_advice(tmp_path: Path) -> None:
     for name in ("a.jsonl", "a.json"):
         for text in ('[{"image": "1.jpg", "caption": "a dog"}]', '[\n  {\n    "image": "1.jpg"'):
             found = refused(write(tmp_path / name, text))
-            assert f"{name}:1: expected" in found and "one object a line (JSON Lines)" in found
+            assert f"{name}:1: expected" in found and "JSON Lines" in found
     rows = write(tmp_path / "b.jsonl", '{"image": "1.jpg", "caption": ["a dog"]}\n')
     found = refused(rows)
-    assert "the texts `image` and `caption`" in found and "one object a line" not in found
+    assert "b.jsonl:1: field 'caption' is no text" in found
 
 
 def refused(path: Path) -> str:

@@ -61,15 +61,19 @@ def test_what_does_not_fit_is_left_out_and_counted(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.jsonl", '{"image": "a.png", "source": "a"}\n', "a.jsonl:1: expected an object"),
-        ("a.jsonl", '{"source": "a", "target": "b"}\n', "a.jsonl:1: expected an object"),
-        ("a.jsonl", '{"image": 1, "source": "a", "target": "b"}\n', "a.jsonl:1: expected"),
-        ("a.jsonl", '[{"image": "a.png"}]', "write one object a line (JSON Lines)"),
-        ("a.json", '[{"image": "a.png"}]', "as one object a line (JSON Lines)"),
-        ("a.tsv", "000.png\ta\tb\na\tb\n", "a.tsv:2: expected `image<TAB>source<TAB>target`"),
-        ("a.tsv", "\ta\tb\n", "a.tsv:1: expected `image<TAB>source<TAB>target`"),
+        ("a.jsonl", '{"image": "a.png", "source": "a"}\n', "a.jsonl:1: no field 'target'"),
+        ("a.jsonl", '{"source": "a", "target": "b"}\n', "a.jsonl:1: no field 'image'"),
+        (
+            "a.jsonl",
+            '{"image": 1, "source": "a", "target": "b"}\n',
+            "a.jsonl:1: field 'image' is no text",
+        ),
+        ("a.jsonl", '[{"image": "a.png"}]', "write one object on every line (JSON Lines)"),
+        ("a.json", '[{"image": "a.png"}]', "JSON Lines named .jsonl"),
+        ("a.tsv", "000.png\ta\tb\na\tb\n", "a.tsv:2: expected at least 3 columns between tabs"),
+        ("a.tsv", "\ta\tb\n", "1 pair without an image (a.tsv:1 )"),
         ("a.tsv", "other.png\ta\tb\n", "no pair has a readable image in images"),
-        ("a.tsv", "000.png#0\ta\tb\n", "000.png#0: there is 000.png"),
+        ("a.tsv", "000.png#0\ta\tb\n", "1 pair without an image (a.tsv:1 000.png#0)"),
         ("a.tsv", "", "the files have no pairs"),
     ],
 )

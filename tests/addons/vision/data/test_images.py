@@ -41,11 +41,10 @@ def test_floats_go_from_minus_one_to_one() -> None:
     torch.testing.assert_close(found[0, 2, 3, 5], torch.tensor(PIXELS[3, 5, 2] / 127.5 - 1).float())
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "YCbCr", "I;16", "F"])
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "YCbCr", "I;16"])
 def test_every_mode_becomes_red_green_blue(mode: str) -> None:
-    if mode in ("I;16", "F"):
-        levels = PIXELS[..., 0].astype(np.uint16) * 257
-        image = Image.fromarray(levels if mode == "I;16" else levels.astype(np.float32))
+    if mode == "I;16":
+        image = Image.fromarray(PIXELS[..., 0].astype(np.uint16) * 257)
     else:
         image = Image.fromarray(PIXELS).convert(mode)
     file = io.BytesIO()
@@ -53,7 +52,7 @@ def test_every_mode_becomes_red_green_blue(mode: str) -> None:
     image.save(file, "JPEG" if mode == "YCbCr" else "TIFF")
     found = decode_image(file.getvalue(), None, "a.tif")
     assert (found.shape, found.dtype) == ((6, 8, 3), np.uint8)
-    if mode in ("I;16", "F"):
+    if mode == "I;16":
         assert np.array_equal(found[..., 0], PIXELS[..., 0])
 
 
@@ -62,28 +61,20 @@ def test_every_mode_becomes_red_green_blue(mode: str) -> None:
     [
         (np.array([[0, 100, 400]], np.uint16), [0, 0, 2]),
         (np.array([[0, 257, 65535]], np.uint16), [0, 1, 255]),
-        (np.array([[0, 100, 200]], np.int32), [0, 100, 200]),
-        (np.array([[-51, 0, 204]], np.int32), [0, 51, 255]),
-        (np.array([[0, 100_000, 200_000]], np.int32), [0, 128, 255]),
-        (np.array([[1, 1, 1]], np.int32), [1, 1, 1]),
-        (np.array([[0, 0.2, 1]], np.float32), [0, 51, 255]),
-        (np.array([[0, 1, 200]], np.float32), [0, 1, 200]),
-        (np.array([[100, 100, 100]], np.float32), [100, 100, 100]),
-        (np.array([[-2, -2, -2]], np.float32), [128, 128, 128]),
+        (np.array([[0, 257, 65535]], np.int32), [0, 1, 255]),
     ],
 )
-def test_grey_values_of_many_bits_are_scaled_by_their_white(
-    values: np.ndarray, levels: list[int]
-) -> None:
+def test_grey_values_of_16_bits_are_scaled(values: np.ndarray, levels: list[int]) -> None:
     found = decode_image(encoded(values, "TIFF"), None, "a.tif")
     assert found[0, :, 0].tolist() == levels
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_values_that_are_not_finite_are_refused(value: float) -> None:
-    data = encoded(np.array([[0, value]], np.float32), "TIFF")
-    with pytest.raises(DataError, match=r"^a.tif: it has values that are not finite"):
-        decode_image(data, None, "a.tif")
+@pytest.mark.parametrize(
+    "values", [np.array([[0, 0.2]], np.float32), np.array([[0, 70_000]], np.int32)]
+)
+def test_floats_and_values_of_more_than_16_bits_are_refused(values: np.ndarray) -> None:
+    with pytest.raises(DataError, match=r"^a.tif: it has values that are no whole numbers from 0"):
+        decode_image(encoded(values, "TIFF"), None, "a.tif")
 
 
 def test_pixels_are_those_of_a_file_an_image_or_an_array(tmp_path: Path) -> None:
@@ -136,7 +127,7 @@ def test_truncated_and_foreign_files_are_refused_by_name() -> None:
     with pytest.raises(DataError, match=r"^b/a.png: not a whole image"):
         decode_image(whole[: len(whole) // 2], 8, "b/a.png")
     for data in (b"", b"no image", whole[10:]):
-        with pytest.raises(DataError, match=r"^b/a.png: not an image that Pillow can read$"):
+        with pytest.raises(DataError, match=r"^b/a.png: not a whole image"):
             decode_image(data, 8, "b/a.png")
 
 
@@ -263,7 +254,7 @@ def test_a_link_to_itself_is_an_image_that_cannot_be_read(tmp_path: Path) -> Non
 
 def test_a_format_that_would_start_a_program_is_no_image() -> None:
     postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n%%EOF\n"
-    with pytest.raises(DataError, match="not an image that Pillow can read"):
+    with pytest.raises(DataError, match="not a whole image"):
         decode_image(postscript, None, "a.png")
     assert image_extent(postscript) is None
 
