@@ -25,30 +25,21 @@ from harness import (
     take_turns,
 )
 
-from crosshead.models.registry import CONFIGS, build_model
+from crosshead.models.registry import build_model
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.devices import hold_kernels
 from crosshead.tasks.corpus import Epoch
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.text.batching import Pairs
-from crosshead.text.masking import MaskedWindows
-from crosshead.text.streams import Windows
-from crosshead.training.activations import Measurement
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
-from crosshead.training.memory import memory_estimate, recompute_activations
+from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
 from crosshead.training.updater import Updater
 
 VOCABULARY, UPDATES = 8000, 3
-
-BATCHES = [(128, 32), (1, 100), (1, 1000), (1, 2000), (1, 4000)]
-"""Rows and positions, of source and target."""
-
-OTHERS = [(128, 32), (4, 1000)]
-"""The same, for architectures other than the Transformer."""
 
 FORMS: dict[str, Settings] = {
     "plain": {},
@@ -65,7 +56,7 @@ def main() -> None:
     print("# Memory of training\n")
     print(machine(), flush=True)
     common: Settings = {
-        "architecture": "transformer", "size": options.size, "tokens": options.tokens,
+        "size": options.size, "tokens": options.tokens,
         "length": options.length, "layers": 0, "threads": options.threads, "accumulate": 1,
         "recompute": False, "precision": "float32",
     }  # fmt: skip
@@ -84,26 +75,6 @@ def main() -> None:
     }  # fmt: skip
     print("By depth:\n")
     _report(_measured(deep, 1))
-    transformers = itertools.product(["transformer"], ("float32", "bfloat16"), options.batches)
-    others = [
-        name
-        for name, config in CONFIGS.items()
-        if config.task in ("translation", "language", "masked") and name != "transformer"
-    ]
-    batches = {
-        f"{rows} x {length}, {precision}, {architecture}": {
-            **common, "architecture": architecture, "size": "tiny", "threads": 1,
-            "tokens": rows * length, "length": length, "precision": precision,
-        }
-        for architecture, precision, (rows, length) in (
-            *transformers, *itertools.product(others, ["float32"], options.others),
-        )
-    }  # fmt: skip
-    print(
-        "Estimates at `tiny` on one thread: of the process, and of the activations of a batch, "
-        "beside what the process grows by.\n"
-    )
-    _report_estimates(batches)
 
 
 def _report(answers: dict[str, list[dict[str, Any]]]) -> None:
@@ -113,33 +84,6 @@ def _report(answers: dict[str, list[dict[str, Any]]]) -> None:
         seconds = [each["seconds"] / UPDATES for each in found]
         rows.append([name, mebibytes(found[-1]["peak_bytes"]), spread(seconds, 2)])
     print(table(["form", "peak memory, MiB", "seconds an update"], rows), flush=True)
-
-
-def _report_estimates(batches: dict[str, Settings]) -> None:
-    """A row for each batch: what its process and the batch took, and the estimates of both."""
-    rows = []
-    for name, settings in batches.items():
-        [answer] = _measured({name: settings}, 1)[name]
-        if answer["peak_bytes"] is None:
-            continue
-        measurement, machine = measurement_of(settings), machine_of(settings)
-        count = settings["tokens"] // settings["length"]
-        activations = measurement.activations(range(count), count)
-        parameters, process = answer["parameters"], answer["built_bytes"] + answer["peak_bytes"]
-        estimated = memory_estimate(measurement.train, activations, parameters, machine)
-        batch = activations.peak()
-        rows.append(
-            [
-                name, mebibytes(process), mebibytes(estimated), f"{estimated / process:.2f}",
-                mebibytes(answer["peak_bytes"]), mebibytes(batch),
-                f"{batch / answer['peak_bytes']:.2f}",
-            ]
-        )  # fmt: skip
-    header = [
-        "rows x positions", "process, MiB", "estimated", "ratio", "growth, MiB", "activations",
-        "of growth",
-    ]  # fmt: skip
-    print(table(header, rows))
 
 
 def _measured(forms: dict[str, Settings], rounds: int) -> dict[str, list[dict[str, Any]]]:
@@ -155,17 +99,14 @@ def _measured(forms: dict[str, Settings], rounds: int) -> dict[str, list[dict[st
 
 def recipe_of(settings: Settings) -> Recipe:
     """The recipe that the settings stand for."""
-    architecture, length = settings["architecture"], settings["length"]
-    chosen = [f"accumulate={settings['accumulate']}", f"train.batch_tokens={settings['tokens']}"]
-    pairs = CONFIGS[architecture].task == "translation"
-    chosen.append(f"data.max_length={length - 1}" if pairs else f"data.context={length}")
-    chosen.append(f"recompute={str(settings['recompute']).lower()}")
-    if architecture == "transformer-xl":  # with a memory that its rows are long enough for
-        chosen.append(f"segment={min(64, length // 2)}")
+    chosen = [
+        f"accumulate={settings['accumulate']}", f"train.batch_tokens={settings['tokens']}",
+        f"data.max_length={settings['length'] - 1}",
+        f"recompute={str(settings['recompute']).lower()}",
+    ]  # fmt: skip
     if settings["layers"]:
         chosen += [f"{side}_layers={settings['layers']}" for side in ("encoder", "decoder")]
-    flags = {"model": {"architecture": architecture}}
-    return compose(settings["size"], flags=flags, assignments=chosen)
+    return compose(settings["size"], assignments=chosen)
 
 
 def machine_of(settings: Settings) -> Machine:
@@ -174,29 +115,21 @@ def machine_of(settings: Settings) -> Machine:
     return Machine(torch.device("cpu"), settings["threads"], precision, "as asked")
 
 
-def measurement_of(settings: Settings) -> Measurement:
-    """The model, a batch of rows, and what measures them."""
-    recipe = recipe_of(settings)
-    torch.manual_seed(1)
-    model = build_model(recipe.model, VOCABULARY, VOCABULARY).to(machine_of(settings).dtype)
+def epoch_of(settings: Settings) -> Epoch:
+    """A batch of rows of random sentences."""
     length = settings["length"]
     count = settings["tokens"] // length
-    ids = np.random.default_rng(1).integers(4, VOCABULARY, count * length + 1)
-    windows, sentences = Windows(ids, length), ids[: count * (length - 1)].reshape(count, -1)
-    epochs: dict[str, Epoch] = {
-        "translation": Pairs([(each, each) for each in sentences.tolist()]),
-        "language": windows,
-        "masked": MaskedWindows(windows, VOCABULARY, (1, 0)),
-    }
-    return Measurement(task_of(recipe), model, epochs[recipe.model.task], recipe.train)
+    ids = np.random.default_rng(1).integers(4, VOCABULARY, (count, length - 1)).tolist()
+    return Pairs([(each, each) for each in ids])
 
 
 def start(settings: Settings, memory: PeakMemory) -> Answer:
     """A model that trains as the settings say."""
     hold_kernels()
     recipe, machine = recipe_of(settings), machine_of(settings)
-    measurement = measurement_of(settings)
-    model = measurement.model
+    torch.manual_seed(1)
+    model = build_model(recipe.model, VOCABULARY, VOCABULARY).to(machine.dtype)
+    epoch = epoch_of(settings)
     if recipe.train.recompute:
         recompute_activations(model)
     optimizer, progress = (
@@ -213,21 +146,11 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
         for _ in range(request["updates"]):
-            updater.update(measurement.epoch, rows, 1e-4)
+            updater.update(epoch, rows, 1e-4)
             progress.update += 1
-        return {
-            "seconds": time.perf_counter() - began,
-            "parameters": optimizer.size(),
-            "built_bytes": memory.baseline,
-        }
+        return {"seconds": time.perf_counter() - began}
 
     return answer
-
-
-def rows_by_positions(text: str) -> tuple[int, int]:
-    """The numbers of `128x32`."""
-    rows, positions = map(int, text.split("x"))
-    return rows, positions
 
 
 def _options() -> argparse.Namespace:
@@ -239,8 +162,6 @@ def _options() -> argparse.Namespace:
     add("--threads", type=int, default=2)
     add("--rounds", type=int, default=5, help="turns of each form (%(default)s)")
     add("--depths", type=int, nargs="+", default=[2, 4, 8, 16], help="layers of each stack")
-    add("--batches", type=rows_by_positions, nargs="+", default=BATCHES, metavar="ROWSxPOSITIONS")
-    add("--others", type=rows_by_positions, nargs="+", default=OTHERS, metavar="ROWSxPOSITIONS")
     return parser.parse_args()
 
 

@@ -177,15 +177,12 @@ def test_the_training_benchmark_runs(data: Path) -> None:
 @pytest.mark.slow
 def test_the_memory_benchmark_runs() -> None:
     printed = run(
-        "memory.py", "--size", "tiny", "--tokens", 128, "--rounds", 1, "--depths", 1,
-        "--batches", "2x40", "--others", "2x40",
+        "memory.py", "--size", "tiny", "--tokens", 128, "--rounds", 1, "--depths", 1
     )  # fmt: skip
     rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| ")]
     assert [row[0] for row in rows if row[0].startswith("| 1+1")] == [
         "| 1+1 layers", "| 1+1 layers, recompute"
     ]  # fmt: skip
-    counted = [row for row in rows if row[0].startswith("| 2 x 40")]
-    assert len(counted) == 7 and all(0 < float(row[-1].rstrip(" |")) < 1 for row in counted)
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ from crosshead.recipe.train import LAST_PART, TrainConfig
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Speed
 from crosshead.tasks.parallel_corpus import ParallelCorpus
-from crosshead.text.learning import why_vocabulary_size
 
 
 class Size(NamedTuple):
@@ -120,8 +119,9 @@ def settle(
 ) -> tuple[TextRecipe, list[str]]:
     """Return the recipe with values for its open keys, and lines that give them with reasons."""
     tokens = int(corpus.lengths[:, 1].sum())
-    recipe = _filled(recipe, {"decode": {"length_penalty": LENGTH_PENALTY}})
-    recipe = _with_guidance(_with_budget(recipe, tokens))
+    guidance = 0.0 if recipe.train.recompute else GUIDANCE  # it needs the attention weights
+    given = {"decode": {"length_penalty": LENGTH_PENALTY}, "train": {"guided_alignment": guidance}}
+    recipe = _with_budget(_filled(recipe, given), tokens)
     plan = _with_batches(_largest(recipe, corpus, speed, tokens), corpus)
     settled = _with_schedule(plan)
     return settled, _lines(settled, plan, corpus, tokens)
@@ -136,12 +136,6 @@ def _with_budget(recipe: TextRecipe, tokens: int) -> TextRecipe:
     """Limit the epochs: the expected number without a budget, the largest with one."""
     epochs = usual_epochs(tokens) * (LONGEST if _has_budget(recipe) else 1)
     return _filled(recipe, {"train": {"max_updates": None, "max_epochs": epochs}})
-
-
-def _with_guidance(recipe: TextRecipe) -> TextRecipe:
-    """Return the recipe with guided alignment, unless it recomputes the attention weights."""
-    guidance = 0.0 if recipe.train.recompute else GUIDANCE
-    return _filled(recipe, {"train": {"guided_alignment": guidance}})
 
 
 def _has_budget(recipe: TextRecipe) -> bool:
@@ -174,7 +168,11 @@ def _largest(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed, tokens: i
         if not found or size == SIZES[-1]:
             break
         data_lacks, run_lacks = "", found
-    return plan._replace(why_this_size=_why_this_size(size, data_lacks, run_lacks))
+    lacks = " and ".join(filter(None, (data_lacks, run_lacks)))
+    why = f"because {lacks or 'data and time suffice for it'}"
+    if size.consistency == "r-drop":
+        why = f"trained with R-Drop, because there is time for {size.least_epochs:g} epochs"
+    return plan._replace(why_this_size=why)
 
 
 def _sizes(recipe: TextRecipe) -> list[Size]:
@@ -193,37 +191,19 @@ def _name(size: Size) -> str:
 def _lacking(plan: Plan, size: Size, tokens: int) -> str:
     """Return what a run with this plan lacks for its size of model, or an empty string."""
     name, is_measured = _name(size), _is_measured(plan.recipe.train, plan.updates)
+    seconds = plan.updates * (plan.seconds or 0.0)
     if plan.seconds is None and is_measured:
         return f"memory does not suffice for {name}"
     if plan.epochs < size.least_epochs:
-        epochs = math.floor(plan.epochs)
-        expected = counted(epochs, "epoch") if epochs else "less than 1 epoch"
-        return f"{name} would get {expected} and needs {size.least_epochs:g}"
+        return f"{name} would get {_epochs(plan.epochs)} and needs {size.least_epochs:g}"
     if size.least_epochs and not is_measured:
         return f"{name} needs {LEAST_MEASURED} updates"
     if plan.epochs * tokens < size.least_training:
         return f"{name} needs {size.least_training:,.0f} target tokens in all epochs"
-    if size.least_epochs and plan.recipe.train.max_minutes is None:
-        seconds = plan.updates * (plan.seconds or 0.0)
-        if seconds > LONGEST_UNASKED:
-            enough = math.ceil(1.2 * seconds * size.least_epochs / plan.epochs / 60)
-            flag = setting("train.max_minutes", enough, has_flag=True)
-            return (
-                f"{name} would train for about {math.ceil(seconds / 60):,} minutes, more than the "
-                f"{LONGEST_UNASKED / 60:.0f} that a run without a stated time may take; to use it, "
-                f"give {flag} or more"
-            )
+    if size.least_epochs and not plan.recipe.train.max_minutes and seconds > LONGEST_UNASKED:
+        enough = math.ceil(1.2 * seconds * size.least_epochs / plan.epochs / 60)
+        return f"{name} needs {setting('train.max_minutes', enough, has_flag=True)} or more"
     return ""
-
-
-def _why_this_size(size: Size, data_lacks: str, run_lacks: str) -> str:
-    """Return the reason for a size, in a clause."""
-    if size.consistency == "r-drop":
-        return f"trained with R-Drop, because there is time for {size.least_epochs:g} epochs"
-    lacks = [lack for lack in (data_lacks, run_lacks) if lack]
-    if not lacks:
-        return "the largest size, because data and time suffice for it"
-    return f"because {', and '.join(lacks)}"
 
 
 def _has_stated_shape(recipe: TextRecipe) -> bool:
@@ -257,13 +237,8 @@ def _with_size(recipe: TextRecipe, size: Size) -> TextRecipe:
 
 def _shape(size: Size) -> dict[str, int]:
     """Return the keys of a model's size, with their values."""
-    return {
-        "encoder_layers": size.layers,
-        "decoder_layers": size.layers,
-        "d_model": size.d_model,
-        "d_ff": size.d_ff,
-        "heads": size.heads,
-    }
+    layers = dict.fromkeys(("encoder_layers", "decoder_layers"), size.layers)
+    return layers | {"d_model": size.d_model, "d_ff": size.d_ff, "heads": size.heads}
 
 
 def _plan(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed) -> Plan:
@@ -359,76 +334,23 @@ def _filled(recipe: TextRecipe, values: dict[str, dict[str, Any]]) -> TextRecipe
 
 
 def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) -> list[str]:
-    """Return lines that say what was chosen, and why."""
+    """Return lines that say what was chosen, and why this size."""
     model, train = recipe.model, recipe.train
     assert isinstance(model, TransformerConfig)
-    each = f", {_seconds(plan.seconds)} s each" if plan.seconds else ""
-    halved = train.batch_tokens < LARGEST_BATCH and "train.batch_tokens" in recipe.open
-    give = "gives" if corpus.size == 1 else "give"
-    lines = [
-        f"auto: {counted(corpus.size, 'pair')} with {tokens:,} target tokens {give} about "
-        f"{counted(plan.updates, 'update')}{each}, {_epochs(plan)}",
+    minutes = math.ceil(plan.updates * (plan.seconds or 0.0) / 60)
+    takes = f" in about {counted(minutes, 'minute')}" if minutes else ""
+    rate = f"learning rate {train.learning_rate:g}, " if train.learning_rate else ""
+    return [
+        f"auto: {counted(corpus.size, 'pair')} with {tokens:,} target tokens, about "
+        f"{counted(plan.updates, 'update')}{takes}, {_epochs(plan.epochs)}",
         f"auto: a {model.norm}-norm model of {model.encoder_layers} + {model.decoder_layers} "
         f"layers of width {model.d_model}, {plan.why_this_size}",
-        f"auto: {corpus.facts()}, {_why_this_vocabulary(recipe)}; dropout {model.dropout:g}, "
-        f"{_why_this_dropout(recipe, plan)}",
-        f"auto: batches of {train.batch_tokens:,} tokens"
-        + (f", less than {LARGEST_BATCH:,}, for more updates" if halved else "")
-        + ("; attention is guided by word alignments" if train.guided_alignment else "")
-        + f"; {_rate(train, plan.updates)}; length penalty {recipe.decode.length_penalty:g}",
+        f"auto: {corpus.facts()}, dropout {model.dropout:g}, batches of {train.batch_tokens:,} "
+        f"tokens, {rate}guided alignment {train.guided_alignment:g}, length penalty "
+        f"{recipe.decode.length_penalty:g}",
     ]
-    if "train.max_minutes" in recipe.open and plan.seconds:
-        minutes = max(1, round(plan.updates * plan.seconds / 60))
-        takes = f"this takes about {counted(minutes, 'minute')}"
-        if _stops_early(recipe):
-            takes = (
-                "training ends when validation stops improving, after about "
-                f"{counted(minutes, 'minute')}, at the latest after about {LONGEST * minutes:,}"
-            )
-        lines.append(
-            f"auto: {takes}; for another length give {setting('train.max_minutes', has_flag=True)}"
-        )
-    return lines
 
 
-def _why_this_vocabulary(recipe: TextRecipe) -> str:
-    """Return the reason for the size of the vocabulary."""
-    if "tokenizer.vocab_size" not in recipe.open:
-        return "as stated"
-    return why_vocabulary_size(recipe.tokenizer)
-
-
-def _why_this_dropout(recipe: TextRecipe, plan: Plan) -> str:
-    """Return the reason for the dropout."""
-    if "model.dropout" not in recipe.open:
-        return "as stated"
-    if plan.epochs <= DROPOUTS[0][0]:
-        return f"because there is no time to overfit in {_epochs(plan)}"
-    return f"because {_epochs(plan)} would overfit with less"
-
-
-def _seconds(seconds: float) -> str:
-    """Return a number of seconds with two digits, or more before the decimal point."""
-    return f"{seconds:.2g}" if seconds < 10 else f"{seconds:,.0f}"
-
-
-def _epochs(plan: Plan) -> str:
-    """Return the number of epochs of the run, in words."""
-    return "less than one epoch" if plan.epochs < 1 else counted(round(plan.epochs), "epoch")
-
-
-def _rate(train: TrainConfig, updates: int) -> str:
-    """Return how the learning rate rises and falls in a run of so many updates."""
-    if (train.warmup or 0) > updates:
-        return (
-            f"the learning rate stays below its peak, because the warm-up of {train.warmup:,} "
-            "updates is longer than the run"
-        )
-    peak = f" to {train.learning_rate:g}" if train.learning_rate else ""
-    rises = f"the learning rate rises{peak} in {counted(train.warmup or 0, 'update')}"
-    if train.warmup_share:
-        rises += f", or in {train.warmup_share:.0%} of the run if that is less"
-    falls = f"falls to 0 in the last {train.cooldown:.0%} of the run" if train.cooldown else ""
-    if train.schedule != "constant":
-        return f"{rises} by the schedule {train.schedule}" + (f", and {falls}" if falls else "")
-    return f"{rises}, and " + (falls or "stays there")
+def _epochs(epochs: float) -> str:
+    """Return a number of epochs in words."""
+    return counted(math.floor(epochs), "epoch") if epochs >= 1 else "less than 1 epoch"

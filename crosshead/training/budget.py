@@ -31,6 +31,15 @@ class End:
         """Return the end of a resumed run that has made no update."""
         return replace(self, text=f"{self.text}: no update was made")
 
+    def sent(self) -> list[str]:
+        """Return the end as a message to other processes."""
+        return [self.kind, self.text]
+
+    @classmethod
+    def received(cls, message: list[str]) -> Self:
+        """Return the end that `sent` gave in another process."""
+        return cls(EndKind(message[0]), message[1])
+
 
 _FALL = 0.25
 """Once patience is spent, the learning rate falls to 0 during this share of the updates so far."""
@@ -102,17 +111,11 @@ def budget_line(config: TrainConfig) -> str:
         limits.append(counted(config.max_epochs, "epoch"))
     if config.max_minutes is not None:
         limits.append(f"{config.max_minutes:g} minute{'s' * (config.max_minutes != 1)}")
-    line = f"training ends after {' or '.join(limits)}"
-    if len(limits) > 1:
-        line += ", whichever comes first"
     if config.patience:
-        unimproved = f"{counted(config.patience, 'validation')} without improvement"
-        if config.cooldown:
-            falls = "the learning rate falls to 0 during a quarter more updates"
-            line += f"; after {unimproved}, {falls}, and then training ends"
-        else:
-            line += f"; early stopping after {unimproved}"
-    return line
+        limits.append(f"{counted(config.patience, 'validation')} without improvement")
+    is_late = config.patience and config.cooldown
+    falls = ", after the learning rate has fallen to 0" if is_late else ""
+    return f"training ends after {' or '.join(limits)}{falls}"
 
 
 def needs_timed_validation(

@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -208,11 +208,10 @@ def _checkpoint_path(directory: Path, update: int) -> Path:
 
 def _is_interim(place: Path) -> bool:
     """Return True for an interim checkpoint, which the next checkpoint replaces."""
-    try:
+    with contextlib.suppress(DamagedCheckpoint):
         progress, _ = _read_state(place)
-    except DamagedCheckpoint:
-        return False
-    return progress.interim == progress.update
+        return progress.interim == progress.update
+    return False
 
 
 def _stored(progress: Progress) -> dict[str, Any]:
@@ -231,7 +230,8 @@ def _state(progress: dict[str, Any], sums: dict[str, str]) -> bytes:
 def _read_state(place: Path) -> tuple[Progress, dict[str, str]]:
     """Read the progress and the other files' checksums; raise `DamagedCheckpoint` if damaged."""
     path = place / STATE
-    data = _read(path)
+    with _as_damage(path), open_regular(path) as file:
+        data = file.read(LARGEST_METADATA)
     try:
         found = json.loads(data)
         values, sums = found["progress"], dict(found[_SHA256])
@@ -249,24 +249,22 @@ def _read_state(place: Path) -> tuple[Progress, dict[str, str]]:
 
 
 def _read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
-    try:
-        with open_regular(path) as file:
-            tensors, found = TensorFile(file, os.fstat(file.fileno()).st_size, path).read()
-    except OSError as error:
-        raise DamagedCheckpoint(path, f"cannot be read ({error.strerror})") from None
-    except DamagedBundle as error:
-        raise DamagedCheckpoint(path, error.found) from None
+    with _as_damage(path), open_regular(path) as file:
+        tensors, found = TensorFile(file, os.fstat(file.fileno()).st_size, path).read()
     if found != sha256:
         raise DamagedCheckpoint(path, "its checksum differs")
     return tensors
 
 
-def _read(path: Path) -> bytes:
+@contextlib.contextmanager
+def _as_damage(path: Path) -> Iterator[None]:
+    """Turn errors of reading a file of a checkpoint into `DamagedCheckpoint`."""
     try:
-        with open_regular(path) as file:
-            return file.read(LARGEST_METADATA)
+        yield
     except OSError as error:
         raise DamagedCheckpoint(path, f"cannot be read ({error.strerror})") from None
+    except DamagedBundle as error:
+        raise DamagedCheckpoint(path, error.found) from None
 
 
 def _check_moments(state: Mapping[str, Tensor], optimizer: Optimizer, path: Path) -> None:

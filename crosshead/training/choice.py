@@ -46,19 +46,14 @@ def choose_weights(
     If it validates better, it is saved as the best weights so far. A run that is resumed
     with a larger budget therefore never ends with worse validated weights.
     """
-    best = load_best(main.directory)
+    best, chosen = load_best(main.directory), config.metric or task.chooses
     last = list_checkpoints(main.directory)[-config.average :] if config.average > 1 else []
     if len(last) < 2 or progress.best_score is None:
         return _best(task, best, config, progress)
     averaged = average_weights([load_weights(place) for place in last])
-    found = validator.validate(averaged)
-    updates, score = (
-        [update_of(place) for place in last],
-        found.score(task.metrics, config.metric or task.chooses),
-    )
-    is_new = found.is_better(
-        score, progress.best_score, task.metrics, config.metric or task.chooses
-    )
+    found, updates = validator.validate(averaged), [update_of(place) for place in last]
+    score = found.score(task.metrics, chosen)
+    is_new = found.is_better(score, progress.best_score, task.metrics, chosen)
     is_best = is_new or updates == progress.best_average
     context.write(
         "average",

@@ -34,9 +34,9 @@ from crosshead.bundle.places import (
 from crosshead.bundle.unfinished import BEST
 from crosshead.caller import option
 from crosshead.errors import UserError
+from crosshead.system.encodings import is_utf8
 from crosshead.system.files import (
     finished_name,
-    is_leftover,
     is_unused,
     make_directory,
     real_path,
@@ -65,30 +65,22 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
     if is_unused(out):
         return
     if not holds_run(out):
-        raise UserError(_no_run(out))
-    force_option = option("force")
+        raise UserError(f"{out}: is not empty and holds no run; choose another directory")
     if not force:
-        ways = f"{force_option} replaces it"
+        ways = f"{option('force')} replaces it"
         if is_resumable(out):
             ways = f"{option('resume')} continues it, {ways}"
         raise UserError(f"{out}: holds a run already; {ways}")
     for path in inputs:
-        for removed in (out, earlier_run_path(out)):
-            if real_path(path) == real_path(removed):
+        for removed in map(real_path, (out, earlier_run_path(out))):
+            if real_path(path).is_relative_to(removed):
                 raise UserError(
-                    f"{path}: {force_option} would replace the run that {option('from')} "
-                    f"starts from; give another {option('out')}"
+                    f"{path}: {option('force')} would remove it with the run in {removed}; move it "
+                    f"first, or give another {option('out')}"
                 )
-            if real_path(path).is_relative_to(real_path(removed)):
-                raise UserError(
-                    f"{path}: {force_option} would remove it with the run in {removed}; move it "
-                    "first"
-                )
-    others = _others(out)
-    if others:
+    if others := _others(out):
         raise UserError(
-            f"{others[0]}: is not a file of the run in {out}, so {force_option} removes nothing; "
-            "move it, or choose another directory"
+            f"{others[0]}: is no file of the run, so {option('force')} removes nothing; move it"
         )
 
 
@@ -100,17 +92,13 @@ def holds_run(out: Path) -> bool:
 
 def nothing_to_resume(out: Path) -> str:
     """Return the error message for resuming `out`, which holds no run that can be resumed."""
+    advice = f"begin one without {option('resume')}"
     if holds_run(out):
-        lacks = "checkpoint" if (out / RECIPE).is_file() else RECIPE
-        found = f"the run there was cut off and holds no {lacks}"
         advice = f"begin again with {option('force')}"
     elif out.exists() and not is_unused(out):
-        return _no_run(out) + where_bundle_is_kept(out)
-    else:
-        found, advice = f"it holds no {RECIPE}", f"begin one without {option('resume')}"
+        advice = "choose another directory"
     return (
-        f"{out}: there is no run with a checkpoint to resume: {found}; {advice}"
-        f"{where_bundle_is_kept(out)}"
+        f"{out}: there is no run with a checkpoint to resume; {advice}{where_bundle_is_kept(out)}"
     )
 
 
@@ -124,25 +112,10 @@ def is_resumable(out: Path) -> bool:
     return whole and bool(list_checkpoints(out / CHECKPOINTS))
 
 
-def _no_run(out: Path) -> str:
-    """Return the error message for a directory that is not empty and holds no run."""
-    if {entry.name for entry in out.iterdir() if not is_leftover(entry)} == {RECIPE}:
-        return (
-            f"{out}: is not empty and holds no run, only a {RECIPE}; choose another directory for "
-            f"{option('out')}, or remove the {RECIPE} if you do not need it"
-        )
-    return f"{out}: is not empty and holds no run; choose another directory"
-
-
 def check_utf8(what: str, name: str) -> None:
     """Raise `UserError` if `name` is not UTF-8, so that the model card cannot contain it."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise UserError(
-            f"{what} {name!a}: not UTF-8, which the model card is written in; rename the file or "
-            "directory"
-        ) from None
+    if not is_utf8(name):
+        raise UserError(f"{what} {name!a}: not UTF-8; rename the file or directory")
 
 
 def remove_unfinished(out: Path) -> None:

@@ -8,13 +8,14 @@ the main process decides, validates and writes.
 """
 
 import contextlib
+import json
 import os
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 import torch.distributed as dist
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     # This import takes most of a second, so only sharded training pays for it.
     from torch.distributed.tensor import DTensor
 
-_LONGEST_MESSAGE = 256
-"""Size of a broadcast message in bytes; longer messages are cut off."""
+_LONGEST_MESSAGE = 1024
+"""Size of a broadcast message in bytes."""
 
 _TIMEOUT = timedelta(days=1)
 """Longest time that processes wait for each other. Only the main process prepares the data and
@@ -86,14 +87,14 @@ class World:
         """Return True if `says` is true in at least one process."""
         return bool(self.total(torch.tensor(int(says))))
 
-    def broadcast(self, word: str) -> str:
-        """Return the message of the main process in all processes."""
+    def broadcast(self, message: Any = None) -> Any:
+        """Return the message of the main process, a value of JSON, in all processes."""
         if self.size == 1:
-            return word
-        padded = word.encode()[:_LONGEST_MESSAGE].ljust(_LONGEST_MESSAGE, b"\0")
+            return message
+        padded = json.dumps(message).encode().ljust(_LONGEST_MESSAGE)
         letters = torch.tensor(list(padded), dtype=torch.uint8)
         dist.broadcast(letters, src=0)
-        return bytes(letters.tolist()).rstrip(b"\0").decode(errors="replace")
+        return json.loads(bytes(letters.tolist()))
 
 
 ALONE = World()

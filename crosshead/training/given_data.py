@@ -52,32 +52,29 @@ class GivenData:
         given = {"source": source, "target": target, "pairs": pairs, "text": text}
         names = {key: file_names(value) for key, value in given.items()}
         found = {f"{prefix}{key}": files for key, files in names.items() if files is not None}
-        rows: Iterable[tuple[str, str]] | None = None
-        keys = tuple(fields or ("source", "target"))
+        memory = {key for key, value in given.items() if value is not None and names[key] is None}
+        keys, sides = tuple(fields or ("source", "target")), memory & {"source", "target"}
         if len(keys) != 2:
             raise ConfigError(f"fields: expected a source field and a target field, found {keys}")
-        sides = [given[key] is not None and names[key] is None for key in ("source", "target")]
-        if any(sides):
-            if not all(sides):
-                raise ConfigError(
-                    f"{prefix}source and {prefix}target: one is data and the other is missing or "
-                    "a file; give both in one form"
-                )
-            rows = _aligned(_texts(source, f"{prefix}source"), _texts(target, f"{prefix}target"))
-        if pairs is not None and names["pairs"] is None:
-            if rows is not None:
-                raise ConfigError(f"{prefix}pairs: leave it out, or {prefix}source and target")
-            rows = _rows(pairs, keys, f"{prefix}pairs")
-        if rows is not None:
-            lines = (
-                json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) for row in rows
+        if len(sides) == 1 or (sides and "pairs" in memory):
+            raise ConfigError(
+                f"{prefix}source, {prefix}target and {prefix}pairs: give both sides in one form, "
+                "or pairs alone"
             )
+        if fields:
+            found["fields"] = list(map(str, fields))
+        if sides or "pairs" in memory:
+            rows = (
+                _aligned(prefix + "source", source, prefix + "target", target)
+                if sides
+                else _rows(pairs, keys, f"{prefix}pairs")
+            )
+            named = (dict(zip(map(str, keys), row, strict=True)) for row in rows)
+            lines = (json.dumps(row, ensure_ascii=False) for row in named)
             found[f"{prefix}pairs"] = [self.write(f"{name}.jsonl", lines)]
             found["fields"] = list(map(str, keys))
-        elif fields:
-            found["fields"] = list(map(str, fields))
-        if text is not None and names["text"] is None:
-            lines = (line for each in _checked(text, f"{prefix}text") for line in each.splitlines())
+        if "text" in memory:
+            lines = (line for each in _texts(text, f"{prefix}text") for line in each.splitlines())
             found[f"{prefix}text"] = [self.write(f"{name}.txt", lines)]
         return found
 
@@ -127,7 +124,7 @@ def _encoded(line: str, name: str, number: int) -> bytes:
         ) from None
 
 
-def _checked(given: Any, name: str) -> Iterator[str]:
+def _texts(given: Any, name: str) -> Iterator[str]:
     """Yield texts in memory."""
     if not isinstance(given, Iterable):
         raise DataError(
@@ -139,45 +136,45 @@ def _checked(given: Any, name: str) -> Iterator[str]:
         yield text
 
 
-def _texts(given: Any, name: str) -> Iterator[str]:
-    """Yield texts in memory, each as one line."""
-    return (" ".join(text.splitlines()) for text in _checked(given, name))
+def _aligned(left: str, sources: Any, right: str, targets: Any) -> Iterator[Sequence[str]]:
+    """Yield pairs of two named sides of the same length, each text as one line."""
+    sides = _texts(sources, left), _texts(targets, right)
+    for number, pair in enumerate(itertools.zip_longest(*sides), 1):
+        if None in pair:
+            shorter = left if pair[0] is None else right
+            raise DataError(f"{shorter}: too short, there is no text {number}; give equal lengths")
+        yield _lines(pair)
 
 
-def _aligned(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of two sides of the same length."""
-    missing = object()
-    for number, pair in enumerate(itertools.zip_longest(sources, targets, fillvalue=missing), 1):
-        if missing in pair:
-            longer, shorter = ("target", "source") if pair[0] is missing else ("source", "target")
-            raise DataError(f"{shorter} ends before {longer}: there is no {shorter} {number}")
-        yield pair  # type: ignore[misc]
-
-
-def _rows(pairs: Any, fields: tuple[str | int, ...], name: str) -> Iterator[tuple[str, str]]:
+def _rows(pairs: Any, fields: tuple[str | int, ...], name: str) -> Iterator[Sequence[str]]:
     """Yield pairs from tuples, from mappings by field, or from columns by field."""
     if hasattr(pairs, "keys"):  # a mapping or a table of columns
         missing = [field for field in fields if field not in pairs.keys()]  # noqa: SIM118
         if missing:
             raise DataError(f"{name}: there is no column {missing[0]!r}; name both with fields")
-        sides = [_texts(pairs[field], f"{name}[{field!r}]") for field in fields]
-        yield from _aligned(sides[0], sides[1])
+        source, target = fields
+        yield from _aligned(
+            f"{name}[{source!r}]", pairs[source], f"{name}[{target!r}]", pairs[target]
+        )
         return
     if not isinstance(pairs, Iterable) and not hasattr(pairs, "__getitem__"):
         raise DataError(f"{name}: expected pairs or the name of a file, found {pairs!r:.60}")
     for number, row in enumerate(pairs, 1):
+        pair = row
         if isinstance(row, Mapping):
             try:
-                pair = tuple(field_of(row, field) for field in fields)
-            except DataError as error:
-                raise DataError(f"{name}: row {number}: {error}") from None
-            except KeyError:
+                pair = [field_of(row, field) for field in fields]
+            except (DataError, KeyError):
                 raise DataError(
                     f"{name}: row {number} has the keys {', '.join(field_names(row))}, expected "
                     f"{fields[0]} and {fields[1]}; name both with fields"
                 ) from None
-        else:
-            pair = tuple(row) if isinstance(row, Sequence) and not isinstance(row, str) else (row,)
-        if len(pair) != 2 or not all(isinstance(each, str) for each in pair):
+        is_pair = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
+        if not is_pair or not all(isinstance(each, str) for each in pair):
             raise DataError(f"{name}: row {number} is no pair of texts")
-        yield " ".join(pair[0].splitlines()), " ".join(pair[1].splitlines())
+        yield _lines(pair)
+
+
+def _lines(texts: Sequence[str]) -> list[str]:
+    """Return texts, each as one line."""
+    return [" ".join(text.splitlines()) for text in texts]

@@ -1,6 +1,5 @@
 """The training loop: updates, validations, checkpoints and budgets."""
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -98,17 +97,10 @@ def fit(training: Training) -> End:
     config, progress, context = training.config, training.progress, training.context
     meter = Meter(progress, training.task.counter)
     updater = Updater(
-        training.task,
-        training.model,
-        training.optimizer,
-        config,
-        progress,
-        context.say,
-        context.world,
-        training.parallel,
-    )
-    end = _validate_first(training, meter)
-    if end:
+        training.task, training.model, training.optimizer, config, progress, context.say,
+        context.world, training.parallel,
+    )  # fmt: skip
+    if end := _validate_first(training, meter):
         return end
     context.display.advance(_done(training, meter), "the first update is under way")
     for epoch, rows in _batches(training):
@@ -122,8 +114,7 @@ def fit(training: Training) -> End:
             raise _diverged(training, epoch, rows)
         progress.update += 1
         context.on_update({"update": progress.update, "epoch": progress.epoch, **result.row(rate)})
-        end = _after_update(training, meter)
-        if end:
+        if end := _after_update(training, meter):
             break
     assert end is not None, "the batches have no end"
     context.display.close()
@@ -197,12 +188,8 @@ def _decide(training: Training, since: float) -> Decision:
     decision, world = Decision(None), training.context.world
     if training.main:
         decision = _own_decision(training, since)
-    if world.size > 1:
-        end, *rest = decision
-        sent = json.dumps([*rest, *((end.kind, end.text) if end else ())])
-        times_validation, done, *found = json.loads(world.broadcast(sent))
-        end = End(EndKind(found[0]), found[1]) if found else None
-        decision = Decision(end, times_validation, done)
+    sent, *rest = world.broadcast([decision.end and decision.end.sent(), *decision[1:]])
+    decision = Decision(sent and End.received(sent), *rest)
     training.done = decision.done
     if decision.end and decision.end.kind is EndKind.MAX_MINUTES:
         # The time reserved for the end of the run must not look unused when the run is resumed.
@@ -212,14 +199,13 @@ def _decide(training: Training, since: float) -> Decision:
 
 
 def _own_decision(training: Training, since: float) -> Decision:
-    config, progress, overhead = training.config, training.progress, training.overhead
+    state = training.config, training.progress, training.overhead, since
     if training.context.should_stop():
         return Decision(STOPPED, done=training.done)
-    spent = budget_spent(config, progress, overhead, since)
-    times_validation = not spent and needs_timed_validation(config, progress, overhead, since)
+    spent = budget_spent(*state)
     # A validation that takes less time than the last one would raise the learning rate again.
-    done = max(training.done, fraction_done(config, progress, overhead, since))
-    return Decision(spent, times_validation, done)
+    done = max(training.done, fraction_done(*state))
+    return Decision(spent, not spent and needs_timed_validation(*state), done)
 
 
 def _done(training: Training, meter: Meter) -> float:
@@ -241,27 +227,26 @@ def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
     longest = int(rows[epoch.lengths[rows].sum(axis=1).argmax()])
     kept = training.main.keep_batch(epoch, [longest]) if training.main else ""
     return UserError(
-        f"not enough memory for update {training.progress.update + 1}, one {epoch.row} at a "
-        f"time: its longest has {epoch.extent(longest)}{kept}; resume with more memory "
-        f"({option('resume')}), or begin again with a lower {epoch.bound}"
+        f"not enough memory for update {training.progress.update + 1} on one {epoch.row} of "
+        f"{epoch.extent(longest)}{kept}; resume with more memory ({option('resume')}), or begin "
+        f"again with a lower {epoch.bound}"
     )
 
 
 def _report(training: Training, meter: Meter) -> None:
+    """Log the updates since the last line."""
     progress = training.progress
-    values = meter.logged.values()
-    meter.logged.clear()
-    device = next(training.model.parameters()).device
     training.context.write(
         "train",
         progress.update,
         epoch=progress.epoch,
         seconds=round(progress.seconds + meter.elapsed(), 2),
         **{training.task.counter: progress.predictions},
-        **values,
+        **meter.logged.values(),
         skipped=progress.skipped,
-        peak_memory_bytes=peak_memory(device),
+        peak_memory_bytes=peak_memory(training.optimizer.device),
     )
+    meter.logged.clear()
 
 
 def _show(training: Training, meter: Meter) -> None:
@@ -308,8 +293,8 @@ def _validate(training: Training, meter: Meter) -> None:
         _checkpoint(training, meter, due=False)
         lower = training.task.validation_bound
         raise UserError(
-            f"not enough memory to validate; the run is saved at update {progress.update}: "
-            f"continue with more memory ({option('resume')})"
+            f"not enough memory to validate at update {progress.update}, which is saved; continue "
+            f"with more memory ({option('resume')})"
             + (f", or with a lower {lower}" if lower else "")
         )
     if not math.isfinite(found.values.get("loss", 0.0)):
@@ -358,19 +343,14 @@ def _count_score(
 
 def _report_validation(training: Training, found: Validation, is_best: bool) -> None:
     """Log and show a validation."""
-    progress = training.progress
-    row = {
-        "epoch": progress.epoch,
-        "seconds": round(progress.seconds, 2),
-        **found.values,
-        "best": is_best,
-    }
-    training.context.write("valid", progress.update, **row)
-    training.context.on_validation({"update": progress.update, **row})
-    training.context.say(
+    progress, context = training.progress, training.context
+    row = {"epoch": progress.epoch, "seconds": round(progress.seconds, 2), **found.values}
+    row["best"] = is_best
+    context.write("valid", progress.update, **row)
+    context.on_validation({"update": progress.update, **row})
+    context.say(
         f"update {progress.update}  epoch {progress.epoch}  validation: "
-        f"{found.clause(training.task.metrics)}"
-        f"{'  (best so far)' if is_best else ''}"
+        f"{found.clause(training.task.metrics)}{'  (best so far)' * is_best}"
     )
 
 

@@ -1,8 +1,8 @@
-"""Memory of a run: an estimate of its need, the available memory, and recomputation."""
+"""Memory of a process: what it may still take, what it has taken, and recomputation."""
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -11,26 +11,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from crosshead.attention.dropout import drawing_twice
-from crosshead.bundle.weights import build_without_memory
-from crosshead.errors import DataError, is_out_of_memory
 from crosshead.models.base import Model
-from crosshead.recipe.recipe import Recipe
-from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.corpus import Corpus
-from crosshead.training.activations import Activations, Measurement
-from crosshead.training.distributed import ALONE, World
-from crosshead.training.hardware import Machine
-
-LIBRARY_BYTES = 500_000_000
-"""Bytes that Python, PyTorch and other libraries hold before a model is built."""
-
-KERNEL_BYTES = 100_000_000
-"""Bytes that oneDNN holds on a CPU for kernels and packed operands of products in bfloat16, which
-differ by shape. This is a round number; a test compares the estimate with runs of `tiny`."""
-
-MMAP_THRESHOLD = 32 << 20
-"""A larger block returns to the system when it is freed (glibc's largest M_MMAP_THRESHOLD, in
-bytes). For smaller blocks the heap grows to about twice the memory in use."""
 
 THREAD_BYTES = 72 << 20
 """Bytes of address space that glibc reserves for a new thread: a heap of 64 MiB, and a stack."""
@@ -46,6 +27,10 @@ class FreeMemory(NamedTuple):
     """Memory left, in bytes."""
     limit: str
     """The name of the limit, for messages."""
+
+    def __str__(self) -> str:
+        """Return the memory and its limit, for messages."""
+        return f"{max(0, self.left) / 1e9:.1f} GB of {self.limit}"
 
 
 def recompute_activations(model: Model) -> None:
@@ -63,157 +48,21 @@ def recompute_activations(model: Model) -> None:
         )
 
 
-def memory_estimate(
-    train: TrainConfig,
-    activations: Activations,
-    parameters: int,
-    machine: Machine,
-    world: World = ALONE,
-) -> int:
-    """Return the estimated bytes of a run: libraries, weights, gradients, moments and a batch.
-
-    A test checks that the estimate is within 30 % of the memory of runs of `tiny`. In
-    `benchmarks/memory.py` it was 1.03 to 1.42 times the memory of the process in float32 and 1.09
-    to 1.61 times in bfloat16. Processes of less than 0.5 GB have the largest ratios.
-    """
-    has_kernels = machine.device.type == "cpu" and machine.dtype == torch.bfloat16
-    own = sum(weight_bytes(parameters, train, machine, world))
-    batch = activations.peak(lambda size: 1 if size > MMAP_THRESHOLD else 2)
-    return LIBRARY_BYTES + KERNEL_BYTES * has_kernels + own + batch
-
-
-def weight_bytes(
-    parameters: int, train: TrainConfig, machine: Machine, world: World = ALONE
-) -> tuple[int, int]:
-    """Return the bytes of the weights, and the bytes of the gradients, of a process.
-
-    The weights include masters and moments: for each weight of its shard, a process holds the
-    weight, a float32 master if the model is narrower, two moments, and a moving average if
-    `train.ema` asks for one. The main process also holds
-    all weights in float32 for validation. The gradients are the gradients of the model, of its
-    parallel replicas, and of the masters.
-    """
-    size = machine.dtype.itemsize
-    wide = 4 if size < 4 else 0  # masters, and gradients of theirs
-    held = -(-parameters // world.size) if train.sharded else parameters
-    models = machine.parallel_microbatches(train, world.size)
-    return (
-        held * (size + wide + 8 + 4 * bool(train.ema)) + 4 * parameters * world.is_first,
-        held * (size * models + wide),
-    )
-
-
-def too_large(
-    recipe: Recipe, corpus: Corpus, machine: Machine, world: World, free: FreeMemory | None
-) -> str:
-    """Return a message if weights, gradients and moments do not fit into memory, or ""."""
-    if free is None:
-        return ""
-    config = corpus.bundle_config(recipe, corpus.longest_input)
-    built = build_without_memory(partial(corpus.kind.build, config))
-    parameters = sum(parameter.numel() for parameter in built.parameters())
-    needed = sum(weight_bytes(parameters, recipe.train, machine, world))
-    if needed <= free.left:
-        return ""
-    return (
-        f"a model of {parameters / 1e6:,.1f} M parameters needs about {_gb(needed)} to train "
-        f"(weights, gradients, optimiser), but only {_gb(free.left)} of {free.limit} are free; "
-        "choose a smaller model"
-        + (", or set train.sharded" if world.size > 1 and not recipe.train.sharded else "")
-    )
-
-
-def measured_memory(
-    measurement: Measurement,
-    corpus: Corpus,
-    machine: Machine,
-    world: World,
-    free: FreeMemory | None,
-) -> int:
-    """Return `memory_estimate` from measured rows; refuse rows that do not fit into memory.
-
-    A single process splits a batch into microbatches if memory does not suffice, so a single row
-    has to fit. Several processes do not split batches, so each process's share of a batch of the
-    longest rows has to fit.
-    """
-    parameters = sum(each.numel() for each in measurement.model.parameters())
-    train = measurement.train
-    if free is None:
-        largest = largest_microbatch(measurement, world.size)
-        return memory_estimate(train, largest, parameters, machine, world)
-    left = free.left - weight_bytes(parameters, train, machine, world)[0]
-    with _allocating_at_most(left, machine.device):
-        found = _unless_out_of_memory(partial(largest_microbatch, measurement, world.size))
-        if found is None or found.rows == 1 or found.peak() > left or world.size > 1:
-            longest = _refuse_long_rows(measurement, corpus, world, free, left)
-            found = found or longest  # training splits a microbatch that does not fit
-    return memory_estimate(train, found, parameters, machine, world)
-
-
-def _refuse_long_rows(
-    measurement: Measurement, corpus: Corpus, world: World, free: FreeMemory, left: int
-) -> Activations:
-    """Return the activations of the largest row; raise `DataError` if one of the rows does not fit.
-
-    The function measures the longest row by each length, such as source or target, and by the sum
-    of the lengths. `left` is the free memory without weights and moments. Gradients are not
-    subtracted, because they replace the activations during the backward pass.
-    """
-    epoch, train = measurement.epoch, measurement.train
-    lengths, found = epoch.lengths, []
-    for row in sorted({int(size.argmax()) for size in (*lengths.T, lengths.sum(axis=1))}):
-        count = 1
-        if world.size > 1:
-            batch = min(len(lengths), train.batch_tokens // int(lengths[row].max()))
-            count = max(1, batch // (train.accumulate * world.size))
-        activations = _unless_out_of_memory(partial(measurement.activations, [row], count))
-        if activations is None or activations.peak() > left:
-            taken = free.left if activations is None else free.left - left + activations.peak()
-            how = "more than" if activations is None else "about"
-            place = int(abs(corpus.lengths - lengths[row]).sum(axis=1).argmin())
-            several = "raise train.accumulate, " if world.size > 1 else ""
-            raise DataError(
-                f"{corpus.origin(place)}: training on {epoch.extent(row)} needs {how} "
-                f"{_gb(taken)}, but only {_gb(free.left)} of {free.limit} are free; {several}lower "
-                f"{epoch.bound}, or choose a smaller model"
-            )
-        found.append(activations)
-    return max(found, key=Activations.peak)
-
-
-def largest_microbatch(measurement: Measurement, processes: int) -> Activations:
-    """Return the activations of the largest microbatch, which holds only longest rows."""
-    lengths, train = measurement.epoch.lengths, measurement.train
-    rows = min(len(lengths), max(1, train.batch_tokens // int(lengths.max())))
-    count = -(-rows // (train.accumulate * processes))
-    longest = [lengths.sum(axis=1)] if count == 1 else lengths.T
-    return measurement.activations(sorted({int(size.argmax()) for size in longest}), count)
-
-
-def _unless_out_of_memory(measure: Callable[[], Activations]) -> Activations | None:
-    """Return the result of `measure`, or None if it runs out of memory."""
-    try:
-        return measure()
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-    return None
-
-
 @contextlib.contextmanager
-def _allocating_at_most(left: int, device: torch.device) -> Iterator[None]:
-    """Make allocations beyond `left` bytes fail in the block, for a CPU device on Linux.
+def allocating_at_most(free: FreeMemory | None, device: torch.device) -> Iterator[None]:
+    """Make allocations beyond the free memory fail in the block, for a CPU device on Linux.
 
     Without this limit the system would grant more memory than exists, and later kill the process.
     """
-    if device.type != "cpu" or not sys.platform.startswith("linux"):
+    if free is None or device.type != "cpu":
         yield
         return
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    size = _kilobytes(PROC / "self/status")["VmSize"]
-    limit = size + max(0, left) + torch.get_num_threads() * THREAD_BYTES
+    # The threads that compute microbatches, and those that PyTorch starts.
+    threads = 2 * torch.get_num_threads() * THREAD_BYTES
+    limit = _kilobytes(PROC / "self/status")["VmSize"] + max(0, free.left) + threads
     bounds = [bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_AS, (min([limit, *bounds]), hard))
     try:
@@ -249,27 +98,18 @@ def free_memory(device: torch.device, processes: int) -> FreeMemory | None:
         return FreeMemory(bytes_free + unused, "the GPU's memory")
     if device.type != "cpu" or not sys.platform.startswith("linux"):
         return None
-    status = _kilobytes(PROC / "self/status")
-    shared = [FreeMemory(limit, "its control group's memory") for limit in _cgroup_limits()]
-    total = _kilobytes(PROC / "meminfo").get("MemTotal")
-    if total is not None:
-        shared.append(FreeMemory(total, "the machine's memory"))
-    held = status["RssAnon"] + status["RssShmem"]  # the system can reclaim file pages
-    limits = [free._replace(left=free.left // processes - held) for free in shared]
-    address_space = _address_space()
-    if address_space is not None:
-        limits.append(
-            FreeMemory(address_space - status["VmSize"], "this process's address space (ulimit -v)")
-        )
-    return min(limits, default=None)
-
-
-def _address_space() -> int | None:
-    """Return the limit of the address space in bytes, or None without a limit."""
     import resource
 
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return None if limit == resource.RLIM_INFINITY else limit
+    status = _kilobytes(PROC / "self/status")
+    shared = [FreeMemory(limit, "its control group's memory") for limit in _cgroup_limits()]
+    shared.append(FreeMemory(_kilobytes(PROC / "meminfo")["MemTotal"], "the machine's memory"))
+    held = status["RssAnon"] + status["RssShmem"]  # the system can reclaim file pages
+    limits = [free._replace(left=free.left // processes - held) for free in shared]
+    address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if address_space != resource.RLIM_INFINITY:
+        left = address_space - status["VmSize"]
+        limits.append(FreeMemory(left, "this process's address space (ulimit -v)"))
+    return min(limits)
 
 
 def _cgroup_limits() -> Iterator[int]:
@@ -297,7 +137,3 @@ def _kilobytes(path: Path) -> dict[str, int]:
     """Return the lines `NAME: NUMBER kB` of a system file as bytes by name."""
     fields = [line.split() for line in path.read_text().splitlines()]
     return {each[0].rstrip(":"): 1024 * int(each[1]) for each in fields if each[2:] == ["kB"]}
-
-
-def _gb(count: int) -> str:
-    return f"{max(0, count) / 1e9:.1f} GB"

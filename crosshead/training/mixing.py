@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from crosshead.bundle.places import RECIPE
-from crosshead.caller import how_to_mix, option, setting
+from crosshead.caller import option, setting
 from crosshead.errors import UserError
-from crosshead.recipe.recipe import Recipe
 from crosshead.text.parallel.corpora import training_parts
 from crosshead.text.parallel.filters import HELD_OUT, read_held_out
 from crosshead.text.parallel.held_out import hold_out
@@ -14,10 +13,6 @@ from crosshead.text.parallel.pairs import ParallelText
 from crosshead.text.parallel.parts import survey
 from crosshead.text.parallel.section import TRAIN, VALID, DataConfig
 from crosshead.training.settings import stored_recipe
-
-_KEYS = (*TRAIN, *VALID)
-_COLUMNS = ["1", "2"]
-"""The fields of a file of pairs without stated fields."""
 
 Write = Callable[[str, Iterable[str]], str]
 """A function that writes lines to a file of a given kind, and returns its name."""
@@ -33,11 +28,11 @@ def old_domain(run: Path, write: Write) -> dict[str, list[str]]:
         raise UserError(f"{run}: holds no {RECIPE}; name the directory of a run to mix in")
     recipe = stored_recipe(run)
     data = recipe.data
-    found = {f"old_{key}": list(getattr(data, key, [])) for key in _KEYS}
-    if not found["old_source"] and not found["old_pairs"]:
+    if not isinstance(data, DataConfig) or not (data.source or data.pairs):
         raise UserError(f"{run}: was not trained on pairs of texts; name another run to mix in")
+    found = {f"old_{key}": list(getattr(data, key)) for key in (*TRAIN, *VALID)}
     if found["old_pairs"] or found["old_valid_pairs"]:
-        found["old_fields"] = list(getattr(data, "fields", [])) or _COLUMNS
+        found["old_fields"] = list(data.fields) or ["1", "2"]
     if found["old_valid_source"] or found["old_valid_pairs"]:
         return found
     pairs = _held_out(run, data, recipe.train.seed)
@@ -52,38 +47,17 @@ def old_domain(run: Path, write: Write) -> dict[str, list[str]]:
     return found
 
 
-def forgetting_note(recipe: Recipe, start: Path) -> list[str]:
-    """Return a message, in a list, if fine-tuning may forget the old domain without a report."""
-    data = recipe.data
-    if not isinstance(data, DataConfig) or data.has_old_validation:
-        return []
-    run = start if (start / RECIPE).is_file() else Path("DIR")
-    return [
-        "fine-tuning on new text alone may forget the old text; to mix old pairs in, and to see "
-        f"the scores on both: {how_to_mix(run)}"
-    ]
-
-
-def _held_out(run: Path, data: object, seed: int) -> ParallelText:
+def _held_out(run: Path, data: DataConfig, seed: int) -> ParallelText:
     """Return the pairs that an earlier run has held out for validation."""
-    if not isinstance(data, DataConfig):
-        raise UserError(f"{run}: has no validation files; {_advice()}")
+    keys = ("old_source", "old_target", "old_valid_source", "old_valid_target")
+    given = " ".join(setting(f"data.{key}", key.upper()) for key in keys)
+    advice = f"in place of {option('mix')}, name files of its domain: {given}"
     if data.directions != "one":
-        raise UserError(
-            f"{run}: its model has several directions, and held-out pairs of several directions "
-            f"cannot be mixed in; {_advice()}"
-        )
+        raise UserError(f"{run}: its model has several directions; {advice}")
     held = hold_out(survey(training_parts(data)), data, seed)
     if [origin.line for origin in held.valid.origins] != read_held_out(run / HELD_OUT):
         raise UserError(
-            f"{run}: the pairs that were held out for validation are not found again, because its "
-            f"training files or its {HELD_OUT} were changed or removed; {_advice()}"
+            f"{run}: its held-out pairs are not found again, because its training files or "
+            f"{HELD_OUT} changed; {advice}"
         )
     return held.valid
-
-
-def _advice() -> str:
-    """Return the advice to name the files of the old domain."""
-    keys = ("old_source", "old_target", "old_valid_source", "old_valid_target")
-    given = " ".join(setting(f"data.{key}", key.upper()) for key in keys)
-    return f"in place of {option('mix')}, name training and validation files of its domain: {given}"

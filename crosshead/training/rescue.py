@@ -1,5 +1,6 @@
 """Rescue of a run whose directory is renamed or removed during training."""
 
+import itertools
 from pathlib import Path
 
 from crosshead.bundle.places import CHECKPOINTS, RECIPE
@@ -36,13 +37,12 @@ def save_displaced(setup: Setup, lock: LockedDirectory, log: RunLog) -> UserErro
     A renamed directory gets a checkpoint in its new place. A removed directory is made again, or
     under a name beside it if the name is taken. A sharded run with several processes is not saved.
     """
-    progress, train = setup.progress, setup.recipe.train
-    moved = lock.found()
+    progress, train, moved = setup.progress, setup.recipe.train, lock.found()
+    what = f"was {f'renamed to {moved}' if moved else 'removed'} while the run was under way"
     if train.sharded and setup.context.world.size > 1:
-        where = f"now {moved}" if moved else "gone"
         return UserError(
-            f"{lock.path}: the run's directory was renamed or removed (it is {where}), and the run "
-            f"ends at update {progress.update}; resume from its last checkpoint, if it is there"
+            f"{lock.path}: {what}, and the run ends at update {progress.update}; resume from its "
+            "last checkpoint, if it is there"
         )
     place = moved or _free_place(lock.path)
     make_directory(place / CHECKPOINTS)
@@ -55,17 +55,13 @@ def save_displaced(setup: Setup, lock: LockedDirectory, log: RunLog) -> UserErro
     is_due = not progress.skipped_in_a_row and bool(every) and progress.update % every == 0
     replaced, progress.interim = progress.interim, 0 if is_due else progress.update
     save_checkpoint(place / CHECKPOINTS, setup.optimizer, progress, train.keep_last, replaced)
-    what = f"renamed to {place}" if moved else "removed"
     return UserError(
-        f"{lock.path}: the run's directory was {what} while the run was under way; it is saved at "
-        f"update {progress.update} in {place}: resume with {how_to_resume(place)}"
+        f"{lock.path}: {what}; it is saved at update {progress.update} in {place}: resume with "
+        f"{how_to_resume(place)}"
     )
 
 
 def _free_place(out: Path) -> Path:
     """Return `out`, or the first free name beside it."""
-    place, number = out, 0
-    while place.exists():
-        number += 1
-        place = out.with_name(f"{out.name}.rescued-{number}")
-    return place
+    others = (out.with_name(f"{out.name}.rescued-{number}") for number in itertools.count(1))
+    return next(place for place in itertools.chain([out], others) if not place.exists())

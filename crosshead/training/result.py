@@ -4,14 +4,15 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from torch import Tensor
 
 from crosshead.bundle.card import model_card
 from crosshead.bundle.config import BundleScore
 from crosshead.bundle.hub_names import bundle_shown
 from crosshead.bundle.io import save_bundle
 from crosshead.caller import setting
-from crosshead.errors import UserError
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Stopped
@@ -19,18 +20,17 @@ from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import Metric, Validator
 from crosshead.training.budget import STOPPED, End, EndKind
 from crosshead.training.checkpoint import save_state
-from crosshead.training.choice import ChosenWeights, choose_weights
+from crosshead.training.choice import choose_weights
 from crosshead.training.context import Context
 from crosshead.training.directory import PICTURE, drop_replaced
 from crosshead.training.directory_lock import LockedDirectory
-from crosshead.training.domains import domain_rows
 from crosshead.training.log import LOG
 from crosshead.training.loop import MainProcess
 from crosshead.training.progress import Progress
 from crosshead.training.setup import Setup
-from crosshead.training.summary import card_facts
+from crosshead.training.summary import card_facts, domain_rows
 from crosshead.training.training_curve import draw_training_curve
-from crosshead.training.verdict import improvement, verdict, warmup_fault
+from crosshead.training.verdict import improvement, verdict
 
 
 @dataclass(frozen=True)
@@ -99,15 +99,6 @@ class Summary:
         return f"<Summary: {', '.join(parts)}>"
 
 
-class _Result(NamedTuple):
-    """The chosen weights of a run, and the findings about them."""
-
-    choice: ChosenWeights
-    findings: Findings
-    search: str
-    """A short description of the search, or of the reading, behind the scores."""
-
-
 def finish(
     setup: Setup,
     validator: Validator[Any, Any, Any],
@@ -119,34 +110,56 @@ def finish(
 
     A run that is or was asked to stop gets no bundle.
     """
-    out, progress, context = lock.path, setup.progress, setup.context
+    out, task, progress, context = lock.path, setup.task, setup.progress, setup.context
     try:
         if end == STOPPED:
             raise Stopped
         lock.check()
         context.say("scoring the weights on the validation set")
-        choice = choose_weights(setup.task, setup.recipe.train, progress, main, validator, context)
-        findings = validator.findings(choice.weights)
-        remarks = [*_no_gain(setup), *findings.remarks]
-        findings = dataclasses.replace(findings, remarks=remarks)
+        choice = choose_weights(task, setup.recipe.train, progress, main, validator, context)
+        findings = _with_advice(validator.findings(choice.weights), setup, end, out)
     except Stopped:
         return Summary(out, STOPPED, progress, setup.optimizer.size())
-    if not progress.tuned:
-        findings.advice.extend(setup.task.advice_for_few(setup.corpus, out))
-    without_fault = not findings.is_usable and not findings.faults
-    if without_fault and (progress.data_fault or not progress.tuned):
-        better = improvement(setup.task, setup.recipe.train, progress, end, out)
-        findings.remarks.append(f"{better[:1].upper()}{better[1:]}.")
-    if findings.is_usable and not findings.faults and progress.data_fault:
-        findings.remarks.append(f"The scores may hide a fault of the data: {progress.data_fault}.")
-    result = _Result(choice, findings, validator.search_description())
-    _write_bundle(setup, validator, lock, result)
-    _log_end(setup, end, result)
-    _plot(out, setup.task.metrics, context)
+    config = setup.corpus.bundle_config(setup.recipe, progress.longest_input)
+    has_old = setup.recipe.data.has_old_validation
+    summary = Summary(
+        out,
+        end,
+        progress,
+        setup.optimizer.size(),
+        choice.clause,
+        findings.scores,
+        validator.search_description(),
+        task=task,
+        usage=task.pipeline.usage_of(config),
+        validated=choice.validated,
+        domains=domain_rows(out / LOG, task.metrics) if has_old else (),
+        findings=findings,
+        left_out=setup.corpus.left_out(),
+        unit=setup.corpus.unit,
+        verdict=verdict(findings.faults, task, setup.recipe.train, progress, end, out),
+    )
+    _write_bundle(setup, validator, lock, choice.weights, summary)
+    _log_end(setup, summary)
+    _plot(out, task.metrics, context)
     progress.bundled = True
     save_state(main.directory, progress)
-    faults = [*warmup_fault(setup.recipe.train, progress, findings), *findings.faults]
-    return _summary(setup, out, end, result, faults)
+    return summary
+
+
+def _with_advice(findings: Findings, setup: Setup, end: End, out: Path) -> Findings:
+    """Return findings with remarks and advice that follow from the run and its data."""
+    progress, remarks = setup.progress, [*_no_gain(setup), *findings.remarks]
+    if not progress.tuned:
+        findings.advice.extend(setup.task.advice_for_few(setup.corpus, out))
+    if findings.faults:  # the verdict names them, with the same advice
+        return dataclasses.replace(findings, remarks=remarks)
+    if findings.is_usable and progress.data_fault:
+        remarks.append(f"The scores may hide a fault of the data: {progress.data_fault}.")
+    if not findings.is_usable and (progress.data_fault or not progress.tuned):
+        better = improvement(setup.task, setup.recipe.train, progress, end, out)
+        remarks.append(f"{better[:1].upper()}{better[1:]}.")
+    return dataclasses.replace(findings, remarks=remarks)
 
 
 def _no_gain(setup: Setup) -> list[str]:
@@ -162,19 +175,22 @@ def _no_gain(setup: Setup) -> list[str]:
 
 
 def _write_bundle(
-    setup: Setup, validator: Validator[Any, Any, Any], lock: LockedDirectory, result: _Result
+    setup: Setup,
+    validator: Validator[Any, Any, Any],
+    lock: LockedDirectory,
+    weights: dict[str, Tensor],
+    summary: Summary,
 ) -> None:
     """Write the bundle of the chosen weights, which replaces the bundle of an earlier run."""
-    scores = result.findings.scores
-    bundle = validator.bundle_of(result.choice.weights)
+    scores, bundle = list(summary.scores), validator.bundle_of(weights)
     bundle = dataclasses.replace(bundle, config=bundle.config.model_copy(update={"scores": scores}))
-    facts = card_facts(setup, lock.path, result.choice.clause, scores, result.search)
+    facts = card_facts(setup, lock.path, summary.weights, scores, summary.search)
     lock.check()
     save_bundle(lock.path, bundle, model_card(facts))
     drop_replaced(lock.path)
 
 
-def _log_end(setup: Setup, end: End, result: _Result) -> None:
+def _log_end(setup: Setup, summary: Summary) -> None:
     """Write the last line of the log, and show how many updates were left out."""
     progress, context = setup.progress, setup.context
     context.write(
@@ -183,10 +199,10 @@ def _log_end(setup: Setup, end: End, result: _Result) -> None:
         epoch=progress.epoch,
         seconds=round(progress.seconds, 2),
         **{setup.task.counter: progress.predictions},
-        reason=end.text,
-        weights=result.choice.clause,
-        search=result.search,
-        **{score.metric.lower().replace(" ", "_"): score.value for score in result.findings.scores},
+        reason=summary.reason,
+        weights=summary.weights,
+        search=summary.search,
+        **{score.metric.lower().replace(" ", "_"): score.value for score in summary.scores},
     )
     if progress.skipped:
         context.say(f"{progress.skipped} updates were left out: their gradients were not finite")
@@ -196,39 +212,8 @@ def _plot(out: Path, metrics: Sequence[Metric], context: Context) -> None:
     """Draw the training curve; an error becomes a message, because the bundle is already saved."""
     try:
         damaged = draw_training_curve(out / LOG, out / PICTURE, metrics)
-    except UserError as error:
-        context.say(str(error))
-        return
     except Exception as error:  # an error inside matplotlib must not fail the run
-        context.say(f"no {PICTURE}: {type(error).__name__} ({' '.join(str(error).split())})")
+        context.say(f"no {PICTURE}: {' '.join(str(error).split())}")
         return
     if damaged:
-        shown = ", ".join(map(str, damaged[:5])) + (", ..." if len(damaged) > 5 else "")
-        context.say(
-            f"{out / LOG}: {counted(len(damaged), 'damaged line')} left out of {PICTURE}: {shown}"
-        )
-
-
-def _summary(setup: Setup, out: Path, end: End, result: _Result, faults: Sequence[str]) -> Summary:
-    config = setup.corpus.bundle_config(setup.recipe, setup.progress.longest_input)
-    return Summary(
-        out,
-        end,
-        setup.progress,
-        setup.optimizer.size(),
-        result.choice.clause,
-        result.findings.scores,
-        result.search,
-        task=setup.task,
-        usage=setup.task.pipeline.usage_of(config),
-        validated=result.choice.validated,
-        domains=(
-            domain_rows(out / LOG, setup.task.metrics)
-            if setup.recipe.data.has_old_validation
-            else ()
-        ),
-        findings=result.findings,
-        left_out=setup.corpus.left_out(),
-        unit=setup.corpus.unit,
-        verdict=verdict(faults, setup.task, setup.recipe.train, setup.progress, end, out),
-    )
+        context.say(f"{out / LOG}: {counted(len(damaged), 'damaged line')} left out of {PICTURE}")

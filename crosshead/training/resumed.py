@@ -1,9 +1,10 @@
-"""Preparation of a resumed run: checks of its files and data, and its best weights."""
+"""Preparation of a resumed run: its files, its data, its best weights, and its earlier end."""
 
 import contextlib
 import os
 from pathlib import Path
 
+from crosshead.bundle.files import verify_bundle
 from crosshead.bundle.places import CHECKPOINTS
 from crosshead.bundle.unfinished import BEST
 from crosshead.bundle.weights import check_weights
@@ -12,9 +13,10 @@ from crosshead.errors import BundleError, DataError, UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.lines import file_sha256
+from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.registry import task_of
-from crosshead.training.budget import Overhead, budget_spent, fraction_done
+from crosshead.training.budget import End, Overhead, budget_spent, fraction_done
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
     average_weights,
@@ -29,7 +31,12 @@ from crosshead.training.checkpoint import (
 from crosshead.training.context import Context
 from crosshead.training.progress import Progress
 from crosshead.training.schedule import learning_rate
-from crosshead.training.settings import absolute, check_resumed, saved_recipe, with_data_files
+from crosshead.training.settings import (
+    absolute,
+    check_resumed,
+    saved_recipe,
+    with_data_files,
+)
 from crosshead.training.setup import (
     Setup,
     continue_from,
@@ -42,16 +49,18 @@ from crosshead.training.setup import (
 
 def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     """Prepare the run in `out` to continue from its newest checkpoint."""
-    (began, edits), given = saved_recipe(out), recipe
-    recipe = check_resumed(began, absolute(given), out)
+    began, edits = saved_recipe(out)
+    given, recipe = recipe, check_resumed(began, absolute(recipe), out)
     for line in edits:
         context.say(line)
-    moved = _moved_files(began, recipe, out)
+    newest = newest_state(out / CHECKPOINTS)
+    if newest is not None:
+        _check_own_files(newest[1], out)
+    moved = _moved_files(began, recipe, newest[1].names if newest else [], out)
     began, recipe = (
         with_data_files(each, [moved.get(name, name) for name in each.data.files()])
         for each in (began, recipe)
     )
-    _check_own_files(out)
     machine = machine_of(recipe, context)
     corpus = task_of(recipe).read(recipe, None, out, context.say, context.should_stop)
     context.check_size(corpus.size)
@@ -59,46 +68,34 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_data(progress, corpus, out)
     set_origin(setup, progress.origin)
+    setup.began = on_machine(began, machine)
     for line in [*passed_over, *_restore_best(setup, progress, out / CHECKPOINTS)]:
         context.say(line)
     context.say(f"resuming from update {progress.update} in {out}")
-    progress.names = _names(progress.names, began, recipe, given)
-    changes = _rate_changes(began.train, recipe, progress) + continue_from(setup, progress)
+    files = (each.data.files() for each in (began, recipe, given))
+    progress.names = [  # as typed at the start, or as given now if a file has moved
+        new if before != after else name
+        for name, before, after, new in zip(progress.names, *files, strict=True)
+    ]
+    changes = _rate_change(began.train, recipe, progress) + continue_from(setup, progress)
     if budget_spent(recipe.train, progress, Overhead(), 0.0) is None:  # else no update is made
         for change in changes:
             context.say(f"{change}: the weights will not be bit-identical to an uninterrupted run")
     return setup
 
 
-def _names(typed: list[str], began: Recipe, now: Recipe, given: Recipe) -> list[str]:
-    """Return the names of the data files as `typed` at the start, or as given now if they moved."""
-    files = (recipe.data.files() for recipe in (began, now, given))
-    return [
-        new if before != after else name
-        for name, before, after, new in zip(typed, *files, strict=True)
-    ]
-
-
-def _rate_changes(began: TrainConfig, recipe: Recipe, progress: Progress) -> list[str]:
-    """Return a clause for each change of the learning rate of the next update."""
-    now, changes, update = recipe.train, [], progress.update + 1
-    if began.learning_rate != now.learning_rate:
-        changes.append(
-            f"with a learning rate of {now.learning_rate:g}, where the run had "
-            f"{began.learning_rate:g}"
-        )
+def _rate_change(began: TrainConfig, recipe: Recipe, progress: Progress) -> list[str]:
+    """Return a clause, in a list, if the learning rate of the next update is another one."""
+    width, update = recipe.model.d_model, progress.update + 1
     before, after = (
-        learning_rate(
-            each, recipe.model.d_model, update, fraction_done(each, progress, Overhead(), 0.0)
-        )
-        for each in (began.model_copy(update={"learning_rate": now.learning_rate}), now)
+        learning_rate(each, width, update, fraction_done(each, progress, Overhead(), 0.0))
+        for each in (began, recipe.train)
     )
-    if before != after:
-        changes.append(
-            f"with another end of the schedule (learning rate at update {update:,}: {after:.3g} "
-            f"instead of {before:.3g})"
-        )
-    return changes
+    if before == after:
+        return []
+    return [
+        f"with a learning rate of {after:.3g} at update {update:,}, where the run had {before:.3g}"
+    ]
 
 
 def _restore_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
@@ -136,18 +133,16 @@ def _restore_best(setup: Setup, progress: Progress, directory: Path) -> list[str
     ]
 
 
-def _moved_files(began: Recipe, recipe: Recipe, out: Path) -> dict[str, str]:
+def _moved_files(began: Recipe, recipe: Recipe, typed: list[str], out: Path) -> dict[str, str]:
     """Return files that exist under the names typed earlier, but not under the names in `out`.
 
     This lets a user move a run directory without its data files. A name that is given now has to
     exist.
     """
-    newest, files = newest_state(out / CHECKPOINTS), recipe.data.files()
+    files, found = recipe.data.files(), {}
     keys = [key for key in recipe.data.file_keys for _ in getattr(recipe.data, key)]
-    typed = newest[1].names if newest and len(newest[1].names) == len(files) else files
-    found = {}
-    stored = began.data.files()
-    for key, name, other, first in zip(keys, files, typed, stored, strict=True):
+    others = typed if len(typed) == len(files) else files
+    for key, name, other, first in zip(keys, files, others, began.data.files(), strict=True):
         if Path(name).exists():
             continue
         if name != first:
@@ -156,38 +151,67 @@ def _moved_files(began: Recipe, recipe: Recipe, out: Path) -> dict[str, str]:
             moved_to = setting(f"data.{key}", has_flag=True)
             raise DataError(
                 f"{name}: no such file, and the run in {out} began with it; put it back, or say "
-                f"where it is now with {moved_to} (each file of data.{key}, in the same order)"
+                f"where it is now with {moved_to}"
             )
         found[name] = os.path.abspath(other)
     return found
 
 
-def _check_own_files(out: Path) -> None:
+def _check_own_files(newest: Progress, out: Path) -> None:
     """Raise `BundleError` if a file such as a tokenizer has changed since the newest checkpoint."""
-    newest = newest_state(out / CHECKPOINTS)
-    for line in newest[1].own_files if newest else ():
+    for line in newest.own_files:
         sha256, _, name = line.partition("  ")
         path = out / name
         if not path.is_file() or file_sha256(path) != sha256:
-            found = "its checksum differs" if path.exists() else "missing"
             raise BundleError(
-                f"{path}: {found}; the run cannot be resumed without it: copy it back, or begin "
+                f"{path}: missing or changed since the last checkpoint; copy it back, or begin "
                 f"again with {option('force')}"
             )
 
 
 def _check_data(progress: Progress, corpus: Corpus, out: Path) -> None:
     """Raise `UserError` if the data differs from the data that the run began with."""
-    advice = (
-        f"put the earlier files back, or begin another run with a new {option('out')}; if the "
-        "files are the same, resume with the version of crosshead that began the run"
+    if corpus.size != progress.size or corpus.sha256() != progress.data_sha256:
+        before = counted(progress.size, corpus.unit)
+        raise UserError(
+            f"the data has changed since the run in {out} began ({before} then, {corpus.size:,} "
+            f"now); put the earlier files back, or begin another run with a new {option('out')}"
+        )
+
+
+def earlier_end(setup: Setup, overhead: Overhead) -> tuple[End | None, Recipe]:
+    """Return the end of a resumed run that has nothing to train, or None, and the run's recipe.
+
+    A run that has ended by its earlier recipe keeps that recipe; a smaller budget changes nothing.
+    """
+    began, given = setup.began, setup.recipe
+    end = budget_spent(given.train, setup.progress, overhead, 0.0)
+    if began is None or end is None:
+        return end, given
+    by_itself = budget_spent(began.train, setup.progress, overhead, 0.0)
+    if by_itself is None:
+        return end, given
+    return by_itself, began.model_copy(update={"data": given.data})
+
+
+def has_whole_bundle(setup: Setup, out: Path) -> bool:
+    """Return whether `out` holds an undamaged bundle of the run's last update."""
+    try:
+        return setup.progress.bundled and not any(wrong for _, wrong in verify_bundle(out))
+    except BundleError:
+        return False
+
+
+def nothing_to_train(setup: Setup, out: Path, reason: str, *, is_whole: bool) -> str:
+    """Return the message for a run that has ended."""
+    bundle = "stays as it is" if is_whole else "is missing, damaged or older, and is written now"
+    larger = f"a larger budget ({setting('train.max_updates', has_flag=True)})"
+    advice = f"to continue, give {larger}"
+    if setup.recipe.train.cooldown:
+        advice = (
+            f"its learning rate has fallen to 0: begin it again with {option('force')} and {larger}"
+        )
+    return (
+        f"nothing to train: the run in {out} ended at update {setup.progress.update} ({reason}), "
+        f"and its bundle {bundle}; {advice}"
     )
-    if corpus.size != progress.size:
-        raise UserError(
-            f"the run in {out} began with {progress.size:,} {corpus.unit}s to train on, and the "
-            f"files now give {corpus.size:,}; {advice}"
-        )
-    if corpus.sha256() != progress.data_sha256:
-        raise UserError(
-            f"the data that the run in {out} is trained or validated on has changed; {advice}"
-        )

@@ -32,14 +32,18 @@ from crosshead.training.directory import (
 )
 from crosshead.training.directory_lock import LockedDirectory, locked_directory
 from crosshead.training.distributed import World, joined_process_group
-from crosshead.training.finished import earlier_end, has_whole_bundle, nothing_to_train
 from crosshead.training.interrupt import stop_on_interrupt
 from crosshead.training.log import RunLog
 from crosshead.training.loop import Diverged, MainProcess, Training, fit
 from crosshead.training.progress import Progress
 from crosshead.training.rescue import save_displaced, write_beginning
 from crosshead.training.result import Summary, finish
-from crosshead.training.resumed import prepare_resumed
+from crosshead.training.resumed import (
+    earlier_end,
+    has_whole_bundle,
+    nothing_to_train,
+    prepare_resumed,
+)
 from crosshead.training.settings import with_data_files
 from crosshead.training.setup import (
     NothingToTrain,
@@ -131,7 +135,7 @@ def _prepare(
         return None
     validator, end = _validator(setup), None
     if resume:
-        end, setup.recipe = earlier_end(setup, out, _overhead(setup, validator))
+        end, setup.recipe = earlier_end(setup, _overhead(setup, validator))
     if end is None:
         setup.progress.commands.append(command)
         return _Run(setup, validator)

@@ -18,7 +18,7 @@ from crosshead.recipe.toml import read_toml, to_toml
 from crosshead.system.files import StrPath
 from crosshead.tasks.recipes import compose, file_keys, stated
 from crosshead.tasks.registry import sections_of
-from crosshead.text.parallel.directions import languages_in_names
+from crosshead.text.parallel.corpora import named_languages
 from crosshead.text.parallel.section import DataConfig
 from crosshead.training.checkpoint import newest_state
 from crosshead.training.directory import is_resumable, nothing_to_resume
@@ -26,11 +26,6 @@ from crosshead.training.progress import Progress
 
 RELATIVE_TO, HERE = "relative_to", "this file"
 """The first line of a stored recipe: its file names are relative to its own directory."""
-
-
-def _begin_another() -> str:
-    """Return the advice for settings that differ from those of the run."""
-    return f"resume it with that, or begin another with a new {option('out')}"
 
 
 def without_unset(flags: Mapping[str, Mapping[str, Any]]) -> Sections:
@@ -65,17 +60,14 @@ def new_recipe(
     In fine-tuning, the model, the tokenizer, the search settings and the context length of the
     bundle `start` replace the preset's.
     """
-    recipe = None if recipe is None else os.fspath(recipe)
     if start is None:
-        return _composed(preset, recipe, flags, assignments, typed=typed)
-    start = Path(start)
-    below = sections_of(start)
-    _check_architecture(
-        below, recipe, flags, assignments, f"but the bundle {start} has",
-        f"fine-tuning keeps the model: leave the architecture out ({option('model')}), or train a "
-        f"new model without {option('from')}", typed,
-    )  # fmt: skip
-    return _composed(preset, recipe, flags, assignments, below, typed)
+        return _composed(preset, recipe, flags, assignments, typed)
+    below = sections_of(Path(start))
+    whose = (
+        f"but the bundle {start} has {{kept!r}}; fine-tuning keeps the model: leave the "
+        f"architecture out ({option('model')}), or train a new model without {option('from')}"
+    )
+    return _composed(preset, recipe, flags, assignments, typed, below, whose)
 
 
 def resumed_recipe(
@@ -89,11 +81,41 @@ def resumed_recipe(
 
     `check_resumed` checks afterwards which keys may change.
     """
-    recipe = None if recipe is None else os.fspath(recipe)
     below = stored_recipe(out).model_dump()
-    whose = f"but the run in {out} began with"
-    _check_architecture(below, recipe, flags, assignments, whose, _begin_another(), typed)
-    return _composed(None, recipe, flags, assignments, below, typed)
+    whose = (
+        f"but the run in {out} began with {{kept!r}}; resume it with that, or begin another with a "
+        f"new {option('out')}"
+    )
+    return _composed(None, recipe, flags, assignments, typed, below, whose)
+
+
+def _composed(
+    preset: str | None,
+    recipe: StrPath | None,
+    flags: Sections,
+    assignments: Sequence[str],
+    typed: Mapping[str, str] | None,
+    below: Sections | None = None,
+    whose: str = "",
+) -> Recipe:
+    """Return a recipe composed of all its settings.
+
+    It must not state another architecture than the model in `below`, which `whose` names. Otherwise
+    every key of the old architecture would be reported as an error.
+    """
+    where = "" if recipe is None else os.fspath(recipe)
+    tables = read_recipe(where) if where else None
+    if below is not None:
+        model = stated(tables, flags, assignments, where=where, below=below)["model"]
+        kept = below["model"]["architecture"]
+        found = model.get("architecture", kept)
+        if found != kept:
+            key = (typed or {}).get("model.architecture", "model.architecture")
+            raise ConfigError(f"{key} is {found!r}, {whose.format(kept=kept)}")
+    composed: Recipe = compose(
+        preset, tables, flags, assignments, where=where, below=below, typed=typed
+    )
+    return composed
 
 
 def stored_recipe(out: StrPath) -> Recipe:
@@ -172,7 +194,7 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
         now = now.model_copy(update={section: after.model_copy(update=chosen)})
     for key, left, right, may_change in _differences(began, now):
         if not may_change:
-            advice = _begin_another()
+            advice = f"resume it with that, or begin another with a new {option('out')}"
             if key.partition(".")[2] in now.data.file_keys:  # the number of files differs
                 advice = (
                     "a run continues with the data it began with; to train its bundle on other "
@@ -192,8 +214,10 @@ def _differences(before: Recipe, after: Recipe) -> Iterator[tuple[str, Any, Any,
         for key in type(other).model_fields:
             left, right = getattr(one, key, None), getattr(other, key)
             if left != right:
-                allowed = type(after).may_change(section, key)
-                yield f"{section}.{key}", left, right, allowed and _as_many(left, right)
+                may_change = type(after).may_change(section, key)
+                if isinstance(left, list):  # files may move, but not their number
+                    may_change = may_change and len(left) == len(right)
+                yield f"{section}.{key}", left, right, may_change
 
 
 def _shown(value: Any) -> str:
@@ -236,11 +260,6 @@ def _with_resolved_paths(tables: dict[str, Any], folder: Path, where: str) -> di
     return {**tables, "data": {**data, **changed}}
 
 
-def _as_many(left: Any, right: Any) -> bool:
-    """Return True if the values are lists of the same length, or `left` is no list."""
-    return not isinstance(left, list) or len(left) == len(right)
-
-
 def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
     """Check that a recipe for fine-tuning keeps model, tokenizer and direction of the bundle."""
     for section in recipe.fixed_by_bundle:
@@ -254,67 +273,15 @@ def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
                 )
     languages = bundle.get("data", {})
     reads, writes = languages.get("source_language"), languages.get("target_language")
-    if reads and writes and reads != writes and isinstance(recipe.data, DataConfig):
-        what = _in_direction(recipe.data, writes, reads)
-        if what is not None:
+    data = recipe.data
+    if reads and writes and reads != writes and isinstance(data, DataConfig):
+        named = (data.source_language, data.target_language), named_languages(data)
+        if data.directions == "one" and (writes, reads) in named:
             raise ConfigError(
-                f"{what} from {writes} to {reads}, but the bundle {start} translates from {reads} "
-                f"to {writes}; exchange source and target, or give {option('from')} a bundle of "
-                "the other direction"
+                f"the data are named as text from {writes} to {reads}, but the bundle {start} "
+                f"translates from {reads} to {writes}; exchange source and target, or give "
+                f"{option('from')} a bundle of the other direction"
             )
-
-
-def _in_direction(data: DataConfig, source: str, target: str) -> str | None:
-    """Return a clause that names data of a direction; None for several directions."""
-    if data.directions != "one":
-        return None
-    if (data.source_language, data.target_language) == (source, target):
-        return "the languages are stated as"
-    aligned = zip([*data.source, *data.old_source], [*data.target, *data.old_target], strict=True)
-    both = [((name,), data.fields) for name in data.pairs]
-    both += [((name,), data.fields_of_old) for name in data.old_pairs]
-    for files, fields in [*((files, ()) for files in aligned), *both]:
-        if languages_in_names(files, fields) == (source, target):
-            where = f"{files[0]}: the fields {' and '.join(fields)}" if fields else ""
-            return f"{where or ' and '.join(files)} are named as text"
-    return None
-
-
-def _composed(
-    preset: str | None,
-    recipe: str | None,
-    flags: Sections,
-    assignments: Sequence[str],
-    below: Sections | None = None,
-    typed: Mapping[str, str] | None = None,
-) -> Recipe:
-    tables = None if recipe is None else read_recipe(recipe)
-    found: Recipe = compose(
-        preset, tables, flags, assignments, where=recipe or "", below=below, typed=typed
-    )
-    return found
-
-
-def _check_architecture(
-    below: Sections,
-    recipe: str | None,
-    flags: Sections,
-    assignments: Sequence[str],
-    whose: str,
-    advice: str,
-    typed: Mapping[str, str] | None,
-) -> None:
-    """Raise `ConfigError` if the user states another architecture than the model in `below` has.
-
-    Without this check, every key of the old architecture would be reported as an error.
-    """
-    tables = None if recipe is None else read_recipe(recipe)
-    model = stated(tables, flags, assignments, where=recipe or "", below=below)["model"]
-    kept = below["model"]["architecture"]
-    found = model.get("architecture", kept)
-    if found != kept:
-        key = (typed or {}).get("model.architecture", "model.architecture")
-        raise ConfigError(f"{key} is {found!r}, {whose} {kept!r}; {advice}")
 
 
 def read_recipe(name: str) -> dict[str, Any]:

@@ -1,19 +1,16 @@
 """Preparation of a new run, and of a worker process beside the main process."""
 
 import hashlib
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.hub_names import hub_place
 from crosshead.bundle.origin import BUNDLE, ImportOrigin
 from crosshead.bundle.places import CHECKPOINTS, WEIGHTS
 from crosshead.bundle.weights import check_storable, weights_of
-from crosshead.errors import ConfigError, UserError
+from crosshead.errors import UserError
 from crosshead.models.base import Model
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.progress import Silent, counted
@@ -21,30 +18,16 @@ from crosshead.system.stored import open_stored
 from crosshead.tasks.base import Speed, Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.registry import load_bundle, task_of
-from crosshead.training.activations import Measurement
-from crosshead.training.budget import STOPPED, End, EndKind
-from crosshead.training.checkpoint import (
-    list_checkpoints,
-    load_checkpoint,
-)
+from crosshead.training.budget import STOPPED, End
+from crosshead.training.checkpoint import list_checkpoints, load_checkpoint
 from crosshead.training.context import Context
 from crosshead.training.distributed import World, shard
-from crosshead.training.hardware import Machine, choose_machine, naming_added_modules
-from crosshead.training.memory import (
-    free_memory,
-    measured_memory,
-    recompute_activations,
-    too_large,
-)
-from crosshead.training.mixing import forgetting_note
+from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
-from crosshead.training.settings import (
-    check_fine_tuned,
-    stored_recipe,
-)
-from crosshead.training.sizes import seconds_for_updates, with_sizes
-from crosshead.training.speed import measured_seconds
+from crosshead.training.schedule import seconds_for_updates, with_sizes
+from crosshead.training.settings import check_fine_tuned, stored_recipe
+from crosshead.training.trial import build_model, measured_seconds, try_longest_batch
 
 
 class NothingToTrain(Exception):
@@ -57,12 +40,12 @@ class NothingToTrain(Exception):
 
 def announce_data(world: World, sha256: str) -> None:
     """Tell the workers that the run begins, with the checksum of the data of the main process."""
-    world.broadcast(json.dumps({"sha256": sha256}))
+    world.broadcast({"sha256": sha256})
 
 
 def announce_end(world: World, end: End) -> None:
     """Tell the workers that the run ends before it trains."""
-    world.broadcast(json.dumps({"end": [end.kind, end.text]}))
+    world.broadcast({"end": end.sent()})
 
 
 @dataclass
@@ -77,10 +60,10 @@ class Setup:
     optimizer: Optimizer
     progress: Progress
     context: Context
-    memory: int
-    """The bytes that the run takes, estimated: see `memory_estimate`."""
     start: Path | None = None
     """The bundle that a new run fine-tunes. None for a new model, and for a resumed run."""
+    began: Recipe | None = None
+    """The recipe that a resumed run was saved with. None for a new run."""
 
 
 def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
@@ -88,8 +71,6 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     base = load_bundle(start) if start else None
     if base is not None and start is not None:
         check_fine_tuned(task_of(base.config).sections(base), recipe, start)
-        for line in forgetting_note(recipe, start):
-            context.say(line)
     machine = machine_of(recipe, context)
     task = task_of(recipe)
     recipe, lines = task.prepare(recipe)
@@ -123,10 +104,9 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
     The worker waits until the main process is ready.
     """
     world = context.world
-    announced = json.loads(world.broadcast(""))
+    announced = world.broadcast()
     if "end" in announced:
-        kind, text = announced["end"]
-        end = End(EndKind(kind), text)
+        end = End.received(announced["end"])
         raise Stopped if end == STOPPED else NothingToTrain(end)
     recipe = stored_recipe(out)
     machine = machine_of(recipe, context)
@@ -163,8 +143,7 @@ def _settled(
     recipe: Recipe, corpus: Corpus, machine: Machine, context: Context
 ) -> tuple[Recipe, int]:
     """Fill in the settings that depend on the data, the budget and the speed of this machine."""
-    minutes, world, epoch_seconds = recipe.train.max_minutes, context.world, 0.0
-    free = free_memory(machine.device, world.local_size)
+    minutes, epoch_seconds = recipe.train.max_minutes, 0.0
 
     def updates_of_epoch(recipe: Recipe) -> int:
         train = recipe.train
@@ -172,11 +151,10 @@ def _settled(
 
     def seconds_per_update(recipe: Recipe) -> float | None:
         nonlocal epoch_seconds
-        if too_large(recipe, corpus, machine, world, free):
-            return None
-        seconds = (measured_seconds(recipe, corpus, machine) or 0.0) / world.size
-        epoch_seconds = seconds * updates_of_epoch(recipe)
-        return seconds or None
+        seconds = measured_seconds(recipe, corpus, machine, context.world)
+        if seconds is not None:
+            epoch_seconds = seconds * updates_of_epoch(recipe)
+        return seconds
 
     def seconds_left() -> float | None:
         # Measuring the speed and learning alignments take some of the minutes.
@@ -222,30 +200,22 @@ def machine_of(recipe: Recipe, context: Context) -> Machine:
 
 
 def set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) -> Setup:
-    """Build the model and the optimizer of a run, and measure its memory."""
-    train, task, world = recipe.train, task_of(recipe), context.world
-    free = free_memory(machine.device, world.local_size)
-    if fault := too_large(recipe, corpus, machine, world, free):
-        raise ConfigError(fault)
-    torch.manual_seed(train.seed)
-    config = corpus.bundle_config(recipe, corpus.longest_input)
-    model = corpus.kind.build(config).to(machine.device, machine.dtype)
+    """Build the model and the optimizer of a run, and try its longest batch."""
+    train, world = recipe.train, context.world
+    model = build_model(recipe, corpus, machine, world)
     check_storable(model, recipe.model.architecture)
-    measurement = Measurement(task, model, corpus.epochs(recipe)(0), train)
-    with naming_added_modules(model, machine):
-        memory = measured_memory(measurement, corpus, machine, world, free)
-    if train.recompute:
-        recompute_activations(model)
     if train.sharded and world.size > 1:
         shard(model)
-    progress = Progress(
-        microbatches=train.accumulate,
-        accumulate=train.accumulate,
-        threads=machine.threads,
-        processes=world.size,
-    )
     optimizer = Optimizer(model, train)
-    return Setup(task, recipe, machine, corpus, model, optimizer, progress, context, memory)
+    progress = try_longest_batch(recipe, corpus, machine, world, model, optimizer)
+    if progress.microbatches > train.accumulate:
+        context.say(
+            "not enough memory for a whole batch of the longest rows: batches are computed in "
+            f"{progress.microbatches} microbatches"
+        )
+    progress.accumulate, progress.threads = train.accumulate, machine.threads
+    progress.processes = world.size
+    return Setup(task_of(recipe), recipe, machine, corpus, model, optimizer, progress, context)
 
 
 def continue_from(setup: Setup, progress: Progress) -> list[str]:

@@ -1,9 +1,11 @@
-"""Descriptions of a run: its opening lines and the facts of its model card."""
+"""Descriptions of a run: its opening lines, its model card, and what fine-tuning changed."""
 
 import dataclasses
 import os
 import platform
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -12,7 +14,9 @@ from crosshead.bundle.config import BundleScore
 from crosshead.recipe.toml import to_toml
 from crosshead.system.files import real_path
 from crosshead.system.progress import counted
+from crosshead.tasks.validation import OLD, Metric
 from crosshead.training.budget import budget_line
+from crosshead.training.log import read_log
 from crosshead.training.setup import Setup
 from crosshead.version import __version__
 
@@ -33,7 +37,7 @@ def opening_lines(setup: Setup) -> list[str]:
         f"on {machine.name}, "
         + (f"{world.size} processes of " if world.size > 1 else "")
         + f"{counted(machine.threads, 'thread')}, {machine.precision} "
-        f"({machine.why}); about {setup.memory / 1e9:.1f} GB of memory",
+        f"({machine.why})",
         budget_line(train),
         *warnings,
     ]
@@ -80,3 +84,29 @@ def card_facts(
         origin=str(progress.origin or ""),
         skipped=progress.skipped,
     )
+
+
+def domain_rows(log: Path, metrics: Sequence[Metric]) -> list[list[str]]:
+    """Return how fine-tuning has changed each metric on both domains."""
+    rows, _ = read_log(log)
+    measured = [row for row in rows if row["kind"] in ("valid", "average")]
+    chosen = [row for row in measured if row.get("best")]
+    if not chosen or measured[0]["update"] != 0:
+        return []
+    return [
+        [domain, _change(measured[0], chosen[-1], metric, prefix)]
+        for domain, prefix in (("new domain", ""), ("old domain", OLD))
+        for metric in metrics
+    ]
+
+
+def _change(
+    before: Mapping[str, Any], after: Mapping[str, Any], metric: Metric, prefix: str
+) -> str:
+    """Return a metric at update 0 and now, and in which direction it has changed."""
+    old, new = (float(row[f"{prefix}{metric.name}"]) for row in (before, after))
+    gain = (new - old) * (1 if metric.higher_is_better else -1)
+    change = "better" if gain > 0 else "worse" if gain < 0 else "unchanged"
+    if max(old, new) <= metric.chance:
+        change = "both too low to compare"
+    return f"{metric.shown(old)} at update 0, {new:.{metric.digits}f} now: {change}"

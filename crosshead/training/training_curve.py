@@ -27,8 +27,6 @@ def draw_training_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()
             *_line(losses, trained, key, "training", "tab:blue"),
             *_line(losses, valid, key, "validation", "tab:orange"),
         ]
-        if key == "nll":
-            _widen(losses)
         for metric in [each for each in metrics if each.higher_is_better][:1]:
             scored = [row for row in valid if row.get(metric.name) is not None]
             if scored:
@@ -38,9 +36,6 @@ def draw_training_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()
                 scores.set_ylim(bottom=0, top=max(LEAST_SCORE, 1.1 * most))
                 label = f"validation {metric.label}{', ' * bool(metric.search)}{metric.search}"
                 lines += _line(scores, scored, metric.name, f"{label} (right)", "tab:green")
-        last = max((row["update"] for row in [*trained, *valid]), default=0)
-        losses.set_xlim(-0.03 * max(1, last), 1.03 * max(1, last))
-        _write_single_values(figure.axes)
         if lines:
             figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
         drawn = rendered(figure)
@@ -53,20 +48,6 @@ _LABELS = {"nll": "mean negative log-likelihood\n(nats)", "loss": "loss"}
 LEAST_SCORE = 10.0
 """The smallest upper end of the score axis, so that a BLEU of 0.5 looks as low as it is."""
 
-_LEAST_SPAN = 1.0
-"""The smallest range of the loss axis in nats, so that noise does not look like a trend."""
-
-_FEW = 3
-"""Up to this many points are drawn large."""
-
-
-def _widen(losses: Any) -> None:
-    """Widen the loss axis to at least `_LEAST_SPAN`."""
-    low, high = losses.get_ylim()
-    if high - low < _LEAST_SPAN:
-        middle = (low + high) / 2
-        losses.set_ylim(max(0.0, middle - _LEAST_SPAN / 2), middle + _LEAST_SPAN / 2)
-
 
 def _line(axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, color: str) -> list[Any]:
     if not rows:
@@ -74,29 +55,6 @@ def _line(axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, color
     updates = [row["update"] for row in rows]
     # NaN leaves a gap: no update was finite there.
     values = [float("nan") if row.get(key) is None else row[key] for row in rows]
-    few = len(rows) <= _FEW
-    marker, size = ("o" if len(rows) <= 30 else None), (7 if few else 3)
-    # Do not clip large points, so that a point on the edge of the axes is whole.
-    drawn: list[Any] = axes.plot(
-        updates, values, label=label, color=color, marker=marker, ms=size, clip_on=not few
-    )
+    marker = "o" if len(rows) <= 30 else None
+    drawn: list[Any] = axes.plot(updates, values, label=label, color=color, marker=marker, ms=3)
     return drawn
-
-
-def _write_single_values(all_axes: Sequence[Any]) -> None:
-    """Write the value of each line with a single point beside it, inside the frame.
-
-    Each value has a column of its own, because several points may stand at one place.
-    """
-    left = -8
-    for axes in all_axes:
-        low, high = axes.get_ylim()
-        for line in axes.get_lines():
-            values = line.get_ydata()
-            if len(values) == 1 and values[0] == values[0]:
-                at_top = values[0] > high - 0.1 * (high - low)
-                axes.annotate(
-                    f"{values[0]:.2f}", (line.get_xdata()[0], values[0]), color=line.get_color(),
-                    xytext=(left, -14 if at_top else 4), textcoords="offset points", ha="right",
-                )  # fmt: skip
-                left -= 36

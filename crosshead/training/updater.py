@@ -106,30 +106,27 @@ class Updater:
             self._losses, self._no_sync = [replicated], replicated.no_sync
 
     def update(self, epoch: Epoch, rows: np.ndarray, rate: float) -> UpdateResult:
-        """Make the next update from rows of an epoch.
+        """Make the next update from rows of an epoch."""
+        sums, count = self.gradients(epoch, rows)
+        norm = self.optimizer.step(rate, self._replicas)
+        return UpdateResult(self._total(sums), count, norm)
+
+    def gradients(self, epoch: Epoch, rows: np.ndarray) -> tuple[list[dict[str, Tensor]], int]:
+        """Add up the gradients of a batch; return its losses by microbatch, and its predictions.
 
         If memory runs out, the microbatches of this batch and of all later batches are computed
         sequentially. If it still runs out, each batch is split into twice as many microbatches.
         """
         try:
             microbatches, count = self._microbatches(epoch, rows)
-            if self._replicas:
-                sums = self._in_parallel(microbatches)
-            else:
-                loss, sums = self._losses[0], []
-                for each in microbatches:
-                    with self._computing(each):
-                        sums.append(self._backward(loss(each.batch), each))
+            return self._computed(microbatches), count
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error) or self.world.size > 1:
                 raise
-            if not self._can_use_less_memory(len(rows)):
+            if not self._replicas and self._number_of_microbatches() >= len(rows):
                 raise RowTooLarge from None
-        else:
-            norm = self.optimizer.step(rate, self._replicas)
-            return UpdateResult(self._total(sums), count, norm)
         self._use_less_memory()  # here, the memory of the failed attempt is free again
-        return self.update(epoch, rows, rate)
+        return self.gradients(epoch, rows)
 
     def _microbatches(self, epoch: Epoch, rows: np.ndarray) -> tuple[list[Microbatch], int]:
         """Return this process's microbatches, and the number of predictions in the whole batch.
@@ -156,35 +153,15 @@ class Updater:
         ]  # fmt: skip
         return microbatches, count
 
-    @contextlib.contextmanager
-    def _computing(self, microbatch: Microbatch) -> Iterator[None]:
-        """Make dropout draw from the microbatch's seed, for the block.
-
-        Several processes exchange gradients in the backward pass of the last microbatch alone.
-        """
-        synchronised = contextlib.nullcontext() if microbatch.is_last else self._no_sync()
-        with seeded(microbatch.seed, self.optimizer.device), synchronised:
-            yield
-
-    def _backward(self, loss: Loss, microbatch: Microbatch) -> dict[str, Tensor]:
-        """Add the gradients of a microbatch's loss; return the loss's sums."""
-        self.optimizer.backward(loss.sums["loss"] * microbatch.scale)
-        return {
-            name: microbatch.weight * value.detach().to(torch.float64)
-            for name, value in loss.sums.items()
-        }
-
-    def _in_parallel(self, microbatches: Sequence[Microbatch]) -> list[dict[str, Tensor]]:
-        """Compute microbatches in threads, one for each replica; return the sums of each loss."""
+    def _computed(self, microbatches: Sequence[Microbatch]) -> list[dict[str, Tensor]]:
+        """Compute microbatches, in a thread for each replica if there are replicas."""
         parallel = len(self._losses)
+        if parallel == 1:
+            return self._computed_in_turn(self._losses[0], microbatches)
 
         def compute(number: int) -> list[dict[str, Tensor]]:
             torch.set_num_threads(max(1, self._threads // parallel))  # of this thread
-            loss, sums = self._losses[number], []
-            for each in microbatches[number::parallel]:
-                with self._computing(each):
-                    sums.append(self._backward(loss(each.batch), each))
-            return sums
+            return self._computed_in_turn(self._losses[number], microbatches[number::parallel])
 
         started = [self._pool.submit(compute, number) for number in range(parallel)]
         wait(started)  # for all threads, even if one fails, so that none runs on
@@ -194,15 +171,29 @@ class Updater:
             found += started.pop(0).result()
         return found
 
+    def _computed_in_turn(
+        self, loss: Callable[[Any], Loss], microbatches: Sequence[Microbatch]
+    ) -> list[dict[str, Tensor]]:
+        """Add the gradients of microbatches one after the other; return the sums of each loss.
+
+        Several processes exchange gradients in the backward pass of the last microbatch alone.
+        """
+        found = []
+        for each in microbatches:
+            synchronised = contextlib.nullcontext() if each.is_last else self._no_sync()
+            with seeded(each.seed, self.optimizer.device), synchronised:
+                sums = loss(each.batch).sums
+                self.optimizer.backward(sums["loss"] * each.scale)
+            found.append(
+                {name: each.weight * value.detach().double() for name, value in sums.items()}
+            )
+        return found
+
     def _total(self, losses: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
         """Add up the losses of all microbatches, in all processes."""
         names = sorted(losses[0])
         sums = torch.stack([torch.stack([each[name] for each in losses]).sum() for name in names])
         return dict(zip(names, self.world.total(sums).tolist(), strict=True))
-
-    def _can_use_less_memory(self, rows: int) -> bool:
-        """Return whether a batch of this many rows can be computed in less memory."""
-        return bool(self._replicas) or self._number_of_microbatches() < rows
 
     def _use_less_memory(self) -> None:
         """Compute parallel microbatches sequentially, or sequential ones in twice the number."""

@@ -179,4 +179,3 @@ def test_resuming_what_cannot_be_resumed(
     assert "--force" in refused("train", "--resume", *out, "--force")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "recipe.toml").write_text("[train]\nmax_updates = 1\n")
-    assert "only a recipe.toml" in refused("train", "--resume", *out, *corpus)

@@ -83,11 +83,9 @@ def reasoned(
         stated = (*stated, f"train.max_minutes={minutes}")
     there = Speed(seconds, lambda: None if minutes is None else 60 * minutes)
     recipe, lines = settle(compose("auto", assignments=stated), corpus, there)  # type: ignore[arg-type]
-    assert 4 <= len(lines) <= 5
-    assert all("because" in line or "as stated" in line for line in lines[1:3])
-    is_stated = any(each.startswith("tokenizer.vocab_size") for each in stated)
-    why = "as stated" if is_stated else "because "
-    assert lines[2].startswith(f"auto: vocabulary 1,234, {why}") and "; dropout 0." in lines[2]
+    assert len(lines) == 3
+    assert "because" in lines[1] or "as stated" in lines[1]
+    assert lines[2].startswith("auto: vocabulary 1,234, dropout 0.")
     # The values are checked again, together.
     assert type(recipe).model_validate(recipe.model_dump()).model_dump() == recipe.model_dump()
     return recipe, lines[1].partition(", ")[2]
@@ -184,11 +182,8 @@ def test_more_data_and_more_time_give_a_larger_model() -> None:
 CHOSEN = "trained with R-Drop, because there is time for 30 epochs"
 FEW = "because width 128 needs 100,000 target tokens in an epoch"
 PLAIN = "because width 256 needs 1,500,000 target tokens in an epoch"
-SHORT = "{}, and width 256 with R-Drop would get {} and needs 30"
-LONG = (
-    "{}, and width 256 with R-Drop would train for about {} minutes, more than the 60 that a run "
-    "without a stated time may take; to use it, give --max-minutes {} or more"
-)
+SHORT = "{} and width 256 with R-Drop would get {} and needs 30"
+LONG = "{} and width 256 with R-Drop needs --max-minutes {} or more"
 LARGE = "because memory does not suffice for width 128"
 
 
@@ -196,19 +191,19 @@ LARGE = "because memory does not suffice for width 128"
     ("pairs", "speed", "stated", "minutes", "width", "reason"),
     [
         (2000, 8e3, (), 25, 256, CHOSEN),
-        (2000, 8e3, (), None, 64, LONG.format(FEW, 120, 15)),
+        (2000, 8e3, (), None, 64, LONG.format(FEW, 15)),
         (
             2000,
             8e3,
             ("train.max_epochs=300",),
             None,
             64,
-            LONG.format(FEW, 119, 15),
+            LONG.format(FEW, 15),
         ),
         (29_000, 8e3, (), 60, 128, SHORT.format(PLAIN, "10 epochs")),
         (29_000, 8e5, (), 10, 256, CHOSEN),
         (29_000, 8e5, (), None, 256, CHOSEN),
-        (29_000, 8e3, (), None, 128, LONG.format(PLAIN, 454, 207)),
+        (29_000, 8e3, (), None, 128, LONG.format(PLAIN, 207)),
         (29_000, 8e5, ("train.consistency=none",), 10, 128, PLAIN),
         (29_000, 8e5, ("train.consistency=simcut",), 10, 128, PLAIN),
         (29_000, 8e5, ("model.d_model=128",), 10, 128, "as stated"),
@@ -301,7 +296,7 @@ def test_a_few_updates_are_not_measured_first() -> None:
     recipe, _ = settle(few, corpus, Speed(never, lambda: None))  # type: ignore[arg-type]
     assert recipe.train.max_updates == 99
     assert reasoned(2000, "train.max_updates=99", "train.batch_tokens=30000")[1].endswith(
-        ", and width 256 with R-Drop needs 100 updates"
+        " and width 256 with R-Drop needs 100 updates"
     )
     more = compose("auto", assignments=["train.max_updates=100"])
     with pytest.raises(AssertionError, match="measured"):
@@ -322,51 +317,28 @@ def test_measuring_takes_a_part_of_the_time() -> None:
     assert len(measured) == 1 and lines[0].endswith(", 75 epochs")
 
 
-def test_a_stated_warm_up_that_is_too_long_is_named() -> None:
-    recipe = compose("auto", assignments=["train.max_updates=30", "train.warmup=100"])
-    _, lines = settle(recipe, FakeCorpus(600), Speed(lambda recipe: 0.5, lambda: None))  # type: ignore[arg-type]
-    assert lines[3].endswith(
-        "the learning rate stays below its peak, because the warm-up of 100 updates is longer than "
-        "the run; length penalty 1"
-    )
-
-
 @pytest.mark.parametrize(
-    ("pairs", "stated", "length", "why"),
+    ("pairs", "stated", "length"),
     [
-        (200, (), "1,912 epochs", "1,912 epochs would overfit with less"),
-        (2000, ("train.max_epochs=1",), "1 epoch", "there is no time to overfit in 1 epoch"),
-        (2000, ("train.max_updates=1",), "less than one epoch", "in less than one epoch"),
-        (1, (), "epochs", "epochs would overfit with less"),
+        (200, (), "1,912 epochs"),
+        (2000, ("train.max_epochs=1",), "1 epoch"),
+        (2000, ("train.max_updates=1",), "less than 1 epoch"),
     ],
 )
 def test_lengths_are_whole_numbers_in_words(
-    pairs: int, stated: tuple[str, ...], length: str, why: str
+    pairs: int, stated: tuple[str, ...], length: str
 ) -> None:
     recipe = compose("auto", assignments=stated or ["train.max_minutes=60"])
     there = Speed(lambda recipe: 0.01, lambda: None if stated else 3600.0)
     _, lines = settle(recipe, FakeCorpus(pairs), there)  # type: ignore[arg-type]
-    give = "gives" if pairs == 1 else "give"
-    assert f" {14 * pairs:,} target tokens {give} about " in lines[0]
-    assert lines[0].endswith(f", {length}" if length[0].isdigit() else length)
-    assert lines[2].endswith(why)
+    assert f" {14 * pairs:,} target tokens, about " in lines[0]
+    assert lines[0].endswith(f", {length}")
 
 
-@pytest.mark.parametrize(
-    ("stated", "takes"),
-    [
-        (
-            [],
-            "training ends when validation stops improving, after about 20 minutes, at the latest "
-            "after about 40",
-        ),
-        (["patience=0"], "this takes about 20 minutes"),
-    ],
-)
-def test_a_line_says_how_long_a_run_without_a_budget_takes(stated: list[str], takes: str) -> None:
+def test_a_line_says_how_long_a_run_takes() -> None:
     there = Speed(lambda recipe: 0.5, lambda: None)
-    _, lines = settle(compose("auto", assignments=stated), FakeCorpus(2000), there)  # type: ignore[arg-type]
-    assert lines[4] == f"auto: {takes}; for another length give --max-minutes"
+    _, lines = settle(compose("auto"), FakeCorpus(2000), there)  # type: ignore[arg-type]
+    assert " updates in about 21 minutes, " in lines[0]
 
 
 def _form(line: str) -> str:
@@ -383,14 +355,6 @@ def test_the_tutorial_quotes_lines_of_the_form_of_today() -> None:
     _, lines = settle(recipe.model_copy(update={"tokenizer": sized}), corpus, there)  # type: ignore[arg-type]
     page = map(_form, TUTORIAL.read_text("utf-8").splitlines())
     assert set(map(_form, lines)) <= set(page)
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.0123, "0.012"), (9.87, "9.9"), (1234.0, "311")])
-def test_the_seconds_of_an_update_have_no_exponent(seconds: float, text: str) -> None:
-    there = Speed(lambda recipe: seconds, lambda: 36_000.0)
-    recipe = compose("auto", assignments=["train.max_minutes=600"])
-    _, lines = settle(recipe, FakeCorpus(8000), there)  # type: ignore[arg-type]
-    assert f", {text} s each, " in lines[0]
 
 
 def test_short_runs_have_less_dropout_and_smaller_batches() -> None:

@@ -132,16 +132,16 @@ def test_the_share_is_of_the_budget_that_ends_the_run_first() -> None:
         ({"patience": 0}, "training ends after 1,000 updates"),
         (
             {"max_updates": None, "max_epochs": 1, "patience": 1},
-            "training ends after 1 epoch; early stopping after 1 validation without improvement",
+            "training ends after 1 epoch or 1 validation without improvement",
         ),
         (
             {"max_minutes": 1.5, "patience": 0},
-            "training ends after 1,000 updates or 1.5 minutes, whichever comes first",
+            "training ends after 1,000 updates or 1.5 minutes",
         ),
         (
             {"patience": 3, "cooldown": 0.9},
-            "training ends after 1,000 updates; after 3 validations without improvement, the "
-            "learning rate falls to 0 during a quarter more updates, and then training ends",
+            "training ends after 1,000 updates or 3 validations without improvement, after the "
+            "learning rate has fallen to 0",
         ),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 
 from crosshead.tasks.translation import BLEU
 from crosshead.tasks.validation import LOSS
-from crosshead.training.domains import domain_rows
+from crosshead.training.summary import domain_rows
 
 
 def row(kind: str, update: int, values: tuple[float, float, float, float], *, best: bool) -> str:

@@ -99,7 +99,7 @@ def generator() -> Iterator[str]:
 WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "one side": ({"source": ["a"]}, ConfigError, "target"),
     "data and a file": ({"source": ["a"], "target": "b.de"}, ConfigError, "one form"),
-    "a shorter side": ({"source": ["a", "b"], "target": ["c"]}, DataError, "no target 2"),
+    "a shorter side": ({"source": ["a", "b"], "target": ["c"]}, DataError, "no text 2"),
     "names as data": ({"source": [__file__], "target": [__file__]}, ConfigError, "list of Path"),
     "half a character": ({"source": ["\ud800"], "target": ["a"]}, DataError, "text 1 has half"),
     "no pairs": ({"pairs": 5}, DataError, "expected pairs or the name of a file, found 5"),
@@ -112,7 +112,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "inner keys": ({"pairs": [{"t": {"en": "a", "de": "b"}}]}, DataError, "t.en, t.de, expected"),
     "other columns": ({"pairs": {"en": ["a"]}}, DataError, "no column 'source'"),
     "both forms": (
-        {"pairs": [("a", "b")], "source": ["a"], "target": ["b"]}, ConfigError, "leave it out",
+        {"pairs": [("a", "b")], "source": ["a"], "target": ["b"]}, ConfigError, "pairs alone",
     ),
     "a lone number": ({"text": 3}, DataError, "found int"),
     "a series of numbers": ({"series": [1, 2]}, DataError, "files, or a table of columns"),

@@ -213,7 +213,7 @@ def test_memory_that_ends_in_validation_costs_no_update(tmp_path: Path) -> None:
         raise MemoryError
 
     config = settings(max_updates=9, valid_every=5)
-    with pytest.raises(UserError, match=r"saved at update 5: .*--resume.*decode.batch_tokens"):
+    with pytest.raises(UserError, match=r"update 5, which is saved; .*--resume.*decode.batch_tok"):
         run(tmp_path / "parts", config, validate=validate)
     whole, _ = run(tmp_path / "whole", config)
     resumed, _ = run(tmp_path / "parts", config, resume=True)
@@ -235,11 +235,11 @@ def test_a_pair_that_memory_does_not_hold_is_written_down(
 
     training = begin(tmp_path, settings(max_updates=2))
     training.main.keep_batch = keep
-    with pytest.raises(UserError, match="one pair at a time: its longest has") as caught:
+    with pytest.raises(UserError, match="not enough memory for update 1 on one pair of") as caught:
         fit(training)
     training.context.log.close()
     [(source, target)] = kept
-    assert f"has {len(source)} and {len(target)} tokens; it is there; resume with more" in str(
+    assert f"of {len(source)} and {len(target)} tokens; it is there; resume with more" in str(
         caught.value
     )
 

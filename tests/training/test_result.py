@@ -52,7 +52,7 @@ def test_a_damaged_log_is_a_line_and_no_more(text: Path, tmp_path: Path) -> None
     log = out / "log.jsonl"
     log.write_bytes(b"{" * 9 + log.read_bytes()[9:])
     train(recipe_for(text, "max_updates=2"), out, resume=True, display=display)
-    assert display.lines[-1] == f"{log}: 1 damaged line left out of training.png: 1"
+    assert display.lines[-1] == f"{log}: 1 damaged line left out of training.png"
     load_bundle(out)
 
 

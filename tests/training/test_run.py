@@ -188,7 +188,7 @@ def test_a_run_that_has_come_so_far_says_that_nothing_is_left_to_train(
     recipe = recipe_for(text, f"max_updates={updates}", "average=0")
     summary = train(recipe, out, resume=True, display=display)
     (line,) = (line for line in display.lines if line.startswith("nothing to train"))
-    assert "ended at update 2" in line and "to continue, raise a budget (--max-updates" in line
+    assert "ended at update 2" in line and "give a larger budget (--max-updates" in line
     assert summary.reason.endswith("no update was made")
     assert digest(out / "model.safetensors") == weights
 

@@ -103,7 +103,7 @@ def test_a_run_whose_text_lies_in_it_is_not_replaced(text: Path, tmp_path: Path)
     with pytest.raises(UserError, match="--force would remove it"):
         train(inside, out, force=True)
     (tmp_path / "README.md").replace(out / "README.md")
-    with pytest.raises(UserError, match="--force would replace the run that --from"):
+    with pytest.raises(UserError, match="--force would remove it with the run"):
         train(tuning_recipe(text, out), out, start=out, force=True)
     assert tree(out) == before
 

@@ -88,7 +88,7 @@ def test_a_recipe_that_does_not_agree_is_refused(text: str, words: str, tmp_path
 
 
 def test_there_is_no_run_to_resume(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"it holds no recipe\.toml"):
+    with pytest.raises(UserError, match="no run with a checkpoint to resume"):
         resumed_recipe(tmp_path, None, {}, [])
 
 
@@ -210,29 +210,17 @@ def test_fine_tuning_may_drop_and_sample_otherwise_and_repeat_what_is_so() -> No
 
 
 @pytest.mark.parametrize(
-    ("data", "found"),
+    "data",
     [
-        ({"source": ["x.de"], "target": ["x.en"]}, "x.de and x.en are named as text"),
-        ({"pairs": ["x.tsv"], "fields": ["de", "en"]}, "x.tsv: the fields de and en are named as"),
-        ({"pairs": ["x.jsonl"], "fields": ["t.de", "t.en"]}, "x.jsonl: the fields t.de and t.en"),
-        (
-            DATA["data"] | {"source_language": "de", "target_language": "en"},
-            "the languages are stated as",
-        ),
-        (
-            {
-                "source": ["x.en"], "target": ["x.de"],
-                "valid_source": ["v.en"], "valid_target": ["v.de"],
-                "old_source": ["y.de"], "old_target": ["y.en"],
-                "old_valid_source": ["w"], "old_valid_target": ["w"],
-            },
-            "y.de and y.en are named as text",
-        ),
+        {"source": ["x.de"], "target": ["x.en"]},
+        {"pairs": ["x.tsv"], "fields": ["de", "en"]},
+        {"pairs": ["x.jsonl"], "fields": ["t.de", "t.en"]},
+        DATA["data"] | {"source_language": "de", "target_language": "en"},
     ],
-)  # fmt: skip
-def test_fine_tuning_refuses_the_reverse_direction(data: dict[str, Any], found: str) -> None:
+)
+def test_fine_tuning_refuses_the_reverse_direction(data: dict[str, Any]) -> None:
     recipe = new_recipe(None, None, {"data": data}, [], BUNDLE)
-    with pytest.raises(ConfigError, match=rf"^{found}.* from de to en, but the bundle .* from en "):
+    with pytest.raises(ConfigError, match=r" from de to en, but the bundle .* from en "):
         check_fine_tuned(bundle_sections(), recipe, BUNDLE)
 
 
@@ -364,7 +352,7 @@ def test_a_lost_recipe_is_written_again_from_the_checkpoint(finished: Path, tmp_
     assert written == recipe.replace("max_updates = 18", "max_updates = 19")
     (out / "recipe.toml").unlink()
     earlier_run_path(out).mkdir()  # a killed --force was moving this run
-    with pytest.raises(UserError, match=r"holds no recipe\.toml"):
+    with pytest.raises(UserError, match="no run with a checkpoint to resume"):
         stored_recipe(out)
 
 

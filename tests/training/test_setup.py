@@ -92,7 +92,7 @@ def test_auto_chooses_a_model_that_fits_into_memory(
     data = {"source": str(tmp_path / "en"), "target": str(tmp_path / "de")}
     recipe = compose("auto", flags={"data": data, "train": {"max_minutes": 600}})
     free = FreeMemory(30_000_000, "30 MB")  # not for the 4 million parameters of width 256
-    monkeypatch.setattr("crosshead.training.setup.free_memory", lambda *machine: free)
+    monkeypatch.setattr("crosshead.training.trial.free_memory", lambda *machine: free)
     display = Remembering()
     setup = prepare_new(recipe, None, Context(display=display))
     assert setup.recipe.model.d_model == 64

@@ -3,7 +3,7 @@ import pytest
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.recipes import compose
 from crosshead.text.batching import Example, Pairs
-from crosshead.training.sizes import warmup_updates, with_sizes
+from crosshead.training.schedule import warmup_updates, with_sizes
 
 
 @pytest.mark.parametrize(

@@ -51,38 +51,19 @@ class MetricCurve:
 
     def sentence(self) -> str:
         """Return what twice the data would likely bring."""
-        pairs, found = self.measured[-1].pairs, self.gain
+        found = self.gain
+        data = f"twice the data ({2 * self.measured[-1].pairs:,} pairs)"
         if self.is_too_low:
-            return (
-                f"What twice the data ({2 * pairs:,} pairs) would bring in {self.metric} cannot be "
-                f"told: all of these runs have a BLEU below {LOW_BLEU:g}, probably because they "
-                "were too short."
-            )
-        if not found.fits or found.high < 0:
-            return (
-                f"What twice the data ({2 * pairs:,} pairs) would bring in {self.metric} cannot be "
-                f"told: {self._why_untold()}. Longer training may help."
-            )
-        interval = f"{found.low:+.1f} to {found.high:+.1f}"
-        if not found.is_certain:
-            return (
-                f"Twice the data ({2 * pairs:,} pairs) would change {self.metric} by {interval} "
-                "(95 %): these runs do not show that it would help."
-            )
-        return (
-            f"Twice the data ({2 * pairs:,} pairs) would likely change {self.metric} by "
-            f"{found.value:+.1f} (95 %: {interval})."
-        )
-
-    def _why_untold(self) -> str:
-        """Return why no law tells the effect of more data, in a clause."""
-        *fewer, whole = self.measured
-        if any(whole.value < each.value for each in fewer):
-            return (
-                "the model of all pairs is worse than one of fewer pairs, probably because it had "
-                "fewer epochs in the same minutes or updates"
-            )
-        return "no power law fits these scores"
+            why = f"all of these runs have a BLEU below {LOW_BLEU:g}"
+        elif not found.fits:
+            why = "no power law fits these scores"
+        elif found.high < 0:
+            why = "the model of all pairs is worse than one of fewer pairs"
+        else:
+            change = f"{found.value:+.1f} (95 %: {found.low:+.1f} to {found.high:+.1f})"
+            unclear = "" if found.is_certain else ", so these runs do not show that it would help"
+            return f"T{data[1:]} would likely change {self.metric} by {change}{unclear}."
+        return f"What {data} would bring in {self.metric} cannot be told: {why}; train for longer."
 
 
 @dataclass(frozen=True)
@@ -124,10 +105,9 @@ def data_curve(out: Path, runs: Runs) -> DataCurve | None:
     found = train_subsets(runs, folder, subsets)
     if found is None:
         return None
-    outcomes = dict(zip([*SHARES][::-1], found[::-1], strict=True)) | {"all": whole}
-    curve = DataCurve(folder, outcomes, metric_curves(*_scores(outcomes)))
+    outcomes = dict(reversed(found.items())) | {"all": whole}
     write_table(folder / TABLE, outcomes)
-    return curve
+    return DataCurve(folder, outcomes, metric_curves(*_scores(outcomes)))
 
 
 def metric_curves(

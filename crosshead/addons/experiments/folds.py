@@ -50,9 +50,8 @@ class Folds:
         return [score.value for score in scores if score.metric == metric]
 
     def sentences(self) -> list[str]:
-        """Return sentences: mean, interval and spread of each metric, and the kind of interval."""
-        count = len(self.outcomes)
-        found = []
+        """Return a sentence for each metric: mean, spread, and an interval if it can have one."""
+        count, found = len(self.outcomes), []
         for score in next(iter(self.outcomes.values())).scores:
             values = self.values(score.metric)
             inside = ""
@@ -64,13 +63,7 @@ class Folds:
                 f"from {min(values):.2f} to {max(values):.2f} (standard deviation "
                 f"{np.std(values, ddof=1):.2f})."
             )
-        if count < LEAST_FOLDS:
-            return [*found, f"An interval of the average needs at least {LEAST_FOLDS} folds."]
-        return [
-            *found,
-            "Intervals of averages: Student's t over the folds, widened because the models share "
-            "training pairs (Nadeau and Bengio 2003).",
-        ]
+        return found
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -127,9 +120,8 @@ def cross_validate(out: Path, count: int, runs: Runs) -> Folds | None:
         Subset(f"fold-{number}", f"fold {number} of {count}", {"fold": [number, count], **without})
         for number in range(1, count + 1)
     ]
-    found = train_subsets(runs, folder, subsets)
-    if found is None:
+    outcomes = train_subsets(runs, folder, subsets)
+    if outcomes is None:
         return None
-    outcomes = {each.name: outcome for each, outcome in zip(subsets, found, strict=True)}
     write_table(folder / TABLE, outcomes)
     return Folds(folder, outcomes)

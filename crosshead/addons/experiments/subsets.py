@@ -22,6 +22,7 @@ from crosshead.system.progress import Display, Silent
 from crosshead.tasks.registry import kinds
 from crosshead.training.checkpoint import newest_state
 from crosshead.training.directory import is_resumable
+from crosshead.training.progress import Progress
 from crosshead.training.run import train
 from crosshead.training.settings import absolute, check_resumed, stored_form, stored_recipe
 
@@ -75,21 +76,15 @@ def subset_folder(out: Path, kind: str) -> Path:
 
 def check_subsets(recipe: Recipe, flag: str, start: Path | None) -> None:
     """Check that a recipe can be trained on subsets."""
+    found = ""
     if not hasattr(recipe.data, "fold") or recipe.model.task != "translation":
-        raise UserError(
-            f"{option(flag)} takes subsets of pairs of texts, but this recipe is for "
-            f"{recipe.model.task}; leave it out"
-        )
-    if start is not None:
-        raise UserError(
-            f"{option(flag)} trains new models, but {option('from', str(start))} fine-tunes one; "
-            "leave out one of them"
-        )
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        raise UserError(
-            f"{option(flag)} trains in one process, found {os.environ['WORLD_SIZE']}; leave it out "
-            f"now, and add it later with {option('resume')} in one process"
-        )
+        found = f"takes subsets of pairs of texts, but this recipe is for {recipe.model.task}"
+    elif start is not None:
+        found = f"trains new models, but {option('from', str(start))} fine-tunes one"
+    elif int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        found = f"trains in one process, found {os.environ['WORLD_SIZE']}"
+    if found:
+        raise UserError(f"{option(flag)} {found}; leave it out")
 
 
 def planned_recipe(out: Path, folder: Path, *, resume: bool) -> Recipe:
@@ -103,26 +98,27 @@ def planned_recipe(out: Path, folder: Path, *, resume: bool) -> Recipe:
     smaller limit does not change it, and runs of other lengths cannot be compared with it.
     """
     newest = newest_state(out / CHECKPOINTS)
-    if newest is not None and newest[1].tuned:
+    progress = newest[1] if newest else Progress()
+    if progress.tuned:
         raise UserError(f"{out}: was fine-tuned; subsets need a run that began with a new model")
-    whole = stored_recipe(out)
+    recipe = stored_recipe(out)
     if resume and (folder / RECIPE).is_file():
-        recipe = _with(stored_recipe(folder), "train", _limits(whole))
+        recipe = _with(stored_recipe(folder), "train", _limits(recipe))
     else:
-        recipe = whole
-        stated = () if newest is None else newest[1].stated
         for section, keys in _BY_SIZE.items():
-            is_open = {key: recipe.left_open[section][key] for key in keys}
-            changes = {k: v for k, v in is_open.items() if f"{section}.{k}" not in stated}
-            recipe = _with(recipe, section, changes)
+            chosen = [key for key in keys if f"{section}.{key}" not in progress.stated]
+            recipe = _with(recipe, section, {k: recipe.left_open[section][k] for k in chosen})
     make_directory(folder)
     atomic_write(folder / RECIPE, stored_form(recipe, folder).encode())
     return recipe
 
 
-def train_subsets(runs: Runs, folder: Path, subsets: Iterable[Subset]) -> list[Outcome] | None:
-    """Train a model on each subset that has no finished run, and return the outcomes of all."""
-    outcomes = []
+def train_subsets(runs: Runs, folder: Path, subsets: Iterable[Subset]) -> dict[str, Outcome] | None:
+    """Train a model on each subset that has no finished run, and return the outcomes by name.
+
+    None is returned if a run was asked to stop.
+    """
+    outcomes = {}
     for subset in subsets:
         out, display = folder / subset.name, runs.display()
         recipe = _with(runs.recipe, "data", subset.data)
@@ -136,9 +132,13 @@ def train_subsets(runs: Runs, folder: Path, subsets: Iterable[Subset]) -> list[O
             )  # fmt: skip
             if summary.interrupted:
                 return None
-            _check_limits(out, recipe)
+            if _limits(stored_recipe(out)) != _limits(recipe):  # it has ended earlier
+                raise UserError(
+                    f"{out}: ended by other limits than the run on all pairs; remove this "
+                    "directory, and the same command trains it again"
+                )
         display.close()
-        outcomes.append(outcome_of(out))
+        outcomes[subset.name] = outcome_of(out)
     return outcomes
 
 
@@ -148,11 +148,6 @@ def outcome_of(out: Path) -> Outcome:
     newest = newest_state(out / CHECKPOINTS)
     if newest is None:
         raise BundleError(f"{out}: has no undamaged checkpoint; train it again")
-    if not all(score.interval for score in config.scores):
-        raise BundleError(
-            f"{out}: its scores have no intervals, because an older crosshead wrote it; remove "
-            f"{out / CONFIG}, and the same command writes it again"
-        )
     return Outcome(out, newest[1].size, config.scores)
 
 
@@ -189,20 +184,6 @@ def _is_finished(out: Path, recipe: Recipe) -> bool:
 def _limits(recipe: Recipe) -> dict[str, Any]:
     """Return the limits of a run."""
     return {key: getattr(recipe.train, key) for key in _BUDGET}
-
-
-def _check_limits(out: Path, recipe: Recipe) -> None:
-    """Raise `UserError` if the run in `out` ended by other limits than those of its recipe now."""
-    ended, expected = _limits(stored_recipe(out)), _limits(recipe)
-    wrong = [key for key in _BUDGET if ended[key] != expected[key]]
-    if wrong:
-        found, wanted = (
-            ", ".join(f"{key} = {limits[key]}" for key in wrong) for limits in (ended, expected)
-        )
-        raise UserError(
-            f"{out}: ended by {found}, but the run on all pairs has {wanted}, so their scores "
-            "cannot be compared; remove this directory, and the same command trains it again"
-        )
 
 
 def _with(recipe: Recipe, section: str, changes: Mapping[str, Any]) -> Recipe:

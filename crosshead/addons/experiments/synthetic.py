@@ -188,26 +188,19 @@ def _check_settings(work: Synthesis, out: Path, tag: str | None) -> None:
     wanted, path = work.settings(tag), out / SETTINGS
     if not path.exists():
         if not is_unused(out):
-            raise UserError(f"{out}: is not empty and holds no synthetic set; give another --out")
+            raise UserError(
+                f"{out}: is not empty and holds no synthetic set; give another {option('out')}"
+            )
         atomic_write(path, (json.dumps(wanted, indent=1) + "\n").encode())
         return
     found = read_metadata(path)
-    names = {
-        "models": "by other models",
-        "text": f"of another text than {work.text}",
-        "to": "into another language",
-    }
-    for key, name in names.items():
-        if found.get(key) != wanted[key]:
-            raise UserError(f"{out}: holds translations {name}; give another --out")
-    before = found.get("decode")
-    for key, value in wanted["decode"].items():
-        if not isinstance(before, dict) or before.get(key) != value:
-            other = before.get(key) if isinstance(before, dict) else None
-            raise UserError(
-                f"{out}: holds translations with decode.{key} {other!r}, not {value!r}; search in "
-                "the same way to continue, or give another --out"
-            )
+    other = [key for key, value in wanted.items() if found.get(key) != value]
+    if other:
+        names = {"to": "target language", "decode": "search"}
+        raise UserError(
+            f"{out}: holds translations with other settings "
+            f"({', '.join(names.get(key, key) for key in other)}); give another {option('out')}"
+        )
 
 
 def _whole_blocks(path: Path, file: io.FileIO, lines: int) -> int:

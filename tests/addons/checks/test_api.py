@@ -59,5 +59,5 @@ def test_messages_name_arguments(tmp_path: Path) -> None:
         crosshead.check_data(pairs=[("a", "b")], skip=["typo"])
     with pytest.raises(UserError, match="no training data: give two line-aligned files"):
         crosshead.check_data()
-    with pytest.raises(UserError, match="one is data and the other is missing"):
+    with pytest.raises(UserError, match="give both sides in one form"):
         crosshead.check_data(source=SOURCE, target=source)

@@ -1,7 +1,6 @@
 """Runs on subsets: each is trained once, and a stopped one goes on."""
 
 import dataclasses
-import json
 import shutil
 import signal
 from pathlib import Path
@@ -45,7 +44,7 @@ def trained(
     runs = Runs(recipe_for(text, *SHORT))
     found = train_subsets(runs, folder, HALVES)
     assert found is not None
-    return runs, folder, found
+    return runs, folder, list(found.values())
 
 
 def test_each_run_has_its_own_pairs_and_scores(
@@ -65,7 +64,7 @@ def test_what_is_finished_is_not_repeated(trained: tuple[Runs, Path, list[Outcom
     runs, folder, found = trained
     before, display = digest(folder / "a" / LOG), Remembering()
     again = train_subsets(dataclasses.replace(runs, display=lambda: display), folder, HALVES)
-    assert again == found and digest(folder / "a" / LOG) == before
+    assert again == {"a": found[0], "b": found[1]} and digest(folder / "a" / LOG) == before
     assert display.lines == [
         f"half a: finished in {folder / 'a'}", f"half b: finished in {folder / 'b'}",
     ]  # fmt: skip
@@ -144,7 +143,7 @@ def test_a_run_that_ended_by_other_limits_is_refused(
     place = tmp_path / "x.kind"
     shutil.copytree(trained[1] / "a", place / "a")
     fewer = Runs(recipe_for(text, *SHORT, "max_updates=2"))
-    with pytest.raises(UserError, match=r"a: ended by max_updates = 4, but .* has max_updates = 2"):
+    with pytest.raises(UserError, match=r"a: ended by other limits than the run on all pairs"):
         train_subsets(fewer, place, HALVES[:1])
     shutil.rmtree(place / "a")
     assert train_subsets(fewer, place, HALVES[:1])
@@ -171,22 +170,13 @@ def test_what_has_no_pairs_or_begins_with_a_bundle_is_refused(
         check_subsets(recipe_for(text), "folds", None)
 
 
-def test_a_run_without_a_bundle_or_without_intervals_has_no_outcome(
+def test_a_run_without_a_bundle_has_no_outcome(
     trained: tuple[Runs, Path, list[Outcome]], tmp_path: Path
 ) -> None:
     with pytest.raises(BundleError):
         outcome_of(tmp_path)
     _, folder, found = trained
     assert outcome_of(folder / "a") == found[0]
-    old = tmp_path / "old"
-    shutil.copytree(folder / "a", old)
-    config = json.loads((old / CONFIG).read_text())
-    for score in config["scores"]:
-        del score["low"], score["high"]
-    del config["config_sha256"]  # the file is changed on purpose
-    (old / CONFIG).write_text(json.dumps(config))
-    with pytest.raises(BundleError, match=r"old: its scores have no intervals, because an older"):
-        outcome_of(old)
 
 
 def test_the_table_has_a_row_for_each_run_and_metric(

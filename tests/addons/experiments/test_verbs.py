@@ -168,6 +168,6 @@ def test_one_model_translates_in_both_directions(
     assert rows[0] != rows[1]
     output_of(["distill", out, "--source", english, "--out", tmp_path / "set", "--to", "de"], capfd)
     said = refused("distill", out, "--source", english, "--out", tmp_path / "set", "--to", "en")
-    assert "holds translations into another language" in said
+    assert "holds translations with other settings (target language)" in said
     said = refused("train", "--text", english, "--set", "directions=both", "--out", tmp_path / "x")
     assert "data.directions is for translation; leave it out" in said
