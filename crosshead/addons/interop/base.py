@@ -35,16 +35,10 @@ class Cell(NamedTuple):
 
 EXACT = Cell("exact")
 
-UNKNOWN = Cell("refused", "this version does not know whether the format has it")
-"""The cell of an option that a format does not list. A test finds such a cell."""
 
-
-def cells(
-    options: Iterable[str], exact: Iterable[str], others: Mapping[str, Cell]
-) -> dict[str, Cell]:
-    """Return the cell of each option."""
-    listed = {**dict.fromkeys(exact, EXACT), **others}
-    return {name: listed.get(name, UNKNOWN) for name in options}
+def cells(options: Iterable[str], others: Mapping[str, Cell]) -> dict[str, Cell]:
+    """Return the cell of each option: exact, unless `others` has another one."""
+    return {name: others.get(name, EXACT) for name in options}
 
 
 def valued(key: str, values: Iterable[str], cell: Cell) -> dict[str, Cell]:
@@ -196,7 +190,6 @@ class Format:
         writes_alone: True if `write` does not need `modules`.
         writes_with: Further modules that both need.
         quantises_with: Further modules that `write` needs for number formats other than the first.
-        search_file: The file that `write_search` writes, a JSON object; empty if it writes none.
         suffix: The suffix of an export that is one file, which is then the only file that `write`
             leaves in the directory; empty for a directory.
         fixed_search: The search of the foreign library, if an export cannot change it.
@@ -217,7 +210,6 @@ class Format:
     writes_alone: bool = False
     writes_with: tuple[str, ...] = ()
     quantises_with: tuple[str, ...] = ()
-    search_file: str = ""
     suffix: str = ""
     fixed_search: ForeignSearch | None = None
     expected: Callable[[TextBundle, Path, Sequence[str]], list[str]] | None = None

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,18 +26,13 @@ from crosshead.addons.interop.base import (
     cells,
     valued,
 )
-from crosshead.addons.interop.ctranslate2_layers import (
-    Shape,
-    fill_decoder,
-    fill_encoder,
-    numbers,
-    positions_written,
-    specs,
-)
+from crosshead.addons.interop.ctranslate2_layers import BIAS, MATRICES, fill, specs
 from crosshead.addons.interop.ctranslate2_library import library
 from crosshead.addons.interop.options import OPTIONS
 from crosshead.addons.interop.plain_tokenizer import PlainTokenizer, program, stems
 from crosshead.addons.interop.verify import ExportError, tagged_sources
+from crosshead.addons.interop.weights import CTRANSLATE2 as CTRANSLATE2_NAMES
+from crosshead.addons.interop.weights import translation_places
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.models.transformer import Transformer
 from crosshead.system.files import atomic_write
@@ -181,12 +175,10 @@ def _translation_spec(bundle: TextBundle) -> Any:
     assert isinstance(model, Transformer)
     config = model.config
     encoder, decoder = specs(config, (config.encoder_layers, config.decoder_layers))
-    shape = Shape.of(config, positions_written(bundle))
-    fill_encoder(encoder, model.encoder, model.source_embeddings, shape)
-    fill_decoder(decoder, model.decoder, model.target_embeddings, shape)
-    decoder.projection.weight = numbers(model.projection.weight)
-    decoder.projection.bias = output_bias(model.projection.bias, bundle)
     spec = library().specs.transformer_spec.TransformerSpec(encoder, decoder)
+    places = translation_places(CTRANSLATE2_NAMES, config, MATRICES, BIAS, (None, None))
+    embeddings = {"encoder": model.source_embeddings, "decoder": model.target_embeddings}
+    fill(spec, bundle, places, embeddings, output_bias(model.projection.bias, bundle))
     spec.register_source_vocabulary(distinct_vocabulary(bundle.source_tokenizer))
     target = distinct_vocabulary(bundle.target_tokenizer)
     spec.register_target_vocabulary(target)
@@ -202,10 +194,10 @@ def configure(config: Any, pieces: Sequence[str], bundle: TextBundle) -> None:
     config.layer_norm_epsilon = bundle.config.model.norm_eps  # type: ignore[attr-defined]
 
 
-def output_bias(bias: Tensor | None, bundle: TextBundle) -> np.ndarray:
+def output_bias(bias: Tensor | None, bundle: TextBundle) -> Tensor:
     """Return the bias of the output projection, with `NEVER` at tokens that are never produced."""
     size = bundle.config.target_vocabulary
-    found = np.zeros(size, np.float32) if bias is None else numbers(bias)
+    found = torch.zeros(size) if bias is None else bias.detach().float().clone()
     found[list(bundle.forbidden)] = NEVER
     return found
 
@@ -252,28 +244,6 @@ STACK_CELLS = {
 }
 """The cells of attention layers, which translation and language models have."""
 
-STACK_EXACT = (
-    "model.norm = post", "model.norm = pre", "model.norm_eps other than 1e-5",
-    "model.activation = relu", "model.activation = gelu", "model.activation = gelu-tanh",
-    "model.activation = swish", "model.score = scaled-dot", "model.score = dot",
-    "model.positions = learned", "model.positions = rotary", "model.positions = shaw",
-    "model.kv_heads below model.heads", "model.d_key other than d_model / heads",
-    "an odd model.d_model", "model.output_bias = true", "tokenizer.kind = bpe",
-    "tokenizer.kind = unigram", "tokenizer.kind = words", "tokenizer.kind = characters",
-    "tokenizer.kind = bytes",
-)  # fmt: skip
-"""The options that translation and language models have exactly in CTranslate2."""
-
-_EXACT = (
-    *STACK_EXACT, "model.architecture = transformer", "model.positions = t5",
-    "model.tie = three-way", "model.tie = two-way", "model.tie = none",
-    "model.norm = pre with model.tie other than three-way", "model.start = bos",
-    "model.start = pad", "an imported vocabulary without padding or start",
-    "an imported vocabulary without pieces of its SentencePiece model",
-    "an encoder or decoder of more than 2 GiB", "tokenizer.joint = false",
-    "several target languages", "unknown languages",
-)  # fmt: skip
-
 _CELLS = {
     **valued("model.architecture", OTHER_ARCHITECTURES, Cell("refused", _NO_MODEL)),
     **STACK_CELLS,
@@ -290,7 +260,7 @@ CTRANSLATE2 = Format(
     options=OPTIONS,
     extra="export",
     modules=("ctranslate2",),
-    cells=cells(OPTIONS, _EXACT, _CELLS),
+    cells=cells(OPTIONS, _CELLS),
     types={
         "float32": Tolerance(1e-3, 1e-4, 1),
         "int8": Tolerance(0.5, 0.03, 20),
@@ -301,7 +271,6 @@ CTRANSLATE2 = Format(
     },
     write=write,
     write_search=write_search,
-    search_file=SEARCH,
     load=Loaded,
     usage=usage,
     library="ctranslate2",

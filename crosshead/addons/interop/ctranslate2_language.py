@@ -14,7 +14,6 @@ from crosshead.addons.interop.ctranslate2 import (
     CTRANSLATE2,
     SEARCH,
     STACK_CELLS,
-    STACK_EXACT,
     configure,
     distinct_vocabulary,
     ids_of,
@@ -22,13 +21,7 @@ from crosshead.addons.interop.ctranslate2 import (
     pieces_of,
     save_spec,
 )
-from crosshead.addons.interop.ctranslate2_layers import (
-    Shape,
-    fill_language_model,
-    language_spec,
-    numbers,
-    positions_written,
-)
+from crosshead.addons.interop.ctranslate2_layers import fill, language_places, language_spec
 from crosshead.addons.interop.ctranslate2_library import library
 from crosshead.addons.interop.options import LANGUAGE_OPTIONS
 from crosshead.addons.interop.plain_tokenizer import PlainTokenizer, program
@@ -154,11 +147,9 @@ def _spec(bundle: TextBundle) -> Any:
     config = model.config
     assert isinstance(config, LanguageConfig)
     decoder = language_spec(config, config.layers)
-    shape = Shape.of(config, positions_written(bundle))
-    fill_language_model(decoder, model.stack, model.embeddings, shape)
-    decoder.projection.weight = numbers(model.projection.weight)
-    decoder.projection.bias = output_bias(model.projection.bias, bundle)
     spec = library().specs.transformer_spec.TransformerDecoderModelSpec(decoder)
+    bias = output_bias(model.projection.bias, bundle)
+    fill(spec, bundle, language_places(config), {"decoder": model.embeddings}, bias)
     pieces = distinct_vocabulary(bundle.target_tokenizer)
     spec.register_vocabulary(pieces)
     configure(spec.config, pieces, bundle)
@@ -185,13 +176,6 @@ print({parts.decode.format(pieces="found.sequences[0]")})
 """
 
 
-_EXACT = (
-    *STACK_EXACT, "model.architecture = language", "model.tie = false", "model.tie = true",
-    "model.scale_embeddings = true", "model.scale_embeddings = false", "model.absent",
-    "tokenizer.kind = tokenizer-json", "a line feed in the vocabulary", "tokenizer.special",
-    "decode.sample = true",
-)  # fmt: skip
-
 _T5 = Cell(
     "exact",
     "if the prompt is in the result, which is the default: with `include_prompt_in_result=False`, "
@@ -214,11 +198,10 @@ CTRANSLATE2_LANGUAGE = Format(
     options=LANGUAGE_OPTIONS,
     extra="export",
     modules=("ctranslate2",),
-    cells=cells(LANGUAGE_OPTIONS, _EXACT, {**STACK_CELLS, "model.positions = t5": _T5}),
+    cells=cells(LANGUAGE_OPTIONS, {**STACK_CELLS, "model.positions = t5": _T5}),
     types=_TYPES,
     write=write,
     write_search=write_search,
-    search_file=SEARCH,
     load=LoadedGenerator,
     usage=usage,
     library="ctranslate2",

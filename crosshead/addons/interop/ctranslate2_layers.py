@@ -3,23 +3,32 @@
 Axes: `H` heads, `E` width of a head in CTranslate2, `N` positions.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from crosshead.addons.interop.ctranslate2_library import library
 from crosshead.addons.interop.verify import longest_output
+from crosshead.addons.interop.weights import CTRANSLATE2, Place, all_parameters, to_foreign
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import ALiBi, Biased, ShawKeys, ShawValues, T5Buckets
 from crosshead.attention.scores import General
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.layers.embeddings import Embeddings, LearnedPositions
-from crosshead.layers.layer_stack import LayerStack
+from crosshead.models.language import LanguageConfig
 from crosshead.models.stack import StackConfig
+
+MATRICES = (
+    "encoder/embeddings_0/weight",
+    "decoder/embeddings/weight",
+    "decoder/projection/weight",
+)
+BIAS = "decoder/projection/bias"
+"""CTranslate2's names of the matrices of source, target and output, and of the output bias."""
 
 FEWEST_POSITIONS = 1024
 """The positions that a written table covers at least: CTranslate2's default limit of inputs."""
@@ -100,51 +109,55 @@ def _settings(config: StackConfig) -> dict[str, Any]:
     }
 
 
-def fill_encoder(spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shape: Shape) -> None:
-    """Fill the specification of an encoder."""
-    _fill_ends(spec, spec.embeddings[0], stack, embeddings, shape)
-    _fill_layers(spec, stack, shape, causal=False)
+def language_places(config: LanguageConfig) -> list[Place]:
+    """Return all parameters of a language model, which is a decoder in CTranslate2."""
+    names = {
+        each: getattr(CTRANSLATE2, each).replace("{stack}", "decoder")
+        for each in ("layer", "final")
+    }
+    return [
+        *replace(CTRANSLATE2, **names).places({"stack": config.layers}, config.norm),
+        Place(("embeddings.weight",), (MATRICES[1],)),
+        Place(("projection.weight",), (MATRICES[2],)),
+        Place(("projection.bias",), (BIAS,)),
+    ]
 
 
-def fill_language_model(
-    spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shape: Shape
+def fill(
+    spec: Any,
+    bundle: TextBundle,
+    places: Sequence[Place],
+    embeddings: Mapping[str, Embeddings],
+    bias: Tensor,
 ) -> None:
-    """Fill the specification of a decoder without a source, without its output projection."""
-    _fill_ends(spec, spec.embeddings, stack, embeddings, shape)
-    _fill_layers(spec, stack, shape, causal=True)
+    """Fill the specification of a model with its weights.
 
+    `embeddings` are those of each side in CTranslate2, and `bias` is that of the output.
+    """
+    model = bundle.model
+    assert isinstance(model.config, StackConfig)
+    shape = Shape.of(model.config, positions_written(bundle))
+    weights = {**all_parameters(model), "projection.bias": bias}
+    named = {place.ours[0]: place.theirs[0] for place in places}
+    found: dict[str, Any] = {}
+    for name, mine in model.named_modules():
+        if isinstance(mine, MultiHeadAttention):
+            weights |= {f"{name}.{end}": each for end, each in rewritten(mine, shape).items()}
+            prefix = named[f"{name}.query.weight"].rsplit("/", 2)[0]
+            scores = _scores(mine, shape, causal=not prefix.startswith("encoder"))
+            found |= {f"{prefix}/{end}": each for end, each in scores.items()}
+    for side, mine in embeddings.items():
+        found[f"{side}/scale_embeddings"] = mine.scale != 1.0  # true stands for sqrt(d_model)
+        table = position_table(mine, shape.positions)
+        empty = np.zeros((shape.positions, model.config.d_model), np.float32)
+        found[f"{side}/position_encodings/encodings"] = empty if table is None else table
+    found |= {name: numbers(each) for name, each in to_foreign(places, weights).items()}
 
-def _fill_layers(spec: Any, stack: LayerStack[Any], shape: Shape, *, causal: bool) -> None:
-    """Fill layers of self-attention and feed-forward network."""
-    for layer, mine in zip(spec.layer, stack.layers, strict=True):
-        fill_self_attention(layer.self_attention, mine.attention, shape, causal=causal)
-        _fill_norm(layer.self_attention.layer_norm, mine.add_norm_attention.norm)
-        _fill_feedforward(layer.ffn, mine)
+    def put(part: Any, name: str, value: Any) -> None:
+        if name in found:
+            setattr(part, name.rpartition("/")[2], found[name])
 
-
-def fill_decoder(spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shape: Shape) -> None:
-    """Fill the specification of a decoder, without its output projection."""
-    _fill_ends(spec, spec.embeddings, stack, embeddings, shape)
-    for layer, mine in zip(spec.layer, stack.layers, strict=True):
-        fill_self_attention(layer.self_attention, mine.self_attention, shape, causal=True)
-        _fill_norm(layer.self_attention.layer_norm, mine.add_norm_self.norm)
-        _fill_cross_attention(layer.attention, mine.cross_attention, shape)
-        _fill_norm(layer.attention.layer_norm, mine.add_norm_cross.norm)
-        _fill_feedforward(layer.ffn, mine)
-
-
-def _fill_ends(
-    spec: Any, embedding_spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shape: Shape
-) -> None:
-    """Fill the embeddings and positions before the layers, and the norm after them."""
-    embedding_spec.weight = numbers(embeddings.weight)
-    spec.scale_embeddings = embeddings.scale != 1.0  # true stands for sqrt(d_model)
-    if hasattr(spec, "position_encodings"):
-        table = position_table(embeddings, shape.positions)
-        empty = np.zeros((shape.positions, embeddings.weight.shape[1]), np.float32)
-        spec.position_encodings.encodings = empty if table is None else table
-    if isinstance(stack.norm, nn.LayerNorm):
-        _fill_norm(spec.layer_norm, stack.norm)
+    library().specs.model_spec.visit_spec(spec, put)
 
 
 def position_table(embeddings: Embeddings, rows: int) -> np.ndarray | None:
@@ -157,23 +170,24 @@ def position_table(embeddings: Embeddings, rows: int) -> np.ndarray | None:
     return numbers(positions(0, rows))
 
 
-def fill_self_attention(spec: Any, mine: MultiHeadAttention, shape: Shape, *, causal: bool) -> None:
-    """Fill the specification of a self-attention."""
-    query, keys_and_values = _queries(mine, shape), _keys_and_values(mine, shape)
-    for name in ("weight", "bias"):
-        both = [part[name] for part in (query, keys_and_values)]
-        setattr(spec.linear[0], name, np.concatenate(both))
-    _fill_output(spec.linear[1], mine, shape)
-    _fill_score(spec, mine, shape)
-    score = mine.score
-    if isinstance(score, ShawKeys):
+def _scores(mine: MultiHeadAttention, shape: Shape, *, causal: bool) -> dict[str, Any]:
+    """Return how an attention scores: the factor of its products, and its tables of distances."""
+    score = mine.score.score if isinstance(mine.score, Biased) else mine.score
+    scale = 1.0 if isinstance(score, General) else getattr(score, "scale", None)
+    found: dict[str, Any] = {
+        "queries_scale": np.float32(shape.d_key**-0.5 if scale is None else scale)
+    }
+    if isinstance(mine.score, ShawKeys):
         assert isinstance(mine.combine, ShawValues)
-        spec.relative_position_keys = _widened(score.vectors.table, 1, shape.width)
-        spec.relative_position_values = _widened(mine.combine.vectors.table, 1, shape.width)
-    elif isinstance(score, Biased):
-        table, furthest = _bias_table(score.bias, shape.positions, causal=causal)
-        spec.relative_attention_bias = table
-        spec.relative_attention_max_distance = np.dtype("int32").type(furthest)
+        found["relative_position_keys"] = numbers(_widened(mine.score.vectors.table, shape.width))
+        found["relative_position_values"] = numbers(
+            _widened(mine.combine.vectors.table, shape.width)
+        )
+    elif isinstance(mine.score, Biased):
+        table, furthest = _bias_table(mine.score.bias, shape.positions, causal=causal)
+        found["relative_attention_bias"] = table
+        found["relative_attention_max_distance"] = np.dtype("int32").type(furthest)
+    return found
 
 
 def _bias_table(bias: Any, positions: int, *, causal: bool) -> tuple[np.ndarray, int]:
@@ -191,76 +205,35 @@ def _bias_table(bias: Any, positions: int, *, causal: bool) -> tuple[np.ndarray,
     return table, 4 * positions  # CTranslate2 puts larger distances into one bucket
 
 
-def _fill_cross_attention(spec: Any, mine: MultiHeadAttention, shape: Shape) -> None:
-    parts = (_queries(mine, shape), _keys_and_values(mine, shape))
-    for linear, part in zip(spec.linear, parts, strict=False):
-        linear.weight, linear.bias = part["weight"], part["bias"]
-    _fill_output(spec.linear[2], mine, shape)
-    _fill_score(spec, mine, shape)
+def rewritten(mine: MultiHeadAttention, shape: Shape) -> dict[str, Tensor]:
+    """Return the weights of an attention whose heads have one width for keys and values.
 
-
-def _fill_score(spec: Any, mine: MultiHeadAttention, shape: Shape) -> None:
-    """Set the factor of the products of queries and keys."""
+    The matrix of the score `general` is multiplied into the queries.
+    """
     score = mine.score.score if isinstance(mine.score, Biased) else mine.score
-    scale = 1.0 if isinstance(score, General) else getattr(score, "scale", None)
-    spec.queries_scale = np.float32(shape.d_key**-0.5 if scale is None else scale)
-
-
-def _queries(mine: MultiHeadAttention, shape: Shape) -> dict[str, np.ndarray]:
-    """Return weight and bias of the queries; the matrix of the score `general` is folded in."""
-    score = mine.score.score if isinstance(mine.score, Biased) else mine.score
-
-    def heads(x: Tensor) -> Tensor:
-        x = x.unflatten(0, (shape.heads, shape.d_key))
+    found = {}
+    for end in ("weight", "bias"):
+        query = getattr(mine.query, end).detach().unflatten(0, (shape.heads, shape.d_key))
         if isinstance(score, General):
-            x = torch.einsum("hea,he...->ha...", score.weight.double(), x.double()).float()
-        return x
-
-    return _linear(mine.query, lambda x: _widened(heads(x), 1, shape.width))
-
-
-def _keys_and_values(mine: MultiHeadAttention, shape: Shape) -> dict[str, np.ndarray]:
-    """Return weight and bias of the keys, followed by those of the values."""
-
-    def heads(x: Tensor) -> np.ndarray:
-        keys, values = x.split((shape.kv_heads * shape.d_key, shape.kv_heads * shape.d_value))
-        split = (keys.unflatten(0, (-1, shape.d_key)), values.unflatten(0, (-1, shape.d_value)))
-        return np.concatenate([_widened(part, 1, shape.width) for part in split])
-
-    return _linear(mine.key_value, heads)
+            matrix = score.weight.detach().double()
+            query = torch.einsum("hea,he...->ha...", matrix, query.double()).float()
+        widths = (shape.d_key, shape.d_value)
+        both = getattr(mine.key_value, end).detach()
+        parts = both.split([shape.kv_heads * each for each in widths])
+        heads = [part.unflatten(0, (-1, each)) for part, each in zip(parts, widths, strict=True)]
+        found[f"query.{end}"] = _widened(query, shape.width, 1).flatten(0, 1)
+        found[f"key_value.{end}"] = torch.cat(
+            [_widened(each, shape.width, 1).flatten(0, 1) for each in heads]
+        )
+    output = mine.output.weight.detach().unflatten(1, (shape.heads, shape.d_value))
+    return {**found, "output.weight": _widened(output, shape.width, 2).flatten(1)}
 
 
-def _linear(mine: nn.Linear, heads: Callable[[Tensor], np.ndarray]) -> dict[str, np.ndarray]:
-    """Return weight and bias after a function that gives them an axis of heads: "H E ..."."""
-    found = {"weight": heads(mine.weight.detach()), "bias": heads(mine.bias.detach())}
-    return {name: each.reshape(-1, *each.shape[2:]) for name, each in found.items()}
-
-
-def _fill_output(spec: Any, mine: MultiHeadAttention, shape: Shape) -> None:
-    weight = mine.output.weight.detach().unflatten(1, (shape.heads, shape.d_value))
-    spec.weight = _widened(weight, 2, shape.width).reshape(len(weight), -1)
-    spec.bias = numbers(mine.output.bias)
-
-
-def _fill_feedforward(spec: Any, layer: Any) -> None:
-    _fill_linear(spec.linear_0, layer.feedforward.inner)
-    _fill_linear(spec.linear_1, layer.feedforward.outer)
-    _fill_norm(spec.layer_norm, layer.add_norm_feedforward.norm)
-
-
-def _fill_linear(spec: Any, mine: nn.Linear) -> None:
-    spec.weight, spec.bias = numbers(mine.weight), numbers(mine.bias)
-
-
-def _fill_norm(spec: Any, mine: nn.LayerNorm) -> None:
-    spec.gamma, spec.beta = numbers(mine.weight), numbers(mine.bias)
-
-
-def _widened(x: Tensor, axis: int, width: int) -> np.ndarray:
-    """Return numbers with zeros at the end of an axis, so that it has this width."""
-    missing = width - x.shape[axis]
-    padding = [(0, missing if each == axis else 0) for each in range(x.dim())]
-    return np.pad(numbers(x), padding)
+def _widened(x: Tensor, width: int, axis: int = 1) -> Tensor:
+    """Return a tensor with zeros at the end of an axis, so that it has this width."""
+    shape = [*x.shape]
+    shape[axis] = width - x.shape[axis]
+    return torch.cat([x, x.new_zeros(shape)], axis)
 
 
 def numbers(x: Tensor) -> np.ndarray:

@@ -20,7 +20,6 @@ from crosshead.addons.interop.readme import readme
 from crosshead.addons.interop.search_settings import (
     ChosenSearch,
     check_references,
-    check_stored,
     choose_search,
     usual_search,
 )
@@ -248,8 +247,6 @@ def write_export(
         if sources is not None and references is not None:
             chosen = choose_search(bundle, foreign, sources, references, fixed=form.fixed_search)
     form.write_search(bundle, chosen.search, directory)
-    if form.search_file:
-        check_stored(directory / form.search_file, chosen.search)
     if not form.suffix:
         text = readme(bundle, form, real_path(out).name, kind, comparison)
         atomic_write(directory / CARD, text.encode(errors="replace"))

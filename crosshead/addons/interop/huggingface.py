@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crosshead.addons.interop.bart import TABLES, to_family, with_repeated_heads
+from crosshead.addons.interop.bart import TABLES, to_family
 from crosshead.addons.interop.base import (
     OTHER_ARCHITECTURES,
     OTHER_KINDS,
@@ -44,6 +44,7 @@ from crosshead.addons.interop.verify import (
     tagged_sources,
     token_log_probs,
 )
+from crosshead.addons.interop.weights import with_repeated_heads
 from crosshead.attention.positions import sinusoidal
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.bundle.weights import serialized
@@ -317,28 +318,15 @@ _CELLS = {
     ),
 }
 
-_EXACT = (
-    "model.architecture = transformer", "model.norm = post", "model.activation = relu",
-    "model.activation = gelu", "model.activation = gelu-tanh", "model.activation = swish",
-    "model.score = scaled-dot", "model.positions = sinusoidal-halves", "an odd model.d_model",
-    "model.tie = three-way", "model.tie = two-way", "model.tie = none", "model.output_bias = true",
-    "model.start = bos", "model.start = pad", "tokenizer.kind = bpe", "tokenizer.kind = unigram",
-    "tokenizer.kind = sentencepiece",
-    "an imported vocabulary without pieces of its SentencePiece model",
-    "an encoder or decoder of more than 2 GiB", "tokenizer.joint = false",
-    "several target languages", "unknown languages",
-)  # fmt: skip
-
 HUGGINGFACE = Format(
     name="huggingface",
     options=OPTIONS,
     extra="export",
     modules=("transformers",),
-    cells=cells(OPTIONS, _EXACT, _CELLS),
+    cells=cells(OPTIONS, _CELLS),
     types={"float32": Tolerance(1e-3, 1e-4, 1)},
     write=write,
     write_search=write_search,
-    search_file=GENERATION,
     load=LoadedMarian,
     usage=usage,
     writes_alone=True,

@@ -15,8 +15,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from crosshead.addons.interop.bart import to_family
 from crosshead.addons.interop.base import (
     EXACT,
@@ -102,7 +100,7 @@ def _weights(bundle: TextBundle, joined: JoinedVocabulary) -> Weights:
     assert isinstance(model, Transformer)
     values = dict(rewritten(model))
     # No library needs to know the tokens that search never produces: the graph excludes them.
-    values["projection.bias"] = torch.from_numpy(output_bias(model.projection.bias, bundle))
+    values["projection.bias"] = output_bias(model.projection.bias, bundle)
     rows = [foreign_ids(each) for each in (bundle.source_tokenizer, bundle.target_tokenizer)]
     family = to_family(model.config, values, rows)
     return Weights(model, family, settings(bundle)["max_position_embeddings"], joined.target_rows)
@@ -199,11 +197,10 @@ ONNX = Format(
     options=OPTIONS,
     extra="export",
     modules=("onnxruntime", "tokenizers"),
-    cells=cells(OPTIONS, (), _CELLS),
+    cells=cells(OPTIONS, _CELLS),
     types={"float32": Tolerance(1e-3, 1e-4, 1), "int8": Tolerance(0.5, 0.03, 20)},
     write=write,
     write_search=write_search,
-    search_file=GENERATION,
     load=LoadedGraphs,
     usage=usage,
     writes_alone=True,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from crosshead.addons.interop.bart import LOGITS_BIAS, embedding_names
+from crosshead.addons.interop.bart import LOGITS_BIAS, matrices
 from crosshead.addons.interop.ctranslate2_layers import numbers, position_table
 from crosshead.addons.interop.onnx_nodes import Nodes
 from crosshead.addons.interop.onnx_positions import Positions, Span, positions_of
@@ -53,7 +53,7 @@ def encoder_graph(weights: Weights) -> bytes:
     shape = ["batch_size", "encoder_sequence_length"]
     padding = graph.padding_bias("attention_mask")
     span = Span(graph, graph.whole("zero", [0]), graph.size("input_ids", 1))
-    name, _, _ = embedding_names(model.config)
+    name, _, _ = matrices(model.config)
     x = graph.embedded(name, "input_ids", model.source_embeddings, span)
     attentions = [each.attention for each in model.encoder.layers]
     for layer, positions in enumerate(positions_of(attentions, graph, span, weights.length)):
@@ -84,7 +84,7 @@ def decoder_graph(weights: Weights) -> bytes:
     Its inputs and outputs have the names that optimum and transformers.js give the merged decoder.
     """
     graph, model, config = _Graph(weights), weights.model, weights.model.config
-    _, name, output = embedding_names(config)
+    _, name, output = matrices(config)
     past = _Past(graph)
     length = graph.size("input_ids", 1)
     span = Span(graph, past.length, graph.add("Add", [past.length, length]))

@@ -1,9 +1,4 @@
-"""The ids of a foreign vocabulary, and rows of matrices in their order."""
-
-from collections.abc import Sequence
-
-import torch
-from torch import Tensor
+"""The ids of a foreign vocabulary."""
 
 from crosshead.text.imported import ImportedTokenizer
 from crosshead.text.json_tokenizer import JsonTokenizer
@@ -26,17 +21,3 @@ def vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     known = sorted((row, piece) for row, piece in zip(rows, pieces, strict=True) if row is not None)
     return {piece: row for row, piece in known}
-
-
-def to_rows(ours: Tensor, rows: Sequence[int | None]) -> Tensor:
-    """Return the rows of a matrix in the order of a foreign vocabulary."""
-    known = [(row, index) for index, row in enumerate(rows) if row is not None]
-    return ours[torch.tensor([index for _, index in sorted(known)])].contiguous()
-
-
-def from_rows(theirs: Tensor, rows: Sequence[int | None], absent: float) -> Tensor:
-    """Return the rows of a foreign matrix in crosshead's order."""
-    found = theirs[torch.tensor([row or 0 for row in rows])]
-    missing = torch.tensor([row is None for row in rows])
-    found[missing] = absent
-    return found

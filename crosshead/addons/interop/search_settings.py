@@ -7,13 +7,11 @@ close at usual lengths, unless validation data show that another p is clearly ne
 imported models have it, both forms are one.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from crosshead.addons.interop.base import Foreign, ForeignSearch
-from crosshead.addons.interop.verify import ExportError, longest_output, shown
+from crosshead.addons.interop.verify import longest_output, shown
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
 from crosshead.errors import ConfigError
@@ -90,36 +88,6 @@ def usual_search(bundle: TextBundle) -> ForeignSearch:
         top_p=decode.top_p,
         exact=decode.stop == "exact",
     )
-
-
-STORED = {
-    "beam_size": "beam", "num_beams": "beam", "length_penalty": "length_penalty",
-    "do_sample": "sample", "sampling_temperature": "temperature", "temperature": "temperature",
-    "sampling_topk": "top_k", "top_k": "top_k", "sampling_topp": "top_p", "top_p": "top_p",
-    "max_decoding_length": "max_length", "max_length": "max_length",
-}  # fmt: skip
-"""The settings of libraries by their names in the files of exports, as `ForeignSearch` has them."""
-
-
-def check_stored(path: Path, search: ForeignSearch) -> None:
-    """Check that the file of an export has the intended search settings."""
-    stored = json.loads(path.read_text()) if path.exists() else {}
-    found = {STORED[key]: value for key, value in stored.items() if key in STORED}
-    if "max_length" in found and "decoder_start_token_id" in stored:
-        found["max_length"] -= 1  # transformers counts the start token
-    if "early_stopping" in stored:
-        found["exact"] = stored["early_stopping"] == "never"
-    needed = {"max_length"}
-    if search.sample:
-        needed |= {"temperature", "top_k", "top_p"}
-    else:
-        needed |= {"beam", *(["length_penalty"] if search.beam > 1 else [])}
-    for name in sorted(needed | set(found)):
-        if name not in found or found[name] != getattr(search, name):
-            raise ExportError(
-                f"{path.name}: the stored search has {name} = {found.get(name)}, expected "
-                f"{getattr(search, name)}; nothing was written: report the model's configuration"
-            )
 
 
 def check_references(bundle: TextBundle, references: Sequence[str] | None) -> None:

@@ -8,8 +8,8 @@ import torch
 from crosshead.addons.interop.ctranslate2_layers import (
     Shape,
     _bias_table,
-    _queries,
     positions_written,
+    rewritten,
 )
 from crosshead.attention.relative import ALiBi, T5Buckets, t5_bucket
 from crosshead.attention.scores import General
@@ -45,10 +45,10 @@ def test_the_score_general_is_a_projection_of_queries() -> None:
     attention = model.decoder.layers[0].cross_attention
     assert isinstance(attention.score, General)
     shape = Shape(4, 4, 4, 4)
-    folded = _queries(attention, shape)
+    folded = rewritten(attention, shape)
     x, keys = torch.randn(1, 3, 16), torch.randn(1, 4, 5, 4)
     query = attention.query(x).unflatten(-1, (4, 4)).transpose(1, 2)
     scores = attention.score(query, keys)
-    rewritten = x @ torch.from_numpy(folded["weight"]).T + torch.from_numpy(folded["bias"])
-    rewritten = rewritten.unflatten(-1, (4, 4)).transpose(1, 2) @ keys.transpose(-2, -1)
-    torch.testing.assert_close(rewritten, scores)
+    found = x @ folded["query.weight"].T + folded["query.bias"]
+    found = found.unflatten(-1, (4, 4)).transpose(1, 2) @ keys.transpose(-2, -1)
+    torch.testing.assert_close(found, scores)

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from crosshead.addons.interop import export as exporting
-from crosshead.addons.interop.base import ForeignSearch, Tolerance
+from crosshead.addons.interop.base import Tolerance
 from crosshead.addons.interop.export import export
 from crosshead.addons.interop.formats import FORMATS
-from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import ConfigError, UserError
 from crosshead.system import files
 from crosshead.system.files import locked, put
@@ -53,18 +52,6 @@ def test_an_export_that_differs_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_export_with_another_stored_search_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def writes(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
-        CTRANSLATE2.write_search(bundle, replace(search, beam=7), directory)
-
-    monkeypatch.setitem(FORMATS, "ctranslate2", replace(CTRANSLATE2, write_search=writes))
-    with pytest.raises(UserError, match=r"^search\.json: the stored search has beam = 7, expected"):
-        export(small_bundle(), "ctranslate2", tmp_path / "out", verify=False)
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.slow
 def test_an_earlier_export_is_replaced_on_request_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -95,7 +82,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("ctranslate2", "argos"):
         fake = replace(FORMATS[name], write=writes, modules=(), writes_with=())
-        fake = replace(fake, write_search=lambda bundle, search, directory: None, search_file="")
+        fake = replace(fake, write_search=lambda bundle, search, directory: None)
         monkeypatch.setitem(FORMATS, name, fake)
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from crosshead.addons.interop.bart import all_parameters
-from crosshead.addons.interop.gpt2_weights import OUTPUT, from_gpt2, is_tied, to_gpt2
+from crosshead.addons.interop.gpt2_weights import OUTPUT, is_tied, places, to_gpt2
+from crosshead.addons.interop.weights import all_parameters, from_foreign
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 
 SHAPE = {"layers": 2, "d_model": 8, "d_ff": 12, "heads": 2, "positions": "learned"}
@@ -32,7 +32,7 @@ def test_weights_come_back_in_other_rows() -> None:
     model = TransformerLanguageModel(config, 9)
     weights, rows = all_parameters(model), [None, 0, 6, None, 1, 2, 3, 4, 5]
     table = weights["embeddings.positions.table"]
-    back = from_gpt2(config, to_gpt2(config, weights, table, rows), rows)
+    back = from_foreign(places(config, rows), to_gpt2(config, weights, table, rows), weights)
     assert back.keys() == weights.keys()
     for name, weight in weights.items():
         kept = [1, 2, *range(4, 9)] if len(weight) == 9 else list(range(len(weight)))

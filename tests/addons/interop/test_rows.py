@@ -2,7 +2,8 @@
 
 import torch
 
-from crosshead.addons.interop.rows import foreign_ids, from_rows, to_rows, vocabulary
+from crosshead.addons.interop.rows import foreign_ids, vocabulary
+from crosshead.addons.interop.weights import from_rows, to_rows
 from tests.addons.interop.small_bundles import small_bundle
 
 

@@ -1,23 +1,25 @@
 """The last step of every import: names and settings to a bundle."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from crosshead.addons.interop.bart import all_parameters, from_family, to_family
-from crosshead.addons.interop.gpt2_weights import TABLE, from_gpt2, to_gpt2
+from crosshead.addons.interop import gpt2_weights
+from crosshead.addons.interop.gpt2_weights import POSITIONS
 from crosshead.addons.interop.imports.reading import MIXED, ForeignModelError, explained
+from crosshead.addons.interop.weights import Place, Rows, all_parameters, from_foreign, to_foreign
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import assign_weights, build_without_memory
 from crosshead.decoding.search import DecodeConfig
-from crosshead.models.language import LanguageConfig, TransformerLanguageModel
+from crosshead.models.language import LanguageConfig
 from crosshead.models.registry import build_model
-from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.models.transformer import TransformerConfig
 from crosshead.text.imported import ForeignVocabulary, ImportedTokenizer
 from crosshead.text.json_tokenizer import JsonTokenizer
 
@@ -58,38 +60,26 @@ class ForeignText:
 def translation_bundle(
     config: TransformerConfig,
     text: ForeignText,
+    places: Callable[[list[Rows]], list[Place]],
     weights: Mapping[str, Tensor],
     origin: ImportOrigin,
     where: Path,
 ) -> TextBundle:
-    """Return the bundle of a foreign translation model."""
-    tokenizers = [
+    """Return the bundle of a foreign translation model: see `_bundle`."""
+    source, target = (
         ImportedTokenizer(model, vocabulary, where.parent)
         for model, vocabulary in zip(text.models, text.vocabularies, strict=True)
-    ]
-    sizes = [each.vocab_size for each in tokenizers]
-    rows = [each.rows for each in text.vocabularies]
-    build = partial(build_model, config, *sizes)
-    model = build_without_memory(build)
-    assert isinstance(model, Transformer)
-    check_tensors(to_family(config, all_parameters(model), rows), weights, where)
-    found = from_family(config, {name: _float32(each) for name, each in weights.items()}, rows)
-    assign_weights(model, {name: found[name] for name, _ in model.named_parameters()})
-    joint = text.models[0] == text.models[1] and text.vocabularies[0] == text.vocabularies[1]
-    settings = TextBundleConfig(
-        model=config,
-        joint_tokenizer=joint,
-        source_vocabulary=sizes[0],
-        target_vocabulary=sizes[1],
-        longest_source=text.longest_source,
-        decode=text.decode,
-        source_language=text.languages[0],
-        target_language=text.languages[1],
-        origin=origin,
     )
-    if joint:
-        tokenizers = [tokenizers[0]] * 2
-    return TextBundle(settings, model.eval(), *tokenizers)
+    if text.models[0] == text.models[1] and text.vocabularies[0] == text.vocabularies[1]:
+        target = source
+    settings = {
+        "longest_source": text.longest_source,
+        "decode": text.decode,
+        "source_language": text.languages[0],
+        "target_language": text.languages[1],
+        "origin": origin,
+    }
+    return _bundle(config, (source, target), places, weights, settings, where)
 
 
 def language_bundle(
@@ -100,25 +90,45 @@ def language_bundle(
     origin: ImportOrigin,
     where: Path,
 ) -> TextBundle:
-    """Return the bundle of a foreign language model."""
-    size, rows = tokenizer.vocab_size, tokenizer.vocabulary.rows
-    model = build_without_memory(partial(build_model, config, size, size))
-    assert isinstance(model, TransformerLanguageModel)
+    """Return the bundle of a foreign language model, from weights by GPT-2's names."""
+    longest = len(weights[POSITIONS]) if POSITIONS in weights else 0
+    settings = {"longest_source": longest, "decode": decode, "origin": origin}
+
+    def places(rows: list[Rows]) -> list[Place]:
+        return gpt2_weights.places(config, rows[0])
+
+    return _bundle(config, (tokenizer, tokenizer), places, weights, settings, where)
+
+
+def _bundle(
+    config: TransformerConfig | LanguageConfig,
+    tokenizers: tuple[ImportedTokenizer | JsonTokenizer, ImportedTokenizer | JsonTokenizer],
+    places: Callable[[list[Rows]], list[Place]],
+    weights: Mapping[str, Tensor],
+    settings: Mapping[str, Any],
+    where: Path,
+) -> TextBundle:
+    """Return the bundle of a foreign model, whose weights have the places of a toolkit.
+
+    `places` receives the foreign ids of the tokens of both sides.
+    """
+    sizes = [each.vocab_size for each in tokenizers]
+    model = build_without_memory(partial(build_model, config, *sizes))
     parameters = all_parameters(model)
-    check_tensors(to_gpt2(config, parameters, parameters[TABLE], rows), weights, where)
-    found = from_gpt2(config, {name: _float32(each) for name, each in weights.items()}, rows)
+    known = places([each.vocabulary.rows for each in tokenizers])
+    check_tensors(to_foreign(known, parameters), weights, where)
+    theirs = {name: _float32(each) for name, each in weights.items()}
+    found = from_foreign(known, theirs, parameters)
     assign_weights(model, {name: found[name] for name, _ in model.named_parameters()})
-    settings = TextBundleConfig(
+    bundle_config = TextBundleConfig(
         task=config.task,
         model=config,
-        joint_tokenizer=True,
-        source_vocabulary=size,
-        target_vocabulary=size,
-        longest_source=len(found[TABLE]),
-        decode=decode,
-        origin=origin,
+        joint_tokenizer=tokenizers[0] is tokenizers[1],
+        source_vocabulary=sizes[0],
+        target_vocabulary=sizes[1],
+        **settings,
     )
-    return TextBundle(settings, model.eval(), tokenizer, tokenizer)
+    return TextBundle(bundle_config, model.eval(), *tokenizers)
 
 
 def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], where: Path) -> None:

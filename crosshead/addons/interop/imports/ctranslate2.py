@@ -5,7 +5,8 @@ The file of the weights is a list of named arrays, which is read here without CT
 
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crosshead.addons.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.addons.interop.base import ForeignSearch
 from crosshead.addons.interop.ctranslate2 import SEARCH
+from crosshead.addons.interop.ctranslate2_layers import BIAS, MATRICES
 from crosshead.addons.interop.imports.building import ForeignText, Imported, translation_bundle
 from crosshead.addons.interop.imports.reading import (
     AGAIN,
@@ -25,6 +26,7 @@ from crosshead.addons.interop.imports.reading import (
 )
 from crosshead.addons.interop.imports.settings import checked, number, shown, whole_number
 from crosshead.addons.interop.imports.vocabularies import vocabulary, zero_start
+from crosshead.addons.interop.weights import CTRANSLATE2, translation_places
 from crosshead.attention.positions import Pairing, Rate, sinusoidal
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.config import MOST_POSITIONS
@@ -74,6 +76,9 @@ _VOCABULARIES = (
 _PADDING = ("<pad>", "<blank>")
 """The names of padding in the vocabularies."""
 
+_ENDS = ("weight", "bias", "gamma", "beta")
+"""The last names of the variables that are weights."""
+
 _READ = (
     "num_heads",
     "pre_norm",
@@ -118,9 +123,9 @@ def read_model(
     start = settings.get("decoder_start_token", "<s>")
     vocabularies = _vocabularies(directory, settings, start, starts_at_zero)
     _check_unquantized(variables, where)
-    weights = _named(variables, where)
+    weights = _weights(variables, where)
     if starts_at_zero:
-        first = zero_start(vocabularies[1].control, weights[EMBEDDINGS[1]], where)
+        first = zero_start(vocabularies[1].control, weights[MATRICES[1]], where)
     else:
         first = "pad" if start in _PADDING else "bos"
     config = _shape(variables, weights, settings, where, first)
@@ -134,14 +139,14 @@ def read_model(
         decode=decode,
     )
     origin = ImportOrigin(kind=kind, name=name, sha256=directory.sha256(MODEL))
-    found = _shared(weights, config)
     notes = []
     if settings.get("add_source_eos") is not True:
         notes.append(
             "add_source_eos is off: programs that use the model with CTranslate2 end each source "
             "with the end token themselves, as Marian's tokenizer does; crosshead always does it"
         )
-    return Imported(translation_bundle(config, text, found, origin, where), notes)
+    places = partial(translation_places, CTRANSLATE2, config, MATRICES, BIAS)
+    return Imported(translation_bundle(config, text, places, weights, origin, where), notes)
 
 
 def _stored_search(directory: ForeignDirectory) -> tuple[ForeignSearch | None, list[str]]:
@@ -315,35 +320,27 @@ def _shape(
             f"and add_source_bos is {shown(settings.get('add_source_bos'))}; crosshead ends every "
             "source with the end token, so only models with add_source_eos alone can be imported"
         )
-    source, target, output = _embeddings(weights)
-    d_model = source.shape[1]
+    d_model, inner = weights[MATRICES[0]].shape[1], "encoder/layer_0/ffn/linear_0/weight"
+    if inner not in weights:
+        raise ForeignModelError(f"{where}: variable {inner} is missing; {AGAIN}")
     values = {
         "architecture": "transformer",
         "d_model": d_model,
         "encoder_layers": _layers(variables, "encoder"),
         "decoder_layers": _layers(variables, "decoder"),
         "heads": scalar("num_heads"),
-        "d_ff": _inner_width(weights, where),
+        "d_ff": len(weights[inner]),
         "activation": _ACTIVATIONS[activation],
         "positions": _positions(variables, d_model, where),
         "norm": "pre" if scalar("pre_norm") else "post",
         "norm_eps": number(settings, "layer_norm_epsilon", where.parent / CONFIG, 1e-5),
         "output_bias": True,
-        "tie": _tie(source, target, output),
+        "tie": _tie(weights),
         "start": first,
     }
     config = checked(TransformerConfig, values, where)
     _check_scales(variables, config.key_width, where)
     return config
-
-
-def _inner_width(weights: Mapping[str, Tensor], where: Path) -> int:
-    name = "model.encoder.layers.0.fc1.weight"
-    if name not in weights:
-        raise ForeignModelError(
-            f"{where}: variable encoder/layer_0/ffn/linear_0/weight is missing; {AGAIN}"
-        )
-    return len(weights[name])
 
 
 def _only_number(array: np.ndarray[Any, Any], name: str, where: Path) -> int:
@@ -405,96 +402,32 @@ def _is_bfloat16(tensor: Tensor) -> bool:
     return torch.equal(tensor, tensor.bfloat16().float())
 
 
-def _named(variables: Variables, where: Path) -> dict[str, Tensor]:
-    """Return the weights by the names of `interop.bart`, each matrix on its own."""
-    tensors = {name: torch.from_numpy(np.array(each)) for name, each in variables.items()}
-    weights: dict[str, Tensor] = {}
-    for side in ("encoder", "decoder"):
-        for ours, theirs in _pairs(side, _layers(variables, side)):
-            for end, norm in (("weight", "gamma"), ("bias", "beta")):
-                name = f"{theirs}/{norm if theirs.endswith('layer_norm') else end}"
-                if name in tensors:
-                    axes = 2 if name.endswith("/weight") else 1
-                    parts = _parts(tensors.pop(name), axes, len(ours), name, where)
-                    weights |= {f"{our}.{end}": part for our, part in zip(ours, parts, strict=True)}
-    matrices = {
-        EMBEDDINGS[0]: "encoder/embeddings_0/weight",
-        EMBEDDINGS[1]: "decoder/embeddings/weight",
-        OUTPUT: "decoder/projection/weight",
-    }
-    for name, theirs in matrices.items():
-        if theirs not in tensors:
-            raise ForeignModelError(f"{where}: variable {theirs} is missing; {AGAIN}")
-        [weights[name]] = _parts(tensors.pop(theirs), 2, 1, theirs, where)
-    bias = tensors.pop("decoder/projection/bias", torch.zeros(len(weights[OUTPUT])))
-    weights[LOGITS_BIAS] = bias[None]
-    _check_rest(tensors, where)
-    return weights
-
-
-def _parts(tensor: Tensor, axes: int, count: int, name: str, where: Path) -> tuple[Tensor, ...]:
-    """Return the equal parts that a variable packs."""
-    if tensor.dim() != axes or len(tensor) % count or not len(tensor):
-        raise ForeignModelError(
-            f"{where}: variable {name[:80]!a} has shape {list(tensor.shape)}, expected {axes} axes "
-            f"and rows in {count} equal parts; {AGAIN}"
-        )
-    return tensor.chunk(count)
-
-
-def _check_rest(tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Raise `ForeignModelError` if a variable has a meaning that crosshead does not have."""
-    for name, each in tensors.items():
+def _weights(variables: Variables, where: Path) -> dict[str, Tensor]:
+    """Return the variables that are weights; all others have a meaning that crosshead knows."""
+    weights = {}
+    for name, each in variables.items():
         last = name.rpartition("/")[2]
         is_off = last in _OFF and not each.any()
-        if last not in _READ and not last.startswith(_IGNORED) and not is_off:
+        if last in _ENDS:
+            weights[name] = torch.from_numpy(np.array(each))
+        elif last not in _READ and not last.startswith(_IGNORED) and not is_off:
             raise ForeignModelError(
                 f"{where}: variable {name[:80]!a}: crosshead has no such variable, so this model "
                 "cannot be imported"
             )
+    for name in MATRICES:
+        if name not in weights or weights[name].dim() != 2 or not len(weights[name]):
+            raise ForeignModelError(f"{where}: variable {name} is no matrix; {AGAIN}")
+    weights.setdefault(BIAS, torch.zeros(len(weights[MATRICES[2]])))
+    return weights
 
 
-def _pairs(side: str, layers: int) -> Iterator[tuple[list[str], str]]:
-    """Yield the modules of the BART family that a module of CTranslate2 packs, and its name."""
-    projections = ("q_proj", "k_proj", "v_proj")
-    for layer in range(layers):
-        ours, theirs = f"model.{side}.layers.{layer}", f"{side}/layer_{layer}"
-        attention = f"{theirs}/self_attention"
-        yield [f"{ours}.self_attn.{each}" for each in projections], f"{attention}/linear_0"
-        yield [f"{ours}.self_attn.out_proj"], f"{attention}/linear_1"
-        yield [f"{ours}.self_attn_layer_norm"], f"{attention}/layer_norm"
-        if side == "decoder":
-            cross = f"{theirs}/attention"
-            yield [f"{ours}.encoder_attn.q_proj"], f"{cross}/linear_0"
-            yield [f"{ours}.encoder_attn.{each}" for each in projections[1:]], f"{cross}/linear_1"
-            yield [f"{ours}.encoder_attn.out_proj"], f"{cross}/linear_2"
-            yield [f"{ours}.encoder_attn_layer_norm"], f"{cross}/layer_norm"
-        yield [f"{ours}.fc1"], f"{theirs}/ffn/linear_0"
-        yield [f"{ours}.fc2"], f"{theirs}/ffn/linear_1"
-        yield [f"{ours}.final_layer_norm"], f"{theirs}/ffn/layer_norm"
-    yield [f"model.{side}.layer_norm"], f"{side}/layer_norm"
-
-
-def _embeddings(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    return weights[EMBEDDINGS[0]], weights[EMBEDDINGS[1]], weights[OUTPUT]
-
-
-def _tie(source: Tensor, target: Tensor, output: Tensor) -> str:
+def _tie(weights: Mapping[str, Tensor]) -> str:
     """Return the matrices that are equal."""
+    source, target, output = (weights[name] for name in MATRICES)
     if not torch.equal(target, output):
         return "none"
     return "three-way" if torch.equal(source, target) else "two-way"
-
-
-def _shared(weights: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
-    """Return the weights with each shared matrix once."""
-    found = dict(weights)
-    if config.tie == "three-way":
-        found[SHARED] = found.pop(EMBEDDINGS[0])
-        del found[EMBEDDINGS[1]]
-    if config.tie != "none":
-        del found[OUTPUT]
-    return found
 
 
 def _models(directory: ForeignDirectory) -> tuple[bytes, bytes]:

@@ -1,7 +1,6 @@
 """The search settings of Hugging Face: `generation_config.json`, or those in `config.json`.
 
-A setting that crosshead does not have is named in a note, unless its value turns it off or it
-changes no output.
+A setting that changes the output and that crosshead does not have is named in a note.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -22,47 +21,32 @@ _STOPS: dict[object, Stop] = {False: "last", "never": "exact"}
 _SAMPLED = ("temperature", "top_k", "top_p")
 """The settings of sampling that come along."""
 
-_READ = {"early_stopping", "length_penalty", "num_beams"}
-
-_OF_SAMPLES = {*_SAMPLED, "epsilon_cutoff", "eta_cutoff", "min_p", "top_h", "typical_p"}
-"""Settings that change no output of a search."""
-
-_HARMLESS = {
-    *("_commit_hash", "_from_model_config", "_original_object_hash", "transformers_version"),
-    *("bos_token_id", "trust_remote_code"),
-    *("cache_config", "cache_implementation", "max_cache_len", "prefill_chunk_size", "use_cache"),
-    *("compile_config", "continuous_batching_config", "disable_compile", "low_memory"),
-    *("output_attentions", "output_hidden_states", "output_logits", "output_scores"),
-    "return_dict_in_generate",
-    *("assistant_confidence_threshold", "assistant_early_exit", "assistant_lookbehind"),
-    *("is_assistant", "num_assistant_tokens", "num_assistant_tokens_schedule", "target_lookbehind"),
+_LOST: dict[str, int] = {
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty"), 1),
+    **dict.fromkeys(("guidance_scale", "num_beam_groups", "num_return_sequences"), 1),
+    **dict.fromkeys(("no_repeat_ngram_size", "encoder_no_repeat_ngram_size"), 0),
+    **dict.fromkeys(("min_length", "min_new_tokens", "max_length", "max_new_tokens"), 0),
+    **dict.fromkeys(("diversity_penalty", "exponential_decay_length_penalty"), 0),
+    **dict.fromkeys(("constraints", "force_words_ids", "forced_bos_token_id", "stop_strings"), 0),
+    **dict.fromkeys(("sequence_bias", "renormalize_logits", "watermarking_config"), 0),
 }
-"""Settings that change no output: names, speed, what is returned beside the output, and settings of
-a second model that proposes tokens."""
+"""Settings that change the output and do not come along, with the value that turns each off; 0
+stands for everything that is false."""
 
-_NEUTRAL = {
-    "encoder_repetition_penalty": 1,
-    "guidance_scale": 1,
-    "num_beam_groups": 1,
-    "num_return_sequences": 1,
-    "repetition_penalty": 1,
-    "typical_p": 1,
-}
-"""The values that turn settings off. Other settings are off if they are 0, false or empty. Null
-turns every setting off."""
+_LOST_SAMPLING = {"typical_p": 1, "min_p": 0, "epsilon_cutoff": 0, "eta_cutoff": 0, "top_h": 0}
+"""The same for settings that change samples only."""
 
-_OTHERS = {
-    *("assistant_ensemble_weight", "bad_words_ids", "begin_suppress_tokens", "constraints"),
-    *("decoder_start_token_id", "diversity_penalty", "do_sample", "dola_layers", "eos_token_id"),
-    *("encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "force_words_ids"),
-    *("forced_bos_token_id", "forced_eos_token_id", "max_length", "max_matching_ngram_size"),
-    *("max_new_tokens", "max_time", "min_length", "min_new_tokens", "no_repeat_ngram_size"),
-    *("pad_token_id", "penalty_alpha", "prompt_lookup_num_tokens", "remove_invalid_values"),
-    *("renormalize_logits", "sequence_bias", "speculation_type", "stop_strings"),
-    *("suppress_tokens", "token_healing", "use_mtp", "watermarking_config"),
-}
-"""The other search settings that `config.json` may hold."""
+_FORBIDDING = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
+"""Settings that exclude tokens."""
 
+_TOKENS = ("decoder_start_token_id", "eos_token_id")
+"""The tokens that begin and end an output."""
+
+_KNOWN = {
+    *_LOST, *_LOST_SAMPLING, *_SAMPLED, *_FORBIDDING, *_TOKENS, "early_stopping", "length_penalty",
+    "num_beams", "do_sample", "forced_eos_token_id",
+}  # fmt: skip
+"""The search settings that are read from `config.json`."""
 
 _LENGTHS = ("max_length", "max_new_tokens")
 """The limits of an output. crosshead has a limit of the tokens beyond the source instead."""
@@ -78,9 +62,7 @@ def stored_search(
     """Return the search settings that transformers takes, and their file."""
     if directory.has(GENERATION):
         return directory.json(GENERATION), directory.path / GENERATION
-    known = _READ | _OF_SAMPLES | _HARMLESS | _NEUTRAL.keys() | _OTHERS
-    found = {key: value for key, value in settings.items() if key in known}
-    return found, where
+    return {key: value for key, value in settings.items() if key in _KNOWN}, where
 
 
 def search_settings(
@@ -125,7 +107,7 @@ def search_settings(
 def _check_tokens(stored: Mapping[str, Any], settings: Mapping[str, Any], where: Path) -> None:
     """Raise `ForeignModelError` if outputs begin or end with other tokens than in `config.json`."""
     ids = {"eos_token_id": settings.get("bos_token_id")}  # that of a GPT-2 without an end token
-    for key in ("decoder_start_token_id", "eos_token_id"):
+    for key in _TOKENS:
         value = stored.get(key)
         known = ids.get(key) if settings.get(key) is None else settings[key]
         if value is not None and value not in (known, [known]):
@@ -158,35 +140,26 @@ def _left_out(
     samples: bool,
 ) -> Iterator[tuple[str, Any]]:
     """Yield the settings that crosshead does not have."""
+    neutral = {**_LOST, **(_LOST_SAMPLING if samples else {"do_sample": 0})}
     for key, value in stored.items():
-        if key in _HARMLESS or key in (_SAMPLED if samples else _OF_SAMPLES):
+        if value is None:
             continue
-        if key == "early_stopping":
+        if key in neutral:
+            is_lost = value != neutral[key] if neutral[key] else bool(value)
+        elif key in _FORBIDDING:
+            is_lost = not _are_forbidden(value, forbidden)
+        elif key == "early_stopping":
             is_lost = not samples and _stop(stored) is None
         elif key == "num_beams":
-            is_lost = samples and value not in (None, 1)
-        elif key == "length_penalty" or (key == "do_sample" and samples):
-            is_lost = False
-        elif key in ("decoder_start_token_id", "eos_token_id"):
-            is_lost = False  # by `_check_tokens`
-        elif key == "pad_token_id":
-            is_lost = value is not None and value != settings.get(key)
-        elif key == "forced_eos_token_id":  # the end at the largest length
-            is_lost = value is not None and value != settings.get("eos_token_id")
-        elif key in ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens"):
-            is_lost = not _are_forbidden(value, forbidden)
-        else:
-            is_lost = value is not None and not _is_off(key, value)
+            is_lost = samples and value != 1
+        else:  # the end at the largest length
+            is_lost = key == "forced_eos_token_id" and value != settings.get("eos_token_id")
         if is_lost:
             yield key, value
 
 
 def _whole(stored: Mapping[str, Any], key: str, where: Path, usual: int) -> int:
     return usual if stored.get(key) is None else whole_number(stored, key, where)
-
-
-def _is_off(key: str, value: Any) -> bool:
-    return bool(value == _NEUTRAL[key]) if key in _NEUTRAL else not value
 
 
 def _stop(stored: Mapping[str, Any]) -> Stop | None:

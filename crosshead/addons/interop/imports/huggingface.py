@@ -6,13 +6,15 @@ Pegasus if the model is pre-norm, with the tokenizer files of Marian.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from crosshead.addons.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED, TABLES
+from crosshead.addons.interop import bart
+from crosshead.addons.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED, TABLES, matrices
 from crosshead.addons.interop.imports.building import ForeignText, Imported, translation_bundle
 from crosshead.addons.interop.imports.generation import search_settings, stored_search
 from crosshead.addons.interop.imports.reading import (
@@ -103,7 +105,8 @@ def read(path: Path, name: str) -> Imported:
     )
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(file))
     named = _named(config, weights, path / file)
-    return Imported(translation_bundle(config, text, named, origin, path / file), notes)
+    places = partial(bart.places, config)
+    return Imported(translation_bundle(config, text, places, named, origin, path / file), notes)
 
 
 def stored_weights(directory: ForeignDirectory) -> tuple[str, dict[str, Tensor]]:
@@ -256,19 +259,17 @@ def _positions(weights: Mapping[str, Tensor], settings: Mapping[str, Any], where
 def _named(
     config: TransformerConfig, weights: Mapping[str, Tensor], where: Path
 ) -> dict[str, Tensor]:
-    """Return the weights by the names of `interop.bart`: each shared matrix once."""
+    """Return the weights by the names of the BART family: each shared matrix once."""
     found = {name: each for name, each in weights.items() if name not in TABLES}
-    aliases = [SHARED, *EMBEDDINGS, OUTPUT]
-    if config.tie == "three-way":
-        _merge(found, SHARED, aliases, where)
-    elif config.tie == "two-way":
-        _merge(found, EMBEDDINGS[0], [EMBEDDINGS[0], SHARED], where)
-        _merge(found, EMBEDDINGS[1], [EMBEDDINGS[1], OUTPUT], where)
-    else:
-        _merge(found, EMBEDDINGS[0], [EMBEDDINGS[0], SHARED], where)
-    if LOGITS_BIAS not in found:
-        target = found.get(SHARED if config.tie == "three-way" else EMBEDDINGS[1])
-        found[LOGITS_BIAS] = torch.zeros(1, 0 if target is None else len(target))
+    source, target, output = matrices(config)
+    aliases = {source: [SHARED], target: [], output: [OUTPUT]}
+    if source == target:
+        aliases[source] = [*EMBEDDINGS, OUTPUT]
+    for name, others in aliases.items():
+        _merge(found, name, list(dict.fromkeys([name, *others])), where)
+    if target in found:
+        bias = found.get(LOGITS_BIAS, torch.zeros(1, len(found[target])))
+        found[LOGITS_BIAS] = bias.squeeze(0)
     return found
 
 

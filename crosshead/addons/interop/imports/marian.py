@@ -5,7 +5,8 @@ a zero vector as the first target embedding. OPUS-MT publishes models in this fo
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crosshead.addons.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
 from crosshead.addons.interop.imports.building import ForeignText, Imported, translation_bundle
 from crosshead.addons.interop.imports.reading import (
     AGAIN,
@@ -24,6 +24,7 @@ from crosshead.addons.interop.imports.reading import (
 )
 from crosshead.addons.interop.imports.settings import checked, shown, whole_number
 from crosshead.addons.interop.imports.vocabularies import ordered, vocabulary, zero_start
+from crosshead.addons.interop.weights import MARIAN, translation_places
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.config import MOST_POSITIONS
 from crosshead.decoding.search import DecodeConfig
@@ -100,7 +101,9 @@ _OFF_VALUES: tuple[object, ...] = ("", "0", "0.0", "false", "False", "~", "null"
 _KINDS_OF_VOCABULARIES = re.compile(r"(\.(spm|yml|yaml|json|vocab))+$")
 """The ends of the names of vocabularies, behind a language."""
 
-_ATTENTIONS = {"self": "self_attn", "context": "encoder_attn"}
+BIAS = "decoder_ff_logit_out_b"
+OUTPUT, TURNED = "decoder_ff_logit_out_W", "decoder_ff_logit_out_Wt"
+"""The names of the output bias, and of the output matrix in both directions."""
 
 
 def read(path: Path, name: str) -> Imported:
@@ -135,17 +138,23 @@ def read(path: Path, name: str) -> Imported:
         decode=decode,
     )
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(weights_name))
-    weights = _named(config, arrays, settings, where)
-    target = weights.get(SHARED if config.tie == "three-way" else EMBEDDINGS[1])
-    if target is not None:
+    weights, names = _weights(arrays), _matrices(config, settings)
+    if OUTPUT in weights and weights[OUTPUT].dim() == 2:
+        weights[OUTPUT] = weights[OUTPUT].T
+    elif TURNED in weights:
+        weights[OUTPUT] = weights.pop(TURNED)
+    if names[1] in weights:
+        target = weights[names[1]]
         start = zero_start(sides.vocabularies[1].control, target, where)
         config = config.model_copy(update={"start": start})
+        weights.setdefault(BIAS, torch.zeros(len(target)))
     if config.norm == "pre":
         notes.append(
             "Marian's own decoder leaves out a norm of pre-norm models, so its translations "
             "differ; log-probabilities are those of Marian's training and scorer"
         )
-    return Imported(translation_bundle(config, sides, weights, origin, where), notes)
+    places = partial(translation_places, MARIAN, config, names, BIAS)
+    return Imported(translation_bundle(config, sides, places, weights, origin, where), notes)
 
 
 def _decoders(directory: ForeignDirectory) -> list[str]:
@@ -271,83 +280,22 @@ def _is(settings: Mapping[str, Any], key: str) -> bool:
     return bool(_setting(settings, key, "false") == "true")
 
 
-def _named(
-    config: TransformerConfig,
-    arrays: Mapping[str, np.ndarray[Any, Any]],
-    settings: Mapping[str, Any],
-    where: Path,
-) -> dict[str, Tensor]:
-    """Return the weights by the names of `crosshead.addons.interop.bart`."""
-    found = {name: torch.from_numpy(np.array(each)) for name, each in arrays.items()}
+def _weights(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Tensor]:
+    """Return the weights by the names of `MARIAN`: Marian stores vectors as matrices of one row."""
+    found = {
+        name.removesuffix("_pre"): torch.from_numpy(np.array(each)) for name, each in arrays.items()
+    }
+    return {
+        name: each[0] if each.dim() == 2 and len(each) == 1 else each
+        for name, each in found.items()
+    }
+
+
+def _matrices(config: TransformerConfig, settings: Mapping[str, Any]) -> list[str]:
+    """Return the names of the matrices of source, target and output."""
     shares = _is(settings, "tied-embeddings-all") or _is(settings, "tied-embeddings-src")
-    sides = ("Wemb", "Wemb") if shares else ("encoder_Wemb", "decoder_Wemb")
-    weights: dict[str, Tensor] = {}
-    used = set()
-    for ours, theirs in _pairs(config, sides):
-        if theirs in found:
-            used.add(theirs)
-            weights[ours] = _turned(theirs, found[theirs])
-    target = weights.get(SHARED if config.tie == "three-way" else EMBEDDINGS[1])
-    size = len(target) if target is not None and target.dim() else 0
-    weights.setdefault(LOGITS_BIAS, torch.zeros(size))
-    weights[LOGITS_BIAS] = weights[LOGITS_BIAS][None]
-    for name in sorted(found.keys() - used):
-        raise ForeignModelError(
-            f"{where}: array {name[:60]!a} is no part of a model that crosshead has; it cannot be "
-            "imported"
-        )
-    return weights
-
-
-def _is_row(name: str) -> bool:
-    """Return whether an array is a vector, which Marian stores as a matrix of one row."""
-    last = name.removesuffix("_pre").rpartition("_")[2]
-    return last in ("scale", "bias") or last.startswith("b")
-
-
-def _turned(name: str, array: Tensor) -> Tensor:
-    """Return an array as PyTorch holds it: vectors with one axis, matrices transposed."""
-    if _is_row(name):
-        return array.flatten()
-    is_turned = name.endswith(("Wemb", "_Wt")) or array.dim() != 2
-    return array if is_turned else array.T.contiguous()
-
-
-def _pairs(config: TransformerConfig, sides: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each weight in the BART family, and Marian's name."""
-    if config.tie == "three-way":
-        yield SHARED, "Wemb"
-    else:
-        yield from zip(EMBEDDINGS, sides, strict=True)
-    if config.tie == "none":
-        yield OUTPUT, "decoder_ff_logit_out_W"
-        yield OUTPUT, "decoder_ff_logit_out_Wt"
-    yield LOGITS_BIAS, "decoder_ff_logit_out_b"
-    suffix = "_pre" if config.norm == "pre" else ""
-    for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
-        attentions = ("self",) if side == "encoder" else ("self", "context")
-        for layer in range(layers):
-            ours, theirs = f"model.{side}.layers.{layer}", f"{side}_l{layer + 1}"
-            for name in attentions:
-                yield from _attention(f"{ours}.{_ATTENTIONS[name]}", f"{theirs}_{name}", suffix)
-            for n in "12":
-                yield f"{ours}.fc{n}.weight", f"{theirs}_ffn_W{n}"
-                yield f"{ours}.fc{n}.bias", f"{theirs}_ffn_b{n}"
-            yield from _norm(f"{ours}.final_layer_norm", f"{theirs}_ffn_ffn", suffix)
-        if config.norm == "pre":
-            yield from _norm(f"model.{side}.layer_norm", f"{side}_top", "")
-
-
-def _attention(ours: str, theirs: str, suffix: str) -> Iterator[tuple[str, str]]:
-    for part, letter in (("q_proj", "q"), ("k_proj", "k"), ("v_proj", "v"), ("out_proj", "o")):
-        yield f"{ours}.{part}.weight", f"{theirs}_W{letter}"
-        yield f"{ours}.{part}.bias", f"{theirs}_b{letter}"
-    yield from _norm(f"{ours}_layer_norm", f"{theirs}_Wo", suffix)
-
-
-def _norm(ours: str, theirs: str, suffix: str) -> Iterator[tuple[str, str]]:
-    yield f"{ours}.weight", f"{theirs}_ln_scale{suffix}"
-    yield f"{ours}.bias", f"{theirs}_ln_bias{suffix}"
+    source, target = ("Wemb", "Wemb") if shares else ("encoder_Wemb", "decoder_Wemb")
+    return [source, target, OUTPUT if config.tie == "none" else target]
 
 
 def _models(directory: ForeignDirectory, names: list[str]) -> tuple[bytes, bytes]:

@@ -2,19 +2,19 @@
 
 import contextlib
 import dataclasses
+import importlib
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
-import ctranslate2
 import numpy as np
 import pytest
 import torch
-from ctranslate2.converters import TransformersConverter
 
 from crosshead.addons.interop.ctranslate2 import CTRANSLATE2
 from crosshead.addons.interop.ctranslate2_language import CTRANSLATE2_LANGUAGE
+from crosshead.addons.interop.ctranslate2_library import library
 from crosshead.addons.interop.export import export
 from crosshead.addons.interop.imports.ctranslate2 import read
 from crosshead.addons.interop.imports.reading import ForeignModelError
@@ -57,7 +57,7 @@ def test_an_export_comes_back(model: dict[str, object], tmp_path: Path) -> None:
 
 def differences(bundle: TextBundle, directory: Path, *, ends: bool) -> float:
     """The largest difference of a log-probability from CTranslate2's."""
-    library = ctranslate2.Translator(str(directory), device="cpu", compute_type="float32")
+    translator = library().Translator(str(directory), device="cpu", compute_type="float32")
     end = [] if ends else ["</s>"]
     sides = bundle.source_tokenizer, bundle.target_tokenizer
     known = [[n for n in range(4, each.vocab_size) if "<" not in each.pieces([n])[0]]
@@ -67,7 +67,7 @@ def differences(bundle: TextBundle, directory: Path, *, ends: bool) -> float:
               for side, ids in enumerate(known))
         for row in range(6)
     ]  # fmt: skip
-    scored = library.score_batch(
+    scored = translator.score_batch(
         [[*sides[0].pieces(source), *end] for source, _ in examples],
         [sides[1].pieces(target) for _, target in examples],
     )
@@ -93,18 +93,21 @@ def test_a_model_of_ctranslate2s_own_converter_scores_and_translates_the_same(
     In float16 and bfloat16, CTranslate2 rounds the table of positions, which an import computes
     anew.
     """
-    converter = TransformersConverter(str(shared), copy_files=["source.spm", "target.spm"])
+    converters = importlib.import_module("ctranslate2.converters")
+    converter = converters.TransformersConverter(
+        str(shared), copy_files=["source.spm", "target.spm"]
+    )
     directory = Path(converter.convert(str(tmp_path / "converted"), quantization=numbers))
     found = read(directory, "x")
     bundle = found.bundle
     assert "add_source_eos is off" in found.notes[1]
     assert differences(bundle, directory, ends=False) < tolerance
-    library = ctranslate2.Translator(str(directory), device="cpu", compute_type="float32")
+    translator = library().Translator(str(directory), device="cpu", compute_type="float32")
     lines = [line for line in sources[:40] if line.strip()]
     pieces = [
         bundle.source_tokenizer.pieces(bundle.source_tokenizer.encode(line)) for line in lines
     ]
-    theirs = library.translate_batch(
+    theirs = translator.translate_batch(
         [[*each, "</s>"] for each in pieces], beam_size=1, max_decoding_length=40
     )
     ours = Translator(bundle).translate(lines, decode=DecodeConfig(beam=1, length_penalty=0.0))
@@ -305,12 +308,16 @@ def test_another_version_of_the_file_is_refused(
         ("num_heads", np.zeros((2, 2), np.int16), "num_heads' is no single number"),
         ("num_heads", None, "num_heads of encoder and decoder are"),
         ("position_encodings/encodings", np.zeros(3, np.float32), "is no table"),
-        ("layer_0/self_attention/linear_0/weight", np.zeros((5, 16), np.float32), "3 equal parts"),
+        ("layer_0/self_attention/linear_0/weight", np.zeros((5, 16), np.float32), "has shape"),
         ("layer_0/self_attention/linear_0/bias", np.zeros((), np.float32), "has shape"),
         ("layer_0/ffn/linear_0/weight", np.zeros((2, 2, 2), np.float32), "has shape"),
         ("encoder/layer_0/ffn/linear_0/weight", None, "linear_0/weight is missing"),
-        ("decoder/projection/weight", np.zeros((), np.float32), "projection/weight' has shape"),
-        ("decoder/projection/weight", np.zeros((0, 16), np.float32), "projection/weight' has"),
+        ("decoder/projection/weight", np.zeros((), np.float32), "projection/weight is no matrix"),
+        (
+            "decoder/projection/weight",
+            np.zeros((0, 16), np.float32),
+            "projection/weight is no matrix",
+        ),
         ("decoder/projection/bias", np.zeros((2, 2), np.float32), "has shape"),
         ("queries_scale", np.array(np.nan, np.float32), "queries_scale is nan"),
     ],

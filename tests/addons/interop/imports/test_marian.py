@@ -277,7 +277,7 @@ def test_a_built_in_sentencepiece_is_the_vocabulary(tmp_path: Path) -> None:
         ({**PRE, "version": ["v1"]}, r"pre-norm model of version \['v1'\]"),
         ({"transformer-heads": 0}, "heads: expected"),
         ({"dim-emb": 32}, "has shape"),
-        ({"dec-depth": 3}, "decoder.layers.2"),
+        ({"dec-depth": 3}, "decoder_l3_context_Wk' is missing"),
         ({"enc-depth": 1}, "encoder_l2_ffn_W1' is no part"),
     ],
 )

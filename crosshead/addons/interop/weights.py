@@ -1,0 +1,273 @@
+"""The names of weights in other toolkits: one table a toolkit, for exports and imports alike.
+
+A table says what a toolkit calls the matrices, biases and norms of a layer. Where one side packs
+several matrices into one, the row has several names for the other side.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from crosshead.layers.restricted import ABSENT
+from crosshead.models.base import Model
+from crosshead.models.stack import StackConfig
+from crosshead.models.transformer import TransformerConfig
+
+Rows = Sequence[int | None]
+"""The foreign id of each id of a tokenizer; None if the foreign vocabulary lacks it."""
+
+_ATTENTIONS = {
+    "encoder": {"attention": "add_norm_attention"},
+    "decoder": {"self_attention": "add_norm_self", "cross_attention": "add_norm_cross"},
+    "stack": {"attention": "add_norm_attention"},
+}
+"""The attentions of a layer of each stack, with the module that holds the norm of each."""
+
+
+class Place(NamedTuple):
+    """Parameters that hold the same numbers here and in another toolkit."""
+
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+    """Names of parameters. Those of either side are joined along the first axis."""
+    transposed: bool = False
+    rows: Rows | None = None
+    """The order of the rows, if a vocabulary has one row for each token."""
+    absent: float = 0.0
+    """The number in the rows of tokens that the foreign vocabulary lacks."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The names of weights in a toolkit: templates with `stack`, `layer` from 0, `next` and `end`.
+
+    Attributes:
+        layer: The beginning of the names in a layer.
+        final: The norm that ends a stack of pre-norm layers.
+        attention: The parts of a self-attention.
+        cross: The parts of an attention to the encoder.
+        feedforward: The parts of a feed-forward network.
+        ends: What `end` is in weight and bias of a matrix.
+        norm_ends: What `end` is in weight and bias of a norm.
+        transposed: True if matrices are transposed.
+    """
+
+    layer: str
+    final: str
+    attention: Mapping[str, str]
+    feedforward: Mapping[str, str]
+    cross: Mapping[str, str] = field(default_factory=dict)
+    ends: tuple[str, str] = ("weight", "bias")
+    norm_ends: tuple[str, str] = ("weight", "bias")
+    transposed: bool = False
+
+    def places(self, stacks: Mapping[str, int], norm: str) -> Iterator[Place]:
+        """Yield the parameters of stacks of layers, given by their numbers of layers."""
+        for stack, layers in stacks.items():
+            for layer in range(layers):
+                numbers = {"stack": stack, "layer": layer, "next": layer + 1}
+                for part, add_norm, names in self._parts(stack):
+                    for ours, theirs in names.items():
+                        modules = [
+                            f"{stack}.layers.{layer}.{part}.{each}"
+                            if each != "norm"
+                            else f"{stack}.layers.{layer}.{add_norm}.norm"
+                            for each in ours.split()
+                        ]
+                        named = [f"{self.layer}{each}" for each in theirs.split()]
+                        yield from self._module(modules, named, numbers)
+            if norm == "pre":
+                yield from self._module([f"{stack}.norm"], [self.final], {"stack": stack})
+
+    def _parts(self, stack: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
+        tables = (self.attention, self.cross)
+        for (part, add_norm), names in zip(_ATTENTIONS[stack].items(), tables, strict=False):
+            yield part, add_norm, names
+        yield "feedforward", "add_norm_feedforward", self.feedforward
+
+    def _module(
+        self, ours: list[str], theirs: list[str], numbers: Mapping[str, object]
+    ) -> Iterator[Place]:
+        is_norm = ours[0].endswith(".norm")
+        ends = self.norm_ends if is_norm else self.ends
+        for end, other in zip(("weight", "bias"), ends, strict=True):
+            yield Place(
+                tuple(f"{each}.{end}" for each in ours),
+                tuple(each.format(**numbers, end=other) for each in theirs),
+                self.transposed and end == "weight" and not is_norm,
+            )
+
+
+BART = Table(
+    layer="model.{stack}.layers.{layer}.",
+    final="model.{stack}.layer_norm.{end}",
+    attention={
+        "query": "self_attn.q_proj.{end}",
+        "key_value": "self_attn.k_proj.{end} self_attn.v_proj.{end}",
+        "output": "self_attn.out_proj.{end}",
+        "norm": "self_attn_layer_norm.{end}",
+    },
+    cross={
+        "query": "encoder_attn.q_proj.{end}",
+        "key_value": "encoder_attn.k_proj.{end} encoder_attn.v_proj.{end}",
+        "output": "encoder_attn.out_proj.{end}",
+        "norm": "encoder_attn_layer_norm.{end}",
+    },
+    feedforward={"inner": "fc1.{end}", "outer": "fc2.{end}", "norm": "final_layer_norm.{end}"},
+)
+"""Hugging Face's BART family, to which Marian and Pegasus belong."""
+
+MARIAN = Table(
+    layer="{stack}_l{next}_",
+    final="{stack}_top_ln_{end}",
+    attention={
+        "query": "self_{end}q",
+        "key_value": "self_{end}k self_{end}v",
+        "output": "self_{end}o",
+        "norm": "self_Wo_ln_{end}",
+    },
+    cross={
+        "query": "context_{end}q",
+        "key_value": "context_{end}k context_{end}v",
+        "output": "context_{end}o",
+        "norm": "context_Wo_ln_{end}",
+    },
+    feedforward={"inner": "ffn_{end}1", "outer": "ffn_{end}2", "norm": "ffn_ffn_ln_{end}"},
+    ends=("W", "b"),
+    norm_ends=("scale", "bias"),
+    transposed=True,
+)
+"""Marian itself. The names of norms before a sublayer end in `_pre` there, which is left out."""
+
+CTRANSLATE2 = Table(
+    layer="{stack}/layer_{layer}/",
+    final="{stack}/layer_norm/{end}",
+    attention={
+        "query key_value": "self_attention/linear_0/{end}",
+        "output": "self_attention/linear_1/{end}",
+        "norm": "self_attention/layer_norm/{end}",
+    },
+    cross={
+        "query": "attention/linear_0/{end}",
+        "key_value": "attention/linear_1/{end}",
+        "output": "attention/linear_2/{end}",
+        "norm": "attention/layer_norm/{end}",
+    },
+    feedforward={
+        "inner": "ffn/linear_0/{end}",
+        "outer": "ffn/linear_1/{end}",
+        "norm": "ffn/layer_norm/{end}",
+    },
+    norm_ends=("gamma", "beta"),
+)
+"""CTranslate2."""
+
+GPT2 = Table(
+    layer="transformer.h.{layer}.",
+    final="transformer.ln_f.{end}",
+    attention={
+        "query key_value": "attn.c_attn.{end}",
+        "output": "attn.c_proj.{end}",
+        "norm": "ln_1.{end}",
+    },
+    feedforward={"inner": "mlp.c_fc.{end}", "outer": "mlp.c_proj.{end}", "norm": "ln_2.{end}"},
+    transposed=True,
+)
+"""Hugging Face's GPT-2. Its layers are convolutions of width 1, so matrices are transposed.
+
+Reference:
+    Radford et al. 2019, section 2.3; `GPT2LMHeadModel` of transformers.
+"""
+
+
+def translation_places(
+    table: Table,
+    config: TransformerConfig,
+    matrices: Sequence[str],
+    bias: str,
+    rows: Sequence[Rows | None],
+) -> list[Place]:
+    """Return all parameters of a translation model, with the rows of source and target.
+
+    `matrices` are the names of the matrices of source, target and output, and `bias` is that of the
+    output bias.
+    """
+    sides = (rows[0], rows[1], rows[1])
+    ours = ("source_embeddings.weight", "target_embeddings.weight", "projection.weight")
+    return [
+        *table.places(
+            {"encoder": config.encoder_layers, "decoder": config.decoder_layers}, config.norm
+        ),
+        *(
+            Place((mine,), (theirs,), rows=side)
+            for mine, theirs, side in zip(ours, matrices, sides, strict=True)
+        ),
+        Place(("projection.bias",), (bias,), rows=rows[1], absent=ABSENT),
+    ]
+
+
+def to_foreign(places: Iterable[Place], weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return weights by a toolkit's names."""
+    found: dict[str, Tensor] = {}
+    for place in places:
+        joined = torch.cat([weights[each] for each in place.ours])
+        if place.rows is not None:
+            joined = to_rows(joined, place.rows)
+        parts = joined.chunk(len(place.theirs))
+        found |= {
+            name: (part.T if place.transposed else part).contiguous()
+            for name, part in zip(place.theirs, parts, strict=True)
+        }
+    return found
+
+
+def from_foreign(
+    places: Iterable[Place], found: Mapping[str, Tensor], like: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return the parameters of a model, whose sizes `like` has, from a toolkit's weights."""
+    weights: dict[str, Tensor] = {}
+    for place in places:
+        parts = [found[each].T if place.transposed else found[each] for each in place.theirs]
+        joined = torch.cat(parts)
+        if place.rows is not None:
+            joined = from_rows(joined, place.rows, place.absent)
+        sizes = [len(like[each]) for each in place.ours]
+        weights |= {
+            name: part.contiguous()
+            for name, part in zip(place.ours, joined.split(sizes), strict=True)
+        }
+    return weights
+
+
+def to_rows(ours: Tensor, rows: Rows) -> Tensor:
+    """Return the rows of a matrix in the order of a foreign vocabulary."""
+    known = [(row, index) for index, row in enumerate(rows) if row is not None]
+    return ours[torch.tensor([index for _, index in sorted(known)])]
+
+
+def from_rows(theirs: Tensor, rows: Rows, absent: float) -> Tensor:
+    """Return the rows of a foreign matrix in crosshead's order."""
+    found = theirs[torch.tensor([row or 0 for row in rows])]
+    found[torch.tensor([row is None for row in rows])] = absent
+    return found
+
+
+def all_parameters(model: nn.Module) -> dict[str, Tensor]:
+    """Return the parameters of a model, shared ones under each of their names."""
+    named = model.named_parameters(remove_duplicate=False)
+    return {name: parameter.detach() for name, parameter in named}
+
+
+def with_repeated_heads(model: Model) -> dict[str, Tensor]:
+    """Return all parameters by name, with as many heads of keys and values as of queries."""
+    config, found = model.config, all_parameters(model)
+    assert isinstance(config, StackConfig)
+    kv_heads = config.kv_heads or config.heads
+    for name in [each for each in found if ".key_value." in each]:
+        heads = found[name].unflatten(0, (2, kv_heads, config.key_width))
+        repeated = heads.repeat_interleave(config.heads // kv_heads, 1)
+        found[name] = repeated.flatten(0, 2)
+    return found
