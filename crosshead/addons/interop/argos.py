@@ -1,13 +1,11 @@
 """Exports to Argos Translate and LibreTranslate: one file `.argosmodel`.
 
-The file is a zip archive with one folder: a CTranslate2 model, a SentencePiece model and
-`metadata.json`. Argos Translate splits texts into sentences with MiniSBD. Its model of the source
-language goes into the package if this machine has it. Otherwise Argos downloads it once.
+The file is a zip archive with one folder: a CTranslate2 model, a SentencePiece model, a splitter of
+sentences and `metadata.json`. With the splitter inside, the package translates without a network.
 """
 
 import contextlib
 import importlib
-import importlib.util
 import json
 import os
 import subprocess
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crosshead.addons.interop import ctranslate2
+from crosshead.addons.interop.argos_sentences import sentence_splitter
 from crosshead.addons.interop.base import (
     EXACT,
     EXAMPLE,
@@ -48,7 +47,7 @@ PACKAGE_VERSION = "1.0"
 """The version of a package. Argos names its folder by it."""
 
 ARGOS_VERSION = "1.11.0"
-"""The first version of Argos Translate that runs MiniSBD."""
+"""The first version of Argos Translate that runs MiniSBD, the form of the packaged splitter."""
 
 SEARCH = ForeignSearch(4, 0.2, 256)
 """The search of Argos Translate, which no package can change."""
@@ -68,22 +67,13 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
     tokenizer = bundle.source_tokenizer
     assert isinstance(tokenizer, ImportedTokenizer | SubwordTokenizer)
     contents["sentencepiece.model"] = tokenizer.model
-    contents |= _splitter(source)
+    contents[f"minisbd/{source}.onnx"] = sentence_splitter(source)
     contents["metadata.json"] = _metadata(bundle)
     contents[CARD] = _readme(bundle)
     package = directory / f"translate-{source}_{target}{SUFFIX}"
     with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in contents.items():
             archive.writestr(zipfile.ZipInfo(f"{folder}/{name}", _TIME), data)
-
-
-def _splitter(language: str) -> dict[str, bytes]:
-    """Return MiniSBD's model of a language, by its name in a package, if it was downloaded."""
-    if importlib.util.find_spec("minisbd") is None:
-        return {}
-    models = importlib.import_module("minisbd.models")
-    file = Path(models.cache_dir) / models.MODELS.get(language, "")
-    return {f"minisbd/{file.name}": file.read_bytes()} if file.is_file() else {}
 
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
@@ -170,17 +160,26 @@ class LoadedPackage:
 
 
 def expected(bundle: TextBundle, directory: Path, lines: Sequence[str]) -> list[str]:
-    """Return the translations of CTranslate2 with the search of Argos Translate."""
+    """Return the translations of CTranslate2 with the search of Argos Translate.
+
+    The packaged splitter splits a line into sentences, whose tokens are decoded together.
+    """
+    minisbd = importlib.import_module("minisbd")
     with _opened(_package(directory)) as parts:
+        splitter = minisbd.SBDetect(str(parts.splitter), use_gpu=False)
+        sentences = [splitter.sentences(line) for line in lines]
+        sources = [parts.pieces.encode(each, out_type=str) for some in sentences for each in some]
         translated = translator_of(parts.model).translate_batch(
-            parts.pieces.encode(list(lines), out_type=str),
+            sources,
             beam_size=SEARCH.beam,
             length_penalty=SEARCH.length_penalty,
             replace_unknowns=True,
             max_batch_size=1024,
             batch_type="tokens",
         )
-        return [parts.pieces.decode(each.hypotheses[0]).replace("_", " ") for each in translated]
+        outputs = iter([each.hypotheses[0] for each in translated])
+        joined = [[piece for _ in some for piece in next(outputs)] for some in sentences]
+        return [parts.pieces.decode(each).replace("_", " ") for each in joined]
 
 
 class _Parts(NamedTuple):
@@ -188,6 +187,8 @@ class _Parts(NamedTuple):
 
     model: Path
     """The directory of the CTranslate2 model."""
+    splitter: Path
+    """The splitter of sentences, an ONNX model."""
     pieces: Any
     """The SentencePiece model."""
 
@@ -204,9 +205,10 @@ def _opened(package: Path) -> Iterator[_Parts]:
         with zipfile.ZipFile(package) as archive:
             archive.extractall(scratch)
         [folder] = Path(scratch).iterdir()
+        [splitter] = (folder / "minisbd").iterdir()
         model = folder / "sentencepiece.model"
         pieces, _ = load_pieces(model.read_bytes(), model)
-        yield _Parts(folder / "model", pieces)
+        yield _Parts(folder / "model", splitter, pieces)
 
 
 def _environment(home: Path) -> dict[str, str]:
@@ -220,7 +222,7 @@ def _environment(home: Path) -> dict[str, str]:
         "XDG_CONFIG_HOME": str(home / "config"),
         "XDG_CACHE_HOME": str(home / "cache"),
         "ARGOS_PACKAGES_DIR": str(packages),
-        "ARGOS_CHUNK_TYPE": "MINISBD",
+        "ARGOS_CHUNK_TYPE": "DEFAULT",
         # Argos computes in int8 on most processors; the comparison is of the weights as stored.
         "ARGOS_COMPUTE_TYPE": "default",
         "ARGOS_DEVICE_TYPE": "cpu",
@@ -232,14 +234,13 @@ import json, socket, sys
 def refuse(*arguments, **named):
     raise OSError("a package must translate without a network")
 socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
-import argostranslate.package, argostranslate.sbd, argostranslate.translate
-argostranslate.sbd.MiniSBDSentencizer.split_sentences = lambda splitter, text: [text]
+import argostranslate.package, argostranslate.translate
 package, source, target = sys.argv[1:]
 argostranslate.package.install_from_path(package)
 translation = argostranslate.translate.get_translation_from_codes(source, target)
 print(json.dumps([translation.translate(line) for line in json.load(sys.stdin)]))
 """
-"""The program that installs a package and translates whole lines, without a network."""
+"""The program that installs a package and translates lines, without a network."""
 
 
 def usage(bundle: TextBundle, path: str) -> str:
@@ -274,7 +275,7 @@ ARGOS = Format(
     name="argos",
     options=OPTIONS,
     extra="argos",
-    modules=("argostranslate",),
+    modules=("argostranslate", "minisbd"),
     cells=cells(OPTIONS, _CELLS),
     types=ctranslate2.CTRANSLATE2.types,
     write=write,
@@ -282,7 +283,7 @@ ARGOS = Format(
     load=LoadedPackage,
     usage=usage,
     writes_alone=True,
-    writes_with=("ctranslate2",),
+    writes_with=("ctranslate2", "onnx"),
     suffix=SUFFIX,
     fixed_search=SEARCH,
     expected=expected,

@@ -43,6 +43,7 @@ class Nodes:
         title: str,
         inputs: Mapping[str, tuple[Any, Sequence[int | str]]],
         outputs: Mapping[str, tuple[Any, Sequence[int | str]]],
+        metadata: Mapping[str, str] | None = None,
     ) -> bytes:
         """Return the graph as a serialised model."""
         values = [
@@ -55,6 +56,8 @@ class Nodes:
             ir_version=8,
             producer_name="crosshead",
         )
+        if metadata:
+            self.helper.set_model_props(model, dict(metadata))
         found: bytes = model.SerializeToString()
         return found
 

@@ -3,11 +3,9 @@
 import dataclasses
 import importlib.util
 import json
-import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -42,11 +40,13 @@ class WithoutArgos(LoadedPackage):
             return [parts.pieces.decode(each.hypotheses[0]) for each in found]
 
 
+@needs("onnx")
 @pytest.mark.parametrize("name", cells_of(ARGOS))
 def test_an_option_is_exported_or_refused(name: str, tmp_path: Path) -> None:
     check_cell(ARGOS, name, tmp_path, WithoutArgos)
 
 
+@needs("onnx")
 def test_a_package_has_one_folder_with_all_that_argos_reads(tmp_path: Path) -> None:
     bundle = small_bundle({"tie": "none"}, {"joint": False})
     ARGOS.write(bundle, "float32", tmp_path)
@@ -57,7 +57,7 @@ def test_a_package_has_one_folder_with_all_that_argos_reads(tmp_path: Path) -> N
         folder = "translate-en_de-1_0/"
         metadata = json.loads(archive.read(f"{folder}metadata.json"))
         pieces = archive.read(f"{folder}sentencepiece.model")
-    own = {"metadata.json", "README.md", "sentencepiece.model"}
+    own = {"metadata.json", "README.md", "sentencepiece.model", "minisbd/en.onnx"}
     model = {f"model/{name}" for name in (
         "model.bin", "config.json", "source_vocabulary.json", "target_vocabulary.json",
     )}  # fmt: skip
@@ -68,6 +68,7 @@ def test_a_package_has_one_folder_with_all_that_argos_reads(tmp_path: Path) -> N
     assert metadata["argos_version"] == "1.11.0"  # the first with MiniSBD
 
 
+@needs("onnx")
 @pytest.mark.parametrize("licence", ["cc-by-4.0", None])
 def test_a_package_says_its_licence_if_it_is_known(licence: str | None, tmp_path: Path) -> None:
     bundle = small_bundle()
@@ -81,19 +82,17 @@ def test_a_package_says_its_licence_if_it_is_known(licence: str | None, tmp_path
     assert ("Licence: `cc-by-4.0`." in said) == bool(licence) and "Trained" not in said
 
 
-def test_the_splitter_that_minisbd_has_downloaded_is_packaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    models = ModuleType("minisbd.models")
-    models.__dict__.update(cache_dir=str(tmp_path), MODELS={"en": "en.onnx"})
-    monkeypatch.setitem(sys.modules, "minisbd.models", models)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: models)
-    assert argos._splitter("en") == argos._splitter("ha") == {}
-    (tmp_path / "en.onnx").write_bytes(b"splitter")
-    assert argos._splitter("en") == {"minisbd/en.onnx": b"splitter"}
-    assert argos._splitter("ha") == {}
+@needs("onnx", "minisbd")
+def test_the_sentences_of_the_packaged_splitter_are_expected(tmp_path: Path) -> None:
+    """It splits after `Mr.`, which crosshead does not, so CTranslate2 translates two sentences."""
+    bundle = small_bundle(ends=False)
+    ARGOS.write(bundle, "float32", tmp_path)
+    lines = ["Mr. Smith runs home.", "Mr.", "Smith runs home."]
+    whole, first, second = argos.expected(bundle, tmp_path, lines)
+    assert whole.replace(" ", "") == f"{first}{second}".replace(" ", "")
 
 
+@needs("onnx")
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])
 def test_the_model_in_a_package_computes_the_same(kind: str, tmp_path: Path) -> None:
     bundle = small_bundle({}, {"kind": kind})
@@ -106,6 +105,7 @@ def test_the_model_in_a_package_computes_the_same(kind: str, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+@needs("onnx")
 def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
@@ -114,7 +114,7 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
     assert first.read_bytes() == second.read_bytes()
 
 
-@needs("argostranslate")
+@needs("onnx", "argostranslate")
 def test_argos_installs_a_package_and_translates_without_a_network(tmp_path: Path) -> None:
     bundle = small_bundle(beam=4)
     out = tmp_path / "en-de.argosmodel"
@@ -125,7 +125,7 @@ def test_argos_installs_a_package_and_translates_without_a_network(tmp_path: Pat
     assert zipfile.is_zipfile(out)
 
 
-@needs("argostranslate")
+@needs("onnx", "argostranslate")
 def test_a_package_that_argos_cannot_use_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "x.argosmodel").write_text("no zip")
     with pytest.raises(UserError, match=r"^Argos Translate cannot use the package: .*zip archive"):

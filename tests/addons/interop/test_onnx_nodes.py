@@ -1,6 +1,7 @@
 """A graph of a few nodes is a model that ONNX Runtime runs."""
 
 import numpy as np
+import onnx
 import onnxruntime
 
 from crosshead.addons.interop.onnx_nodes import Nodes
@@ -12,7 +13,10 @@ def test_a_graph_of_nodes_runs() -> None:
     scaled = graph.add("Mul", [graph.add("MatMul", ["x", table]), graph.number("two", 2.0)])
     graph.add("Unsqueeze", [scaled, graph.whole("axis", [0])], "y")
     real = graph.types.FLOAT
-    model = graph.serialized("tiny", {"x": (real, ["n", 2])}, {"y": (real, [1, "n", 2])})
+    model = graph.serialized(
+        "tiny", {"x": (real, ["n", 2])}, {"y": (real, [1, "n", 2])}, {"made": "here"}
+    )
+    assert onnx.load_from_string(model).metadata_props[0].value == "here"
     session = onnxruntime.InferenceSession(model)
     [found] = session.run(None, {"x": np.array([[1.0, 1.0]], np.float32)})
     assert found.tolist() == [[[6.0, 14.0]]]
