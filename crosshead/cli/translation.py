@@ -191,8 +191,8 @@ def translate_text(
     risk = search_flags.minimum_risk(mbr, beam, length_penalty, n_best)
     for each in bundles:
         arguments.check_outputs({"--output": output}, [file], each)
-    document = _document(kind, file)
     translator = arguments.into(load_as(Translator, bundles, device, threads, precision), to)
+    document = _document(kind, file, translator.source_language)
     translate_input(
         translator, partial(translator.translate, risk=risk), file, document,
         check_sentences if kind is None else check_text, output=output, n_best=n_best,
@@ -251,7 +251,7 @@ def translate_input(
         note(warning)
 
 
-def _document(kind: Format | None, file: str) -> "Document | None":
+def _document(kind: Format | None, file: str, language: str | None) -> "Document | None":
     """Return the document to translate, or None to translate lines.
 
     Without `--format`, the end of the file's name decides, then its content. A plain text is lines.
@@ -266,6 +266,6 @@ def _document(kind: Format | None, file: str) -> "Document | None":
         return None
     text = read_document(file)
     try:
-        return Document.of(text, FORMATS[name])
+        return Document.of(text, FORMATS[name], language)
     except DataError as error:
         raise DataError(f"{'standard input' if file == '-' else file}: {error}") from None

@@ -91,6 +91,11 @@ class LineTranslator(TextPipeline):
         return decodable(self.bundle.model)
 
     @property
+    def source_language(self) -> str | None:
+        """The language that is translated from, if it is known."""
+        return self.bundle.config.source_language
+
+    @property
     def max_source_length(self) -> int:
         """The largest number of source tokens, without the end, that is translated in one piece."""
         longest = int(MARGIN * self.bundle.config.longest_source)
@@ -189,7 +194,7 @@ class LineTranslator(TextPipeline):
             return []
         if length(line.strip()) <= min(self.bundle.config.longest_source, self.max_source_length):
             return [line]
-        return split_long(line, length, self.max_source_length)
+        return split_long(line, length, self.max_source_length, self.source_language)
 
     def _source_length(self, text: str) -> int:
         [tagged] = self.with_tag([text])
@@ -232,5 +237,5 @@ class LineTranslator(TextPipeline):
         else:
             penalty = length_penalty(len(log_probs), decode.length_penalty, decode.length_offset)
             score = log_prob / penalty
-        cut = len(parts) > len(split_sentences("".join(parts)))
+        cut = len(parts) > len(split_sentences("".join(parts), self.source_language))
         return Translation(text, log_prob, score, pieces, log_probs, True, cut)

@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from crosshead.caller import option
 from crosshead.errors import ConfigError, DataError, why_unreadable
 from crosshead.recipe.recipe import Recipe
@@ -50,26 +52,12 @@ def to_toml(recipe: Recipe) -> str:
 
     Unset keys are left out.
     """
-    lines = []
-    for section, values in recipe.model_dump().items():
-        lines.append(f"[{section}]")
-        lines += [
-            f"{key} = {toml_value(value)}" for key, value in values.items() if value is not None
-        ]
-        lines.append("")
-    return "\n".join(lines)
+    sections = recipe.model_dump().items()
+    return tomli_w.dumps(
+        {name: {k: v for k, v in keys.items() if v is not None} for name, keys in sections}
+    )
 
 
 def toml_value(value: Any) -> str:
     """Return a value as TOML."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        escaped = "".join(
-            f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else c
-            for c in value.replace("\\", "\\\\").replace('"', '\\"')
-        )
-        return f'"{escaped}"'
-    if isinstance(value, list):
-        return f"[{', '.join(toml_value(item) for item in value)}]"
-    return repr(value)
+    return tomli_w.dumps({"": value}).partition(" = ")[2].strip()

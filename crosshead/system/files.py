@@ -27,10 +27,7 @@ StrPath = str | os.PathLike[str]
 Write = Callable[[bytes], None]
 """A function that appends to a file."""
 
-FORMER = ".former"
-"""The suffix of the hidden name of a directory that gives way to another."""
-
-_HIDDEN = re.compile(rf"\.(.+)\.\d+\.crosshead({re.escape(FORMER)})?", re.DOTALL)
+_HIDDEN = re.compile(r"\.(.+)\.\d+\.crosshead", re.DOTALL)
 _HERE, _EXCHANGE = -100, 2
 """Linux's AT_FDCWD and RENAME_EXCHANGE."""
 
@@ -153,28 +150,18 @@ def put(hidden: Path, place: Path, *, replace: bool) -> None:
     """Put a finished directory in its place, after its files are flushed to the disk.
 
     Where the file system can exchange two names (Linux: most local ones), a kill leaves the old
-    directory or the new one at the place. Elsewhere a kill between two renames leaves nothing at
-    the place, and the old directory under a hidden name. The next process that writes the place
-    puts it back first (`remove_leftovers`).
+    directory or the new one at the place.
     """
     synchronise_all(hidden)
     if not (replace and os.path.lexists(place)):
         hidden.replace(place)
-        synchronise(place.parent)
-    elif exchange(hidden, place):
-        synchronise(place.parent)
+    elif not exchange(hidden, place):
+        former = hide(place)
+        hidden.replace(place)
+        hidden = former
+    synchronise(place.parent)
+    if hidden.exists():
         remove(hidden)
-    else:
-        former = hidden.with_name(hidden.name + FORMER)
-        with locked(place):  # a living process is at work
-            place.rename(former)
-            try:
-                hidden.rename(place)
-            except BaseException:
-                former.rename(place)
-                raise
-            synchronise(place.parent)
-            remove(former)
 
 
 def hide(place: Path) -> Path:
@@ -332,18 +319,18 @@ def claim(place: Path, make: Callable[[Path], int]) -> tuple[Path, int]:
     """
     names = hidden_names(place)
     for path in names:
-        _clear(path, place)
+        _clear(path)
         try:
             descriptor = make(path)
         except FileExistsError:
             continue
         except BaseException:  # Ctrl-C may come just after it was made
-            _clear(path, place)
+            _clear(path)
             raise
         # Another process may have taken it for a leftover before it was locked.
         if lock(descriptor) is not False and is_same(path, descriptor):
             for later in itertools.takewhile(os.path.lexists, names):
-                _clear(later, place)
+                _clear(later)
             return path, descriptor
         os.close(descriptor)
     raise AssertionError("the numbers never end")
@@ -388,15 +375,12 @@ def is_unfinished(directory: Path) -> bool:
 
 
 def remove_leftovers(directory: Path, name: str | None = None) -> None:
-    """Remove what dead processes have left in a directory: of all places there, or of one name.
-
-    A directory that was giving way to another gets its place back, if the other is not there.
-    """
+    """Remove what dead processes have left in a directory: of all places there, or of one name."""
     with contextlib.suppress(OSError):
         for path in sorted(directory.iterdir()):
             finished = finished_name(path)
             if finished != path.name and name in (None, finished):
-                _clear(path, directory / finished)
+                _clear(path)
 
 
 def remove(path: Path) -> None:
@@ -407,12 +391,10 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
-def _clear(path: Path, place: Path) -> None:
-    """Remove or put back one leftover, if there is one and the lock shows that it is one."""
+def _clear(path: Path) -> None:
+    """Remove one leftover, if there is one and the lock shows that it is one."""
     if path.is_symlink():
         return
     with contextlib.suppress(OSError), locked(path) as held:
-        if held is not False and path.suffix == FORMER and not os.path.lexists(place):
-            path.rename(place)  # even without locks: nothing can be lost by it
-        elif held:
+        if held:
             remove(path)

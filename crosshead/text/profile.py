@@ -58,10 +58,6 @@ _USUAL = 0.01
 """If at least this share of the training pairs are copies, copies are not flagged. The same holds
 for lost numbers."""
 
-_MARKED, _MANY_MARKED = 5, 0.4
-"""A word that is this many times more frequent in suspect sources than in others marks them. More
-than this share of such words makes a source suspect that the check has not read."""
-
 _DIGITS = 4
 
 
@@ -169,9 +165,7 @@ class TextProfile(Config):
         """Return the profile of training pairs, or None if there are too few.
 
         Suspect pairs tell nothing about usual sources and lengths, unless they are more than half.
-        Sources with many words of suspect sources are left out too, because the check reads only a
-        part of a large text. All pairs count for the shares of copies and lost numbers: what is
-        common is usual.
+        All pairs count for the shares of copies and lost numbers: what is common is usual.
         """
         if len(examples) < LEAST_MEASURED:
             return None
@@ -183,16 +177,9 @@ class TextProfile(Config):
         spread = np.linspace(0, len(examples) - 1, min(len(examples), _MOST_READ)).astype(int)
         read = [(row, _text(source, _without(tags, examples[row][0]))) for row in spread.tolist()]
         suspects = suspects if 2 * len(suspects) <= len(examples) else ()
-        marks = _marks(read, suspects)
-
-        def is_sound(row: int, text: str) -> bool:
-            words = _words(text)
-            marked = sum(word in marks for word in words)
-            return row not in suspects and marked <= _MANY_MARKED * len(words)
-
         copied = sum(map(is_copy, sources, targets))
         lost = sum(map(loses_number, sources, targets))
-        usual = list(map(is_sound, rows, sources))
+        usual = [row not in suspects for row in rows]
         ids, sources = list(compress(ids, usual)), list(compress(sources, usual))
         targets = list(compress(targets, usual))
         letters = letters_by_script(sources)
@@ -204,7 +191,7 @@ class TextProfile(Config):
             pieces=Usual.of(list(map(len, ids)), sizes, _LEAST_PIECES),
             unknown=Usual.of([each.count(UNK) for each in ids], list(map(len, ids)), _LEAST_PIECES),
             # An empty text has no words. So the same sources are kept apart as without suspects.
-            words=KnownWords.of([text if is_sound(row, text) else "" for row, text in read]),
+            words=KnownWords.of(["" if row in suspects else text for row, text in read]),
             length=Usual.of(list(map(_size, targets)), sizes, _LEAST_LENGTH),
             copies=round(copied / count, _DIGITS),
             lost_numbers=round(lost / count, _DIGITS),
@@ -258,16 +245,6 @@ def _size(text: str) -> int:
 def _words(text: str) -> list[str]:
     """Return the words of a text without those that have a digit."""
     return [word for word in split_words(text) if not any(map(str.isdigit, word))]
-
-
-def _marks(read: Sequence[tuple[int, str]], suspects: Collection[int]) -> frozenset[str]:
-    """Return the words that mark suspect sources."""
-    bad, good = (
-        Counter(word for row, text in read if (row in suspects) == odd for word in _words(text))
-        for odd in (True, False)
-    )
-    factor = _MARKED * bad.total() / max(1, good.total())
-    return frozenset(word for word, count in bad.items() if count > factor * good[word])
 
 
 def _without(tags: Sequence[list[int]], ids: Sequence[int]) -> list[int]:

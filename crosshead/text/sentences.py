@@ -1,50 +1,63 @@
-"""Split a paragraph into parts that can be translated separately."""
+"""Split a paragraph into parts that can be translated separately.
+
+sentencex (MIT, in Rust) finds the ends of sentences by the abbreviations of about 300 languages.
+"""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-_CLOSERS = "\"'”’»›)]}」』】）］"
-_CLOSER = f"[{re.escape(_CLOSERS)}]"
-_SENTENCE_END = re.compile(
-    # Ideographic full stops need no space after them. Other marks do, so that 3.14 stays whole. A
-    # run of marks is matched from its first mark only: a megabyte of dots is no slower than words.
-    rf"[。！？｡]+{_CLOSER}*\s*"
-    rf"|(?<![.!?…؟।۔])[.!?…؟।۔]++{_CLOSER}*+(?:\s+|$)"
-)
-_CLAUSE_END = re.compile(rf"[,;:，；：、،؛–—]{_CLOSER}*(?:\s+|(?<=[，；：、])|$)")
+import sentencex
+
+_CLOSER = "[" + re.escape("\"'”’»›)]}」』】）］") + "]"
+_CLOSERS = re.compile(rf"{_CLOSER}*\s*")
+_NO_END = re.compile(r"[\w\x21-\x7e…]\Z|(?<![\w.])(?:[^\W\d_]|\d\d?)\.\s+\Z")
+"""No end of a sentence: a place in a word or an address, an initial (`M. Dupont`), and an ordinal
+number (`das 19. Jahrhundert`)."""
+_NO_TEXT = re.compile(r"\s|[\ud800-\udfff]")
+_CLAUSE_END = re.compile(rf"[.!?…,;:，；：、،؛–—]{_CLOSER}*(?:\s+|(?<=[，；：、])|$)")
 _SPACE = re.compile(r"\s+")
 _STRETCH = re.compile(r"[^\s。！？｡，；：、]*+[。！？｡，；：、]*+")
 _SPACED = re.compile(rf"[.!?,;:…]{_CLOSER}*\Z")
 _LINE_BREAKS = re.compile(r"[\r\n]+")
-_LAST_WORD = re.compile(r"[\w.]*\w\.\Z")
-_LONGEST_SENTENCE = 2_000
-
-# Abbreviations of several languages that rarely end a sentence, in lower case.
-_ABBREVIATIONS = frozenset((
-    "approx", "bzw", "ca", "cf", "d.h", "dept", "dr", "e.g", "fig", "gen", "hr",
-    "i.e", "jr", "lt", "mlle", "mme", "mr", "mrs", "ms", "nr", "p", "p.ex",
-    "pp", "prof", "rev", "sgt", "sig", "sr", "sra", "st", "str", "u.a", "vgl", "vol",
-    "vs", "z.b",
-))  # fmt: skip
+_BLOCK = re.compile(r".{1,2000}\S{0,2000}\s*+")
 
 
-def split_sentences(paragraph: str) -> list[str]:
-    """Split a paragraph into sentences. Joined, the sentences are the paragraph.
+def split_sentences(paragraph: str, language: str | None = None) -> list[str]:
+    """Split a paragraph into sentences by the rules of a language, by default English.
 
-    A sentence ends after `.`, `!`, `?`, `…` (with closing quotes and brackets) and white space, or
-    after `。`, `！`, `？`. The white space belongs to the sentence before it. A full stop after a
-    common abbreviation, an initial (`J. S. Bach`) or an ordinal number (`3. Mai`) does not end a
-    sentence. No mark ends a sentence before a lower-case letter.
+    Joined, the sentences are the paragraph. The white space behind a sentence belongs to it. A
+    quotation or a text in brackets stays whole. No sentence has many more than 2,000 characters,
+    because no model reads so much at once.
     """
-    cuts = [
-        match.end()
-        for match in _SENTENCE_END.finditer(paragraph)
-        if not _goes_on(paragraph, match.start(), match.end())
-    ]
-    return _cut(paragraph, cuts)
+    ends, end = list[int](), 0
+    for piece in _pieces(paragraph, language or "en"):
+        end += len(piece)
+        # Without a space between, a closing mark belongs to the sentence.
+        closers = None if piece[-1].isspace() else _CLOSERS.match(paragraph, end)
+        at = closers.end() if closers else end
+        if not _NO_END.search(paragraph, max(0, at - 20), at):
+            ends.append(at)
+    return _cut(paragraph, ends)
 
 
-def split_long(text: str, length: Callable[[str], int], limit: int) -> list[str]:
+def _pieces(text: str, language: str) -> Iterator[str]:
+    """Yield the sentences that sentencex finds.
+
+    It takes quadratic time for some texts, so a long text is read a block at a time. It crashes at
+    some white space, so all white space is written as spaces.
+    """
+    text, begin = _NO_TEXT.sub(" ", text), 0
+    while block := _BLOCK.match(text, begin):
+        found = list(sentencex.segment(language, block[0]))
+        if block.end() < len(text) and len(found) > 1:
+            found.pop()  # it may go on in the next block
+        yield from found
+        begin += sum(map(len, found))
+
+
+def split_long(
+    text: str, length: Callable[[str], int], limit: int, language: str | None = None
+) -> list[str]:
     """Split `text` into sentences, and longer sentences further. Joined, the parts are the text.
 
     A sentence longer than `limit` is cut at clauses, clauses are cut at white space, and longer
@@ -53,18 +66,9 @@ def split_long(text: str, length: Callable[[str], int], limit: int) -> list[str]
     text.
     """
     parts: list[str] = []
-    for sentence in split_sentences(text):
+    for sentence in split_sentences(text, language):
         parts += _cut_down(sentence, length, limit, (_clauses, _words, _halves))
     return parts
-
-
-def cut_sentence(sentence: str) -> list[str]:
-    """Cut a sentence of more than 2,000 characters at clauses, and longer clauses at white space.
-
-    No model reads so long a sentence whole, and tokenizing one takes the longer the longer it is.
-    Joined, the parts are the sentence.
-    """
-    return _cut_down(sentence, len, _LONGEST_SENTENCE, (_clauses, _words))
 
 
 def longest_stretch(text: str) -> int:
@@ -149,21 +153,3 @@ def _cut(text: str, ends: list[int]) -> list[str]:
         return [*parts, rest] if rest else parts
     parts[-1] += rest
     return parts
-
-
-def _goes_on(text: str, start: int, end: int) -> bool:
-    """Return whether the sentence continues after the mark at `start` and white space to `end`."""
-    following = text[end : end + 1]
-    if following.islower():
-        return True
-    if text[start:end].rstrip() != ".":
-        return False
-    # The search is bounded: without spaces, each mark would search the whole paragraph.
-    word = _LAST_WORD.search(text, max(0, start - 20), start + 1)
-    if word is None:
-        return False
-    stem = word.group()[:-1].lower()
-    initial = len(stem) == 1 and stem.isalpha()
-    # A number of three digits or more is a quantity or a year, which may end a sentence.
-    ordinal = stem.isdigit() and len(stem) <= 2 and following != ""
-    return initial or ordinal or stem in _ABBREVIATIONS

@@ -157,32 +157,6 @@ def test_a_directory_takes_the_place_of_another(
     assert list(tmp_path.iterdir()) == [place]
 
 
-def test_a_directory_that_was_giving_way_gets_its_place_back_without_locks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    former = tmp_path / ".out.7.crosshead.former"
-    former.mkdir()
-    monkeypatch.setattr("fcntl.flock", without_locks)
-    remove_leftovers(tmp_path, "out")
-    assert [each.name for each in tmp_path.iterdir()] == ["out"]
-
-
-def test_a_directory_that_was_giving_way_gets_its_place_back(tmp_path: Path) -> None:
-    """As after a kill between two renames, where two names cannot be exchanged."""
-    place = tmp_path / "out"
-    for name in (".out.7.crosshead.former", ".out.7.crosshead"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").write_text(name)
-    former = os.open(tmp_path / ".out.7.crosshead.former", os.O_RDONLY)
-    assert lock(former)
-    remove_leftovers(tmp_path, "out")
-    assert not place.exists()  # the process lives
-    os.close(former)
-    remove_leftovers(tmp_path, "out")
-    assert (place / "file").read_text() == ".out.7.crosshead.former"
-    assert list(tmp_path.iterdir()) == [place]
-
-
 def test_an_error_leaves_nothing_not_even_parents(tmp_path: Path) -> None:
     def fail(place: Path) -> None:
         with output_directory(place) as hidden:

@@ -8,28 +8,32 @@ TEXT = st.text(alphabet='ab Z.!?…,;。！，"”)\n\t1é\u3000', max_size=60) 
 
 
 @pytest.mark.parametrize(
-    ("paragraph", "sentences"),
+    ("language", "text"),
     [
-        ("A dog runs. It barks!  Why? …", ["A dog runs. ", "It barks!  ", "Why? ", "…"]),
-        ('"Go!" he said. "Now." Fine.', ['"Go!" he said. ', '"Now." ', "Fine."]),
-        (
-            "It costs 3.14 euros. Really (yes.) Done",
-            ["It costs 3.14 euros. ", "Really (yes.) ", "Done"],
-        ),
-        ("Mr. Smith met Dr. J. S. Bach.", ["Mr. Smith met Dr. J. S. Bach."]),
-        ("Am 3. Mai, z.B. Das war 1985. Dann", ["Am 3. Mai, z.B. Das war 1985. ", "Dann"]),
-        (
-            "Wait... what? See www.example.org. Ok",
-            ["Wait... what? ", "See www.example.org. ", "Ok"],
-        ),
-        ("你好。今天很好！“是吗？”对", ["你好。", "今天很好！", "“是吗？”", "对"]),
-        ("  Hello there", ["  Hello there"]),
-        (" ", [" "]),
-        ("", []),
+        (None, "A dog runs. |It barks!  |Why? |Done…"),
+        ("en", '"Go!" he said. |"Now." |Fine.'),
+        ("en", "It costs 3.14 euros. |Really. |Done"),
+        ("en", "Mr. Smith met Dr. J. S. Bach. |See No. 10 of the U.S. Army. |Yes"),
+        ("en", 'This is a disaster." |Then he left.'),
+        ("en", "Wait... what? |See www.Example.org. |Ok"),
+        ("de", "Am 3. Mai, z.B. 5 Mio. Euro. |Das 19. Jahrhundert. |Das war 1985. |Dann"),
+        ("fr", "« Bonjour. » |M. Dupont part. |Oui."),
+        ("zh", "你好。|今天很好！|“是吗？”|对"),
+        ("hi", "यह है। |वह है।"),
+        ("no-such-language", "One.\u3000|Two\x85. |Three.\u3000|. \ud800"),
+        ("en", "  Hello there"),
+        ("en", " "),
+        ("en", ""),
     ],
 )
-def test_sentences_end_where_they_end(paragraph: str, sentences: list[str]) -> None:
-    assert split_sentences(paragraph) == sentences
+def test_sentences_end_where_they_end(language: str | None, text: str) -> None:
+    sentences = [each for each in text.split("|") if each]
+    assert split_sentences("".join(sentences), language) == sentences
+
+
+def test_a_sentence_without_an_end_is_cut_behind_a_word() -> None:
+    sentences = split_sentences("“" + "a word " * 1000 + "I")
+    assert len(sentences) == 4 and all(each.endswith(" ") for each in sentences[:-1])
 
 
 @given(TEXT)
@@ -82,6 +86,7 @@ def test_a_stretch_ends_where_a_line_can_be_cut(text: str, length: int) -> None:
         "." * 10**6 + "a",
         ")" * 10**6,
         " ." * 10**5,
+        "好。" * 10**5,
     ],
 )
 def test_a_megabyte_is_measured_a_few_times_over_and_not_more(text: str) -> None:

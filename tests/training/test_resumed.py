@@ -433,7 +433,7 @@ def test_a_run_goes_on_from_another_working_directory_and_keeps_the_names_that_w
     train(longer, out, resume=True, command="crosshead train --resume")
     card = (out / "README.md").read_text()
     assert str(folder) not in card
-    assert "| `en` | 203 |" in card and 'source = ["en"]' in card
+    assert "| `en` | 203 |" in card and '    "en",' in card
     assert "Validation: 203 pairs of en, de." in card
     assert "crosshead train --source en\ncrosshead train --resume\n" in card
     assert "Search: beam 3, length penalty 0.6." in card

@@ -103,6 +103,7 @@ class TranslationWork:
             first, second = (f"{language_name(code)} ({code})" for code in codes)
             raise RequestError(400, f"{second} is not available as a target language from {first}")
         seconds = self._end - time.monotonic()
+        reading = reading._replace(language=codes[0])
         return Job(texts, way, self.client, reading, alternatives, seconds, scored)
 
     async def translated(self, jobs: Sequence[Job]) -> list[list[TranslatedText]]:

@@ -23,7 +23,7 @@ from crosshead.addons.serving.matching_form import lettered
 from crosshead.errors import DataError, UserError
 from crosshead.text.documents.document import Document
 from crosshead.text.documents.formats import FORMATS
-from crosshead.text.documents.parts import SplitText, flowing_parts, texts_of
+from crosshead.text.documents.parts import flowing_parts, texts_of
 
 _PARSERS = {**FORMATS, "flowing": flowing_parts}
 
@@ -47,17 +47,19 @@ class Reading(NamedTuple):
         format: A name in `FORMATS`, or `flowing` for plain text whose line breaks mean nothing.
         lettered: True if texts without letters, and single addresses, stay as they are.
         whole: True if a text is a single sentence.
+        language: The language of the texts, whose rules end their sentences.
     """
 
     format: str = "text"
     lettered: bool = False
     whole: bool = False
+    language: str | None = None
 
     def document(self, text: str) -> Document:
         """Return a text as sentences to translate and markup to keep."""
         parser = _PARSERS[self.format]
-        split = SplitText.whole if self.whole else SplitText.of
-        return Document.of(text, lettered(parser) if self.lettered else parser, split)
+        parser = lettered(parser) if self.lettered else parser
+        return Document.of(text, parser, self.language, whole=self.whole)
 
 
 def json_values(body: bytes, fields: int) -> dict[str, Any] | None:

@@ -1,10 +1,11 @@
 """A document: its parts, and the sentences of each text to translate."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crosshead.text.documents.formats import Parser
-from crosshead.text.documents.parts import SplitText, TextPart, rebuilt, texts_of
+from crosshead.text.documents.parts import TextPart, rebuilt, texts_of
+from crosshead.text.sentences import join_parts, split_sentences
 
 
 @dataclass(frozen=True)
@@ -13,27 +14,28 @@ class Document:
 
     Attributes:
         parts: The parts.
-        texts: The parts that are translated, split into sentences.
+        texts: The sentences of each part that is translated; joined, they are its text.
     """
 
     parts: list[TextPart]
-    texts: list[SplitText]
+    texts: list[list[str]]
 
     @classmethod
     def of(
-        cls, text: str, parser: Parser, split: Callable[[str], SplitText] = SplitText.of
+        cls, text: str, parser: Parser, language: str | None = None, *, whole: bool = False
     ) -> "Document":
-        """Return a document."""
+        """Return a document in a language. If `whole`, each of its texts is one sentence."""
         parts = parser(text)
-        return cls(parts, [split(each) for each in texts_of(parts)])
+        texts = texts_of(parts)
+        return cls(parts, [[each] if whole else split_sentences(each, language) for each in texts])
 
     @property
     def sentences(self) -> list[str]:
         """The sentences in order, without white space around them."""
-        return [each.strip() for text in self.texts for each in text.sentences]
+        return [each.strip() for text in self.texts for each in text]
 
     def with_translations(self, translations: Sequence[str]) -> str:
         """Return the document with its sentences replaced."""
-        remaining = iter(translations)
-        joined = [text.joined([next(remaining) for _ in text.sentences]) for text in self.texts]
+        found = (each.strip() for each in translations)
+        joined = [join_parts(text, [next(found) for _ in text]) for text in self.texts]
         return rebuilt(self.parts, joined)

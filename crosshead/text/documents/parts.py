@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from crosshead.text.sentences import cut_sentence, join_parts, split_sentences
-
 
 def unchanged(text: str) -> str:
     """Return the text."""
@@ -57,28 +55,3 @@ def flowing_parts(text: str) -> list[TextPart]:
 
 def _without_breaks(space: re.Match[str]) -> str:
     return " " if "\n" in space.group() or "\r" in space.group() else space.group()
-
-
-@dataclass(frozen=True)
-class SplitText:
-    """A text and its sentences.
-
-    Attributes:
-        sentences: The sentences with their white space; joined, they are the text.
-    """
-
-    sentences: list[str]
-
-    @classmethod
-    def of(cls, text: str) -> "SplitText":
-        """Return a text, split at the ends of its sentences. Very long sentences are cut, too."""
-        return cls([part for each in split_sentences(text) for part in cut_sentence(each)])
-
-    @classmethod
-    def whole(cls, text: str) -> "SplitText":
-        """Return a text as a single sentence."""
-        return cls([text])
-
-    def joined(self, translations: Sequence[str]) -> str:
-        """Return the translation of the text, with the white space between its sentences."""
-        return join_parts(self.sentences, [each.strip() for each in translations])

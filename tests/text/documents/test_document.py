@@ -5,7 +5,6 @@ import pytest
 from crosshead.errors import DataError
 from crosshead.text.documents.document import Document
 from crosshead.text.documents.formats import FORMATS
-from crosshead.text.documents.parts import SplitText
 
 
 def test_sentences_of_all_texts_come_in_order_and_go_back_to_their_places() -> None:
@@ -15,9 +14,16 @@ def test_sentences_of_all_texts_come_in_order_and_go_back_to_their_places() -> N
 
 
 def test_a_text_may_stay_whole() -> None:
-    document = Document.of(" One dog. Two cats! \n", FORMATS["text"], SplitText.whole)
+    document = Document.of(" One dog. Two cats! \n", FORMATS["text"], whole=True)
     assert document.sentences == ["One dog. Two cats!"]
     assert document.with_translations(["x"]) == " x \n"
+
+
+def test_sentences_are_joined_with_the_white_space_between_them() -> None:
+    document = Document.of("One dog.  Two cats!\tThree. ", FORMATS["text"])
+    assert document.sentences == ["One dog.", "Two cats!", "Three."]
+    joined = document.with_translations(["Ein Hund.", "Zwei Katzen!", "Drei."])
+    assert joined == "Ein Hund.  Zwei Katzen!\tDrei. "
 
 
 @pytest.mark.parametrize("text", ["", " \n", "<br>", "12\n"])

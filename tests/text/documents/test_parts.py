@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from crosshead.text.documents.parts import SplitText, flowing_parts, plain_parts, rebuilt, texts_of
+from crosshead.text.documents.parts import flowing_parts, plain_parts, rebuilt, texts_of
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\r\n\r\n b \n", "\n", "", "a\u2028b\x0bc", " x "])
@@ -14,12 +14,6 @@ def test_a_plain_text_is_its_lines_and_their_ends(text: str) -> None:
     ]
 
 
-def test_sentences_are_joined_with_the_white_space_between_them() -> None:
-    split = SplitText.of("One dog.  Two cats!\tThree. ")
-    assert [each.strip() for each in split.sentences] == ["One dog.", "Two cats!", "Three."]
-    assert split.joined(["Ein Hund.", "Zwei Katzen!", "Drei."]) == "Ein Hund.  Zwei Katzen!\tDrei. "
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("a\nb", "a b"), ("\n a \r\n\n b c\t\n", "\n a b c\t\n"), (" \n", " \n"), ("", "")],
@@ -28,12 +22,6 @@ def test_line_breaks_in_a_flowing_text_are_spaces(text: str, expected: str) -> N
     parts = flowing_parts(text)
     assert rebuilt(parts, texts_of(parts)) == expected
     assert len(texts_of(parts)) == bool(text.strip())
-
-
-def test_a_whole_text_is_one_sentence() -> None:
-    split = SplitText.whole("One dog. Two cats! ")
-    assert split.sentences == ["One dog. Two cats! "]
-    assert split.joined(["Ein Hund."]) == "Ein Hund. "
 
 
 def test_a_long_space_is_read_once() -> None:
