@@ -272,6 +272,7 @@ GPT2 = Format(
     load=LoadedGPT2,
     usage=usage,
     writes_alone=True,
+    writes_with=("tokenizers",),
     library="transformers",
 )
 """The format `huggingface` of language models."""

@@ -13,7 +13,6 @@ It is never found in a text, because every space of a text becomes U+2581. Decod
 away.
 """
 
-import base64
 import importlib
 import re
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import Any
 
 from crosshead.addons.interop.joined_vocabulary import MARK, JoinedVocabulary
 from crosshead.text.imported import ImportedTokenizer
+from crosshead.text.json_tokenizer import tokenizers_library
 from crosshead.text.pieces import CONTROL, NEW, load_pieces
 from crosshead.text.subwords import ESCAPE, RESERVED, SPACE, SubwordTokenizer
 from crosshead.vocabulary import EOS, UNK
@@ -36,106 +36,98 @@ _MOST_SPACES = 1000
 """The most spaces that are left out at each end of a translation of an imported model."""
 
 
-def tokenizer_json(tokenizer: SentencePieces, joined: JoinedVocabulary) -> dict[str, Any]:
+def tokenizer_json(tokenizer: SentencePieces, joined: JoinedVocabulary) -> bytes:
     """Return the content of `tokenizer.json`, which encodes sources and decodes targets."""
     names, rows = joined.pieces, joined.source
-    control = [row for row in rows[: len(CONTROL)] if row is not None]
+    control = [names[row] for row in rows[: len(CONTROL)] if row is not None]
     end = rows[EOS]
     assert end is not None
     is_own = isinstance(tokenizer, SubwordTokenizer)
-    tags = [] if is_own else [names.index(each) for each in tokenizer.special]
-    model = _model(tokenizer, joined)
+    most = 1 if is_own else _MOST_SPACES
+    trim = tokenizers_library().decoders.Strip(" ", most, 0 if is_own else most)
+    found = subwords(tokenizer, joined, trim)
+    if not is_own:
+        add_tokens(found, [*tokenizer.special], special=False)
+    add_tokens(found, control, special=True)
+    return with_template(found, ["$A", names[end]], ["$A", "$B", names[end]], (names[end], end))
+
+
+def add_tokens(found: Any, pieces: Sequence[str], *, special: bool) -> None:
+    """Add tokens that a text is split at."""
+    token = tokenizers_library().AddedToken
+    found.add_tokens([token(each, normalized=False, special=special) for each in pieces])
+
+
+def with_template(found: Any, single: list[str], pair: list[str], token: tuple[str, int]) -> bytes:
+    """Return a tokenizer as JSON that puts a token before or after texts."""
+    processors = tokenizers_library().processors
+    found.post_processor = processors.TemplateProcessing(single, pair, [token])
+    return str(found.to_str(pretty=True)).encode() + b"\n"
+
+
+def subwords(
+    tokenizer: SentencePieces,
+    joined: JoinedVocabulary,
+    trim: Any,
+    renamed: Mapping[str, str] | None = None,
+) -> Any:
+    """Return a tokenizer of the library, without added tokens.
+
+    `trim` is the step that leaves out the spaces around a decoded text, and `renamed` holds pieces
+    with another name in the file.
+    """
+    library = tokenizers_library()
+    decoders, replaced = library.decoders, library.decoders.Replace
+    is_own = isinstance(tokenizer, SubwordTokenizer)
+    model, has_bytes = _model(tokenizer, joined, renamed or {})
+    found = library.Tokenizer(model)
+    found.normalizer = library.normalizers.Sequence(_normalizers(tokenizer))
     splitters = []
     if is_own and tokenizer.special:
-        splitters.append(splitter(any_of(tokenizer.special), "Isolated"))
-    if model["type"] == "Unigram" and model["byte_fallback"]:
-        splitters.append(splitter(BYTE_NAME, "MergedWithPrevious"))
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            added(index, names[index], special=index in control)
-            for index in sorted([*control, *tags])
-        ],
-        "normalizer": {"type": "Sequence", "normalizers": _normalizers(tokenizer)},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": splitters} if splitters else None,
-        "model": model,
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [{"Sequence": {"id": "A", "type_id": 0}}, _special(names[end])],
-            "pair": [
-                {"Sequence": {"id": "A", "type_id": 0}},
-                {"Sequence": {"id": "B", "type_id": 0}},
-                _special(names[end]),
-            ],
-            "special_tokens": {
-                names[end]: {"id": names[end], "ids": [end], "tokens": [names[end]]}
-            },
-        },
-        "decoder": {"type": "Sequence", "decoders": _decoders(is_own)},
-    }
+        splitters.append(splitter(any_of(tokenizer.special), "isolated"))
+    if has_bytes and isinstance(model, library.models.Unigram):
+        splitters.append(splitter(BYTE_NAME, "merged_with_previous"))
+    if splitters:
+        found.pre_tokenizer = library.pre_tokenizers.Sequence(splitters)
+    # The escape itself comes last, so that no escaped text is restored twice.
+    escapes = [replaced(f"{ESCAPE}{n}", each) for n, each in enumerate(RESERVED)][::-1]
+    found.decoder = decoders.Sequence(
+        [
+            replaced(library.Regex(f"^{MARK}+"), ""),
+            replaced(SPACE, " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            trim,
+            *(escapes if is_own else []),
+        ]
+    )
+    return found
 
 
-def added(index: int, piece: str, *, special: bool) -> dict[str, Any]:
-    """Return a token that a text is split at."""
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    return {"id": index, "content": piece, **flags, "special": special}
-
-
-def _special(piece: str) -> dict[str, Any]:
-    return {"SpecialToken": {"id": piece, "type_id": 0}}
-
-
-def replaced(old: str, new: str, kind: str = "String") -> dict[str, Any]:
-    """Return a step that replaces a part of a text."""
-    return {"type": "Replace", "pattern": {kind: old}, "content": new}
-
-
-def _normalizers(tokenizer: SentencePieces) -> list[dict[str, Any]]:
+def _normalizers(tokenizer: SentencePieces) -> list[Any]:
     """Return the changes of a text before it is split: escapes, or those of SentencePiece."""
-    before: list[dict[str, Any]]
+    library = tokenizers_library()
+    steps = library.normalizers
     if isinstance(tokenizer, SubwordTokenizer):
         # The escape itself is the first reserved character, so no escape is escaped again.
-        before = [replaced(each, f"{ESCAPE}{n}") for n, each in enumerate(RESERVED)]
+        before = [steps.Replace(each, f"{ESCAPE}{n}") for n, each in enumerate(RESERVED)]
         prepended = True
     else:
         rules = _proto(tokenizer.model).normalizer_spec
         prepended = rules.add_dummy_prefix
         before = []
         if rules.precompiled_charsmap:
-            charsmap = base64.b64encode(rules.precompiled_charsmap).decode()
-            before.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
+            before.append(steps.Precompiled(rules.precompiled_charsmap))
         if rules.remove_extra_whitespaces:
-            before.append({"type": "Strip", "strip_left": True, "strip_right": True})
-            before.append(replaced(" {2,}", " ", "Regex"))
-    space = [{"type": "Prepend", "prepend": SPACE}] if prepended else []
-    return [*before, *space, replaced(" ", SPACE)]
+            before += [steps.Strip(), steps.Replace(library.Regex(" {2,}"), " ")]
+    space = [steps.Prepend(SPACE)] if prepended else []
+    return [*before, *space, steps.Replace(" ", SPACE)]
 
 
-def _decoders(is_own: bool) -> list[dict[str, Any]]:
-    """Return the steps from pieces to a text."""
-    outer = (1, 0) if is_own else (_MOST_SPACES, _MOST_SPACES)
-    # The escape itself comes last, so that no escaped text is restored twice.
-    escapes = [replaced(f"{ESCAPE}{n}", each) for n, each in enumerate(RESERVED)][::-1]
-    return [
-        replaced(f"^{MARK}+", "", "Regex"),
-        replaced(SPACE, " "),
-        {"type": "ByteFallback"},
-        {"type": "Fuse"},
-        {"type": "Strip", "content": " ", "start": outer[0], "stop": outer[1]},
-        *(escapes if is_own else []),
-    ]
-
-
-def splitter(pattern: str, behaviour: str) -> dict[str, Any]:
+def splitter(pattern: str, behaviour: str) -> Any:
     """Return a step that splits a text before its segmentation."""
-    return {
-        "type": "Split",
-        "pattern": {"Regex": pattern},
-        "behavior": behaviour,
-        "invert": False,
-    }
+    library = tokenizers_library()
+    return library.pre_tokenizers.Split(library.Regex(pattern), behaviour)
 
 
 def any_of(special: Sequence[str]) -> str:
@@ -145,8 +137,11 @@ def any_of(special: Sequence[str]) -> str:
     return "|".join(re.sub(r"[\\^$.|?*+()\[\]{}/]", r"\\\g<0>", each) for each in longest_first)
 
 
-def _model(tokenizer: SentencePieces, joined: JoinedVocabulary) -> dict[str, Any]:
-    """Return the pieces with their scores, or with the merges that build them."""
+def _model(
+    tokenizer: SentencePieces, joined: JoinedVocabulary, renamed: Mapping[str, str]
+) -> tuple[Any, bool]:
+    """Return the pieces with their scores or merges, and whether bytes are among them."""
+    models = tokenizers_library().models
     processor, pieces = load_pieces(tokenizer.model, NEW)
     scores: dict[str, float] = {}
     byte_names = set()
@@ -164,27 +159,21 @@ def _model(tokenizer: SentencePieces, joined: JoinedVocabulary) -> dict[str, Any
         piece if piece in found or len(piece) == 1 or piece.startswith(MARK) else f"{MARK}{piece}"
         for piece in joined.pieces
     ]
-    if _is_bpe(tokenizer):
-        return {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None if unknown is None else names[unknown],
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": not byte_names,
-            "byte_fallback": bool(byte_names),
-            # A special piece, which the pre-tokenizer has split off, is built by no merges.
-            "ignore_merges": bool(tokenizer.special),
-            "vocab": {piece: index for index, piece in enumerate(names)},
-            "merges": _merges(learned),
-        }
-    return {
-        "type": "Unigram",
-        "unk_id": unknown,
-        "byte_fallback": bool(byte_names),
+    names = [renamed.get(piece, piece) for piece in names]
+    if not _is_bpe(tokenizer):
         # The names of control pieces, of special ones and of bytes are never in a split text.
-        "vocab": [[piece, learned.get(piece, 0.0)] for piece in names],
-    }
+        scored = [(piece, learned.get(piece, 0.0)) for piece in names]
+        return models.Unigram(scored, unknown, byte_fallback=bool(byte_names)), bool(byte_names)
+    model = models.BPE(
+        vocab={piece: index for index, piece in enumerate(names)},
+        merges=_merges(learned),
+        unk_token=None if unknown is None else names[unknown],
+        fuse_unk=not byte_names,
+        byte_fallback=bool(byte_names),
+        # A special piece, which the pre-tokenizer has split off, is built by no merges.
+        ignore_merges=bool(tokenizer.special),
+    )
+    return model, bool(byte_names)
 
 
 def _is_bpe(tokenizer: SentencePieces) -> bool:
@@ -194,15 +183,15 @@ def _is_bpe(tokenizer: SentencePieces) -> bool:
     return bool(trainer.model_type == trainer.BPE)
 
 
-def _merges(scores: Mapping[str, float]) -> list[list[str]]:
+def _merges(scores: Mapping[str, float]) -> list[tuple[str, str]]:
     """Return the merges of a BPE model: each way to build a piece from two, best pieces first.
 
     SentencePiece merges two neighbours if their text is a piece, whatever the pieces are.
     """
-    found = []
+    found: list[tuple[str, str]] = []
     for piece in sorted(scores, key=lambda each: -scores[each]):
         halves = [(piece[:cut], piece[cut:]) for cut in range(1, len(piece))]
-        found += [list(each) for each in halves if scores.keys() >= set(each)]
+        found += [each for each in halves if scores.keys() >= set(each)]
     return found
 
 

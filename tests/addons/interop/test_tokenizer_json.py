@@ -1,9 +1,7 @@
 """`tokenizers` reads `tokenizer.json` as crosshead reads its tokenizer, odd text included."""
 
-import json
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from tokenizers import Tokenizer as Fast
@@ -46,13 +44,9 @@ def odd_lines(count: int = 300) -> list[str]:
     return ODD + made_up
 
 
-def alone(tokenizer: SubwordTokenizer | ImportedTokenizer) -> dict[str, Any]:
-    return tokenizer_json(tokenizer, joined_vocabulary(tokenizer, tokenizer))
-
-
 def fast(tokenizer: SubwordTokenizer | ImportedTokenizer) -> Fast:
-    found: Fast = Fast.from_str(json.dumps(alone(tokenizer)))
-    return found
+    joined = joined_vocabulary(tokenizer, tokenizer)
+    return Fast.from_str(tokenizer_json(tokenizer, joined).decode())
 
 
 def own(kind: str, special: Sequence[str] = ()) -> SubwordTokenizer:

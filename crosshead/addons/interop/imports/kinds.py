@@ -9,13 +9,12 @@ from crosshead.addons.interop.ctranslate2 import SEARCH
 from crosshead.addons.interop.imports import argos, ctranslate2, gpt2, huggingface, marian
 from crosshead.addons.interop.imports.building import Imported
 from crosshead.addons.interop.imports.reading import (
-    AGAIN,
     ForeignDirectory,
     ForeignModelError,
     unpacked,
 )
 from crosshead.addons.interop.imports.stated import check_languages, with_stated_facts
-from crosshead.bundle.foreign import ForeignModel, content_of, foreign_models, is_bundle
+from crosshead.bundle.foreign import content_of, foreign_models, is_bundle
 from crosshead.bundle.places import CARD
 from crosshead.config import nearest
 from crosshead.errors import ConfigError, printable
@@ -94,32 +93,12 @@ def recognised(directory: Path, path: Path) -> str:
         )
     if is_bundle(config):
         raise ForeignModelError(f"{path}: is a bundle of crosshead: use it without an import")
-    raise ForeignModelError(f"{path}: {_why_unknown(directory, names, models)}")
-
-
-_PARTS = (
-    ("*.npz", marian.DECODER, "a Marian model"),
-    ("*vocabulary.json", ctranslate2.MODEL, "a CTranslate2 model"),
-    ("*.safetensors", huggingface.CONFIG, "a Hugging Face model"),
-    ("pytorch_model*.bin", huggingface.CONFIG, "a Hugging Face model"),
-    ("vocab.json", huggingface.CONFIG, "a Hugging Face model"),
-)
-"""The files that show a kind of model, and the file that it lacks if it is not recognised."""
-
-
-def _why_unknown(directory: Path, names: set[str], models: Sequence[ForeignModel]) -> str:
-    """Return why a directory holds no model that can be imported, and what to do."""
-    for model in models:
-        return f"{model.words}, which cannot be imported; import the model that it was made from"
-    files = [name for name in names if "/" not in name]
-    for pattern, missing, kind in _PARTS:
-        if missing not in files and any(fnmatchcase(name, pattern) for name in files):
-            return f"looks like {kind}, but {missing} is missing; {AGAIN}"
-    folders = sorted(name for name in files if (directory / name).is_dir())
-    inside = [name for name in folders if foreign_models(*content_of(directory / name))]
-    if inside:
-        return f"the model is in its folder {inside[0]}; import that folder"
-    return (
-        "no model of a known kind: expected config.json of Hugging Face, decoder.yml of Marian or "
-        "model.bin of CTranslate2; name the directory of these files"
+    if models:
+        raise ForeignModelError(
+            f"{path}: {models[0].words}, which cannot be imported; import the model that it was "
+            "made from"
+        )
+    raise ForeignModelError(
+        f"{path}: no model of a known kind: expected config.json of Hugging Face, decoder.yml of "
+        "Marian or model.bin of CTranslate2; name the directory of these files"
     )

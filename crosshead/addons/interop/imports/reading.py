@@ -5,9 +5,7 @@ Every fault is a `ForeignModelError`, which names the file.
 
 import contextlib
 import hashlib
-import io
 import json
-import math
 import os
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -29,7 +27,6 @@ from crosshead.system.archive import (
     is_litter,
     open_archive,
 )
-from crosshead.system.kinds import ARCHIVE, head_of, kind_of
 from crosshead.system.stored import LARGEST_METADATA, open_stored, read_metadata, read_stored
 
 AGAIN = "take a fresh copy of the model"
@@ -40,10 +37,6 @@ MIXED = "they do not belong together; use files of one model"
 
 _LARGEST_CONTENT = 1 << 33
 """The largest size of the content of an archive, in bytes."""
-
-_USUAL_CONTENT, _LARGEST_GROWTH = 1 << 26, 20
-"""Content of more bytes than the first number is at most as many times larger than its archive as
-the second says. Weights hardly shrink, and vocabularies to a fourth."""
 
 _DEEPEST_YAML = 10
 """The deepest nesting of YAML. Marian's files have three levels."""
@@ -143,30 +136,22 @@ class ForeignDirectory:
         with explained(), open_stored(path) as (file, _):
             try:
                 archive = open_archive(file)  # type: ignore[arg-type]
-                return {
-                    member.removesuffix(".npy"): _array(archive.read(member))
+                found = {
+                    member.removesuffix(".npy"): np.lib.format.read_array(
+                        archive.open(member), allow_pickle=False
+                    )
                     for member in archive.namelist()
                 }
             except NotPackedError as error:
                 raise ForeignModelError(f"{path}: no plain .npz file ({error}); {AGAIN}") from None
-            except UNREADABLE as error:
+            except (MemoryError, *UNREADABLE) as error:
                 raise ForeignModelError(
                     f"{path}: truncated or damaged ({str(error)[:100]}); {AGAIN}"
                 ) from None
-
-
-def _array(data: bytes) -> np.ndarray[Any, Any]:
-    """Return the array of numbers in the bytes of an `.npy` file."""
-    stream = io.BytesIO(data)
-    if np.lib.format.read_magic(stream) != (1, 0):  # later versions hold structures
-        raise ValueError("an array in a newer form")
-    shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
-    if dtype.kind not in "biuf" or dtype.itemsize > 8 or not dtype.isnative:
-        raise ValueError(f"an array of {str(dtype)[:40]}")
-    numbers = data[stream.tell() :]
-    if len(numbers) != math.prod(shape) * dtype.itemsize:
-        raise ValueError("an array with another size than it says")
-    return np.frombuffer(numbers, dtype).reshape(shape, order="F" if by_columns else "C")
+        for key, each in found.items():
+            if each.dtype.kind not in "biuf" or each.itemsize > 8 or not each.dtype.isnative:
+                raise ForeignModelError(f"{path}: {key[:40]!a} is an array of {each.dtype!s:.40}")
+        return found
 
 
 def _is_weight(name: object, value: object) -> bool:
@@ -207,7 +192,7 @@ def parse_yaml(data: bytes, where: Path | str) -> dict[str, Any]:
         ) from None
     try:
         loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the first needs libyaml
-        _check_events(yaml.parse(data, Loader=loader), yaml, where)
+        _check_depth(yaml.parse(data, Loader=loader), yaml, where)
         found = yaml.load(data, Loader=loader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         shown = " ".join(str(error).split())[:100]
@@ -219,19 +204,10 @@ def parse_yaml(data: bytes, where: Path | str) -> dict[str, Any]:
     return found
 
 
-def _check_events(events: Iterable[Any], yaml: ModuleType, where: Path | str) -> None:
-    """Raise `ForeignModelError` if YAML has aliases or nests deeply, before anything is built.
-
-    Aliases of aliases stand for more values than memory holds, and libyaml's composer overflows
-    its stack in deep nesting.
-    """
+def _check_depth(events: Iterable[Any], yaml: ModuleType, where: Path | str) -> None:
+    """Check the depth of YAML, because libyaml's composer overflows its stack in deep nesting."""
     depth = 0
     for event in events:
-        if isinstance(event, yaml.AliasEvent):
-            raise ForeignModelError(
-                f"{where}: has the alias *{event.anchor[:40]}, which Marian's files never have; "
-                f"{AGAIN}"
-            )
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST_YAML:
@@ -247,10 +223,22 @@ def unpacked(path: Path, scratch: Path, most: int = _LARGEST_CONTENT) -> Iterato
     if not path.exists():
         raise ForeignModelError(f"{path}: no such file or directory; check its name")
     if not path.is_file() or not zipfile.is_zipfile(path):
-        raise ForeignModelError(f"{path}: {_why_no_archive(path)}")
+        raise ForeignModelError(
+            f"{path}: neither a directory nor a whole zip archive; name another path"
+        )
     try:
         with zipfile.ZipFile(path) as archive:
-            _extract(archive, path, scratch, most)
+            check_names(archive.infolist())
+            members = [each for each in archive.infolist() if not is_litter(each.filename)]
+            size = sum(each.file_size for each in members)
+            if size > most:
+                raise ForeignModelError(
+                    f"{path}: holds {size:,} bytes, expected at most {most:,}; unpack it yourself, "
+                    "and import the directory"
+                )
+            archive.extractall(scratch, members)  # no name leads out of the directory
+    except NotPackedError as error:
+        raise ForeignModelError(f"{path}: {error}; do not trust it") from None
     except (OSError, *UNREADABLE) as error:
         if isinstance(error, OSError) and error.errno:  # bz2 raises an OSError without a number
             raise ForeignModelError(
@@ -262,41 +250,3 @@ def unpacked(path: Path, scratch: Path, most: int = _LARGEST_CONTENT) -> Iterato
         ) from None
     entries = list(scratch.iterdir())
     yield entries[0] if len(entries) == 1 and entries[0].is_dir() else scratch
-
-
-def _why_no_archive(path: Path) -> str:
-    """Return why a path is neither a directory nor a whole zip archive, and what to do."""
-    if kind_of(head_of(path)) is ARCHIVE:  # the index stands at the end of an archive
-        return f"a truncated zip archive, whose end is missing; {AGAIN}"
-    return "neither a directory nor a zip archive; name another path"
-
-
-def _extract(archive: zipfile.ZipFile, path: Path, scratch: Path, most: int) -> None:
-    """Write the members of an archive, after checking all of their names and sizes."""
-    try:
-        check_names(archive.infolist())
-    except NotPackedError as error:
-        raise ForeignModelError(f"{path}: {error}; do not trust it") from None
-    members = [
-        each for each in archive.infolist() if not (each.is_dir() or is_litter(each.filename))
-    ]
-    size = sum(each.file_size for each in members)
-    most = min(most, max(_USUAL_CONTENT, _LARGEST_GROWTH * path.stat().st_size))
-    if size > most:
-        raise ForeignModelError(
-            f"{path}: holds {size:,} bytes, expected at most {most:,}; unpack it yourself, and "
-            "import the directory"
-        )
-    for each in members:
-        parts = each.filename.replace("\\", "/").split("/")
-        is_link = each.external_attr >> 16 & 0o170000 == 0o120000
-        if {"", ".", ".."} & {*parts} or ":" in parts[0] or is_link:
-            raise ForeignModelError(
-                f"{path}: the name {each.filename[:60]!a} leads out of the archive; do not trust it"
-            )
-    for each in members:
-        place = scratch / each.filename
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with archive.open(each) as stored, place.open("wb") as out:
-            while block := stored.read(1 << 20):
-                out.write(block)

@@ -24,10 +24,12 @@ _OPUS = re.compile(r"opus-mt-(?:tc-[a-z]+-)?([A-Za-z_]+)-([A-Za-z_]+)(?![A-Za-z_
 _PAIR = re.compile(r"([A-Za-z_]+)-([A-Za-z_]+)(?:\.zip)?")
 
 _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
-_LICENCE = re.compile(r"license[ \t]*:(?:[ \t]|$)")
-_NAME = r"([A-Za-z0-9][A-Za-z0-9.+-]{0,199})"
-_NAMED = re.compile(rf"(?:- +)?([\"']?){_NAME}\1|\[ *([\"']?){_NAME}\3 *\]")
-_NOTHING = {"", "~", "null", "no", "false"}
+_LICENCE = re.compile(
+    r"""^license[ \t]*:[ \t]*(["']?)([A-Za-z0-9][A-Za-z0-9.+-]{0,199})\1"""
+    r"[ \t]*(?:#.*)?$(?!\n[ \t])",
+    re.MULTILINE,
+)
+_NOTHING = {"null", "no", "false"}
 
 _EXPORTED = re.compile("translates from `([^`\n]+)` to `([^`\n]+)`, exported with crosshead ")
 """The sentence in the README.md of an export by crosshead."""
@@ -55,15 +57,10 @@ def with_stated_facts(
                 "the files do not say which languages the model translates, which an export to "
                 "Argos Translate needs; state them with --source-language and --target-language"
             )
-    licence = licence_of(text)
-    if licence is None and _stated_licences(text):
-        notes.append(
-            f"the license in {CARD} is no name such as mit or cc-by-4.0, so the bundle states none"
-        )
     changes = {
         "source_language": found[0],
         "target_language": found[1],
-        "license": licence or config.license,
+        "license": licence_of(text) or config.license,
     }
     return Imported(replace(bundle, config=config.model_copy(update=changes)), notes)
 
@@ -124,23 +121,9 @@ def name_languages(name: str) -> Languages:
 def licence_of(text: str) -> str | None:
     """Return the licence in the front matter of a model card, or None.
 
-    Only a name such as `cc-by-4.0` is one, plain or in quotes or alone in a list. YAML has many
-    other forms, and a wrong licence is worse than none.
+    Only a name such as `cc-by-4.0` on the line of the key is one: a wrong licence is worse than
+    none.
     """
-    stated = _stated_licences(text)
-    found = _NAMED.fullmatch(stated[0]) if len(stated) == 1 else None
-    return (found[2] or found[4]) if found else None
-
-
-def _stated_licences(text: str) -> list[str]:
-    """Return the lines of the licence in the front matter of a card, without comments."""
     front = _FRONT_MATTER.match(text.replace("\r\n", "\n"))
-    found, is_inside = [], False
-    for line in front[1].split("\n") if front else []:
-        if key := _LICENCE.match(line):
-            is_inside, line = True, line[key.end() :]
-        elif line and line[0] not in " \t-#":
-            is_inside = False
-        if is_inside:
-            found.append("" if line.startswith("#") else re.split(r"[ \t]#", line)[0].strip())
-    return [each for each in found if each.lower() not in _NOTHING]
+    found = [match[2] for match in _LICENCE.finditer(front[1])] if front else []
+    return found[0] if len(found) == 1 and found[0].lower() not in _NOTHING else None
