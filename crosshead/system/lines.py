@@ -53,8 +53,9 @@ def check_regular(path: Path) -> None:
         return
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return
-    kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
-    raise DataError(f"{path}: a {kind}, but text is read several times; write it to a file first")
+    raise DataError(
+        f"{path}: a pipe or a device, but text is read several times; write it to a file first"
+    )
 
 
 def too_long(name: str, number: int, longest: int) -> DataError:
