@@ -7,10 +7,8 @@ Loading the bundle compares them with their checksums.
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from crosshead.bundle.checksums import FileChecksum
 from crosshead.bundle.config_file import read_settings
 from crosshead.bundle.foreign import content_of, foreign_models, why_not_a_bundle
 from crosshead.bundle.hub_client import (
@@ -51,7 +49,7 @@ def download_bundle(name: HubName, allowed: Collection[str]) -> Path:
         commit, files = replace(name, revision=directory.name), read_settings(directory)[1].files
         for file in sorted({*allowed} & {*(files or listed)} - {CONFIG}):
             try:
-                _download(commit, file, None if file == CARD else files.get(file))
+                _download(commit, file)
             except hub.errors.EntryNotFoundError:
                 if file != CARD:
                     raise
@@ -92,14 +90,6 @@ def _listed(name: HubName) -> list[str]:
     return [each.rfilename for each in info.siblings or ()]
 
 
-def _download(name: HubName, file: str, expected: FileChecksum | None = None) -> Path:
-    """Return a file of the cache, after downloading it if it is missing and of the stated size."""
-    download = partial(hub_client().hf_hub_download, name.repository, file, revision=name.revision)
-    if expected:
-        size = download(dry_run=True).file_size
-        if size not in (None, expected.bytes):
-            raise HubError(
-                f"{name}: {file} has {size:,} bytes, and {CONFIG} says {expected.bytes:,}: it "
-                "belongs to another bundle; ask the owner to push the bundle again"
-            )
-    return Path(download())
+def _download(name: HubName, file: str) -> Path:
+    """Return a file of the cache, after downloading it if it is missing."""
+    return Path(hub_client().hf_hub_download(name.repository, file, revision=name.revision))

@@ -73,7 +73,8 @@ def is_unreachable(error: BaseException) -> bool:
 def reason_of(error: BaseException) -> str:
     """Return what the client says about an error, in one line."""
     said = getattr(error, "server_message", None) or str(error)
-    status = f"HTTP {error.response.status_code}: " if hasattr(error, "response") else ""
+    response = getattr(error, "response", None)
+    status = "" if response is None else f"HTTP {response.status_code}: "
     return status + (" ".join(said.split())[:200] or type(error).__name__)
 
 
@@ -92,40 +93,19 @@ def hub_errors(name: HubName) -> Iterator[None]:
 def _explained(name: HubName, error: BaseException) -> str | None:
     """Return what to say about an error of the client; None for other errors."""
     errors, hub = hub_client().errors, hub_endpoint()
-    wraps = isinstance(error, RuntimeError | errors.LocalEntryNotFoundError)
-    cause = (error.__cause__ if wraps else None) or error
-    match error:
-        case errors.GatedRepoError():
-            where = f"{hub}/{name.repository}"
-            return f"its owner asks for consent first; accept the terms at {where}, and {LOG_IN}"
-        case errors.RepositoryNotFoundError():
-            return (
-                f"{hub} has no such model, or you have no right to read it; check the name, or "
-                f"{LOG_IN} that may read it"
-            )
-        case errors.RevisionNotFoundError():
-            return (
-                f"there is no revision {name.revision or 'main'!r}; name a branch, a tag or a "
-                f"commit of {hub}/{name.repository}"
-            )
-        case errors.RemoteEntryNotFoundError():
-            file = str(error.response.url).rpartition("/")[2]
-            return f"the repository has no {file}; ask its owner to push the whole model again"
-        case errors.LocalEntryNotFoundError():
-            return (
-                f"is not in the cache {hub_client().constants.HF_HUB_CACHE}, and {hub} cannot be "
-                f"reached ({reason_of(cause)}); connect to the network, or name a directory in its "
-                "place"
-            )
-        case errors.HfHubHTTPError() if error.response.status_code == 401:
-            return f"{hub} does not accept the token; {LOG_IN} that it knows"
-        case errors.HfHubHTTPError() if error.response.status_code == 403:
-            owner = name.repository.partition("/")[0]
-            return f"the token has no right to do this; {LOG_IN} that may write to {owner}"
-        case errors.HfHubHTTPError() if not is_unreachable(error):
-            return f"{hub} answers {reason_of(error)}; check the name and the files"
-        case ValueError():  # such as a card that the hub cannot read
-            return f"{reason_of(error)}; check the name and the files"
+    is_lost = isinstance(error, errors.LocalEntryNotFoundError)
+    cause = (error.__cause__ if is_lost or isinstance(error, RuntimeError) else None) or error
+    if is_lost:
+        return (
+            f"is not in the cache {hub_client().constants.HF_HUB_CACHE}, and {hub} cannot be "
+            f"reached ({reason_of(cause)}); connect to the network, or name a directory in its "
+            "place"
+        )
     if is_unreachable(cause):
         return f"{hub} cannot be reached, or broke off ({reason_of(cause)}); {AGAIN}"
+    # A `ValueError` is, for example, about a card that the hub cannot read.
+    if isinstance(error, errors.HfHubHTTPError | ValueError):
+        response = getattr(error, "response", None)
+        place = hub if response is None else str(response.url)[:200]
+        return f"{place} says {reason_of(error)!r}; check the name, or {LOG_IN} that has the right"
     return None

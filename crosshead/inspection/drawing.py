@@ -26,9 +26,9 @@ LARGE, WRITTEN, SMALL = 0.38, 0.3, 0.11
 """Inches per piece: the largest size, the smallest size with values, and the smallest with a
 readable label."""
 
-LARGE_PICTURE, WIDE_GRID, LARGEST_GRID = 11.0, 13.0, 30.0
-"""The usual size of the heat maps of one head and of a grid in inches, and the largest size of a
-grid. In a larger grid the pieces are counted instead of named."""
+WIDE_PICTURE, LARGEST_GRID = 13.0, 30.0
+"""The usual size of the heat maps in inches, and the largest size of a grid. In a larger grid the
+pieces are counted instead of named."""
 
 COUNTED = (
     "Too many pieces to name in a grid, so the axes count them. Draw one layer and one head to see "
@@ -89,7 +89,7 @@ def draw_attention(
                 f"{len(pieces):,} {side} are too many to draw (at most {MOST_DRAWN} a side); "
                 "shorten the text"
             )
-    figure = _draw_one(found, *chosen[0]) if len(chosen) == 1 else _draw_grid(found, chosen)
+    figure = _draw_maps(found, chosen)
     if path is not None:
         save(Path(path), figure)
     return figure
@@ -154,28 +154,6 @@ def _draw_over_image(
     return draw_maps(pixels, maps, names, queries, NAMES[found.kind].capitalize())
 
 
-def _draw_one(found: AttentionWeights, layer: int, head: int) -> Any:
-    """Draw one large head, with its values if they fit."""
-    layers, heads, queries, keys = found.weights.shape
-    labels = labels_of(found.queries, found.keys)
-    inches = min(LARGE, max(SMALL, LARGE_PICTURE / max(queries, keys)))
-    width, height = max(keys * inches, 1.2), max(queries * inches, 1.2)
-    size = min(10.0, inches * 72 * 0.75)
-    figure = _figure(labels, size, width, height)
-    axes = figure.subplots()
-    image = _heat_map(axes, found, layer, head, aspect=(height / queries) / (width / keys))
-    _name_pieces(axes, labels, size, outer=(True, True))
-    if inches >= WRITTEN:
-        _write_values(axes, found.weights[layer - 1, head - 1].tolist())
-    title = f"{NAMES[found.kind].capitalize()}, layer {layer} of {layers}"
-    figure.suptitle(title if heads == 1 else f"{title}, head {head} of {heads}")
-    vertical, horizontal = _axis_names(found, labels.note)
-    axes.set_ylabel(vertical)
-    axes.set_xlabel(horizontal)
-    _add_colour_bar(figure, image, height)
-    return figure
-
-
 class _Grid(NamedTuple):
     """The layout of a grid of cells of equal size, in inches."""
 
@@ -195,22 +173,25 @@ def _measured(found: AttentionWeights, chosen: list[tuple[int, int]]) -> _Grid:
     heads = len({head for _, head in chosen})
     columns = heads if 1 < heads < len(chosen) else min(len(chosen), 4)
     rows = -(-len(chosen) // columns)
-    named = max(columns * keys, rows * queries) * SMALL <= LARGEST_GRID
-    room = min(WIDE_GRID / (columns * keys), WIDE_GRID / (rows * queries), LARGE)
+    most = max(columns * keys, rows * queries)
+    named = len(chosen) == 1 or most * SMALL <= LARGEST_GRID
+    room = min(WIDE_PICTURE / most, LARGE)
     inches = max(room, SMALL) if named else room
-    return _Grid(rows, columns, inches, max(keys * inches, 1.2), max(queries * inches, 0.5), named)
+    width, height = max(keys * inches, 1.2), max(queries * inches, 0.5 if heads > 1 else 1.2)
+    return _Grid(rows, columns, inches, width, height, named)
 
 
-def _draw_grid(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
-    """Draw a grid of several heads, with labels on the outer axes."""
-    _, heads, queries, keys = found.weights.shape
+def _draw_maps(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
+    """Draw a grid of heads, with labels on the outer axes, or one head with its values."""
+    layers, heads, queries, keys = found.weights.shape
     grid, labels = _measured(found, chosen), labels_of(found.queries, found.keys)
-    size = min(9.0, grid.inches * 72 * 0.75) if grid.named else 7.0
+    size = min(10.0, grid.inches * 72 * 0.75) if grid.named else 7.0
     width = grid.columns * (grid.width + 0.1)
     height = grid.rows * (grid.height + 0.3)
     figure = _figure(labels, size, width, height)
     cells = figure.subplots(grid.rows, grid.columns, squeeze=False).flatten().tolist()
     aspect = (grid.height / queries) / (grid.width / keys)
+    kind = title = NAMES[found.kind].capitalize()
     for place, ((layer, head), axes) in enumerate(zip(chosen, cells, strict=False)):
         image = _heat_map(axes, found, layer, head, aspect)
         outer = (place % grid.columns == 0, place + grid.columns >= len(chosen))
@@ -218,17 +199,23 @@ def _draw_grid(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
             _name_pieces(axes, labels, size, outer)
         else:
             _count_pieces(axes, size, outer)
-        title = f"layer {layer}" if heads == 1 else f"layer {layer}, head {head}"
-        axes.set_title(title, fontsize=8, pad=3)
+        if len(chosen) > 1:
+            name = f"layer {layer}" if heads == 1 else f"layer {layer}, head {head}"
+            axes.set_title(name, fontsize=8, pad=3)
+            continue
+        title = f"{kind}, layer {layer} of {layers}"
+        title += f", head {head} of {heads}" if heads > 1 else ""
+        if grid.inches >= WRITTEN:
+            _write_values(axes, found.weights[layer - 1, head - 1].tolist())
     for axes in cells[len(chosen) :]:
         axes.remove()
-    title = figure.suptitle(NAMES[found.kind].capitalize())
     vertical, horizontal = _axis_names(found, labels.note if grid.named else COUNTED)
+    above = figure.suptitle(title)
     figure.supylabel(vertical, fontsize=10)
     below = figure.supxlabel(horizontal, fontsize=10)
     maps = figure.axes
     _add_colour_bar(figure, image, height)
-    _close_gaps(figure, maps, title, below)
+    _close_gaps(figure, maps, above, below)
     return figure
 
 

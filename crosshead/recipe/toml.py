@@ -1,6 +1,5 @@
 """Read and write recipes as TOML."""
 
-import stat
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ import tomli_w
 from crosshead.caller import option
 from crosshead.errors import ConfigError, DataError, why_unreadable
 from crosshead.recipe.recipe import Recipe
-from crosshead.system.lines import read_lines
+from crosshead.system.lines import split_lines
+from crosshead.system.stored import NotRegularError, open_regular
 
 LARGEST_FILE = 1 << 20
 """The largest size of a recipe file in bytes."""
@@ -19,19 +19,19 @@ LARGEST_FILE = 1 << 20
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-            raise ConfigError(f"{path}: a pipe or a device; expected a TOML file")
-        if found.st_size > LARGEST_FILE:
-            raise ConfigError(
-                f"{path}: has {found.st_size:,} bytes; expected a recipe, of {LARGEST_FILE:,} at "
-                "most; name another file"
-            )
-        text = "".join(f"{line}\n" for line in read_lines(path))
+        with open_regular(path) as file:
+            data = file.read(LARGEST_FILE + 1)
+        text = "".join(f"{line}\n" for line in split_lines(data, str(path)))
+    except NotRegularError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
     except OSError as error:
         raise ConfigError(f"{path}: {why_unreadable(error)}") from None
     except DataError as error:  # it names the place and the command that converts the file
         raise ConfigError(str(error)) from None
+    if len(data) > LARGEST_FILE:
+        raise ConfigError(
+            f"{path}: has more than {LARGEST_FILE:,} bytes, expected a recipe; name another file"
+        )
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, deep lists

@@ -200,8 +200,7 @@ class _Unfinished:
         is_replaceable = self._target.is_file() or not self._target.exists()
         if not (is_replaceable or writes_to_devices or self._target.is_dir()):
             raise UserError(
-                f"{path}: a named pipe or a device, expected a file; remove it, or name another "
-                "place"
+                f"{path}: a pipe or a device, expected a file; remove it, or name another place"
             )
         with explain_os_errors(path):
             # Unbuffered, so that closing the file does not write again what a full disk refused.

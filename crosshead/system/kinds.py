@@ -51,7 +51,6 @@ _BINARY = (
     Kind(rb"%PDF-\d", "a PDF document", _SAVE),
     Kind(rb"\x89PNG|\xff\xd8\xff|GIF8[79]a[^ -~]|RIFF.{4}WEBP", "an image", "name another file"),
     Kind(rb"OggS\0|ID3[\2-\4]|fLaC|RIFF.{4}WAVE|.{4}ftyp", "audio or video", "name another file"),
-    Kind(rb"(?!\xff\xfe|\xfe\xff)[^\0]*+\0", "a file of binary data", "name another file"),
 )
 _STRING = rb'"(?:[^"\\\n]|\\.)*"\s*'
 _TEXTS = (

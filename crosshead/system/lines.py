@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from crosshead.errors import DataError, why_unreadable
 from crosshead.system.encodings import conversion, legacy_advice, wide_encoding
@@ -53,8 +53,9 @@ def check_regular(path: Path) -> None:
         return
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return
-    kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
-    raise DataError(f"{path}: a {kind}, but text is read several times; write it to a file first")
+    raise DataError(
+        f"{path}: a pipe or a device, but text is read several times; write it to a file first"
+    )
 
 
 def too_long(name: str, number: int, longest: int) -> DataError:
@@ -131,25 +132,30 @@ def _line_blocks(path: Path, longest: int) -> Iterator[list[str]]:
 def _byte_blocks(path: Path) -> Iterator[bytes]:
     """Yield the bytes of a file, gunzipped if its name ends in `.gz`."""
     try:
-        file: BinaryIO = path.open("rb")
+        file = path.open("rb")
     except OSError as error:
         raise _unreadable(path, error) from None
     with file:
-        if path.suffix != ".gz":
-            try:
-                while block := file.read(_BLOCK):
-                    yield block
-            except OSError as error:
-                raise _unreadable(path, error) from None
+        if path.suffix == ".gz":
+            yield from gunzipped(file, str(path))
             return
         try:
-            with gzip.GzipFile(fileobj=file) as unzipped:
-                while block := unzipped.read(_BLOCK):
-                    yield block
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(
-                f"{path}: incomplete or damaged gzip file ({error}); compress it again"
-            ) from None
+            while block := file.read(_BLOCK):
+                yield block
+        except OSError as error:
+            raise _unreadable(path, error) from None
+
+
+def gunzipped(file: IO[bytes], name: str) -> Iterator[bytes]:
+    """Yield the content of a gzip file."""
+    try:
+        with gzip.GzipFile(fileobj=file) as unzipped:
+            while block := unzipped.read(_BLOCK):
+                yield block
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(
+            f"{name}: incomplete or damaged gzip file ({error}); compress it again"
+        ) from None
 
 
 def _unreadable(path: Path, error: OSError) -> DataError:

@@ -8,14 +8,13 @@ import stat
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from io import FileIO
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from crosshead.errors import DataError, why_unreadable
 from crosshead.system.kinds import check_text
-from crosshead.system.lines import LONGEST_LINE, split_lines, too_long
+from crosshead.system.lines import LONGEST_LINE, gunzipped, split_lines, too_long
 
 PATIENCE = 0.05
 """Seconds that a line waits for further lines, to be processed in one group."""
@@ -84,7 +83,7 @@ def _opened(name: str) -> Iterator[_Stream]:
         raise DataError(f"{name}: {why_unreadable(error)}") from None
     with file:
         if name.endswith(".gz"):
-            yield _Stream(name, _unzipped(file, name), FROM_FILE)
+            yield _Stream(name, gunzipped(file, name), FROM_FILE)
         else:
             yield _Stream(name, _arriving(file.fileno()), _most(file.fileno()))
 
@@ -170,15 +169,3 @@ def _arriving(descriptor: int) -> Iterator[bytes]:
         if now >= deadline:
             deadline = None
             yield b""
-
-
-def _unzipped(file: FileIO, name: str) -> Iterator[bytes]:
-    """Yield the content of a gzip file."""
-    try:
-        with gzip.GzipFile(fileobj=file) as unzipped:
-            while chunk := unzipped.read(_CHUNK):
-                yield chunk
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(
-            f"{name}: incomplete or damaged gzip file ({error}); compress it again"
-        ) from None

@@ -30,14 +30,6 @@ LARGEST_METADATA = 1 << 25
 LARGEST_CONFIG = 1 << 20
 """The largest `config.json` in bytes."""
 
-_KINDS = {
-    stat.S_ISDIR: "a directory",
-    stat.S_ISFIFO: "a named pipe",
-    stat.S_ISCHR: "a device",
-    stat.S_ISBLK: "a device",
-    stat.S_ISSOCK: "a socket",
-}
-
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -163,5 +155,5 @@ def not_packed(path: Path, found: str) -> BundleError:
 
 def _check_regular(mode: int, path: Path) -> None:
     if not stat.S_ISREG(mode):
-        kind = next((kind for test, kind in _KINDS.items() if test(mode)), "not a regular file")
+        kind = "a directory" if stat.S_ISDIR(mode) else "a pipe or a device"
         raise NotRegularError(errno.EINVAL, f"{kind}, expected a file", str(path))

@@ -1,6 +1,5 @@
 """Downloads from a stand-in for a hub, by the real client."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -100,14 +99,6 @@ def test_a_damaged_file_is_refused_when_it_is_loaded(bundle: Hub, file: str) -> 
     assert "\n" not in str(error.value)
 
 
-def test_weights_of_another_size_are_refused_before_they_are_sent(bundle: Hub) -> None:
-    bundle.repositories["anna/en-de"].add("main", {"model.safetensors": b"x" * 99})
-    with pytest.raises(HubError, match=r"99 bytes.*belongs to another bundle"):
-        download()
-    sha256 = hashlib.sha256(b"x" * 99).hexdigest()
-    assert not [each for each in bundle.asked if sha256 in each]
-
-
 def test_a_file_that_belongs_to_no_bundle_is_refused_by_name(hub: Hub) -> None:
     files = contents(SEALED)
     settings = {
@@ -127,16 +118,16 @@ def test_a_file_that_belongs_to_no_bundle_is_refused_by_name(hub: Hub) -> None:
 def test_a_missing_file_is_named(bundle: Hub) -> None:
     repository = bundle.repositories["anna/en-de"]
     del repository.commits[repository.branches["main"]]["tokenizer.model"]
-    with pytest.raises(HubError, match=r"the repository has no tokenizer\.model; ask"):
+    with pytest.raises(HubError, match=r"tokenizer\.model says .*Entry not found"):
         download()
 
 
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        (HubName("anna/nothing"), "has no such model, or you have no right"),
-        (HubName("anna/en-de", "v9"), "there is no revision 'v9'"),
-        (HubName("anna/en-de", ENDS), f"there is no revision '{ENDS}'"),
+        (HubName("anna/nothing"), "Repository not found.*; check the name"),
+        (HubName("anna/en-de", "v9"), "Invalid rev id: v9"),
+        (HubName("anna/en-de", ENDS), f"Invalid rev id: {ENDS}"),
         (HubName("anna/other"), "not a bundle: the repository has no config.json"),
     ],
 )
@@ -152,10 +143,10 @@ def test_a_private_model_needs_a_token(
 ) -> None:
     bundle.repositories["anna/en-de"].private = True
     connect(bundle, tmp_path / "hf", monkeypatch, token=None)
-    with pytest.raises(HubError, match=r"no right to read it.*hf auth login"):
+    with pytest.raises(HubError, match=r"HTTP 401.*hf auth login"):
         download()
     connect(bundle, tmp_path / "hf", monkeypatch, token="hf_unknown")
-    with pytest.raises(HubError, match="does not accept the token"):
+    with pytest.raises(HubError, match="Invalid credentials"):
         download()
     connect(bundle, tmp_path / "hf", monkeypatch, token=READER)
     assert contents(download()) == contents(SEALED)

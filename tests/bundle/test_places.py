@@ -20,17 +20,15 @@ def test_a_run_without_a_bundle_is_named_with_how_to_go_on(tmp_path: Path) -> No
 
 def test_a_file_is_not_a_bundle(tmp_path: Path) -> None:
     (tmp_path / "model.pt").write_bytes(pickle.dumps([1]))
-    with pytest.raises(
-        BundleError, match=r"model\.pt: a file of binary data; expected the directory"
-    ):
+    with pytest.raises(BundleError, match=r"model\.pt: a file; expected the directory"):
         load_bundle(tmp_path / "model.pt")
 
 
 def test_what_is_neither_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "device").symlink_to("/dev/zero")
-    for name, kind in (("pipe", "a named pipe"), ("device", "a device")):
-        with pytest.raises(BundleError, match=rf"{name}: {kind}, expected the directory"):
+    for name in ("pipe", "device"):
+        with pytest.raises(BundleError, match=rf"{name}: a pipe or a device, expected the direc"):
             check_place(tmp_path / name)
 
 

@@ -102,7 +102,7 @@ def test_a_recipe_that_is_not_utf8_is_refused_with_the_place_and_a_command(tmp_p
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"absent\.toml: no such file"):
         read_toml(tmp_path / "absent.toml")
-    with pytest.raises(ConfigError, match="is a directory; expected a file"):
+    with pytest.raises(ConfigError, match="a directory, expected a file"):
         read_toml(tmp_path)
 
 
@@ -113,7 +113,7 @@ def test_what_cannot_be_a_recipe_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
     (tmp_path / "long.toml").write_text("a = " + "9" * 5000)
     for name, words in (
-        ("pipe", "a pipe or a device; expected"), ("sparse", "has 200,000,000,000 bytes; expected"),
+        ("pipe", "a pipe or a device, expected"), ("sparse", "has more than"),
         ("deep", "not valid TOML"), ("long", "not valid TOML"),
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=rf"{name}\.toml: {words}"):

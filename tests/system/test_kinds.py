@@ -57,7 +57,6 @@ KINDS = {
         b'<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">',
         b'<xliff version="1.2">',
     ],
-    "a file of binary data": [b"a\0b\n", b"PAR1" + bytes(40), b"\0\1\0\0"],
     "a file in PO": [
         b'#: a.c:1\nmsgctxt "x"\nmsgid "a"\nmsgstr ""\n',
         b'# A comment\n#\nmsgid ""\nmsgstr ""\n"a: b\\n"\n'],

@@ -127,11 +127,11 @@ def test_mistakes_are_one_line(
     assert "expected ORG/NAME" in refused("push", BUNDLE, "en-de")
     assert "is no revision" in refused("push", BUNDLE, "anna/en-de", "--revision", "a b")
     assert "not a bundle" in refused("push", tmp_path, "anna/en-de")
-    assert "has no such model" in refused("info", "hf://anna/lost")
-    assert "no revision 'v9'" in refused("translate", f"{NAME}@v9", "-")
+    assert "Repository not found" in refused("info", "hf://anna/lost")
+    assert "Invalid rev id: v9" in refused("translate", f"{NAME}@v9", "-")
     assert "expected ORG/NAME" in refused("info", "hf://lost")
     train = ["train", "--from", "hf://anna/lost", "--source", "a", "--target", "b", "--out", "x"]
-    assert "has no such model" in refused(*train)
+    assert "Repository not found" in refused(*train)
     connect(shared, tmp_path / "hf", monkeypatch, token=None)
     assert "needs a token" in refused("push", BUNDLE, "anna/en-de")
 

@@ -91,7 +91,7 @@ def test_a_pipe_is_refused_since_text_is_read_again(
                 names = {"source": [source], "target": [target]}
                 valid = {f"valid_{key}": value for key, value in names.items()}
                 said = refusal(read, config(**names, **valid))
-                assert said.startswith(f"{pipe}: a pipe, but text is read several times; write it")
+                assert said.startswith(f"{pipe}: a pipe or a device, but text is read")
             said = refusal(read, config(pairs=[pipe], valid_pairs=[pipe]))
             assert said.startswith(f"{pipe}: a pipe")
     finally:
