@@ -24,7 +24,14 @@ from crosshead.addons.interop.imports.reading import (
     ForeignDirectory,
     ForeignModelError,
 )
-from crosshead.addons.interop.imports.settings import checked, number, shown, whole_number
+from crosshead.addons.interop.imports.settings import (
+    check_values,
+    checked,
+    number,
+    one_of,
+    shown,
+    whole_number,
+)
 from crosshead.addons.interop.imports.vocabularies import vocabulary, zero_start
 from crosshead.addons.interop.weights import CTRANSLATE2, translation_places
 from crosshead.attention.positions import Pairing, Rate, sinusoidal
@@ -40,7 +47,6 @@ KIND = "ctranslate2"
 MODEL, CONFIG = "model.bin", "config.json"
 
 _VERSION, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7
-_LANGUAGE = "TransformerDecoderSpec"
 _MOST_BYTES = 1 << 34
 
 _BFLOAT16 = 5
@@ -194,9 +200,8 @@ def _check_unquantized(variables: Variables, where: Path) -> None:
         weight = variables.get(name.removesuffix("_scale"))
         if name.endswith("weight_scale") and weight is not None:
             raise ForeignModelError(
-                f"{where}: the weights are quantized to {weight.dtype}; float32, float16 and "
-                "bfloat16 can be imported: convert the original model again without "
-                "--quantization, and import that"
+                f"{where}: the weights are quantized to {weight.dtype}; convert the original model "
+                "to float32, float16 or bfloat16, and import that"
             )
 
 
@@ -211,20 +216,11 @@ def _variables(data: bytes, where: Path) -> Variables:
         reader = _Reader(data, where)
         version = reader.number("I")
         if version != _VERSION:
-            again = "convert the original model again with CTranslate2 4"
-            if version > _VERSION:
-                again = f"a newer crosshead may read it, or {again}"
             raise ForeignModelError(
-                f"{where}: the file has version {version} of CTranslate2's format, and crosshead "
-                f"reads version {_VERSION}; {again}"
+                f"{where}: the file has version {version} of CTranslate2's format, expected "
+                f"{_VERSION}; convert the original model again with CTranslate2 4"
             )
         specification, revision = reader.text(), reader.number("I")
-        if specification == _LANGUAGE:
-            raise ForeignModelError(
-                f"{where}: holds a language model; of the models of CTranslate2, only Transformers "
-                "for translation can be imported; if it was a GPT-2, import the directory of "
-                "Hugging Face that it was converted from"
-            )
         if (specification, revision) != (_SPECIFICATION, _REVISION):
             raise ForeignModelError(
                 f"{where}: holds {specification[:60]!a}, revision {revision}; only "
@@ -296,30 +292,20 @@ def _shape(
                 if (name := f"{side}/{key}") in variables}  # fmt: skip
         if len(both) != 1:
             raise ForeignModelError(
-                f"{where}: {key} of encoder and decoder are {sorted(both)}, expected one value for "
-                "both; this model cannot be imported"
+                f"{where}: {key} of encoder and decoder are {sorted(both)}, expected one value"
             )
         return both.pop()
 
-    activation = scalar("activation")
-    if activation not in _ACTIVATIONS:
-        raise ForeignModelError(
-            f"{where}: activation {activation} is none that crosshead has; this model cannot be "
-            "imported"
-        )
-    if not scalar("scale_embeddings"):
-        raise ForeignModelError(
-            f"{where}: scale_embeddings is off; crosshead multiplies embeddings by sqrt(d_model)"
-        )
+    scales = bool(scalar("scale_embeddings"))
+    check_values({"scale_embeddings": scales}, {"scale_embeddings": [True]}, where)
     # Only models of Marian begin at zero. They always read the end of the source, but a conversion
     # from Hugging Face leaves it to the tokenizer to add it.
-    ends = settings.get("add_source_eos") is True or _starts_at_zero(variables)
-    if not ends or settings.get("add_source_bos"):
-        raise ForeignModelError(
-            f"{where.parent / CONFIG}: add_source_eos is {shown(settings.get('add_source_eos'))} "
-            f"and add_source_bos is {shown(settings.get('add_source_bos'))}; crosshead ends every "
-            "source with the end token, so only models with add_source_eos alone can be imported"
-        )
+    ends = {"add_source_eos": _starts_at_zero(variables), **settings}
+    accepted = {
+        "add_source_eos": [True, *([False] if _starts_at_zero(variables) else [])],
+        "add_source_bos": [False],
+    }
+    check_values(ends, accepted, where.parent / CONFIG)
     d_model, inner = weights[MATRICES[0]].shape[1], "encoder/layer_0/ffn/linear_0/weight"
     if inner not in weights:
         raise ForeignModelError(f"{where}: variable {inner} is missing; {AGAIN}")
@@ -330,7 +316,7 @@ def _shape(
         "decoder_layers": _layers(variables, "decoder"),
         "heads": scalar("num_heads"),
         "d_ff": len(weights[inner]),
-        "activation": _ACTIVATIONS[activation],
+        "activation": one_of(scalar("activation"), "activation", _ACTIVATIONS, where),
         "positions": _positions(variables, d_model, where),
         "norm": "pre" if scalar("pre_norm") else "post",
         "norm_eps": number(settings, "layer_norm_epsilon", where.parent / CONFIG, 1e-5),
@@ -353,10 +339,7 @@ def _only_number(array: np.ndarray[Any, Any], name: str, where: Path) -> int:
 def _check_scales(variables: Variables, d_key: int, where: Path) -> None:
     for name, each in variables.items():
         if name.endswith("/queries_scale") and not np.allclose(each, d_key**-0.5, atol=1e-6):
-            raise ForeignModelError(
-                f"{where}: {name} is {each.flat[0]:g}, expected 1/sqrt(d_key); this model cannot "
-                "be imported"
-            )
+            raise ForeignModelError(f"{where}: {name} is {each.flat[0]:g}, expected 1/sqrt(d_key)")
 
 
 def _layers(variables: Variables, side: str) -> int:
@@ -371,8 +354,8 @@ def _positions(variables: Variables, d_model: int, where: Path) -> str:
     ]
     if any(each is None for each in tables):
         raise ForeignModelError(
-            f"{where}: position_encodings holds no table; crosshead does not have the positions "
-            "that CTranslate2 computes itself, which begin at 1"
+            f"{where}: position_encodings holds no table, and crosshead has no positions that "
+            "begin at 1, as CTranslate2 computes them"
         )
     found = [torch.from_numpy(np.array(each, np.float32)) for each in tables]
     # Tables in float16 and bfloat16 are rounded, to 11 and 8 binary digits.
@@ -393,8 +376,7 @@ def _positions(variables: Variables, d_model: int, where: Path) -> str:
         ):
             return name
     raise ForeignModelError(
-        f"{where}: position_encodings holds other positions than sinusoids; this model cannot be "
-        "imported"
+        f"{where}: position_encodings holds other positions than sinusoids, which crosshead lacks"
     )
 
 
@@ -411,10 +393,7 @@ def _weights(variables: Variables, where: Path) -> dict[str, Tensor]:
         if last in _ENDS:
             weights[name] = torch.from_numpy(np.array(each))
         elif last not in _READ and not last.startswith(_IGNORED) and not is_off:
-            raise ForeignModelError(
-                f"{where}: variable {name[:80]!a}: crosshead has no such variable, so this model "
-                "cannot be imported"
-            )
+            raise ForeignModelError(f"{where}: crosshead has no variable like {name[:80]!a}")
     for name in MATRICES:
         if name not in weights or weights[name].dim() != 2 or not len(weights[name]):
             raise ForeignModelError(f"{where}: variable {name} is no matrix; {AGAIN}")
@@ -435,8 +414,7 @@ def _models(directory: ForeignDirectory) -> tuple[bytes, bytes]:
         if directory.has(source) and directory.has(target):
             return directory.bytes(source), directory.bytes(target)
     raise ForeignModelError(
-        f"{directory.path}: has no SentencePiece model; put source.spm and target.spm beside "
-        f"{MODEL}"
+        f"{directory.path}: has no SentencePiece model; put source.spm and target.spm there"
     )
 
 
@@ -446,8 +424,7 @@ def _vocabularies(
     names = next((both for both in _VOCABULARIES if directory.has(both[0])), _VOCABULARIES[0])
     if start == settings.get("eos_token") and not starts_at_zero:
         raise ForeignModelError(
-            f"{directory.path / CONFIG}: decoder_start_token is the end token; in crosshead a "
-            "target begins with a token of its own, so this model cannot be imported"
+            f"{directory.path / CONFIG}: decoder_start_token is the end token, expected another"
         )
     begin = settings.get("bos_token") if starts_at_zero or start in _PADDING else start
     source, target = (_vocabulary(directory, name, settings, begin) for name in names)

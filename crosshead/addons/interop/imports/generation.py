@@ -112,8 +112,7 @@ def _check_tokens(stored: Mapping[str, Any], settings: Mapping[str, Any], where:
         known = ids.get(key) if settings.get(key) is None else settings[key]
         if value is not None and value not in (known, [known]):
             raise ForeignModelError(
-                f"{where}: {key} is {shown(value)}, but the model has {shown(known)}; crosshead "
-                "has one such token, so this model cannot be imported"
+                f"{where}: {key} is {shown(value)}, but the model has {shown(known)}"
             )
 
 

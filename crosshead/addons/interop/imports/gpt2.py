@@ -10,20 +10,22 @@ from crosshead.addons.interop.gpt2_weights import OUTPUT, TOKENS
 from crosshead.addons.interop.imports.building import Imported, language_bundle
 from crosshead.addons.interop.imports.generation import search_settings, stored_search
 from crosshead.addons.interop.imports.huggingface import (
+    ACTIVATIONS,
     CONFIG,
     KIND,
     NORM_EPS,
     TOKENIZER,
     VOCAB,
-    activation,
     check_tied,
     check_unquantized,
     stored_weights,
 )
 from crosshead.addons.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
 from crosshead.addons.interop.imports.settings import (
+    check_values,
     checked,
     number,
+    one_of,
     shown,
     token_id,
     truth,
@@ -80,16 +82,8 @@ def _check(settings: Mapping[str, Any], where: Path) -> None:
     check_unquantized(settings, where)
     classes = settings.get("architectures") or [_HEADS[0]]
     if not isinstance(classes, list) or not set(map(str, classes)) <= set(_HEADS):
-        raise ForeignModelError(
-            f"{where}: architectures is {shown(classes)}; of the models with a GPT-2, only "
-            f"{_HEADS[0]} can be imported, which predicts the next token"
-        )
-    for key in _OFF:
-        if settings.get(key):
-            raise ForeignModelError(
-                f"{where}: {key} is {shown(settings[key])}, which crosshead does not have; only "
-                f"models with {key} = false can be imported"
-            )
+        raise ForeignModelError(f"{where}: architectures is {shown(classes)}, expected {_HEADS[0]}")
+    check_values(settings, dict.fromkeys(_OFF, (False, None)), where)
 
 
 def _shape(settings: Mapping[str, Any], where: Path, absent: list[int]) -> LanguageConfig:
@@ -105,7 +99,12 @@ def _shape(settings: Mapping[str, Any], where: Path, absent: list[int]) -> Langu
         "layers": whole("n_layer"),
         "heads": whole("n_head"),
         "d_ff": 4 * width if settings.get("n_inner") is None else whole("n_inner"),
-        "activation": activation(settings.get("activation_function", "gelu_new"), where),
+        "activation": one_of(
+            settings.get("activation_function", "gelu_new"),
+            "activation_function",
+            ACTIVATIONS,
+            where,
+        ),
         "norm": "pre",
         "norm_eps": number(settings, "layer_norm_epsilon", where, NORM_EPS),
         "score": "scaled-dot"
@@ -149,8 +148,8 @@ def _check_tokenizer(tokenizer: Any, directory: ForeignDirectory, name: str) -> 
     dropout = getattr(tokenizer.model, "dropout", None)
     if dropout:
         raise ForeignModelError(
-            f"{directory.path / name}: dropout is {dropout:g}, so that the ids of a text are "
-            "random; set it to null, and import the directory again"
+            f"{directory.path / name}: dropout is {dropout:g}, expected null: the ids of a text "
+            "would be random"
         )
     options = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
     stated = options.get("add_prefix_space")
@@ -158,8 +157,7 @@ def _check_tokenizer(tokenizer: Any, directory: ForeignDirectory, name: str) -> 
     if None not in (stated, does) and stated != does:
         raise ForeignModelError(
             f"{directory.path / TOKENIZER}: add_prefix_space is {shown(stated)}, but {does} in "
-            f"{name}; save the tokenizer with transformers, which writes one value, and import "
-            "the directory again"
+            f"{name}; save the tokenizer again with transformers"
         )
 
 
@@ -194,7 +192,7 @@ def _byte_level(directory: ForeignDirectory, settings: Mapping[str, Any], where:
     if options.get("add_prefix_space"):
         raise ForeignModelError(
             f"{directory.path / TOKENIZER}: add_prefix_space is true; save the tokenizer with "
-            "transformers, which writes tokenizer.json, and import the directory again"
+            "transformers, which writes tokenizer.json"
         )
     ids = directory.json(VOCAB)
     lines = directory.bytes(MERGES).decode().split("\n")

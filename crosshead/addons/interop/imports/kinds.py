@@ -13,6 +13,7 @@ from crosshead.addons.interop.imports.reading import (
     ForeignModelError,
     unpacked,
 )
+from crosshead.addons.interop.imports.settings import one_of
 from crosshead.addons.interop.imports.stated import check_languages, with_stated_facts
 from crosshead.bundle.foreign import content_of, foreign_models, is_bundle
 from crosshead.bundle.places import CARD
@@ -21,8 +22,13 @@ from crosshead.errors import ConfigError, printable
 
 
 def _read_huggingface(path: Path, name: str) -> Imported:
-    is_gpt2 = huggingface.model_type(ForeignDirectory(path)) == gpt2.MODEL_TYPE
-    return gpt2.read(path, name) if is_gpt2 else huggingface.read(path, name)
+    readers = {
+        huggingface.MARIAN: huggingface.read,
+        huggingface.PEGASUS: huggingface.read,
+        gpt2.MODEL_TYPE: gpt2.read,
+    }
+    model_type = ForeignDirectory(path).json(huggingface.CONFIG).get("model_type")
+    return one_of(model_type, "model_type", readers, path / huggingface.CONFIG)(path, name)
 
 
 KINDS: dict[str, Callable[[Path, str], Imported]] = {

@@ -22,7 +22,7 @@ from crosshead.addons.interop.imports.reading import (
     explained,
     parse_yaml,
 )
-from crosshead.addons.interop.imports.settings import checked, shown, whole_number
+from crosshead.addons.interop.imports.settings import check_values, checked, shown, whole_number
 from crosshead.addons.interop.imports.vocabularies import ordered, vocabulary, zero_start
 from crosshead.addons.interop.weights import MARIAN, translation_places
 from crosshead.bundle.origin import ImportOrigin
@@ -56,6 +56,7 @@ _NORMS = {("", "dan", ""): "post", ("n", "da", "n"): "pre"}
 _NEEDED = {
     "type": ("transformer",),
     "transformer-decoder-autoreg": ("self-attention",),
+    "transformer-ffn-activation": ("swish", "relu"),  # its gelu is another one than crosshead's
     "transformer-ffn-depth": ("2",),
     "transformer-decoder-ffn-depth": ("0", "2"),
     "transformer-decoder-dim-ffn": ("0",),
@@ -111,11 +112,9 @@ def read(path: Path, name: str) -> Imported:
     directory = ForeignDirectory(path)
     found = _decoders(directory)
     if len(found) != 1:
-        if not found:
-            raise ForeignModelError(f"{path}: has no {DECODER}, which names the weights; {AGAIN}")
         raise ForeignModelError(
-            f"{path}: has {len(found)} files that name weights, {' and '.join(found)}; copy that "
-            f"of the model to import to {path / DECODER}, which is read first"
+            f"{path}: expected {DECODER}, or one file *.{DECODER} that names the weights, found "
+            f"{found}; copy that of the model to {path / DECODER}"
         )
     where = path / found[0]
     decoder = directory.yaml(found[0])
@@ -173,15 +172,13 @@ def _names(
         raise ForeignModelError(f"{where}: {key}: expected names of files, found {shown(found)}")
     if len(found) != count:
         raise ForeignModelError(
-            f"{where}: {key} names {len(found)} files, expected {count}: ensembles and models of "
-            "several sources cannot be imported"
+            f"{where}: {key} names {len(found)} files, expected {count}, as without ensembles"
         )
     names = [each.replace("\\", "/").rpartition("/")[2] for each in found]
     for stated, name in zip(found, names, strict=True):
         if name in ("", "..") or not directory.has(name):
             raise ForeignModelError(
-                f"{where}: {key} names {shown(stated)}, which is not in the directory; "
-                "copy it there"
+                f"{where}: {key} names {shown(stated)}, which is not in the directory"
             )
     return names
 
@@ -206,35 +203,23 @@ def _setting(settings: Mapping[str, Any], key: str, usual: str) -> Any:
 
 def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
     """Return the shape of a model, after checking that all settings can be expressed."""
-    for key, accepted in _NEEDED.items():
-        found = _setting(settings, key, str(accepted[0]))
-        if found not in accepted:
-            raise ForeignModelError(
-                f"{where}: {key} is {shown(found)}, expected {accepted[0]!r}; crosshead has no "
-                "such model, so it cannot be imported"
-            )
+    given = {key: _setting(settings, key, "") for key in settings}
+    check_values(given, _NEEDED, where)
     operations = tuple(
         str(_setting(settings, f"transformer-{each}", usual))
         for each, usual in (("preprocess", ""), ("postprocess", "dan"), ("postprocess-top", ""))
     )
     if operations not in _NORMS:
         raise ForeignModelError(
-            f"{where}: transformer-preprocess, transformer-postprocess and "
-            f"transformer-postprocess-top are {operations}; only post-norm ('', 'dan', '') and "
-            "pre-norm ('n', 'da', 'n') can be imported"
+            f"{where}: transformer-preprocess, transformer-postprocess and -postprocess-top are "
+            f"{operations}; only post-norm ('', 'dan', '') and pre-norm ('n', 'da', 'n') can be "
+            "imported"
         )
     version = settings.get("version", "")
     if operations[0] == "n" and _version(version) < _PRE_NORM_SINCE:
         raise ForeignModelError(
-            f"{where}: is a pre-norm model of version {shown(version)}; before "
-            f"v{'.'.join(map(str, _PRE_NORM_SINCE))}, Marian did not normalise the keys and values "
-            "of self-attention, and crosshead does; it cannot be imported"
-        )
-    activation = _setting(settings, "transformer-ffn-activation", "swish")
-    if activation not in ("relu", "swish"):
-        raise ForeignModelError(
-            f"{where}: transformer-ffn-activation is {shown(activation)}; only relu and swish can "
-            "be imported (Marian's gelu is another one than crosshead's)"
+            f"{where}: is a pre-norm model of version {shown(version)}, expected "
+            f"v{'.'.join(map(str, _PRE_NORM_SINCE))} or later; this model cannot be imported"
         )
 
     def number(key: str) -> int:
@@ -247,7 +232,7 @@ def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
         "decoder_layers": number("dec-depth"),
         "heads": number("transformer-heads"),
         "d_ff": number("transformer-dim-ffn"),
-        "activation": activation,
+        "activation": given.get("transformer-ffn-activation", "swish"),
         "positions": "sinusoidal-marian",
         "norm": _NORMS[operations],
         "norm_eps": NORM_EPS,
@@ -307,8 +292,7 @@ def _models(directory: ForeignDirectory, names: list[str]) -> tuple[bytes, bytes
     for name in found:
         if not directory.has(name):
             raise ForeignModelError(
-                f"{directory.path}: has no {name}; only models with SentencePiece can be imported, "
-                "not those with subword-nmt (*.bpe)"
+                f"{directory.path}: has no {name}; only models with SentencePiece can be imported"
             )
     return directory.bytes(found[0]), directory.bytes(found[1])
 
@@ -328,10 +312,7 @@ def _vocabulary(directory: ForeignDirectory, name: str) -> ForeignVocabulary:
     elif name.endswith((".yml", ".yaml", ".json")):
         pieces = ordered(directory.yaml(name), where)
     else:
-        raise ForeignModelError(
-            f"{where}: a vocabulary of this kind cannot be imported; expected .yml or .spm "
-            "(factored vocabularies, .fsv, have no counterpart)"
-        )
+        raise ForeignModelError(f"{where}: expected a vocabulary that ends in .yml or .spm")
     ids = {piece: n for n, piece in enumerate(pieces)}
     control = (ids.get("<pad>"), ids.get("<s>"), ids.get("</s>"), ids.get("<unk>"))
     return vocabulary(pieces, control, where)

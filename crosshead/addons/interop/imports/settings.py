@@ -1,6 +1,6 @@
 """Values of foreign configurations, checked before they are used."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,6 +9,7 @@ from crosshead.config import Config, validate
 from crosshead.errors import ConfigError
 
 C = TypeVar("C", bound=Config)
+V = TypeVar("V")
 
 
 def shown(value: object) -> str:
@@ -46,6 +47,29 @@ def truth(values: Mapping[str, Any], key: str, where: Path | str, usual: bool = 
     if found is not None and type(found) is not bool:
         raise ForeignModelError(f"{where}: {key}: expected true or false, found {shown(found)}")
     return bool(found)
+
+
+def check_values(
+    values: Mapping[str, Any], accepted: Mapping[str, Sequence[Any]], where: Path | str
+) -> None:
+    """Check that settings have accepted values, of which the first stands for a missing one."""
+    for key, known in accepted.items():
+        found = values.get(key, known[0])
+        if found not in known:
+            raise ForeignModelError(
+                f"{where}: {key} is {shown(found)}, expected {' or '.join(map(repr, known))}; this "
+                "model cannot be imported"
+            )
+
+
+def one_of(found: object, key: str, known: Mapping[Any, V], where: Path | str) -> V:
+    """Return what a value of a foreign configuration stands for."""
+    if isinstance(found, list | dict) or found not in known:
+        raise ForeignModelError(
+            f"{where}: {key} is {shown(found)}, expected {', '.join(map(repr, known))}; this model "
+            "cannot be imported"
+        )
+    return known[found]
 
 
 def token_id(values: Mapping[str, Any], key: str, where: Path | str) -> int | None:

@@ -50,6 +50,5 @@ def zero_start(control: Control, vectors: Tensor, where: Path) -> str:
         if row is None or not vectors[row : row + 1].any():
             return name
     raise ForeignModelError(
-        f"{where}: targets begin with a zero vector, but the vectors of padding and begin are not "
-        "zero; crosshead begins with one of the two, so this model cannot be imported"
+        f"{where}: targets begin with a zero vector, but those of padding and begin are not zero"
     )

@@ -68,7 +68,7 @@ def test_a_setting_that_changes_the_output_is_named(stored: dict[str, Any]) -> N
     ("key", "value"), [("decoder_start_token_id", 3), ("eos_token_id", [0, 5]), ("eos_token_id", 5)]
 )
 def test_other_tokens_at_the_ends_of_an_output_are_refused(key: str, value: object) -> None:
-    with pytest.raises(ForeignModelError, match=f"x: {key} is .*, but the model has {IDS[key]};"):
+    with pytest.raises(ForeignModelError, match=f"x: {key} is .*, but the model has {IDS[key]}"):
         settings_of({key: value})
     assert settings_of({key: [IDS[key]]})[1] == []
 
