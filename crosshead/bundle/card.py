@@ -131,41 +131,32 @@ def front_matter(
     (`language`, `license`, `library_name`, `pipeline_tag`, `tags`, `model-index`). Unknown values
     are left out.
     """
-    lines = []
-    known = [code for code in words.languages if code]
-    if known:
-        lines += ["language:", *(f"- {_yaml(code)}" for code in known)]
-    if licence:
-        lines.append(f"license: {_yaml(licence)}")
-    hub = words.hub_task
-    lines += [
-        f"library_name: {library}",
-        f"pipeline_tag: {hub}",
-        "tags:",
-        f"- {hub}",
-        "- crosshead",
-    ]
-    if scores:
-        lines += ["model-index:", f"- name: {_yaml(name)}", "  results:"]
+    hub, results = words.hub_task, []
     for test_set in dict.fromkeys(score.test_set for score in scores):
-        lines += ["  - task:", f"      type: {hub}", "    dataset:"]
-        lines += [
-            f"      name: {_yaml(test_set)}",
-            f"      type: {_yaml(test_set)}",
-            "    metrics:",
+        metrics = [
+            {
+                "type": _METRIC_TYPES.get(score.metric, score.metric.lower()),
+                "name": score.metric,
+                "value": float(score.shown),
+            }
+            for score in scores
+            if score.test_set == test_set
         ]
-        for score in scores:
-            if score.test_set == test_set:
-                metric_type = _METRIC_TYPES.get(score.metric, score.metric.lower())
-                lines.append(f"    - type: {_yaml(metric_type)}")
-                lines.append(f"      name: {_yaml(score.metric)}")
-                lines.append(f"      value: {score.shown}")
+        dataset = {"name": test_set, "type": test_set}
+        results.append({"task": {"type": hub}, "dataset": dataset, "metrics": metrics})
+    fields = {
+        "language": [code for code in words.languages if code],
+        "license": licence,
+        "library_name": library,
+        "pipeline_tag": hub,
+        "tags": [hub, "crosshead"],
+        "model-index": results and [{"name": name, "results": results}],
+    }
+    # JSON is YAML, in which the language `no` stays a language.
+    lines = [
+        f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items() if value
+    ]
     return "\n".join(["---", *lines, "---"])
-
-
-def _yaml(text: str) -> str:
-    """Return a text as a YAML scalar, written as a JSON string (so that `no` stays a language)."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _summary(facts: CardFacts) -> str:

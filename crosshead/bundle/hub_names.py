@@ -16,12 +16,7 @@ PREFIX = "hf://"
 
 _HUB = re.compile("hf:/+", re.IGNORECASE)  # pathlib turns `hf://` into `hf:/`
 _ADDRESS = re.compile("https?:/+", re.IGNORECASE)
-_PAGE = re.compile(r"[^/]+/([^/?#]+/[^/?#]+)(?:/(?:tree|blob|resolve)/([^/?#]+))?.*")
-_PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
-_REPOSITORY = re.compile(f"{_PART}/{_PART}")
-_REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_LONGEST = 96
 
 _SNAPSHOT = re.compile(r"models--(.+)--(.+)/snapshots/([0-9a-f]{40})")
 
@@ -69,41 +64,13 @@ class HubPlace(Config):
 def hub_name(path: StrPath) -> HubName | None:
     """Return the name of a model on a hub, or None for a path."""
     text = os.fspath(path)
-    if address := _ADDRESS.match(text):
-        how = _how_to_name(text[address.end() :])
-        raise HubError(f"{text[:200]}: is the address of a page; {how}")
+    if _ADDRESS.match(text):
+        raise HubError(f"{text[:200]}: is an address; name the model as hf://ORG/NAME")
     found = _HUB.match(text)
     if found is None:
         return None
-    repository, at, revision = text[found.end() :].partition("@")
-    if not at:
-        return checked_name(repository)
-    return checked_name(repository, revision)
-
-
-def _how_to_name(place: str) -> str:
-    """Return how to name the model of a page, whose address is given without `https://`."""
-    page = _PAGE.fullmatch(place)
-    if page is None or not _REPOSITORY.fullmatch(page[1]):
-        return "name the model as hf://ORG/NAME"
-    return f"name the model as {HubName(page[1], page[2])}"
-
-
-def checked_name(repository: str, revision: str | None = None) -> HubName:
-    """Return the name of a repository and a revision."""
-    name = HubName(repository, revision)
-    wrong = len(repository) > _LONGEST or not _REPOSITORY.fullmatch(repository)
-    if wrong or "--" in repository or ".." in repository:
-        raise HubError(
-            f"{str(name)[:200]}: {repository[:100]!r} is no repository; expected ORG/NAME of "
-            "letters, digits, `-`, `_` and `.`, such as hf://anna/en-de"
-        )
-    if revision is not None and (not _REVISION.fullmatch(revision) or ".." in revision):
-        raise HubError(
-            f"{str(name)[:200]}: {revision[:100]!r} is no revision; expected a branch, a tag or a "
-            "commit, such as hf://anna/en-de@main"
-        )
-    return name
+    repository, _, revision = text[found.end() :].partition("@")
+    return HubName(repository, revision or None)
 
 
 def hub_place(path: StrPath) -> HubPlace | None:

@@ -157,7 +157,11 @@ def put(hidden: Path, place: Path, *, replace: bool) -> None:
         hidden.replace(place)
     elif not exchange(hidden, place):
         former = hide(place)
-        hidden.replace(place)
+        try:
+            hidden.replace(place)
+        except BaseException:
+            former.rename(place)
+            raise
         hidden = former
     synchronise(place.parent)
     if hidden.exists():

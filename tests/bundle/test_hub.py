@@ -125,6 +125,9 @@ def test_a_missing_file_is_named(bundle: Hub) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
+        (HubName("anna/b/c"), "check the name"),
+        (HubName("anna/.."), "check the name"),
+        (HubName(""), "check the name"),
         (HubName("anna/nothing"), "Repository not found.*; check the name"),
         (HubName("anna/en-de", "v9"), "Invalid rev id: v9"),
         (HubName("anna/en-de", ENDS), f"Invalid rev id: {ENDS}"),

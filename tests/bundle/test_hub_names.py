@@ -7,7 +7,6 @@ from crosshead.bundle.hub_names import (
     HubName,
     HubPlace,
     bundle_shown,
-    checked_name,
     hub_name,
     hub_place,
 )
@@ -28,35 +27,10 @@ def test_a_path_is_no_name(path: str) -> None:
     assert hub_name(path) is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "hf://", "hf://anna", "hf://anna/b/c", "hf://anna/..", "hf://anna/a--b", "hf://-a/b",
-        "hf://anna/b c", "hf://anna/b@", "hf://anna/b@../../x", "hf://anna/b@/x",
-        f"hf://anna/{'x' * 100}",
-    ],
-)  # fmt: skip
-def test_what_is_no_name_is_refused(text: str) -> None:
-    with pytest.raises(HubError, match="expected"):
-        hub_name(text)
-
-
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [
-        ("https://huggingface.co/anna/en-de", "hf://anna/en-de"),
-        ("HTTP://huggingface.co/anna/en-de/", "hf://anna/en-de"),
-        ("https://huggingface.co/anna/en-de/tree/v1", "hf://anna/en-de@v1"),
-        ("https://huggingface.co/anna/en-de?x=1", "hf://anna/en-de"),
-        ("https:/huggingface.co/anna/en-de", "hf://anna/en-de"),
-        ("https://huggingface.co", "hf://ORG/NAME"),
-        ("https://huggingface.co/a b/c", "hf://ORG/NAME"),
-    ],
-)
-def test_the_address_of_a_page_is_refused_with_the_name(address: str, name: str) -> None:
-    with pytest.raises(HubError) as error:
+@pytest.mark.parametrize("address", ["https://huggingface.co/anna/en-de", "HTTP:/x"])
+def test_the_address_of_a_page_is_refused(address: str) -> None:
+    with pytest.raises(HubError, match="name the model as hf://ORG/NAME"):
         hub_name(address)
-    assert str(error.value) == f"{address}: is the address of a page; name the model as {name}"
 
 
 def test_a_commit_is_fixed_and_a_branch_moves() -> None:
@@ -68,6 +42,6 @@ def test_a_place_in_the_cache_names_its_model_and_commit(tmp_path: Path) -> None
     directory = tmp_path / "models--anna--en-de" / "snapshots" / COMMIT
     assert hub_place(directory) == HubPlace(name="anna/en-de", commit=COMMIT)
     assert bundle_shown(directory) == f"hf://anna/en-de@{COMMIT}"
-    assert str(checked_name("anna/en-de", COMMIT)) == bundle_shown(directory)
+    assert str(HubName("anna/en-de", COMMIT)) == bundle_shown(directory)
     assert hub_place(tmp_path) is None and hub_place(directory.parent) is None
     assert bundle_shown("runs/a") == "runs/a"

@@ -58,11 +58,11 @@ def push(
     from crosshead.addons.hub.push import files_to_push, hub_page
     from crosshead.addons.hub.push import push as upload
     from crosshead.bundle.files import bundle_files, card_was_changed
-    from crosshead.bundle.hub_names import checked_name, hub_name
+    from crosshead.bundle.hub_names import HubName, hub_name
     from crosshead.bundle.places import CARD
 
-    named = hub_name(name) or checked_name(name)
-    target = checked_name(named.repository, revision or named.revision)
+    named = hub_name(name) or HubName(name)
+    target = HubName(named.repository, revision or named.revision)
     if card_was_changed(bundle) and CARD in bundle_files(bundle):
         note(f"{bundle / CARD} was changed since the bundle was written; the changed card goes up")
     branch = target.revision or "main"

@@ -124,12 +124,11 @@ def test_the_licence_that_was_named_goes_up_and_no_other_claim(
 def test_mistakes_are_one_line(
     shared: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
 ) -> None:
-    assert "expected ORG/NAME" in refused("push", BUNDLE, "en-de")
-    assert "is no revision" in refused("push", BUNDLE, "anna/en-de", "--revision", "a b")
+    assert "check the name" in refused("push", BUNDLE, "en-de")
     assert "not a bundle" in refused("push", tmp_path, "anna/en-de")
     assert "Repository not found" in refused("info", "hf://anna/lost")
     assert "Invalid rev id: v9" in refused("translate", f"{NAME}@v9", "-")
-    assert "expected ORG/NAME" in refused("info", "hf://lost")
+    assert "check the name" in refused("info", "hf://lost")
     train = ["train", "--from", "hf://anna/lost", "--source", "a", "--target", "b", "--out", "x"]
     assert "Repository not found" in refused(*train)
     connect(shared, tmp_path / "hf", monkeypatch, token=None)

@@ -268,15 +268,15 @@ def test_an_earlier_export_comes_back_if_the_new_one_cannot_take_its_place(
     out = tmp_path / "out"
     exports(out)
     (out / "model").write_text("old")
-    rename = Path.rename
+    replace = Path.replace
 
     def fails_for_new(self: Path, place: Path) -> Path:
         if self.name.endswith(".crosshead"):
             raise OSError(28, "No space left on device")
-        return rename(self, place)
+        return replace(self, place)
 
     monkeypatch.setattr(files, "exchange", lambda one, other: False)
-    monkeypatch.setattr(Path, "rename", fails_for_new)
+    monkeypatch.setattr(Path, "replace", fails_for_new)
     with pytest.raises(UserError, match="cannot be written: No space left"):
         exports(out)
     assert (out / "model").read_text() == "old"
@@ -325,7 +325,7 @@ def test_languages_that_a_bundle_lacks_are_given(tmp_path: Path) -> None:
         export(bundle, "argos", tmp_path / "x.argosmodel", verify=False)
     out = tmp_path / "x"
     export(bundle, "ctranslate2", out, verify=False, source_language="en", target_language="fr")
-    assert '- "en"\n- "fr"' in (out / "README.md").read_text()
+    assert 'language: ["en", "fr"]' in (out / "README.md").read_text()
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ def test_an_export_is_verified_and_says_so(tmp_path: Path) -> None:
     assert said["different"] == 0 and said["largest_difference"] < 1e-5
     assert "identical continuations 100.0% (4 of 4)" in str(done.comparison)
     front = (done.path / "README.md").read_text()
-    assert "pipeline_tag: text-generation" in front and "A model that writes text" in front
+    assert 'pipeline_tag: "text-generation"' in front and "A model that writes text" in front
 
 
 def test_a_tied_matrix_without_a_factor_is_stored_once(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_the_card_of_a_language_model_says_what_it_does(tmp_path: Path) -> None:
     assert again("a dog", length=5) == TextGenerator(imported.bundle)("a dog", length=5)
     card = (tmp_path / "out" / "README.md").read_text()
     assert "A model (language) that writes text." in card and "crosshead generate" in card
-    assert "pipeline_tag: text-generation" in card
+    assert 'pipeline_tag: "text-generation"' in card
 
 
 def test_a_place_in_use_and_a_bad_model_leave_nothing(shared: Path, tmp_path: Path) -> None:
