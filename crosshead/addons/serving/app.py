@@ -1,28 +1,21 @@
 """The web application: routes, limits of bodies, headers and counts."""
 
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from crosshead.addons.serving.deepl import DeepL
-from crosshead.addons.serving.descriptions import Descriptions
+from crosshead.addons.serving.dialect import Dialect
 from crosshead.addons.serving.libretranslate import LibreTranslate
-from crosshead.addons.serving.page_files import page_routes
-from crosshead.addons.serving.requests import (
-    RequestError,
-    State,
-    client_of,
-    error_response,
-    with_error_responses,
-)
+from crosshead.addons.serving.pages import Pages
+from crosshead.addons.serving.requests import RequestError, State, error_response
 from crosshead.addons.serving.scheduler import Scheduler
-from crosshead.addons.serving.v1 import NO_KEY, V1
+from crosshead.addons.serving.v1 import V1
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -46,13 +39,15 @@ request."""
 
 
 class Guard:
-    """Middleware that limits bodies, adds headers, answers OPTIONS, and counts requests.
+    """The routes of all dialects, with limits of bodies, headers, answers to OPTIONS, and counts.
 
     A browser sends OPTIONS before a page of another origin may send JSON or a key.
     """
 
-    def __init__(self, app: Any, state: State, routes: list[Route]) -> None:
-        self.app, self.state, self.routes = app, state, routes
+    def __init__(self, state: State, dialects: Sequence[Dialect]) -> None:
+        self.state, self.dialects = state, dialects
+        self.routes = [route for each in dialects for route in each.routes()]
+        self.app = Starlette(routes=self.routes)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -121,26 +116,5 @@ def _path(target: str) -> str:
 
 def make_app(state: State, scheduler: Scheduler) -> Guard:
     """Return the web application."""
-
-    async def livez(request: Request) -> Response:
-        return PlainTextResponse("ok\n")
-
-    async def readyz(request: Request) -> Response:
-        ready = state.service is not None and scheduler.alive
-        return PlainTextResponse("ready\n" if ready else "not ready\n", 200 if ready else 503)
-
-    async def metrics(request: Request) -> Response:
-        client_of(state, request, NO_KEY)
-        return Response(state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    routes = [
-        *LibreTranslate(state).routes(),
-        *V1(state).routes(),
-        *DeepL(state).routes(),
-        *Descriptions(state).routes(),
-        *page_routes(),
-        Route("/livez", livez, methods=["GET"]),
-        Route("/readyz", readyz, methods=["GET"]),
-        Route("/metrics", with_error_responses(metrics), methods=["GET"]),
-    ]
-    return Guard(Starlette(routes=routes), state, routes)
+    dialects = [LibreTranslate(state), V1(state), DeepL(state)]
+    return Guard(state, [*dialects, Pages(state, scheduler, dialects)])

@@ -1,27 +1,21 @@
 """DeepL's HTTP interface: translations of texts, languages and counts of characters."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import ConfigDict, Field
+from pydantic_core import ErrorDetails
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from crosshead.addons.serving.dialect import Dialect, LooseForm, Operation
 from crosshead.addons.serving.directory import Directory
-from crosshead.addons.serving.jobs import TranslationWork, excess_of
-from crosshead.addons.serving.languages import Detection, matching
+from crosshead.addons.serving.jobs import TranslationWork
+from crosshead.addons.serving.languages import matching
 from crosshead.addons.serving.reading import Reading
-from crosshead.addons.serving.requests import (
-    RequestError,
-    State,
-    client_and_values,
-    client_of,
-    ready_service,
-    with_error_responses,
-)
+from crosshead.addons.serving.requests import RequestError, client_of, ready_service
 from crosshead.text.parallel.languages import language_name
 
-_NO_KEY = RequestError(403, "Authorization failed: send a key as `DeepL-Auth-Key KEY`.")
 _NO_LIMIT = 10**12
 """The limit of characters that stands for none, as DeepL writes it."""
 
@@ -30,9 +24,6 @@ OTHERS = ("/v2/{path:path}", "/v3/{path:path}")
 
 _METHODS = ["DELETE", "GET", "PATCH", "POST", "PUT"]
 
-_FORMATS = {"0": "flowing", "1": "text", "nonewlines": "flowing"}
-"""The formats of plain texts by `split_sentences`."""
-
 _REFUSED = (
     "custom_instructions", "glossary_id", "glossary_ids", "ignore_tags", "style_id",
     "translation_memory_id",
@@ -40,235 +31,154 @@ _REFUSED = (
 """Parameters that change a translation and that no model here can follow."""
 
 _VARIANTS = {
-    "en": {"en-gb": "English (British)", "en-us": "English (American)"},
-    "pt": {"pt-br": "Portuguese (Brazilian)", "pt-pt": "Portuguese (European)"},
+    "en": {"en-GB": "English (British)", "en-US": "English (American)"},
+    "pt": {"pt-BR": "Portuguese (Brazilian)", "pt-PT": "Portuguese (European)"},
 }
 """Target languages that DeepL's clients ask for by their variants only, with their names."""
 
 
-class DeepL:
+class TranslateForm(LooseForm):
+    """The values of `/v2/translate`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    text: str | Annotated[list[str], Field(min_length=1)] = Field(
+        description="A text. A form repeats it for several, and JSON has a list.",
+        examples=["A dog runs."],
+    )
+    target_lang: str = Field(
+        description="The target language, such as `DE` or `EN-US`.", examples=["de"]
+    )
+    source_lang: str = Field("auto", description="The source language; without it, detected.")
+    split_sentences: Literal["0", "1", "nonewlines", 0, 1, ""] = Field(
+        "", description="`0`: one sentence. `1` (default): sentences, and line breaks stay. "
+        "`nonewlines`: sentences, and line breaks become spaces."
+    )  # fmt: skip
+    tag_handling: Literal["html", ""] = Field("", description="`html` keeps the tags of HTML.")
+    formality: Literal["default", "prefer_more", "prefer_less"] = Field(
+        "default", description="Changes nothing."
+    )
+    auth_key: str = Field("", description="The key, if no header has it.")
+
+    def reading(self) -> Reading:
+        """Return the way in which the texts are read."""
+        split = str(self.split_sentences)
+        # White space is white space in HTML, so that only "0" differs there.
+        form = "html" if self.tag_handling else "text" if split in ("", "1") else "flowing"
+        return Reading(form, whole=split == "0")
+
+
+class LanguagesForm(LooseForm):
+    """The values of `/v2/languages`."""
+
+    type: Literal["source", "target"] = Field(
+        "source", description="The languages to list.", examples=["target"]
+    )
+
+
+class DeepL(Dialect):
     """The handlers of DeepL's interface."""
 
-    def __init__(self, state: State) -> None:
-        self.state = state
+    name = "DeepL"
+    text = (
+        'Values come as a JSON object, a form or a query. An error is `{"message": "..."}`. '
+        "Where the server needs a key, it is the header `Authorization: DeepL-Auth-Key KEY`."
+    )
+    no_key = RequestError(403, "Authorization failed: send a key as `DeepL-Auth-Key KEY`.")
+    secret = "auth_key"
+    repeated = ("text",)
+
+    def operations(self) -> list[Operation]:
+        """Return the operations."""
+        return [
+            Operation(
+                "POST", "/v2/translate", self.translate,
+                "`translations`: `text`, `detected_source_language`, `billed_characters`.",
+                TranslateForm, key=True, ready=True,
+            ),
+            Operation(
+                "GET", "/v2/languages", self.languages, "Languages with `language` and `name`.",
+                LanguagesForm, key=True, ready=True,
+            ),
+            Operation(
+                "GET", "/v2/usage", self.usage, "`character_count` and `character_limit`.",
+                key=True,
+            ),
+        ]  # fmt: skip
 
     def routes(self) -> list[Route]:
-        """Return the routes."""
-        paths = {
-            "/v2/translate": (self.translate, "POST"),
-            "/v2/languages": (self.languages, "GET"),
-            "/v2/usage": (self.usage, "GET"),
-        }
-        return [
-            *(
-                Route(path, with_error_responses(handler, _error_response), methods=[method])
-                for path, (handler, method) in paths.items()
-            ),
-            *(
-                Route(path, with_error_responses(self.other, _error_response), methods=_METHODS)
-                for path in OTHERS
-            ),
-        ]
+        """Return the routes, with those of what DeepL has beside these operations."""
+        other = self.answering(self.other)
+        return [*super().routes(), *(Route(path, other, methods=_METHODS) for path in OTHERS)]
+
+    def error_response(self, error: RequestError) -> Response:
+        """Return the answer to a request that cannot be answered otherwise."""
+        return JSONResponse({"message": error.message}, error.status, headers=error.headers)
+
+    def wrong_value(self, name: str, error: ErrorDetails) -> str:
+        """Return the message about a wrong value."""
+        if error["type"] == "missing":
+            return f"Parameter '{name}' not specified."
+        return f"Value for '{name}' not supported."
 
     async def translate(self, request: Request) -> Response:
-        """Translate texts, each from its own language: `POST /v2/translate`."""
-        client, values = await client_and_values(self.state, request, _NO_KEY, "auth_key", ["text"])
-        texts, target = self._texts(values), _needed(values, "target_lang")
-        reading = _reading(values)
-        _check_supported(values)
+        """Translate texts, each from its own language."""
+        client, form = await self.read(request, TranslateForm)
+        for name in _REFUSED:
+            if (form.model_extra or {}).get(name):
+                raise RequestError(400, f"Parameter '{name}' is not supported by this server.")
+        texts = form.text if isinstance(form.text, list) else [form.text]
+        self.check_size(texts)
         work = TranslationWork(self.state, request, client)
-        directory = work.service.directory
-        code = served_target(str(target), _reached(directory))
-        if code is None:
-            raise _not_supported("target_lang")
-        source = _given_source(directory, values.get("source_lang"), code)
-        if source is None:
-            found = await work.detected([[text] for text in texts], reading)
-            sources = _detected_sources(directory, found, code)
-        else:
-            sources = [source] * len(texts)
-        numbers: dict[str, list[int]] = {}  # the texts of each source
-        for number, each in enumerate(sources):
-            numbers.setdefault(each, []).append(number)
-        jobs = [
-            work.job([texts[number] for number in mine], each, code, reading)
-            for each, mine in numbers.items()
-        ]
-        answers = await work.translated(jobs)
-        translations = {
-            number: answer
-            for mine, some in zip(numbers.values(), answers, strict=True)
-            for number, answer in zip(mine, some, strict=True)
-        }
+        for name, code in (("source_lang", form.source_lang), ("target_lang", form.target_lang)):
+            if code != "auto" and matching(code, work.service.directory.languages) is None:
+                raise RequestError(400, f"Value for '{name}' not supported.")
+        found = await work.translate(
+            [[text] for text in texts], form.source_lang, form.target_lang, form.reading()
+        )
         return JSONResponse({
             "translations": [
                 {
-                    "detected_source_language": each.split("-")[0].upper(),
-                    "text": translations[number].text,
-                    "billed_characters": len(texts[number]),
+                    "detected_source_language": each.source.split("-")[0].upper(),
+                    "text": each.texts[0].text,
+                    "billed_characters": len(text),
                 }
-                for number, each in enumerate(sources)
+                for each, text in zip(found, texts, strict=True)
             ]
         })  # fmt: skip
 
     async def languages(self, request: Request) -> Response:
-        """List source or target languages: `GET /v2/languages`."""
+        """List the source or target languages."""
         # DeepL's own client sends the type as the body of its GET request.
-        _, values = await client_and_values(self.state, request, _NO_KEY, "auth_key")
-        kind = values.get("type") or "source"
-        if kind not in ("source", "target"):
-            raise _not_supported("type")
+        _, form = await self.read(request, LanguagesForm)
         directory = ready_service(self.state).directory
-        if kind == "target":
-            return JSONResponse([
-                {"language": code.upper(), "name": name, "supports_formality": False}
-                for code, name in target_names(directory).items()
-            ])  # fmt: skip
-        sources = {
-            code.split("-")[0]: language_name(code.split("-")[0])
-            for code in directory.languages
-            if len(directory.targets(code)) > 1
-        }
+        if form.type == "source":
+            codes = [code for code in directory.languages if len(directory.targets(code)) > 1]
+            names = {each: language_name(each) for each in (code.split("-")[0] for code in codes)}
+            more: dict[str, Any] = {}
+        else:
+            names, more = target_names(directory), {"supports_formality": False}
         return JSONResponse([
-            {"language": code.upper(), "name": name} for code, name in sources.items()
+            {"language": code.upper(), "name": name} | more for code, name in names.items()
         ])  # fmt: skip
 
     async def usage(self, request: Request) -> Response:
-        """Return the characters that the client has had translated: `GET /v2/usage`."""
-        client = client_of(self.state, request, _NO_KEY)
+        """Count the translated characters of the client."""
+        client = client_of(self.state, request, self.no_key)
         count = self.state.usage.characters(client)
         return JSONResponse({"character_count": count, "character_limit": _NO_LIMIT})
 
     async def other(self, request: Request) -> Response:
-        """Answer requests for what DeepL has beside these paths."""
+        """Refuse what DeepL has beside these operations."""
         raise RequestError(404, f"Not found: this server offers no {request.url.path}.")
-
-    def _texts(self, values: Mapping[str, Any]) -> list[str]:
-        """Return the texts of a request, within the limits."""
-        given = values.get("text")
-        texts = [given] if isinstance(given, str) else given
-        if not isinstance(texts, list) or not texts:
-            raise RequestError(400, "Parameter 'text' not specified.")
-        if excess := excess_of(texts, self.state.settings):
-            found, most = excess.found, excess.most
-            if excess.unit == "texts":
-                raise RequestError(400, f"Too many texts: {found}, at most {most}.")
-            raise RequestError(413, f"Request too large: {found} characters, at most {most}.")
-        if not all(isinstance(text, str) for text in texts):
-            raise _not_supported("text")
-        return texts
-
-
-def served_target(code: str, known: Iterable[str]) -> str | None:
-    """Return the served language that a target means, or None.
-
-    Variants of English and Portuguese that are not served themselves mean the language.
-    """
-    known = list(known)
-    found = matching(code, known)
-    base = code.lower().split("-")[0]
-    if found is None and code.lower() in _VARIANTS.get(base, ()):
-        return matching(base, known)
-    return found
-
-
-def served_source(code: str, known: Iterable[str]) -> str | None:
-    """Return the served language that a source means, or None.
-
-    Sources have no variants: `PT` means Brazilian Portuguese if that alone is served.
-    """
-    known = list(known)
-    found = served_target(code, known)
-    if found is None and "-" not in code:
-        variants = [each for each in known if each.lower().startswith(f"{code.lower()}-")]
-        return variants[0] if len(variants) == 1 else None
-    return found
 
 
 def target_names(directory: Directory) -> dict[str, str]:
     """Return the names of target languages by the codes that DeepL's clients ask for."""
-    reached = _reached(directory)
+    reached = [target for _, target in directory.pairs]
     names: dict[str, str] = {}
-    for code in reached:
-        variants = _VARIANTS.get(code.lower(), {code: language_name(code)})
-        names.update({
-            variant: name for variant, name in variants.items()
-            if served_target(variant, reached) == code
-        })  # fmt: skip
+    for code in sorted(set(reached)):
+        for variant, name in _VARIANTS.get(code, {code: language_name(code)}).items():
+            if matching(variant, reached) == code:
+                names[variant] = name
     return names
-
-
-def _reached(directory: Directory) -> list[str]:
-    """Return the languages that another language is translated to."""
-    languages = directory.languages
-    return [
-        code for code in languages
-        if any(code in directory.targets(other) for other in languages if other != code)
-    ]  # fmt: skip
-
-
-def _error_response(error: RequestError) -> Response:
-    return JSONResponse({"message": error.message}, error.status, headers=error.headers)
-
-
-def _not_supported(name: str) -> RequestError:
-    return RequestError(400, f"Value for '{name}' not supported.")
-
-
-def _needed(values: Mapping[str, Any], name: str) -> Any:
-    value = values.get(name)
-    if value is None or value == "":
-        raise RequestError(400, f"Parameter '{name}' not specified.")
-    return value
-
-
-def _reading(values: Mapping[str, Any]) -> Reading:
-    """Return the way in which the texts are read."""
-    tags = values.get("tag_handling") or None
-    if tags not in (None, "html"):
-        raise _not_supported("tag_handling")
-    given = values.get("split_sentences")
-    kind = str(given) if given not in (None, "") else "nonewlines" if tags else "1"
-    if kind not in _FORMATS or isinstance(given, bool):
-        raise _not_supported("split_sentences")
-    # White space is white space in HTML, so that only "0" differs there.
-    return Reading("html" if tags else _FORMATS[kind], whole=kind == "0")
-
-
-def _check_supported(values: Mapping[str, Any]) -> None:
-    """Raise an error if the request asks for what would silently be left undone."""
-    for name in _REFUSED:
-        if values.get(name):
-            raise RequestError(400, f"Parameter '{name}' is not supported by this server.")
-    formality = str(values.get("formality") or "default")
-    if formality in ("more", "less"):
-        raise RequestError(400, "'formality' is not supported for given 'target_lang'.")
-    if formality not in ("default", "prefer_more", "prefer_less"):
-        raise _not_supported("formality")
-
-
-def _given_source(directory: Directory, given: object, target: str) -> str | None:
-    """Return the source language that a request names, or None if it is to be detected."""
-    if given in (None, ""):
-        return None
-    source = served_source(str(given), directory.languages)
-    if source is None or directory.way(source, target) is None:
-        raise _not_supported("source_lang")
-    return source
-
-
-def _detected_sources(
-    directory: Directory, found: Iterable[Iterable[Detection]], target: str
-) -> list[str]:
-    """Return the source language of each text, by the languages that it may be in."""
-    possible = [code for code in directory.languages if directory.way(code, target) is not None]
-    # A text without letters has no language. Any source will do, and rather not the target.
-    unknown = next((code for code in possible if code != target), target)
-    sources = [next((each.language for each in ranked), unknown) for ranked in found]
-    for source in sources:
-        if source not in possible:
-            first, second = (f"{language_name(code)} ({code.upper()})" for code in (source, target))
-            raise RequestError(
-                400, f"A text is in {first}, and this server does not translate that to {second}."
-            )
-    return sources

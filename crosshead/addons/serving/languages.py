@@ -1,8 +1,13 @@
 """Language codes: LibreTranslate's aliases, and detection."""
 
 import functools
+import re
 from collections.abc import Iterable
+from itertools import product
 from typing import Any, NamedTuple
+
+from langcodes import Language
+from langcodes.tag_parser import LanguageTagError
 
 DETECTED = 2000
 """The number of characters by which a language is detected."""
@@ -12,7 +17,7 @@ _UNSERVED, _SERVED = 0.5, 0.02
 text is not in any of these. No beginning of a Multi30k sentence, of one word or more, is refused
 where its language is served."""
 
-ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
+_ALIASES = {"pb": "pt-BR", "zt": "zh-Hant"}
 """LibreTranslate's names of languages with a region or a script."""
 
 
@@ -28,16 +33,60 @@ class Detection(NamedTuple):
     confidence: float
 
 
+def canonical(code: str) -> str:
+    """Return a language code in its usual case, such as `en`, `pt-BR` or `zh-Hans`.
+
+    Requests may write a code in any case, so two spellings of one code must not be two languages.
+    """
+    language = _language(code)
+    return code if language is None else str(language)
+
+
+def familiarity(code: str) -> int:
+    """Return 0 for an unknown code, 2 for a language, 1 for one in another region or script."""
+    language = _language(code)
+    if language is None or not language.is_valid():
+        return 0
+    usual = Language.make(language.language)
+    return 2 if language.maximize() == usual.maximize() else 1
+
+
 def matching(code: str, known: Iterable[str]) -> str | None:
     """Return the known code that a request means, or None.
 
-    Case does not matter. `pb`, `zh` and `zt` are LibreTranslate's names of `pt-BR`, `zh-Hans` and
-    `zh-Hant`.
+    `pt` and `pt-BR` mean the same, as Unicode's likely subtags say, and `en-GB` means `en` if no
+    code is nearer.
     """
-    by_lower = {each.lower(): each for each in known}
-    wanted = code.lower()
-    aliases = {**ALIASES, **{theirs: ours for ours, theirs in ALIASES.items()}}
-    return by_lower.get(wanted) or by_lower.get(aliases.get(wanted, ""))
+    wanted = _ALIASES.get(code.lower(), code).lower()
+    exact, likely = _spellings(tuple(known))
+    general = re.sub("-[a-z]{2}$", "", wanted)
+    return exact.get(wanted) or likely.get(wanted) or exact.get(general)
+
+
+@functools.lru_cache
+def _spellings(known: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return codes by their own spellings in small letters, and by others that mean the same.
+
+    langcodes keeps every code that it reads, so that it reads none of a request.
+    """
+    exact = {_ALIASES.get(each.lower(), each).lower(): each for each in known}
+    likely = dict[str, str]()
+    for spelling, each in exact.items():
+        if (language := _language(spelling)) is None:
+            continue
+        full = language.maximize()
+        for script, territory in product((None, full.script), (None, full.territory)):
+            other = Language.make(full.language, script=script, territory=territory)
+            if other.maximize() == full:
+                likely[str(other).lower()] = each
+    return exact, likely
+
+
+def _language(code: str) -> Language | None:
+    try:
+        return Language.get(code, normalize=False)
+    except LanguageTagError:
+        return None
 
 
 class Detector:

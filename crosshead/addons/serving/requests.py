@@ -120,7 +120,7 @@ class State:
     def most_bytes(self, headers: Headers) -> int:
         """Return the largest size of a body: less if its key is not known before it is read."""
         most = self.settings.body
-        return most if self.keys is None or _header_key(headers) else min(most, _UNKEYED)
+        return most if self.keys is None or header_key(headers) else min(most, _UNKEYED)
 
 
 def ready_service(state: State) -> Service:
@@ -132,13 +132,12 @@ def ready_service(state: State) -> Service:
 
 def client_of(state: State, request: Request, missing: RequestError, secret: object = None) -> str:
     """Return the name of a client for fair turns and rates, after a check of its key."""
-    address = _address(request)
     if state.keys is None:
+        address = _address(request)
         _limit(state.rates.wait(address))
         return address
-    # After too many failures, an address gets no answer that tells whether a key is right.
-    _limit(state.failures.wait(address, count=False))
-    secret = _header_key(request.headers) or secret
+    address = limited_address(state, request)
+    secret = header_key(request.headers) or secret
     key = state.keys.find(str(secret)) if secret else None
     if key is None:
         state.failures.wait(address)
@@ -146,6 +145,16 @@ def client_of(state: State, request: Request, missing: RequestError, secret: obj
     client = f"key {key.name}"
     _limit(state.rates.wait(client, key.per_minute))
     return client
+
+
+def limited_address(state: State, request: Request) -> str:
+    """Return the address of a request, or raise an error after too many wrong keys.
+
+    No answer then tells whether a key is right.
+    """
+    address = _address(request)
+    _limit(state.failures.wait(address, count=False))
+    return address
 
 
 def _address(request: Request) -> str:
@@ -162,33 +171,13 @@ def _limit(seconds: float) -> None:
         raise RequestError(429, "Slowdown: too many requests", after)
 
 
-def _header_key(headers: Headers) -> str:
+def header_key(headers: Headers) -> str:
     """Return the key in the headers of a request, or an empty string."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return given.strip() if scheme.lower() in ("bearer", "deepl-auth-key") else ""
 
 
-async def client_and_values(
-    state: State,
-    request: Request,
-    missing: RequestError,
-    secret: str | None = None,
-    repeated: Collection[str] = (),
-) -> tuple[str, dict[str, Any]]:
-    """Return the name of a client, and the values of its request.
-
-    The body is read after the checks of `client_of`, unless it may have the key.
-    """
-    if state.keys is None or secret is None or _header_key(request.headers):
-        client = client_of(state, request, missing)
-        return client, await _values(state, request, client, repeated)
-    address = _address(request)
-    _limit(state.failures.wait(address, count=False))
-    values = await _values(state, request, address, repeated)
-    return client_of(state, request, missing, values.get(secret)), values
-
-
-async def _values(
+async def read_values(
     state: State, request: Request, client: str, repeated: Collection[str]
 ) -> dict[str, Any]:
     """Return the values of a request: its JSON object, its form, or its query."""
@@ -209,10 +198,9 @@ async def _values(
     except TimeoutError:
         message = "the body of the request did not arrive in time"
         raise RequestError(408, message, {"Connection": "close"}) from None
-    except HTTPException as error:
-        raise RequestError(400, f"Invalid request: {error.detail}") from None
-    except FormParserError:  # older releases of Starlette do not catch it
-        raise RequestError(400, "Invalid request: Invalid multipart data.") from None
+    except (HTTPException, FormParserError) as error:  # older releases of Starlette raise both
+        reason = getattr(error, "detail", "Invalid multipart data.")
+        raise RequestError(400, f"Invalid request: {reason}") from None
     request.state.end = time.monotonic() + settings.seconds
     if read is not None:
         reading = state.readers.call(client, len(body), read, body, fields)

@@ -1,11 +1,9 @@
 """Data that the server keeps of requests: suggestions, and translated files for an hour."""
 
-import hashlib
+import asyncio
 import json
 import os
-import re
 import secrets
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -25,48 +23,43 @@ _SECONDS = 3600.0
 
 
 class Suggestions:
-    """Suggested translations, appended to a file of JSON Lines; none is written twice.
+    """Suggested translations, appended to a file of JSON Lines.
 
     A line that was cut off, by a full disk or a crash, is ended before another one follows.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path, self._lock = path, threading.Lock()
+        self._path = path
+        self._turn = asyncio.Lock()
         self._written: Counter[str] = Counter()  # bytes by client
         try:
-            with path.open("ab"):
-                pass
-            with path.open("rb") as lines:
-                self._known = {_digest(line) for line in lines}
+            path.open("ab").close()
         except OSError as error:
             raise UserError(
                 f"{path}: cannot be written: {error.strerror}; name another file of suggestions"
             ) from None
 
-    def add(self, client: str, source: str, target: str, text: str, suggestion: str) -> bool:
+    async def add(self, client: str, source: str, target: str, text: str, suggestion: str) -> bool:
         """Write a suggestion; return False if the file is full, or the client's part of it."""
         values = {"source": source, "target": target, "q": text, "s": suggestion}
         line = (json.dumps(values, ensure_ascii=False) + "\n").encode("utf-8", "replace")
-        with self._lock:
-            if _digest(line) in self._known:
-                return True
-            with self._path.open("ab+") as lines:
-                size = lines.seek(0, os.SEEK_END)
-                if size:
-                    lines.seek(size - 1)
-                whole = not size or lines.read() == b"\n"
-                added = line if whole else b"\n" + line
-                full = size + len(added) > _MOST_BYTES
-                if full or self._written[client] + len(added) > _MOST_EACH:
-                    return False
-                lines.write(added)
-                self._written[client] += len(added)
-            self._known.add(_digest(line))
+        async with self._turn:
+            if self._written[client] + len(line) > _MOST_EACH:
+                return False
+            added = await asyncio.to_thread(self._append, line)
+            self._written[client] += len(line) * added
+        return added
+
+    def _append(self, line: bytes) -> bool:
+        with self._path.open("ab+") as lines:
+            size = lines.seek(0, os.SEEK_END)
+            lines.seek(max(0, size - 1))
+            if lines.read() not in (b"", b"\n"):
+                line = b"\n" + line
+            if size + len(line) > _MOST_BYTES:
+                return False
+            lines.write(line)
         return True
-
-
-def _digest(line: bytes) -> bytes:
-    return hashlib.sha256(line.rstrip(b"\n")).digest()[:16]
 
 
 class StoredFile(NamedTuple):
@@ -96,32 +89,22 @@ class Files:
 
     def add(self, client: str, name: str, data: bytes) -> str:
         """Keep a file, and return its name in the address."""
-        # Addresses with such parts are refused, because they look like ways out of a folder.
-        safe = re.sub(r"^[.]|[.]{2,}|[/\\]", "_", name)
-        token = f"{secrets.token_hex(16)}.{safe}"
+        token = f"{secrets.token_hex(16)}.{name}"
         now = time.monotonic()
         added = StoredFile(name, data, client, now + _SECONDS)
         self._files = {key: each for key, each in self._files.items() if each.end > now}
         while self._files and _size(added) + sum(map(_size, self._files.values())) > _MOST_BYTES:
-            sizes: Counter[str] = Counter()
+            sizes = Counter({client: _size(added)})
             for each in self._files.values():
                 sizes[each.client] += _size(each)
-            if client in sizes:
-                sizes[client] += _size(added)
-            largest = sizes.most_common(1)[0][0]
-            del self._files[
-                next(key for key, each in self._files.items() if each.client == largest)
-            ]
+            del self._files[max(self._files, key=lambda key: sizes[self._files[key].client])]
         self._files[token] = added
         return token
 
     def get(self, token: str) -> StoredFile | None:
         """Return a file, or None if it is not there any more."""
         found = self._files.get(token)
-        if found is None or found.end <= time.monotonic():
-            self._files.pop(token, None)
-            return None
-        return found
+        return None if found is None or found.end <= time.monotonic() else found
 
 
 def _size(file: StoredFile) -> int:

@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from crosshead.addons.serving.directory import Directory
-from crosshead.addons.serving.jobs import Excess, excess_of
 from crosshead.addons.serving.languages import Detection
 from crosshead.addons.serving.requests import Settings
 from crosshead.addons.serving.scheduler import Limits
@@ -109,12 +108,3 @@ def test_the_texts_of_a_request_are_limited_by_default(client: Client) -> None:
         assert client.post(path, values).status == status
         shorter = {name: each[1:] if each is many else each for name, each in values.items()}
         assert client.post(path, shorter).status == 200
-
-
-def test_a_size_is_counted_in_texts_and_in_characters() -> None:
-    settings = Settings(characters=5, texts=2)
-    assert excess_of(["abc", "de"], settings) is None
-    assert excess_of(["abc", "def"], settings) == Excess("characters", 6, 5)
-    assert excess_of(["a", 1, None], settings) == Excess("texts", 3, 2)
-    assert excess_of([12345, 6], settings) == Excess("characters", 6, 5)
-    assert excess_of(["a" * 10] * 10, Settings(texts=0)) is None

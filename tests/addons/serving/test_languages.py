@@ -16,6 +16,16 @@ from crosshead.text.parallel.languages import language_name
         ("zt", ["zh-Hant", "zh"], "zh-Hant"),
         ("fr", ["en"], None),
         ("", ["en"], None),
+        ("xx", ["XX"], "XX"),
+        ("EN-US", ["de", "en"], "en"),
+        ("en-gb", ["en", "en-GB"], "en-GB"),
+        ("PT-BR", ["pt"], "pt"),
+        ("PT", ["pt-BR"], "pt-BR"),
+        ("PT-PT", ["pt-BR"], None),
+        ("ZH", ["zh-Hans"], "zh-Hans"),
+        ("ZH-HANT", ["zh"], None),
+        ("ZH-HANS", ["zh"], "zh"),
+        ("DE-CH", ["de"], "de"),
     ],
 )
 def test_codes_match_whatever_their_case_and_alias(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 PAGE = ROOT / "crosshead" / "addons" / "serving" / "page"
-FILES = sorted(path.name for path in PAGE.iterdir())
+FILES = sorted(path.name for path in PAGE.iterdir() if path.name != "docs.html")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 

@@ -197,8 +197,7 @@ def test_a_reload_that_is_asked_for_while_bundles_load_happens_afterwards() -> N
     server.run()
     kept = [line.split(" on ")[0] for line in server.lines]
     load = [f"loading {BUNDLE} as {pair}" for pair in ("en-de (1 of 2)", "de-fr (2 of 2)")]
-    load.append(f"de-fr={BUNDLE}: this bundle translates en to de; it is served as de to fr")
-    assert kept[:12] == [*load, "ready", *load, again, *load, again]
+    assert kept[:9] == [*load, "ready", *load, again, *load, again]
 
 
 def test_whatever_goes_wrong_in_a_reload_the_old_bundles_stay() -> None:

@@ -1,3 +1,4 @@
+import asyncio
 import resource
 from pathlib import Path
 
@@ -8,17 +9,22 @@ from crosshead.addons.serving.stores import Files, Suggestions
 from crosshead.errors import UserError
 
 
-def test_suggestions_outlive_the_server_and_are_written_once(tmp_path: Path) -> None:
+def added(suggestions: Suggestions, text: str, suggestion: str, client: str = "me") -> bool:
+    return asyncio.run(suggestions.add(client, "en", "de", text, suggestion))
+
+
+def test_suggestions_outlive_the_server(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     for _ in range(2):
-        assert Suggestions(path).add("me", "en", "de", "a\nb", "ä")
-    assert path.read_text("utf-8") == '{"source": "en", "target": "de", "q": "a\\nb", "s": "ä"}\n'
+        assert added(Suggestions(path), "a\nb", "ä")
+    line = '{"source": "en", "target": "de", "q": "a\\nb", "s": "ä"}\n'
+    assert path.read_text("utf-8") == 2 * line
 
 
 def test_a_file_of_suggestions_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "_MOST_BYTES", 150)
     suggestions = Suggestions(tmp_path / "s.jsonl")
-    found = [suggestions.add("me", "en", "de", f"text {number}", "x") for number in range(5)]
+    found = [added(suggestions, f"text {number}", "x") for number in range(5)]
     assert found == [True, True, False, False, False]
     assert (tmp_path / "s.jsonl").stat().st_size <= 150
 
@@ -29,9 +35,7 @@ LINE = '{"source": "en", "target": "de", "q": "a", "s": "x"}\n'
 def test_a_line_that_a_crash_has_cut_off_is_ended(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(LINE + LINE[:20])
-    assert Suggestions(path).add("me", "en", "de", "b", "y")
-    again = Suggestions(path)
-    assert again.add("me", "en", "de", "a", "x") and again.add("me", "en", "de", "b", "y")
+    assert added(Suggestions(path), "b", "y")
     other = LINE.replace('"a"', '"b"').replace('"x"', '"y"')
     assert path.read_text() == f"{LINE}{LINE[:20]}\n{other}"
 
@@ -43,11 +47,11 @@ def test_a_line_that_a_full_disk_has_cut_off_is_written_again(tmp_path: Path) ->
     resource.setrlimit(resource.RLIMIT_FSIZE, (20, before[1]))
     try:
         with pytest.raises(OSError, match="File too large"):
-            suggestions.add("me", "en", "de", "a", "x")
+            added(suggestions, "a", "x")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert path.read_text() == LINE[:20]
-    assert suggestions.add("me", "en", "de", "a", "x")
+    assert added(suggestions, "a", "x")
     assert path.read_text() == f"{LINE[:20]}\n{LINE}"
 
 
@@ -61,9 +65,9 @@ def test_a_client_fills_its_part_of_the_file_alone(
 ) -> None:
     monkeypatch.setattr(stores, "_MOST_EACH", 150)
     suggestions = Suggestions(tmp_path / "s.jsonl")
-    found = [suggestions.add("me", "en", "de", f"text {number}", "x") for number in range(5)]
+    found = [added(suggestions, f"text {number}", "x") for number in range(5)]
     assert found == [True, True, False, False, False]
-    assert suggestions.add("you", "en", "de", "text 4", "x")
+    assert added(suggestions, "text 4", "x", "you")
 
 
 def test_files_are_found_by_their_names_and_the_largest_client_makes_room(

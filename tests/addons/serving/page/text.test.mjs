@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import * as text from "../../../crosshead/addons/serving/page/text.mjs";
+import * as text from "../../../../crosshead/addons/serving/page/text.mjs";
 
 const LANGUAGES = [
   { code: "de", name: "German", targets: ["de", "fr"] },

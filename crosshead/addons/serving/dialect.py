@@ -1,0 +1,175 @@
+"""Dialects of HTTP: operations that share one form of keys, values and errors."""
+
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from crosshead.addons.serving.requests import (
+    Handler,
+    RequestError,
+    Settings,
+    State,
+    client_of,
+    header_key,
+    limited_address,
+    read_values,
+    with_error_responses,
+)
+
+JSON, FORM, FILES = (
+    "application/json", "application/x-www-form-urlencoded", "multipart/form-data",
+)  # fmt: skip
+
+AnyForm = TypeVar("AnyForm", bound=BaseModel)
+
+
+def _within_limit(number: int, info: ValidationInfo) -> int:
+    assert isinstance(info.context, Settings)
+    most = info.context.alternatives
+    if number > most:
+        raise PydanticCustomError("too_many", "must be <= {most}", {"most": most})
+    return number
+
+
+Alternatives = Annotated[int, Field(ge=0), AfterValidator(_within_limit)]
+"""The number of further translations."""
+
+
+class LooseForm(BaseModel):
+    """Values of a request, of which empty ones count as missing."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if value not in (None, "")}
+
+
+class Operation(NamedTuple):
+    """A route with one method, and everything that its description says.
+
+    Attributes:
+        method: `GET` or `POST`.
+        path: The path, with names of its values in braces.
+        handler: Answers a request. The first line of its docstring is the summary.
+        answer: A sentence about the answer 200.
+        form: The model of its values.
+        takes: The types of a request's body. An example has the last one.
+        media: The type of the answer 200.
+        key: True if it needs a key on a server with keys.
+        ready: True if it is refused while the models load.
+        more: Further statuses.
+        example: False if no request makes sense by itself.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    answer: str
+    form: type[BaseModel] | None = None
+    takes: Sequence[str] = (JSON, FORM)
+    media: str = JSON
+    key: bool = False
+    ready: bool = False
+    more: Collection[int] = ()
+    example: bool = True
+
+
+class Dialect:
+    """Operations that belong together.
+
+    Attributes:
+        name: The name.
+        text: A paragraph about them.
+        no_key: The error of a request without a key.
+        secret: The value that may have the key, or None if only a header may.
+        repeated: The values that a form may repeat.
+        wrong: The status of a request with a wrong value.
+        too_long: The status of a request with too many characters.
+    """
+
+    name: ClassVar[str]
+    text: ClassVar[str]
+    no_key: ClassVar[RequestError] = RequestError(
+        401, "an API key is needed: send it as `Authorization: Bearer KEY`"
+    )
+    secret: ClassVar[str | None] = None
+    repeated: ClassVar[Sequence[str]] = ()
+    wrong: ClassVar[int] = 400
+    too_long: ClassVar[int] = 413
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def operations(self) -> list[Operation]:
+        """Return the operations."""
+        raise NotImplementedError
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the operations."""
+        return [
+            Route(each.path, self.answering(each.handler), methods=[each.method])
+            for each in self.operations()
+        ]
+
+    def answering(self, handler: Handler) -> Handler:
+        """Return a handler that answers errors in the form of the dialect."""
+        return with_error_responses(handler, self.error_response)
+
+    def error_response(self, error: RequestError) -> Response:
+        """Return the answer to a request that cannot be answered otherwise."""
+        return JSONResponse({"error": error.message}, error.status, headers=error.headers)
+
+    def wrong_value(self, name: str, error: ErrorDetails) -> str:
+        """Return the message about a wrong value."""
+        return f"{name}: {error['msg']}"
+
+    def statuses(self, operation: Operation) -> list[int]:
+        """Return the statuses of the answers of an operation."""
+        found = {200, *operation.more}
+        if operation.form is not None:
+            found |= {400, self.wrong, 408, 413}
+        if operation.key:
+            found |= {self.no_key.status, 403, 429}
+        return sorted(found | {503} if operation.ready else found)
+
+    async def read(self, request: Request, form: type[AnyForm]) -> tuple[str, AnyForm]:
+        """Return the name of a client, and the checked values of its request.
+
+        The body is read after the check of the key, unless it may have the key.
+        """
+        state = self.state
+        if state.keys is None or self.secret is None or header_key(request.headers):
+            client = client_of(state, request, self.no_key)
+            values = await read_values(state, request, client, self.repeated)
+        else:
+            address = limited_address(state, request)
+            values = await read_values(state, request, address, self.repeated)
+            client = client_of(state, request, self.no_key, values.get(self.secret))
+        try:
+            return client, form.model_validate(values, context=state.settings)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = str(first["loc"][0])[:50] if first["loc"] else "body"
+            raise RequestError(self.wrong, self.wrong_value(name, first)) from None
+
+    def check_size(self, texts: Sequence[str]) -> None:
+        """Raise an error if a request has too many texts or characters."""
+        most, characters = self.state.settings, sum(map(len, texts))
+        for found, limit, status in (
+            (len(texts), most.texts, self.wrong), (characters, most.characters, self.too_long),
+        ):  # fmt: skip
+            if limit and found > limit:
+                message = f"Invalid request: request ({found}) exceeds text limit ({limit})"
+                raise RequestError(status, message)
