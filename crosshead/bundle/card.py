@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from crosshead.bundle.config import BundleScore
 
@@ -144,7 +145,7 @@ def front_matter(
         ]
         dataset = {"name": test_set, "type": test_set}
         results.append({"task": {"type": hub}, "dataset": dataset, "metrics": metrics})
-    fields = {
+    fields: dict[str, Any] = {
         "language": [code for code in words.languages if code],
         "license": licence,
         "library_name": library,

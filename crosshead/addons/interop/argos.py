@@ -282,7 +282,6 @@ ARGOS = Format(
     write_search=write_search,
     load=LoadedPackage,
     usage=usage,
-    writes_alone=True,
     writes_with=("ctranslate2", "onnx"),
     suffix=SUFFIX,
     fixed_search=SEARCH,

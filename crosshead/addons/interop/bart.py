@@ -18,6 +18,22 @@ TABLES = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "d
 """The names of the tables of positions."""
 
 
+ACTIVATIONS = {
+    "relu": "relu",
+    "swish": "swish",
+    "silu": "swish",
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+}
+"""Activations by Hugging Face's names, of which exports take the first."""
+
+
+def activation_name(activation: str) -> str:
+    """Return Hugging Face's name of an activation."""
+    return next(theirs for theirs, ours in ACTIVATIONS.items() if ours == activation)
+
+
 def matrices(config: TransformerConfig) -> list[str]:
     """Return the names of the matrices of source, target and output; equal names are one matrix."""
     if config.tie == "three-way":

@@ -173,7 +173,8 @@ class Format:
         name: The value of `--to`.
         options: The options of these models, by name.
         extra: The extra of crosshead that installs `modules`.
-        modules: The modules that `load` imports, and `write` too if `writes_alone` is False.
+        modules: The modules that `load` imports.
+        writes_with: The modules that `write` imports.
         cells: How the format expresses each option, by name.
         types: The tolerance of each number format of the weights, by name; the first is the
             default.
@@ -187,8 +188,6 @@ class Format:
         language: The language of this program, as Markdown names it.
         library: The library that loads the export, as model hubs name it.
         notes: Further sentences on its use, in Markdown.
-        writes_alone: True if `write` does not need `modules`.
-        writes_with: Further modules that both need.
         quantises_with: Further modules that `write` needs for number formats other than the first.
         suffix: The suffix of an export that is one file, which is then the only file that `write`
             leaves in the directory; empty for a directory.
@@ -207,7 +206,6 @@ class Format:
     write_search: Callable[[TextBundle, ForeignSearch, Path], None]
     load: Callable[[TextBundle, Path], Foreign]
     usage: Callable[[TextBundle, str], str]
-    writes_alone: bool = False
     writes_with: tuple[str, ...] = ()
     quantises_with: tuple[str, ...] = ()
     suffix: str = ""

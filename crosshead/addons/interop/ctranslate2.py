@@ -260,6 +260,7 @@ CTRANSLATE2 = Format(
     options=OPTIONS,
     extra="export",
     modules=("ctranslate2",),
+    writes_with=("ctranslate2",),
     cells=cells(OPTIONS, _CELLS),
     types={
         "float32": Tolerance(1e-3, 1e-4, 1),

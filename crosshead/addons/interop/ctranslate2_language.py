@@ -198,6 +198,7 @@ CTRANSLATE2_LANGUAGE = Format(
     options=LANGUAGE_OPTIONS,
     extra="export",
     modules=("ctranslate2",),
+    writes_with=("ctranslate2",),
     cells=cells(LANGUAGE_OPTIONS, {**STACK_CELLS, "model.positions = t5": _T5}),
     types=_TYPES,
     write=write,

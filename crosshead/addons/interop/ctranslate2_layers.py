@@ -30,6 +30,9 @@ MATRICES = (
 BIAS = "decoder/projection/bias"
 """CTranslate2's names of the matrices of source, target and output, and of the output bias."""
 
+ACTIVATIONS = {0: "relu", 1: "gelu-tanh", 2: "swish", 3: "gelu"}
+"""Activations by CTranslate2's numbers."""
+
 FEWEST_POSITIONS = 1024
 """The positions that a written table covers at least: CTranslate2's default limit of inputs."""
 
@@ -91,15 +94,10 @@ def _settings(config: StackConfig) -> dict[str, Any]:
     """Return the settings that the specifications of encoder and decoder share."""
     kinds = library().specs.common_spec.Activation
     shape = Shape.of(config)
-    activations = {
-        "relu": kinds.RELU,
-        "gelu": kinds.GELU,
-        "gelu-tanh": kinds.GELUTanh,
-        "swish": kinds.SWISH,
-    }
+    numbered = {ours: number for number, ours in ACTIVATIONS.items()}
     return {
         "pre_norm": config.norm == "pre",
-        "activation": activations[config.activation],
+        "activation": kinds(numbered[config.activation]),
         "relative_position": config.positions == "shaw",
         "relative_attention_bias": config.positions in ("t5", "alibi"),
         "rotary_dim": shape.d_key if config.positions == "rotary" else None,

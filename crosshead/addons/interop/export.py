@@ -115,21 +115,16 @@ def check_libraries(form: Format, kind: str, *, verify: bool) -> None:
 
 def missing_libraries(form: Format, kind: str, *, verify: bool) -> str:
     """Return which libraries of a format are not installed and what installs them, or ""."""
-    to_write = {*form.writes_with, *(() if form.writes_alone else form.modules)}
+    to_write = {*form.writes_with}
     if kind != number_format(form, None):
         to_write.update(form.quantises_with)
     needed = to_write | set(form.modules if verify else ())
     missing = sorted(name for name in needed if importlib.util.find_spec(name) is None)
     if not missing:
         return ""
-    alone = ""
-    if not set(missing) & to_write:
-        alone = f", or leave out the verification with {option('no-verify')}"
-    *most, last = missing
-    names = f"{', '.join(most)} and {last}" if most else last
+    alone = "" if set(missing) & to_write else f", or give {option('no-verify')}"
     return (
-        f"{form.name} needs {names}, which {'are' if most else 'is'} not installed: pip "
-        f"install 'crosshead[{form.extra}]'{alone}"
+        f"{form.name} needs {' and '.join(missing)}: pip install 'crosshead[{form.extra}]'{alone}"
     )
 
 

@@ -1,13 +1,19 @@
 """The search settings of exports that transformers reads: `generation_config.json`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from crosshead.addons.interop.base import ForeignSearch, json_bytes
 from crosshead.addons.interop.rows import foreign_ids
+from crosshead.addons.interop.verify import in_batches, token_log_probs
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.system.files import atomic_write
+from crosshead.text.batching import Batch, Example, collate
+from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS, PAD
 
 GENERATION = "generation_config.json"
@@ -47,6 +53,29 @@ def forbidden_ids(bundle: TextBundle) -> list[list[int]]:
     """Return the exported ids that search never produces, each as a list, as `generate` has it."""
     ids = foreign_ids(bundle.target_tokenizer)
     return [[row] for index in bundle.forbidden if (row := ids[index]) is not None]
+
+
+def scored(
+    bundle: TextBundle, examples: Sequence[Example], logits: Callable[[Batch], Tensor]
+) -> list[list[float]]:
+    """Return the log-probability of each target token, as `Foreign` says.
+
+    `logits` returns those of a batch by the exported ids.
+    """
+    target = own_to_foreign(bundle.target_tokenizer)
+    never = [row[0] for row in forbidden_ids(bundle)]
+
+    def of_batch(rows: list[int]) -> list[list[float]]:
+        batch = collate(examples, rows, bundle.specials.start)
+        with torch.inference_mode():
+            return token_log_probs(logits(batch), target[batch.target_output], never)
+
+    return in_batches(examples, of_batch)
+
+
+def own_to_foreign(tokenizer: Tokenizer) -> Tensor:
+    """Return the exported id of each id; 0 for one that is not exported."""
+    return torch.tensor([row or 0 for row in foreign_ids(tokenizer)])
 
 
 def write_generation(values: Mapping[str, Any], directory: Path) -> None:

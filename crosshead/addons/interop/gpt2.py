@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from crosshead.addons.interop.bart import activation_name
 from crosshead.addons.interop.base import (
     PATTERNS,
     SINUSOIDS,
@@ -28,6 +29,8 @@ from crosshead.addons.interop.generation import (
     GENERATION,
     beam_arguments,
     forbidden_ids,
+    own_to_foreign,
+    scored,
     write_generation,
 )
 from crosshead.addons.interop.gpt2_weights import is_tied, to_gpt2
@@ -35,18 +38,15 @@ from crosshead.addons.interop.huggingface import quiet_loading
 from crosshead.addons.interop.language_tokenizer import tokenizer_files
 from crosshead.addons.interop.options import LANGUAGE_OPTIONS
 from crosshead.addons.interop.rows import foreign_ids
-from crosshead.addons.interop.verify import INVALID, in_batches, in_equal_lengths, token_log_probs
+from crosshead.addons.interop.verify import INVALID, in_equal_lengths
 from crosshead.addons.interop.weights import with_repeated_heads
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.bundle.weights import serialized
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.system.files import atomic_write
-from crosshead.text.batching import Example, collate
+from crosshead.text.batching import Batch, Example
 from crosshead.text.streams import decode_text
 from crosshead.vocabulary import EOS, PAD
-
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu_new", "swish": "swish"}
-"""GPT-2's name of each activation."""
 
 
 def write(bundle: TextBundle, kind: str, directory: Path) -> None:
@@ -96,7 +96,7 @@ def _settings(bundle: TextBundle) -> dict[str, Any]:
         "n_layer": config.layers,
         "n_head": config.heads,
         "n_inner": config.d_ff,
-        "activation_function": ACTIVATIONS[config.activation],
+        "activation_function": activation_name(config.activation),
         "resid_pdrop": config.dropout,
         "embd_pdrop": config.dropout,
         "attn_pdrop": config.attention_dropout,
@@ -140,6 +140,8 @@ def _weights(bundle: TextBundle) -> dict[str, Tensor]:
 class LoadedGPT2:
     """An export that transformers has loaded."""
 
+    computes = ""
+
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -149,11 +151,6 @@ class LoadedGPT2:
             loaded: Any = AutoModelForCausalLM.from_pretrained(str(directory))
         self._model = loaded.eval()
         self._rows = foreign_ids(bundle.target_tokenizer)
-
-    @property
-    def computes(self) -> str:
-        """Nothing: the library computes in the number format of the weights."""
-        return ""
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the token ids of prompts, as `Foreign` says, by the export's tokenizer."""
@@ -206,16 +203,14 @@ class LoadedGPT2:
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
         """Return the log-probability of each target token, as `Foreign` says."""
-        return in_batches(examples, lambda rows: self._of_batch(examples, rows))
+        target = own_to_foreign(self._bundle.target_tokenizer)
 
-    def _of_batch(self, examples: Sequence[Example], rows: list[int]) -> list[list[float]]:
-        batch = collate(examples, rows, self._bundle.specials.start)
-        target = torch.tensor([row or 0 for row in self._rows])
-        with torch.inference_mode():
+        def logits(batch: Batch) -> Tensor:
             mask = torch.ones_like(batch.target_input)  # nothing attends to padding at the end
-            logits = self._model(target[batch.target_input], attention_mask=mask).logits
-        never = [row[0] for row in forbidden_ids(self._bundle)]
-        return token_log_probs(logits, target[batch.target_output], never)
+            found: Tensor = self._model(target[batch.target_input], attention_mask=mask).logits
+            return found
+
+        return scored(self._bundle, examples, logits)
 
 
 def usage(bundle: TextBundle, path: str) -> str:
@@ -271,7 +266,6 @@ GPT2 = Format(
     write_search=write_search,
     load=LoadedGPT2,
     usage=usage,
-    writes_alone=True,
     writes_with=("tokenizers",),
     library="transformers",
 )

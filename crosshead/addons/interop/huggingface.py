@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crosshead.addons.interop.bart import TABLES, to_family
+from crosshead.addons.interop.bart import TABLES, activation_name, to_family
 from crosshead.addons.interop.base import (
     OTHER_ARCHITECTURES,
     OTHER_KINDS,
@@ -33,16 +33,16 @@ from crosshead.addons.interop.generation import (
     GENERATION,
     control,
     forbidden_ids,
+    own_to_foreign,
+    scored,
     search_arguments,
     write_generation,
 )
 from crosshead.addons.interop.options import OPTIONS
 from crosshead.addons.interop.rows import foreign_ids, vocabulary
 from crosshead.addons.interop.verify import (
-    in_batches,
     longest_output,
     tagged_sources,
-    token_log_probs,
 )
 from crosshead.addons.interop.weights import with_repeated_heads
 from crosshead.attention.positions import sinusoidal
@@ -50,7 +50,7 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.bundle.weights import serialized
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.system.files import atomic_write
-from crosshead.text.batching import Example, collate
+from crosshead.text.batching import Batch, Example
 from crosshead.text.imported import ImportedTokenizer
 from crosshead.text.subwords import SubwordTokenizer
 from crosshead.text.tokenizers import Tokenizer
@@ -58,8 +58,6 @@ from crosshead.vocabulary import PAD
 
 FEWEST_POSITIONS = 512
 """The fewest positions of an export. Marian computes them, Pegasus stores them."""
-
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu_pytorch_tanh", "swish": "swish"}
 
 _BATCH = 32
 """The number of lines that transformers translates at once."""
@@ -107,6 +105,8 @@ def quiet_loading() -> Iterator[None]:
 class LoadedMarian:
     """An export that transformers has loaded."""
 
+    computes = ""
+
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
         from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -114,11 +114,6 @@ class LoadedMarian:
         with quiet_loading():
             self._tokenizer: Any = AutoTokenizer.from_pretrained(str(directory))
             self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(str(directory)).eval()
-
-    @property
-    def computes(self) -> str:
-        """Nothing: the library computes in the number format of the weights."""
-        return ""
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the token ids of lines, as `Foreign` says, by `MarianTokenizer`."""
@@ -148,21 +143,17 @@ class LoadedMarian:
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
         """Return the log-probability of each target token, as `Foreign` says."""
-        return in_batches(examples, lambda rows: self._of_batch(examples, rows))
+        source, target = map(own_to_foreign, _sides(self._bundle))
 
-    def _of_batch(self, examples: Sequence[Example], rows: list[int]) -> list[list[float]]:
-        batch = collate(examples, rows, self._bundle.specials.start)
-        source, target = (
-            torch.tensor([row or 0 for row in foreign_ids(each)]) for each in _sides(self._bundle)
-        )
-        with torch.inference_mode():
-            logits = self._model(
+        def logits(batch: Batch) -> Tensor:
+            found: Tensor = self._model(
                 input_ids=source[batch.source],
                 attention_mask=batch.source != PAD,
                 decoder_input_ids=target[batch.target_input],
             ).logits
-        never = [row[0] for row in forbidden_ids(self._bundle)]
-        return token_log_probs(logits, target[batch.target_output], never)
+            return found
+
+        return scored(self._bundle, examples, logits)
 
 
 def _sides(bundle: TextBundle) -> tuple[Tokenizer, Tokenizer]:
@@ -200,7 +191,7 @@ def settings(bundle: TextBundle) -> dict[str, Any]:
         "decoder_attention_heads": config.heads,
         "encoder_ffn_dim": config.d_ff,
         "decoder_ffn_dim": config.d_ff,
-        "activation_function": _ACTIVATIONS[config.activation],
+        "activation_function": activation_name(config.activation),
         "dropout": config.dropout,
         "attention_dropout": config.attention_dropout,
         "activation_dropout": config.activation_dropout,
@@ -329,7 +320,6 @@ HUGGINGFACE = Format(
     write_search=write_search,
     load=LoadedMarian,
     usage=usage,
-    writes_alone=True,
     library="transformers",
 )
 """The format `huggingface`."""

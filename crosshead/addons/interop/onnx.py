@@ -180,7 +180,6 @@ _CELLS = {
     "an imported vocabulary without pieces of its SentencePiece model": Cell(
         "refused", "export to ctranslate2"
     ),
-    "an encoder or decoder of more than 2 GiB": Cell("refused", "export to ctranslate2"),
     "tokenizer.kind = unigram": Cell(
         "exact", "transformers.js reads a character without a piece as unknown"
     ),
@@ -203,7 +202,6 @@ ONNX = Format(
     write_search=write_search,
     load=LoadedGraphs,
     usage=usage,
-    writes_alone=True,
     writes_with=("onnx", "tokenizers"),
     quantises_with=("onnxruntime",),
     language="js",

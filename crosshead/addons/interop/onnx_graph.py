@@ -22,8 +22,8 @@ from crosshead.addons.interop.onnx_positions import Positions, Span, positions_o
 from crosshead.layers.embeddings import Embeddings
 from crosshead.models.transformer import Transformer
 
-OPSET = 17
-"""The version of ONNX's operators: the first with layer normalisation."""
+OPSET = 20
+"""The version of ONNX's operators: the first with GELU."""
 
 _MASKED = 1e9
 """The number that is subtracted from the scores of masked positions."""
@@ -257,21 +257,13 @@ class _Graph(Nodes):
 
     def _activated(self, x: str) -> str:
         """Return the activation of x."""
-        kind = self.config.activation
-        if kind == "relu":
-            return self.add("Relu", [x])
-        if kind == "swish":
-            return self.add("Mul", [x, self.add("Sigmoid", [x])])
-        if kind == "gelu":
-            inner = self.add("Erf", [self.add("Mul", [x, self.number("sqrt_half", 0.5**0.5)])])
-        else:
-            assert kind == "gelu-tanh"
-            cube = self.add("Mul", [x, self.add("Mul", [x, x])])
-            part = self.add("Mul", [cube, self.number("cubic", 0.044715)])
-            scale = self.number("tanh_scale", math.sqrt(2 / math.pi))
-            inner = self.add("Tanh", [self.add("Mul", [self.add("Add", [x, part]), scale])])
-        one = self.add("Add", [inner, self.number("one", 1.0)])
-        return self.add("Mul", [x, self.add("Mul", [one, self.number("half", 0.5)])])
+        match self.config.activation:
+            case "relu":
+                return self.add("Relu", [x])
+            case "swish":
+                return self.add("Mul", [x, self.add("Sigmoid", [x])])
+            case kind:
+                return self.add("Gelu", [x], approximate="tanh" if kind == "gelu-tanh" else "none")
 
 
 class _Past:

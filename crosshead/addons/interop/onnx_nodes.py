@@ -53,7 +53,7 @@ class Nodes:
         model = self.helper.make_model(
             self.helper.make_graph(self.nodes, title, *values, list(self.constants.values())),
             opset_imports=[self.helper.make_opsetid("", self.opset)],
-            ir_version=8,
+            ir_version=9,
             producer_name="crosshead",
         )
         if metadata:

@@ -150,6 +150,8 @@ class OnnxModel:
 class LoadedGraphs:
     """An export that ONNX Runtime and `tokenizers` have loaded."""
 
+    computes = ""
+
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
         from tokenizers import Tokenizer
 
@@ -159,11 +161,6 @@ class LoadedGraphs:
         joined = exported_vocabulary(bundle)
         self._foreign = joined.target
         self._own = {row: index for index, row in enumerate(joined.source) if row is not None}
-
-    @property
-    def computes(self) -> str:
-        """Nothing: the library computes in the number format of the weights."""
-        return ""
 
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         """Return the translation of each line, as `Foreign` says.

@@ -11,14 +11,10 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.models.attention_kinds import POSITIONS, SCORES
 from crosshead.models.registry import CONFIGS
-from crosshead.models.transformer import Transformer
 from crosshead.text.imported import ImportedTokenizer
 from crosshead.text.json_tokenizer import JsonTokenizer
 from crosshead.text.tokenizers import TokenizerConfig
 from crosshead.vocabulary import PAD
-
-LARGEST_FILE = 2**31 - 1 - 2**20
-"""The most bytes of the weights of one graph: the limit of ONNX files, less room for the nodes."""
 
 
 @dataclass(frozen=True)
@@ -138,26 +134,6 @@ def _has_line_feed(bundle: Bundle) -> bool:
     return "\n" in tokenizer.pieces(range(tokenizer.vocab_size))
 
 
-def _large_half(bundle: Bundle) -> bool:
-    """Return whether the encoder or the decoder is too large for a file of ONNX.
-
-    A matrix that both ends of the decoder share counts once.
-    """
-    model = getattr(bundle, "model", None)
-    if not isinstance(model, Transformer):
-        return False
-    repeated = model.config.heads // (model.config.kv_heads or model.config.heads)
-    for names in (("encoder.", "source_"), ("decoder.", "target_", "projection.")):
-        sizes = {
-            parameter.data_ptr(): parameter.numel() * (repeated if ".key_value." in name else 1)
-            for name, parameter in model.named_parameters(remove_duplicate=False)
-            if name.startswith(names)
-        }
-        if 4 * sum(sizes.values()) > LARGEST_FILE:
-            return True
-    return False
-
-
 def _samples(bundle: Bundle) -> bool:
     return isinstance(bundle, TextBundle) and bundle.config.decode.sample
 
@@ -230,7 +206,6 @@ _ALL = (
         {},
         {"kind": "sentencepiece", "missing": True},
     ),
-    Option("an encoder or decoder of more than 2 GiB", _large_half),
     Option("tokenizer.joint = false", _separate, {"tie": "none"}, {"joint": False}),
     Option("several target languages", _tagged, {}, {"special": ["<2de>", "<2fr>"]}),
     Option("unknown languages", _without_codes),

@@ -101,21 +101,17 @@ class Table:
             )
 
 
+def _unpacked(matrix: str, norm: str, output: str) -> dict[str, str]:
+    """Return the names of an attention with a matrix each for queries, keys and values."""
+    query, key, value, last = (matrix.format(each) for each in ("q", "k", "v", output))
+    return {"query": query, "key_value": f"{key} {value}", "output": last, "norm": norm}
+
+
 BART = Table(
     layer="model.{stack}.layers.{layer}.",
     final="model.{stack}.layer_norm.{end}",
-    attention={
-        "query": "self_attn.q_proj.{end}",
-        "key_value": "self_attn.k_proj.{end} self_attn.v_proj.{end}",
-        "output": "self_attn.out_proj.{end}",
-        "norm": "self_attn_layer_norm.{end}",
-    },
-    cross={
-        "query": "encoder_attn.q_proj.{end}",
-        "key_value": "encoder_attn.k_proj.{end} encoder_attn.v_proj.{end}",
-        "output": "encoder_attn.out_proj.{end}",
-        "norm": "encoder_attn_layer_norm.{end}",
-    },
+    attention=_unpacked("self_attn.{}_proj.{{end}}", "self_attn_layer_norm.{end}", "out"),
+    cross=_unpacked("encoder_attn.{}_proj.{{end}}", "encoder_attn_layer_norm.{end}", "out"),
     feedforward={"inner": "fc1.{end}", "outer": "fc2.{end}", "norm": "final_layer_norm.{end}"},
 )
 """Hugging Face's BART family, to which Marian and Pegasus belong."""
@@ -123,18 +119,8 @@ BART = Table(
 MARIAN = Table(
     layer="{stack}_l{next}_",
     final="{stack}_top_ln_{end}",
-    attention={
-        "query": "self_{end}q",
-        "key_value": "self_{end}k self_{end}v",
-        "output": "self_{end}o",
-        "norm": "self_Wo_ln_{end}",
-    },
-    cross={
-        "query": "context_{end}q",
-        "key_value": "context_{end}k context_{end}v",
-        "output": "context_{end}o",
-        "norm": "context_Wo_ln_{end}",
-    },
+    attention=_unpacked("self_{{end}}{}", "self_Wo_ln_{end}", "o"),
+    cross=_unpacked("context_{{end}}{}", "context_Wo_ln_{end}", "o"),
     feedforward={"inner": "ffn_{end}1", "outer": "ffn_{end}2", "norm": "ffn_ffn_ln_{end}"},
     ends=("W", "b"),
     norm_ends=("scale", "bias"),

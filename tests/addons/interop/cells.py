@@ -17,7 +17,7 @@ from tests.parameters import mostly_slow
 
 
 def _is_possible(name: str) -> bool:
-    return not any(each in name for each in ("registered", "decode.sample", "2 GiB"))
+    return not any(each in name for each in ("registered", "decode.sample"))
 
 
 NAMES = [name for name in OPTIONS if _is_possible(name)]

@@ -69,8 +69,8 @@ def test_a_format_without_its_library_is_left_out(
     found = export_all(bundle, tmp_path / "all")
     assert [each.form for each in found.exports] == ["ctranslate2"]
     needs = (
-        "argos needs no_such_library and nor_this_one, which are not installed: pip install "
-        "'crosshead[argos]', or leave out the verification with --no-verify"
+        "argos needs no_such_library and nor_this_one: pip install 'crosshead[argos]', or give "
+        "--no-verify"
     )
     assert found.left_out == {"argos": needs}
     assert f"- {needs}\n" in (tmp_path / "all" / "README.md").read_text()

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.addons.interop import options
 from crosshead.addons.interop.base import EXACT, Cell, Format, cells
 from crosshead.addons.interop.formats import (
     FORMATS,
@@ -42,24 +41,6 @@ def test_an_option_that_a_format_does_not_list_is_exact() -> None:
     assert cells(["new", "old"], {"old": refused}) == {"new": EXACT, "old": refused}
     for form in [*FORMATS.values(), *LANGUAGE_FORMATS.values()]:
         assert form.cells.keys() == form.options.keys()
-
-
-def test_a_file_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The encoder and the decoder are files of their own; a shared matrix counts once."""
-    bundle = small_bundle(ends=False)
-    halves = [
-        sum(each.numel() for each in {*part.parameters(), bundle.model.projection.weight})
-        for part in (bundle.model.encoder, bundle.model.decoder)
-    ]
-    monkeypatch.setattr(options, "LARGEST_FILE", 4 * max(halves))
-    assert "onnx" in formats_for(bundle)
-    monkeypatch.setattr(options, "LARGEST_FILE", 4 * max(halves) - 1)
-    assert "onnx" not in formats_for(bundle) and "ctranslate2" in formats_for(bundle)
-    with pytest.raises(ConfigError) as refusal:
-        check_expressible(bundle, FORMATS["onnx"])
-    assert str(refusal.value) == (
-        "onnx cannot express an encoder or decoder of more than 2 GiB (export to ctranslate2)"
-    )
 
 
 def test_a_language_model_has_formats_of_its_own() -> None:

@@ -174,26 +174,6 @@ def test_a_pair_has_the_largest_length() -> None:
     assert len(verify._covering(bundle)[-1][1]) == 29
 
 
-def test_the_longest_pair_is_scored_in_every_number_format() -> None:
-    bundle = small_bundle()
-
-    class Short(Same):
-        def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
-            found = super().log_probs(examples)
-            return [
-                [value - (len(source) == 30) for value in row]
-                for (source, _), row in zip(examples, found, strict=True)
-            ]
-
-    found = compare_export(bundle, Short(bundle), TEXT["source"], every_piece=False)
-    assert found.largest_difference == 0.0 and found.long_difference == pytest.approx(1.0)
-    with pytest.raises(ExportError, match=r"longest pair 1; .* \(longest pair: 0\.09\)"):
-        check_comparison(found, Tolerance(0.5, 0.03, 20), "mine")
-    whole = compare_export(bundle, Same(bundle), TEXT["source"], every_piece=False)
-    assert whole.long_difference == 0.0
-    check_comparison(whole, Tolerance(0.5, 0.03, 20), "mine")
-
-
 def test_an_unfinished_output_is_scored_within_the_positions() -> None:
     bundle = small_bundle({"positions": "learned", "max_length": 33}, ends=False)
     longest: list[int] = []

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from crosshead.addons.interop.base import ForeignSearch
 from crosshead.addons.interop.ctranslate2 import SEARCH
-from crosshead.addons.interop.ctranslate2_layers import BIAS, MATRICES
+from crosshead.addons.interop.ctranslate2_layers import ACTIVATIONS, BIAS, MATRICES
 from crosshead.addons.interop.imports.building import ForeignText, Imported, translation_bundle
 from crosshead.addons.interop.imports.reading import (
     AGAIN,
@@ -30,11 +30,11 @@ from crosshead.addons.interop.imports.settings import (
     number,
     one_of,
     shown,
+    sinusoids,
     whole_number,
 )
 from crosshead.addons.interop.imports.vocabularies import vocabulary, zero_start
 from crosshead.addons.interop.weights import CTRANSLATE2, translation_places
-from crosshead.attention.positions import Pairing, Rate, sinusoidal
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.config import MOST_POSITIONS
 from crosshead.decoding.search import DecodeConfig
@@ -58,14 +58,6 @@ _TYPES = {
     4: np.float16,
     _BFLOAT16: np.uint16,
 }
-_ACTIVATIONS = {0: "relu", 1: "gelu-tanh", 2: "swish", 3: "gelu"}
-
-_TABLES: dict[str, tuple[Pairing, Rate]] = {
-    "sinusoidal": ("interleaved", "paper"),
-    "sinusoidal-halves": ("halves", "paper"),
-    "sinusoidal-marian": ("halves", "tensor2tensor"),
-}
-
 _MODELS = (
     ("source.spm", "target.spm"),
     ("tokenizer.model", "tokenizer.model"),
@@ -316,7 +308,7 @@ def _shape(
         "decoder_layers": _layers(variables, "decoder"),
         "heads": scalar("num_heads"),
         "d_ff": len(weights[inner]),
-        "activation": one_of(scalar("activation"), "activation", _ACTIVATIONS, where),
+        "activation": one_of(scalar("activation"), "activation", ACTIVATIONS, where),
         "positions": _positions(variables, d_model, where),
         "norm": "pre" if scalar("pre_norm") else "post",
         "norm_eps": number(settings, "layer_norm_epsilon", where.parent / CONFIG, 1e-5),
@@ -364,20 +356,10 @@ def _positions(variables: Variables, d_model: int, where: Path) -> str:
         raise ForeignModelError(f"{where}: position_encodings is no table; {AGAIN}")
     if not any(each.any() for each in found):
         return "none"
-    for name, (pairing, rate) in _TABLES.items():
-        if all(
-            each.shape[1] == d_model
-            and torch.allclose(
-                each,
-                sinusoidal(len(each), d_model, pairing=pairing, rate=rate).float(),
-                atol=rounded,
-            )
-            for each in found
-        ):
-            return name
-    raise ForeignModelError(
-        f"{where}: position_encodings holds other positions than sinusoids, which crosshead lacks"
-    )
+    kind = sinusoids(found, d_model, rounded)
+    if kind is None:
+        raise ForeignModelError(f"{where}: position_encodings holds other positions than sinusoids")
+    return kind
 
 
 def _is_bfloat16(tensor: Tensor) -> bool:

@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
+from crosshead.addons.interop.bart import ACTIVATIONS
 from crosshead.addons.interop.gpt2_weights import OUTPUT, TOKENS
 from crosshead.addons.interop.imports.building import Imported, language_bundle
 from crosshead.addons.interop.imports.generation import search_settings, stored_search
 from crosshead.addons.interop.imports.huggingface import (
-    ACTIVATIONS,
     CONFIG,
     KIND,
     NORM_EPS,
@@ -67,12 +67,6 @@ def read(path: Path, name: str) -> Imported:
     pad, begin, _, unknown = tokenizer.vocabulary.control
     decode, notes = search_settings(stored, settings, (pad, begin, unknown), place, may_sample=True)
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(file))
-    embedding_dropout = number(settings, "embd_pdrop", where, config.dropout)
-    if embedding_dropout != config.dropout:
-        notes.append(
-            f"embd_pdrop = {embedding_dropout:g} does not come along: fine-tuning drops "
-            f"resid_pdrop = {config.dropout} of embeddings, too"
-        )
     named = _named(weights, path / file, tied=config.tie)
     return Imported(language_bundle(config, tokenizer, named, decode, origin, path / file), notes)
 
@@ -136,29 +130,9 @@ def _tokenizer(
             model = directory.bytes(TOKENIZER_JSON)
         else:
             model = _byte_level(directory, settings, where)
-        found = parsed(model)
-        _check_tokenizer(found, directory, name)
-        return JsonTokenizer(model, size, _control(found, settings, where))
+        return JsonTokenizer(model, size, _control(parsed(model), settings, where))
     except ValueError as error:
         raise ForeignModelError(f"{directory.path / name}: {error}; {AGAIN}") from None
-
-
-def _check_tokenizer(tokenizer: Any, directory: ForeignDirectory, name: str) -> None:
-    """Raise `ForeignModelError` if transformers would use a tokenizer in another way."""
-    dropout = getattr(tokenizer.model, "dropout", None)
-    if dropout:
-        raise ForeignModelError(
-            f"{directory.path / name}: dropout is {dropout:g}, expected null: the ids of a text "
-            "would be random"
-        )
-    options = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
-    stated = options.get("add_prefix_space")
-    does = getattr(tokenizer.pre_tokenizer, "add_prefix_space", None)
-    if None not in (stated, does) and stated != does:
-        raise ForeignModelError(
-            f"{directory.path / TOKENIZER}: add_prefix_space is {shown(stated)}, but {does} in "
-            f"{name}; save the tokenizer again with transformers"
-        )
 
 
 def _control(tokenizer: Any, settings: Mapping[str, Any], where: Path) -> Control:
@@ -189,11 +163,6 @@ def _byte_level(directory: ForeignDirectory, settings: Mapping[str, Any], where:
     """Return the `tokenizer.json` of byte-level BPE in the files `vocab.json` and `merges.txt`."""
     library = tokenizers_library()
     options = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
-    if options.get("add_prefix_space"):
-        raise ForeignModelError(
-            f"{directory.path / TOKENIZER}: add_prefix_space is true; save the tokenizer with "
-            "transformers, which writes tokenizer.json"
-        )
     ids = directory.json(VOCAB)
     lines = directory.bytes(MERGES).decode().split("\n")
     merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
@@ -202,7 +171,9 @@ def _byte_level(directory: ForeignDirectory, settings: Mapping[str, Any], where:
     end = settings.get("eos_token_id")
     try:
         found = library.Tokenizer(library.models.BPE(vocab=ids, merges=merges))
-        found.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        found.pre_tokenizer = library.pre_tokenizers.ByteLevel(
+            add_prefix_space=bool(options.get("add_prefix_space"))
+        )
         found.decoder = library.decoders.ByteLevel()
         found.add_special_tokens([piece for piece, index in ids.items() if index == end])
     except Exception as error:  # the library raises no narrower class

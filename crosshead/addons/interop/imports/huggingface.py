@@ -14,7 +14,15 @@ import torch
 from torch import Tensor
 
 from crosshead.addons.interop import bart
-from crosshead.addons.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED, TABLES, matrices
+from crosshead.addons.interop.bart import (
+    ACTIVATIONS,
+    EMBEDDINGS,
+    LOGITS_BIAS,
+    OUTPUT,
+    SHARED,
+    TABLES,
+    matrices,
+)
 from crosshead.addons.interop.imports.building import ForeignText, Imported, translation_bundle
 from crosshead.addons.interop.imports.generation import search_settings, stored_search
 from crosshead.addons.interop.imports.reading import (
@@ -29,12 +37,12 @@ from crosshead.addons.interop.imports.settings import (
     number,
     one_of,
     shown,
+    sinusoids,
     token_id,
     truth,
     whole_number,
 )
 from crosshead.addons.interop.imports.vocabularies import ordered, vocabulary
-from crosshead.attention.positions import Rate, sinusoidal
 from crosshead.bundle.origin import ImportOrigin
 from crosshead.config import MOST_POSITIONS
 from crosshead.models.transformer import TransformerConfig
@@ -52,23 +60,10 @@ SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 SOURCE_SPM, TARGET_SPM = "source.spm", "target.spm"
 VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
 
-ACTIVATIONS = {
-    "relu": "relu",
-    "swish": "swish",
-    "silu": "swish",
-    "gelu": "gelu",
-    "gelu_new": "gelu-tanh",
-    "gelu_pytorch_tanh": "gelu-tanh",
-}
-"""Activations by Hugging Face's names."""
-
 NORM_EPS = 1e-5
 """The epsilon of layer norms, which is fixed in Hugging Face's Marian."""
 
 _SHARES = "share_encoder_decoder_embeddings"
-
-_RATES: dict[str, Rate] = {"sinusoidal-halves": "paper", "sinusoidal-marian": "tensor2tensor"}
-"""The rule for the angles, by the kind of positions."""
 
 
 def read(path: Path, name: str) -> Imported:
@@ -214,20 +209,10 @@ def _longest_source(settings: Mapping[str, Any], tokenizer: Mapping[str, Any], w
 def _positions(weights: Mapping[str, Tensor], settings: Mapping[str, Any], where: Path) -> str:
     """Return the kind of positions: that of the stored table, or else Hugging Face's."""
     tables = [weights[name] for name in TABLES if name in weights]
-    shape = (_most_positions(settings, where), whole_number(settings, "d_model", where))
-    for name, rate in _RATES.items():
-        if all(
-            each.shape == shape
-            and torch.allclose(
-                each.float(), sinusoidal(*shape, pairing="halves", rate=rate), atol=1e-3
-            )
-            for each in tables
-        ):
-            return name
-    raise ForeignModelError(
-        f"{where.parent}: {TABLES[0]} holds other positions than the sinusoids of Hugging Face or "
-        "Marian"
-    )
+    kind = sinusoids(tables, whole_number(settings, "d_model", where))
+    if kind is None:
+        raise ForeignModelError(f"{where.parent}: {TABLES[0]} holds other positions than sinusoids")
+    return kind
 
 
 def _named(

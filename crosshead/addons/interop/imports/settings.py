@@ -4,7 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
+from torch import Tensor
+
 from crosshead.addons.interop.imports.reading import ForeignModelError
+from crosshead.attention.positions import Pairing, Rate, sinusoidal
 from crosshead.config import Config, validate
 from crosshead.errors import ConfigError
 
@@ -70,6 +74,26 @@ def one_of(found: object, key: str, known: Mapping[Any, V], where: Path | str) -
             "cannot be imported"
         )
     return known[found]
+
+
+_SINUSOIDS: dict[str, tuple[Pairing, Rate]] = {
+    "sinusoidal-halves": ("halves", "paper"),
+    "sinusoidal-marian": ("halves", "tensor2tensor"),
+    "sinusoidal": ("interleaved", "paper"),
+}
+
+
+def sinusoids(tables: Sequence[Tensor], width: int, tolerance: float = 1e-3) -> str | None:
+    """Return the kind of positions whose sinusoids all tables hold, or None if it is another."""
+
+    def holds(table: Tensor, pairing: Pairing, rate: Rate) -> bool:
+        if table.dim() != 2 or table.shape[1] != width:
+            return False
+        own = sinusoidal(len(table), width, pairing=pairing, rate=rate)
+        return torch.allclose(table.float(), own.float(), atol=tolerance)
+
+    kinds = _SINUSOIDS.items()
+    return next((name for name, kind in kinds if all(holds(each, *kind) for each in tables)), None)
 
 
 def token_id(values: Mapping[str, Any], key: str, where: Path | str) -> int | None:
