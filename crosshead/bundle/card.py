@@ -132,7 +132,7 @@ def front_matter(
     (`language`, `license`, `library_name`, `pipeline_tag`, `tags`, `model-index`). Unknown values
     are left out.
     """
-    hub, results = words.hub_task, []
+    hub, results = words.hub_task, list[Any]()
     for test_set in dict.fromkeys(score.test_set for score in scores):
         metrics = [
             {

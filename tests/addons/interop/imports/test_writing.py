@@ -102,7 +102,7 @@ def test_the_languages_and_the_licence_are_in_the_bundle_and_on_its_card(
     assert (config.source_language, config.target_language) == ("fr", "pt-BR")
     assert config.license == "apache-2.0"
     front = (tmp_path / "out" / "README.md").read_text().split("---\n")[1]
-    assert 'license: "apache-2.0"' in front and '- "fr"\n- "pt-BR"' in front
+    assert 'license: "apache-2.0"' in front and 'language: ["fr", "pt-BR"]' in front
     with pytest.raises(ConfigError, match="expected a language code"):
         import_to(copied, tmp_path / "other", source_language="French")
     assert not (tmp_path / "other").exists()
