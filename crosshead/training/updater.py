@@ -119,7 +119,9 @@ class Updater:
         """
         try:
             microbatches, count = self._microbatches(epoch, rows)
-            return self._computed(microbatches), count
+            if len(self._losses) > 1:
+                return self._in_parallel(microbatches), count
+            return self._in_turn(self._losses[0], microbatches), count
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error) or self.world.size > 1:
                 raise
@@ -153,15 +155,13 @@ class Updater:
         ]  # fmt: skip
         return microbatches, count
 
-    def _computed(self, microbatches: Sequence[Microbatch]) -> list[dict[str, Tensor]]:
-        """Compute microbatches, in a thread for each replica if there are replicas."""
+    def _in_parallel(self, microbatches: Sequence[Microbatch]) -> list[dict[str, Tensor]]:
+        """Compute microbatches in a thread for each replica."""
         parallel = len(self._losses)
-        if parallel == 1:
-            return self._computed_in_turn(self._losses[0], microbatches)
 
         def compute(number: int) -> list[dict[str, Tensor]]:
             torch.set_num_threads(max(1, self._threads // parallel))  # of this thread
-            return self._computed_in_turn(self._losses[number], microbatches[number::parallel])
+            return self._in_turn(self._losses[number], microbatches[number::parallel])
 
         started = [self._pool.submit(compute, number) for number in range(parallel)]
         wait(started)  # for all threads, even if one fails, so that none runs on
@@ -171,7 +171,7 @@ class Updater:
             found += started.pop(0).result()
         return found
 
-    def _computed_in_turn(
+    def _in_turn(
         self, loss: Callable[[Any], Loss], microbatches: Sequence[Microbatch]
     ) -> list[dict[str, Tensor]]:
         """Add the gradients of microbatches one after the other; return the sums of each loss.

@@ -72,7 +72,7 @@ def test_what_is_stated_stays() -> None:
 @pytest.mark.parametrize(
     ("data", "shown"),
     [
-        ({"pairs": "x.csv", "fields": ["First", "Second"]}, "unknown"),
+        ({"pairs": "x.csv", "fields": ["First", "Other"]}, "unknown"),
         ({"source": "src.en", "target": "tgt.en"}, "unknown"),
         ({"source": "a.en", "target": "b.txt"}, "en to unknown"),
         ({"source": "a", "target": "b", "target_language": "de"}, "unknown to de"),
@@ -149,7 +149,7 @@ def test_a_line_says_which_language_was_given() -> None:
 
 
 def test_the_fields_of_both_sides_differ() -> None:
-    with pytest.raises(ConfigError, match="'de' twice"):
+    with pytest.raises(ConfigError, match="needs two fields"):
         compose(flags={"data": {"pairs": "a.csv", "fields": ["de", "de"]}})
 
 

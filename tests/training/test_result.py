@@ -115,7 +115,9 @@ def test_fine_tuning_names_a_fault_of_the_data_but_advises_no_longer_run(
     recipe = tuning_recipe(text, finished, "max_updates=1")
     gist = train(recipe, tmp_path / "tuned", start=finished).findings
     assert gist and not gist.is_usable and "Train longer" not in "".join(gist.remarks)
-    monkeypatch.setattr(parallel_corpus, "glance", lambda *given: Glance([], "sides are shifted"))
+    monkeypatch.setattr(
+        parallel_corpus, "quick_check", lambda *given: Glance([], "sides are shifted")
+    )
     found = train(recipe, tmp_path / "shifted", start=finished).findings
     assert found and found.remarks[-1] == "The likely cause is the data: sides are shifted."
 

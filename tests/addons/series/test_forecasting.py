@@ -286,6 +286,7 @@ class Drift(Forecaster):
 def test_a_forecaster_from_outside_the_package_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     for table in (CONFIGS, MODELS, PRESETS):
         monkeypatch.setitem(table, "drift", None)
+        del table["drift"]
     crosshead.register_architecture(DriftConfig, Drift)
     settings = ["--max-updates", 40, *TRAIN, "--set", "model.normalize=none"]
     assert command("train", *DATA, "--model", "drift", "--out", "run", *settings) == 0
