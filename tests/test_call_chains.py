@@ -76,7 +76,7 @@ def test_from_train_and_translate_to_the_kernel(
         ours = [found for found in from_verb(chains, expected[0]) if expected[3] in found]
         assert expected in ours
         # The encoder's layers are one call further: `encode` serves training and decoding.
-        assert max(map(len, ours)) == MOST + 1
+        assert max(map(len, ours)) == len(expected) + 1
 
 
 @pytest.mark.skipif(len(CORES) == 1, reason="two threads need two cores")
@@ -91,7 +91,7 @@ def test_threads_add_two_functions(
     sizes = ["--preset", "tiny", *(part for each in settings for part in ("--set", each))]
     budget = ["--max-updates", "2", "--threads", "2"]
     assert run(["train", *corpus, "--out", str(tmp_path / "run"), *sizes, *budget]) == 0
-    # A thread begins with its own frame; `gradients` and the functions before it started the thread.
+    # A thread begins with its own frame: `gradients` and the functions before it started it.
     begin = "training.updater.Updater._in_parallel.<locals>.compute"
     expected = documented("train")
     turn = expected.index("training.updater.Updater._in_turn")
