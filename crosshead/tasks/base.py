@@ -38,8 +38,8 @@ class Task(ABC):
     """Everything that differs between kinds of data.
 
     Training, bundles, model cards and the command line ask the task, instead of testing which task
-    it is. The exceptions in training are features for pairs of texts alone: `--curve`, `--folds`
-    and `--mix`, and the check of the languages of a bundle to fine-tune.
+    it is. The exceptions in training are features for pairs of texts alone: `--mix`, and the check
+    of the languages of a bundle to fine-tune.
     """
 
     name: ClassVar[str]
