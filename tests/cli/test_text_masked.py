@@ -42,7 +42,7 @@ def test_a_bundle_and_its_log(trained: Path) -> None:
     losses = [line["loss"] for line in logged(trained) if line["kind"] == "valid"]
     assert losses[-1] < losses[0]
     card = (trained / "README.md").read_text()
-    assert "pipeline_tag: fill-mask" in card and "crosshead fill DIR" in card
+    assert 'pipeline_tag: "fill-mask"' in card and "crosshead fill DIR" in card
     assert (trained / "training.png").exists()
 
 

@@ -261,6 +261,7 @@ async def unless_gone(state: State, request: Request, client: str, work: Awaitab
     finally:
         for each in (task, gone):
             each.cancel()
+        await asyncio.wait({task, gone})  # a process that reads for the request ends before it
 
 
 def _too_late(settings: Settings) -> RequestError:
