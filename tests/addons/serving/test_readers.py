@@ -116,6 +116,7 @@ def test_a_text_that_takes_too_much_memory_is_refused_and_a_lost_process_is_told
         os.kill(idle, signal.SIGKILL)
         while idle in children():
             await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)  # until the event loop knows it too
         assert await readers.call("me", SMALL + 1, json_values, b"{}", 9) == {}
 
     ran(work)
