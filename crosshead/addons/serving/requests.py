@@ -141,7 +141,10 @@ def client_of(state: State, request: Request, missing: RequestError, secret: obj
     key = state.keys.find(str(secret)) if secret else None
     if key is None:
         state.failures.wait(address)
-        raise RequestError(403, "Invalid API key") if secret else missing
+        if secret:
+            raise RequestError(403, "Invalid API key")
+        # A shared error would keep the frames of every request that raised it.
+        raise RequestError(missing.status, missing.message, missing.headers)
     client = f"key {key.name}"
     _limit(state.rates.wait(client, key.per_minute))
     return client
