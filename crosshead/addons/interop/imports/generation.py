@@ -34,7 +34,7 @@ _LOST: dict[str, int] = {
 stands for everything that is false."""
 
 _LOST_SAMPLING = {"typical_p": 1, "min_p": 0, "epsilon_cutoff": 0, "eta_cutoff": 0, "top_h": 0}
-"""The same for settings that change samples only."""
+"""Settings that change samples only and do not come along, with the value that turns each off."""
 
 _FORBIDDING = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
 """Settings that exclude tokens."""
