@@ -109,9 +109,13 @@ def check_growth(name: str, start: str, piece: str, end: str) -> None:
     allowed = float("inf")
     for size in (50, 200, 800, 3_200, 12_800, 51_200, 204_800):
         text = start + piece * (size // len(piece)) + end
-        begin = time.process_time()
-        document = Document.of(text, parser_of(name))
-        document.with_translations(document.sentences)
-        used = time.process_time() - begin
+        used = min(_seconds(text, name) for _ in range(3))  # the least disturbed of three
         assert used <= allowed, f"{size} characters"
         allowed = 10 * max(used, 0.05)  # less is noise
+
+
+def _seconds(text: str, name: str) -> float:
+    begin = time.process_time()
+    document = Document.of(text, parser_of(name))
+    document.with_translations(document.sentences)
+    return time.process_time() - begin
