@@ -19,8 +19,8 @@ from crosshead.decoding.beam import Stop
 from crosshead.errors import UserError
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.models.base import SequenceModel
-from crosshead.pipelines.line_translator import Translation
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.line_translator import Translation
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.parallel.corpora import read_pairs
 from crosshead.text.parallel.section import DataConfig
 

@@ -16,8 +16,8 @@ import torch
 
 from crosshead.decoding.beam import BeamRules, RunningBatch
 from crosshead.decoding.candidates import Hypothesis
-from crosshead.pipelines.batched_search import TokenInputs, search_all
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.batched_search import TokenInputs, search_all
+from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load_as
 
 AT_ONCE = 32

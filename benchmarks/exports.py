@@ -24,7 +24,7 @@ from crosshead.addons.interop.export import Exported, export
 from crosshead.addons.interop.formats import format_of
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.evaluation.translations import corpus_scores
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.system.lines import read_lines
 from crosshead.tasks.loading import load_as
 

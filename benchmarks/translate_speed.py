@@ -40,8 +40,8 @@ from crosshead.bundle.base import Bundle
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import UserError
 from crosshead.evaluation.sacrebleu_metrics import bleu
-from crosshead.pipelines.batched_search import TokenInputs, search_all
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.batched_search import TokenInputs, search_all
+from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.registry import load_bundle
 from crosshead.text.parallel.corpora import read_pairs
 from crosshead.text.parallel.section import DataConfig

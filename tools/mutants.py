@@ -44,7 +44,7 @@ BUILT_ON = {
     "layers": [*MODELS, "tests/models/test_recurrent.py", "tests/models/test_convolutional.py"],
     "decoding": [
         "tests/models/test_transformer_decoding.py",
-        "tests/pipelines/test_batched_search.py",
+        "tests/tasks/test_batched_search.py",
     ],
     "training": [f"tests/training/test_{name}.py" for name in ("updater", "loop", "run")],
     "evaluation": [

@@ -11,11 +11,11 @@ from typing import Any
 from crosshead.cli.terminal import at_terminal, json_line, note, table, watched
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
-from crosshead.pipelines.line_translator import Translation
-from crosshead.pipelines.mask_filler import MARK, MaskFiller
-from crosshead.pipelines.scoring import ScoredTranslation
-from crosshead.pipelines.text_generator import TextGenerator
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.line_translator import Translation
+from crosshead.tasks.masked.mask_filler import MARK, MaskFiller
+from crosshead.tasks.translation.log_probs import ScoredTranslation
+from crosshead.tasks.language.text_generator import TextGenerator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.system.progress import choose_display
 
 _QUIET = 2.0

@@ -11,20 +11,20 @@ from crosshead.cli.arguments import into
 from crosshead.cli.search_flags import search_settings
 from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import json_line, note, table
-from crosshead.cli.translation_sets import TranslationSet
+from crosshead.tasks.translation.test_sets import TranslationSet
 from crosshead.config import nearest
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.evaluation.comparison import ComparedScore
-from crosshead.evaluation.likelihood import masked_scores, text_scores
+from crosshead.tasks.likelihood import masked_scores, text_scores
 from crosshead.evaluation.sacrebleu_metrics import METRICS
 from crosshead.evaluation.tokenised import tokenised_warning
 from crosshead.evaluation.translations import corpus_scores, evaluate
-from crosshead.pipelines.line_translator import LONGEST_STRETCH
-from crosshead.pipelines.mask_filler import MaskFiller
-from crosshead.pipelines.scoring import ScoredTranslation
-from crosshead.pipelines.text_generator import TextGenerator
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.line_translator import LONGEST_STRETCH
+from crosshead.tasks.masked.mask_filler import MaskFiller
+from crosshead.tasks.translation.log_probs import ScoredTranslation
+from crosshead.tasks.language.text_generator import TextGenerator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
 from crosshead.tasks.loading import load, load_as

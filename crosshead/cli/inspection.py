@@ -73,7 +73,7 @@ def attention(
     from crosshead.cli.arguments import check_outputs, into
     from crosshead.errors import ConfigError
     from crosshead.inspection.drawing import check_picture, draw_attention_of
-    from crosshead.pipelines.translator import Translator
+    from crosshead.tasks.translation.translator import Translator
     from crosshead.tasks.loading import load
 
     check_picture(out)

@@ -17,7 +17,7 @@ from crosshead.cli.reports import end_of_run
 from crosshead.cli.terminal import READER_LEFT, guarded, note, program, put, table
 from crosshead.evaluation.translations import exact_match
 from crosshead.inspection import attention_weights, draw_attention
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.system.progress import choose_display
 from crosshead.system.signals import stop_on_signals
 from crosshead.tasks.loading import load_as

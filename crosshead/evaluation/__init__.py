@@ -2,7 +2,7 @@
 
 from crosshead.evaluation.bootstrap import RESAMPLES, SEED, CorpusScore
 from crosshead.evaluation.comparison import ComparedScore, compare
-from crosshead.evaluation.likelihood import (
+from crosshead.tasks.likelihood import (
     bits_per_character,
     masked_scores,
     perplexity,

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 from crosshead.errors import ConfigError
 from crosshead.evaluation.bootstrap import CorpusScore
-from crosshead.evaluation.likelihood import perplexity
+from crosshead.tasks.likelihood import perplexity
 from crosshead.evaluation.sacrebleu_metrics import check_lists, check_sizes, metric_scores
-from crosshead.pipelines.scoring import ScoredTranslation
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.log_probs import ScoredTranslation
+from crosshead.tasks.translation.translator import Translator
 
 
 def corpus_scores(

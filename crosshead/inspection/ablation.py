@@ -14,7 +14,7 @@ from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.errors import ConfigError
 from crosshead.inspection.record import check_numbered, module_of, modules_of
 from crosshead.models.base import Model
-from crosshead.pipelines.base import Pipeline
+from crosshead.tasks.pipeline import Pipeline
 
 
 @contextlib.contextmanager

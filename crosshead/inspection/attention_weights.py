@@ -10,7 +10,7 @@ from torch import Tensor
 from crosshead.errors import ConfigError, DataError
 from crosshead.inspection.record import choose_kind, record_attention
 from crosshead.models.base import AttentionKind, Model
-from crosshead.pipelines.base import AttentionInputs, Pipeline
+from crosshead.tasks.pipeline import AttentionInputs, Pipeline
 
 
 @dataclass(frozen=True)

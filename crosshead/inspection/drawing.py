@@ -14,7 +14,7 @@ from crosshead.inspection.attention_weights import AttentionWeights, attention_w
 from crosshead.inspection.labels import Labels, labels_of
 from crosshead.inspection.picture_maps import draw_maps
 from crosshead.inspection.record import NAMES, check_numbered
-from crosshead.pipelines.base import Pipeline
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from crosshead.attention.attend import Attention, explicit
 from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, Model
-from crosshead.pipelines.base import Pipeline
+from crosshead.tasks.pipeline import Pipeline
 
 M = TypeVar("M", bound=nn.Module)
 

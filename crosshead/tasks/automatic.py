@@ -14,7 +14,7 @@ from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.recipe.train import LAST_PART, TrainConfig
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Speed
-from crosshead.tasks.parallel_corpus import ParallelCorpus
+from crosshead.tasks.translation.parallel_corpus import ParallelCorpus
 
 
 class Size(NamedTuple):

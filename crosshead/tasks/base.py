@@ -10,7 +10,7 @@ import torch
 
 from crosshead.bundle.base import Bundle
 from crosshead.models.base import Model
-from crosshead.pipelines.base import Pipeline
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig

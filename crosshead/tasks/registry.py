@@ -17,9 +17,9 @@ from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS, Sections
 from crosshead.system.files import StrPath
 from crosshead.tasks.base import Task
-from crosshead.tasks.language import LanguageTask
-from crosshead.tasks.masked import MaskedTask
-from crosshead.tasks.translation import TranslationTask
+from crosshead.tasks.language.task import LanguageTask
+from crosshead.tasks.masked.task import MaskedTask
+from crosshead.tasks.translation.task import TranslationTask
 
 TASKS: Table[Task] = Table(
     {

@@ -15,7 +15,7 @@ from crosshead.bundle.card import (
     without_place,
 )
 from crosshead.bundle.config import BundleScore
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 
 
 def score(metric: str, value: float, signature: str, test_set: str) -> BundleScore:

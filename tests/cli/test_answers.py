@@ -65,7 +65,7 @@ def test_score_shows_how_many_pairs_are_scored(
     monkeypatch.setattr(answers, "_QUIET", 0.0)
     translator = load(BUNDLE, "cpu")
     monkeypatch.setattr(
-        "crosshead.pipelines.scoring.SCORED_LOGITS", 20 * translator.bundle.config.target_vocabulary
+        "crosshead.tasks.translation.log_probs.SCORED_LOGITS", 20 * translator.bundle.config.target_vocabulary
     )
     assert len(list(scored(translator, ["One."] * 9, ["Eins."] * 9, False))) == 1
     shares = [fraction for fraction, _ in display.shown]

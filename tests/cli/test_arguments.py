@@ -14,7 +14,7 @@ from crosshead.cli.arguments import (
     only,
 )
 from crosshead.errors import UserError
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load_as
 from tests.cli.tools import BUNDLE
 

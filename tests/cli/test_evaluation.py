@@ -17,9 +17,9 @@ from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.evaluation.comparison import ComparedScore
-from crosshead.evaluation.likelihood import text_scores
-from crosshead.pipelines.line_translator import Translation
-from crosshead.pipelines.text_generator import ScoredText, TextGenerator
+from crosshead.tasks.likelihood import text_scores
+from crosshead.tasks.translation.line_translator import Translation
+from crosshead.tasks.language.text_generator import ScoredText, TextGenerator
 from crosshead.tasks.loading import load
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.training.budget import End, EndKind

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.cli import run
-from tests.cli.test_text import SMALL
+from tests.tasks.language.test_verbs import SMALL
 from tests.cli.tools import BUNDLE, Refused, output_of
 from tests.training.runs import digest, logged
 

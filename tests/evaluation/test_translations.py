@@ -1,7 +1,7 @@
 import pytest
 
 from crosshead.errors import ConfigError, DataError
-from crosshead.evaluation.likelihood import perplexity
+from crosshead.tasks.likelihood import perplexity
 from crosshead.evaluation.translations import corpus_scores, evaluate, exact_match
 from crosshead.tasks.loading import load
 from tests.evaluation.texts import REFERENCES

@@ -10,7 +10,7 @@ from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyConfig, build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.models.transformer_xl import TransformerXLConfig
-from crosshead.pipelines.base import Pipeline
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.registry import TASKS
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 

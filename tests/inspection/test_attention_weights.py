@@ -6,8 +6,8 @@ import torch
 from crosshead.errors import ConfigError, DataError
 from crosshead.inspection import AttentionWeights, attention_weights, record_attention
 from crosshead.models.base import RememberingModel
-from crosshead.pipelines.text_generator import TextGenerator
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.language.text_generator import TextGenerator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load_as
 from tests.inspection.pipelines import CONFIGS, pipeline_of
 

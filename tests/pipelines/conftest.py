@@ -1,7 +1,7 @@
 import pytest
 
 from crosshead.models.transformer import TransformerConfig
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load
 from tests.pipelines.translators import STORED, untrained
 

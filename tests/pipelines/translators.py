@@ -6,7 +6,7 @@ import torch
 
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.models.registry import AnyConfig, build_model
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"

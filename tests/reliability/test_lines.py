@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.cli import run
-from crosshead.pipelines.line_translator import LONGEST_STRETCH
+from crosshead.tasks.translation.line_translator import LONGEST_STRETCH
 from crosshead.text.parallel.corpora import read_aligned, read_pairs
 from crosshead.text.parallel.section import DataConfig
 from tests.reliability.tools import BUNDLE, SEED, counts, train_flags

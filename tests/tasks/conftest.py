@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.tasks.recipes import compose
-from crosshead.tasks.translation import TranslationValidator
+from crosshead.tasks.translation.task import TranslationValidator
 from tests.tasks.reading import read_corpus
 from tests.tasks.validators import (
     validator_of,

@@ -6,10 +6,10 @@ import torch
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.packing import pack
 from crosshead.errors import BundleError, ConfigError
-from crosshead.pipelines.base import Pipeline
-from crosshead.pipelines.ensemble import EnsembleTranslator
-from crosshead.pipelines.text_generator import TextGenerator
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.pipeline import Pipeline
+from crosshead.tasks.translation.ensemble import EnsembleTranslator
+from crosshead.tasks.language.text_generator import TextGenerator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load, load_as
 from crosshead.tasks.registry import TASKS
 from tests.inspection.pipelines import pipeline_of

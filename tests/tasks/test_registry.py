@@ -13,7 +13,7 @@ from crosshead.models.base import SequenceModel
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS
-from crosshead.tasks.parallel_corpus import ParallelCorpus
+from crosshead.tasks.translation.parallel_corpus import ParallelCorpus
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS, register_architecture
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus

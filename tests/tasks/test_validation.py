@@ -5,7 +5,7 @@ import torch
 
 from crosshead.bundle.weights import weights_of
 from crosshead.tasks.token_loss import LabelSmoothing, token_loss
-from crosshead.tasks.translation import BLEU, TranslationValidator
+from crosshead.tasks.translation.task import BLEU, TranslationValidator
 from crosshead.tasks.validation import LOSS, Validation
 from crosshead.text.batching import collate
 from tests.tasks.validators import weights

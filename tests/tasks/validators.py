@@ -7,11 +7,11 @@ import torch
 
 from crosshead.bundle.weights import weights_of
 from crosshead.models.registry import build_model
-from crosshead.tasks.language import LanguageValidator
+from crosshead.tasks.language.task import LanguageValidator
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.tasks.text_corpus import read_text
-from crosshead.tasks.translation import TranslationValidator
+from crosshead.tasks.translation.task import TranslationValidator
 
 CPU = torch.device("cpu")
 

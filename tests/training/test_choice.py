@@ -9,7 +9,7 @@ import torch
 from crosshead.bundle.weights import weights_of
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.registry import TASKS, load_bundle
-from crosshead.tasks.translation import TranslationValidator
+from crosshead.tasks.translation.task import TranslationValidator
 from crosshead.tasks.validation import Validation
 from crosshead.training.checkpoint import (
     list_checkpoints,

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.tasks.translation import BLEU
+from crosshead.tasks.translation.task import BLEU
 from crosshead.tasks.validation import LOSS
 from crosshead.training.summary import domain_rows
 

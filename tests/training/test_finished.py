@@ -15,7 +15,7 @@ from crosshead.cli.reports import end_of_run
 from crosshead.errors import DamagedBundle
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.registry import load_bundle
-from crosshead.tasks.translation import TranslationValidator
+from crosshead.tasks.translation.task import TranslationValidator
 from crosshead.tasks.validation import Validation
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train

@@ -8,7 +8,8 @@ import pytest
 
 from crosshead.addons.checks.glance import Glance
 from crosshead.errors import UserError
-from crosshead.tasks import parallel_corpus, usability
+from crosshead.tasks import usability
+from crosshead.tasks.translation import parallel_corpus
 from crosshead.tasks.registry import load_bundle
 from crosshead.training import result as result_module
 from crosshead.training.run import train
@@ -101,7 +102,7 @@ def test_good_scores_do_not_hide_a_fault_of_the_data(
 ) -> None:
     """A model that copies has good scores if the references are copies."""
     monkeypatch.setattr(usability, "translation_faults", lambda *arguments: [])
-    monkeypatch.setattr("crosshead.tasks.parallel_corpus.FEW_PAIRS", 1000)
+    monkeypatch.setattr("crosshead.tasks.translation.parallel_corpus.FEW_PAIRS", 1000)
     good = usability.Remarks(["Usable."], True)
     monkeypatch.setattr(usability, "translation_remarks", lambda *arguments: good)
     found = train(recipe_for(text, "max_updates=1"), tmp_path / "new").findings

@@ -7,7 +7,7 @@ from torch import nn
 
 from crosshead.models.base import Model
 from crosshead.recipe.recipe import Recipe
-from crosshead.tasks.parallel_corpus import ParallelCorpus as Corpus
+from crosshead.tasks.translation.parallel_corpus import ParallelCorpus as Corpus
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.training.context import Context

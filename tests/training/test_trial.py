@@ -11,7 +11,7 @@ from crosshead.errors import ConfigError, DataError
 from crosshead.models.transformer import Transformer
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.parallel_corpus import ParallelCorpus as Corpus
+from crosshead.tasks.translation.parallel_corpus import ParallelCorpus as Corpus
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.tasks.token_loss import token_loss

@@ -21,7 +21,7 @@ from crosshead.caller import option
 from crosshead.errors import UserError
 from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
-from crosshead.tasks.translation import BLEU
+from crosshead.tasks.translation.task import BLEU
 from crosshead.tasks.usability import LOW_BLEU
 from crosshead.training.training_curve import LEAST_SCORE
 

@@ -21,8 +21,8 @@ from crosshead.caller import option
 from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import DataError, UserError
-from crosshead.pipelines.line_translator import Translation
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.line_translator import Translation
+from crosshead.tasks.translation.translator import Translator
 from crosshead.system.files import (
     atomic_file,
     atomic_write,

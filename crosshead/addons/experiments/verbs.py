@@ -22,7 +22,7 @@ from crosshead.cli.options import (
     ToOption,
 )
 from crosshead.cli.terminal import note, put
-from crosshead.cli.translation import (
+from crosshead.tasks.translation.verbs import (
     BatchTokensOption,
     SampleOption,
     SeedOption,
@@ -33,7 +33,7 @@ from crosshead.cli.translation import (
 
 if TYPE_CHECKING:
     from crosshead.addons.experiments.synthetic import Synthesis, SyntheticPairs
-    from crosshead.pipelines.translator import Translator
+    from crosshead.tasks.translation.translator import Translator
     from crosshead.recipe.recipe import Recipe
     from crosshead.system.progress import Display
 
@@ -240,7 +240,7 @@ def _made(
     from crosshead.addons.experiments.synthetic import BLOCK, Synthesis
     from crosshead.cli.arguments import check_direction, into
     from crosshead.cli.search_flags import search_settings
-    from crosshead.pipelines.translator import Translator
+    from crosshead.tasks.translation.translator import Translator
     from crosshead.system.progress import choose_display, counted
     from crosshead.tasks.loading import load_as
     from crosshead.text.profile import FLAGS

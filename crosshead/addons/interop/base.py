@@ -13,8 +13,8 @@ from crosshead.addons.interop.options import Option
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.models.registry import CONFIGS
-from crosshead.pipelines.text_generator import TextGenerator
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.language.text_generator import TextGenerator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.batching import Example
 from crosshead.text.parallel.directions import tag_of
 from crosshead.text.streams import encode_text, with_prompt_start

@@ -16,7 +16,7 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
 from crosshead.errors import ConfigError
 from crosshead.evaluation.translations import corpus_scores
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """The exponents that are tried on validation data, besides that of `usual_search`."""

@@ -25,7 +25,7 @@ from crosshead.caller import option
 from crosshead.decoding.search import DecodeConfig, Hypothesis, greedy_search
 from crosshead.errors import UserError
 from crosshead.models.base import SequenceModel, decodable
-from crosshead.pipelines.batched_search import TokenInputs, search_all
+from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.system.files import atomic_write
 from crosshead.text.batching import Example, collate, example_lengths, plan_in_order
 from crosshead.text.parallel.directions import tag_of, with_tag

@@ -34,7 +34,7 @@ from crosshead.bundle.config import BundleConfig
 from crosshead.config import MOST_POSITIONS, MOST_WIDTH
 from crosshead.errors import DataError
 from crosshead.models.base import Model
-from crosshead.pipelines.base import Pipeline
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.system.files import StrPath
 from crosshead.system.progress import counted
 

@@ -27,7 +27,7 @@ from crosshead.bundle.config import BundleScore
 from crosshead.data import file_names
 from crosshead.errors import ConfigError
 from crosshead.models.base import Model
-from crosshead.pipelines.base import Pipeline
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig

@@ -19,7 +19,7 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.beams import Finished
 from crosshead.decoding.candidates import Hypothesis, length_penalty
 from crosshead.errors import ConfigError
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.vocabulary import EOS
 
 _BATCH_TOKENS = 1024

@@ -10,7 +10,7 @@ from crosshead.addons.serving.engine import Engine
 from crosshead.addons.serving.languages import canonical, familiarity
 from crosshead.addons.serving.model_engine import model_engines
 from crosshead.errors import UserError
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load_as
 
 Engines = Callable[[int], Engine]

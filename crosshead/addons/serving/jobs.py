@@ -15,7 +15,7 @@ from crosshead.addons.serving.reading import Reading, sample_of
 from crosshead.addons.serving.requests import RequestError, State, ready_service, unless_gone
 from crosshead.addons.serving.sentence import DeadlineExceeded
 from crosshead.addons.serving.service import Job
-from crosshead.pipelines.translated_text import TranslatedText
+from crosshead.tasks.translation.translated_text import TranslatedText
 from crosshead.text.parallel.languages import language_name
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from crosshead.decoding.beam import BeamRules, RunningBatch
 from crosshead.decoding.beams import Finished
 from crosshead.decoding.candidates import Specials
 from crosshead.decoding.protocol import Decodable, JoinableState
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.batching import collate
 from crosshead.vocabulary import BOS
 

@@ -29,7 +29,7 @@ from crosshead.addons.serving.scheduler import Limits, Scheduler
 from crosshead.addons.serving.service import Service
 from crosshead.addons.serving.stores import Suggestions
 from crosshead.errors import UserError
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 
 
 @dataclass(frozen=True)

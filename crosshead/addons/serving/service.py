@@ -14,8 +14,8 @@ from crosshead.addons.serving.reading import Reading, sentences_of, with_transla
 from crosshead.addons.serving.scheduler import Scheduler
 from crosshead.addons.serving.sentence import DeadlineExceeded, Result, Sentence
 from crosshead.decoding.candidates import Hypothesis
-from crosshead.pipelines.line_translator import Translation
-from crosshead.pipelines.translated_text import TranslatedSentence, TranslatedText
+from crosshead.tasks.translation.line_translator import Translation
+from crosshead.tasks.translation.translated_text import TranslatedSentence, TranslatedText
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from crosshead.addons.serving.dialect import JSON, Alternatives, Dialect, Operat
 from crosshead.addons.serving.jobs import TranslationWork
 from crosshead.addons.serving.readers import in_slices
 from crosshead.addons.serving.reading import Reading
-from crosshead.pipelines.translated_text import TranslatedSentence, TranslatedText
+from crosshead.tasks.translation.translated_text import TranslatedSentence, TranslatedText
 from crosshead.text.parallel.languages import language_name
 
 

@@ -15,7 +15,7 @@ from crosshead.errors import UserError
 
 if TYPE_CHECKING:
     from crosshead.addons.serving.directory import Engines
-    from crosshead.pipelines.translator import Translator
+    from crosshead.tasks.translation.translator import Translator
 
 BundlesArgument = Annotated[
     list[str],

@@ -17,7 +17,7 @@ from crosshead.addons.studies.study import Trial
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.registry import AnyTokenConfig
 from crosshead.models.transformer import TransformerConfig
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.system.lines import read_lines
 from crosshead.tasks.loading import load_as
 

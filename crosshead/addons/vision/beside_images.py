@@ -22,7 +22,7 @@ from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import json_line, note, table
 from crosshead.errors import DataError
 from crosshead.evaluation.bootstrap import CorpusScore
-from crosshead.pipelines.line_translator import Translation
+from crosshead.tasks.translation.line_translator import Translation
 from crosshead.system.progress import counted
 from crosshead.tasks.loading import load_as
 

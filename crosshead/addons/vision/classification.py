@@ -31,7 +31,7 @@ from crosshead.bundle.config import BundleConfig, BundleScore
 from crosshead.config import called
 from crosshead.errors import DataError
 from crosshead.models.base import Model
-from crosshead.pipelines.base import Pipeline
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig

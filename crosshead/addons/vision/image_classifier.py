@@ -19,7 +19,7 @@ from crosshead.bundle.config import BundleConfig
 from crosshead.config import MOST_PATCH, MOST_WIDTH
 from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, Model
-from crosshead.pipelines.base import AttentionInputs, patch_names
+from crosshead.tasks.pipeline import AttentionInputs, patch_names
 
 BATCH = 64
 """The number of images that a model reads at a time."""

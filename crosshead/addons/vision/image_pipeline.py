@@ -6,7 +6,7 @@ import numpy as np
 
 from crosshead.addons.vision.data.images import ImageLike, pixels_of
 from crosshead.addons.vision.models.image_encoder import ImageStackConfig
-from crosshead.pipelines.base import Pipeline
+from crosshead.tasks.pipeline import Pipeline
 
 
 class ImagePipeline(Pipeline):

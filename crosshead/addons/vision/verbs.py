@@ -19,9 +19,9 @@ from crosshead.cli.options import (
     ThreadsOption,
     TokenizeOption,
 )
-from crosshead.cli.scoring import AnyMetricsOption
+from crosshead.tasks.translation.scoring_verbs import AnyMetricsOption
 from crosshead.cli.terminal import put
-from crosshead.cli.translation import MoreArgument, translate_input
+from crosshead.tasks.translation.verbs import MoreArgument, translate_input
 from crosshead.errors import UserError
 from crosshead.system.kinds import check_text
 

@@ -9,7 +9,7 @@ from crosshead.addons.experiments import synthetic
 from crosshead.addons.experiments.synthetic import Synthesis, back_translate, distill
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, DataError, UserError
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.system.progress import Silent
 from crosshead.tasks.loading import load
 from tests.pipelines.translators import STORED

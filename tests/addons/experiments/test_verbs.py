@@ -116,7 +116,7 @@ def test_a_stop_says_how_to_go_on(
     def stop(*given: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("crosshead.pipelines.translator.Translator.translate", stop)
+    monkeypatch.setattr("crosshead.tasks.translation.translator.Translator.translate", stop)
     out = tmp_path / "set"
     assert run(["distill", str(BUNDLE), "--source", str(text), "--out", str(out)]) == 130
     said = capfd.readouterr().err

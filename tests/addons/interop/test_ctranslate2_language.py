@@ -12,7 +12,7 @@ from crosshead.addons.interop.ctranslate2_language import CTRANSLATE2_LANGUAGE, 
 from crosshead.addons.interop.ctranslate2_library import library
 from crosshead.addons.interop.export import tolerance_of
 from crosshead.addons.interop.verify import check_comparison, compare_export
-from crosshead.pipelines.text_generator import TextGenerator
+from crosshead.tasks.language.text_generator import TextGenerator
 from tests.addons.interop.cells import cells_of, check_cell
 from tests.addons.interop.small_bundles import TEXT, small_bundle
 from tests.parameters import mostly_slow

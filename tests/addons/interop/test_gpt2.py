@@ -13,7 +13,7 @@ from crosshead.addons.interop.export import export
 from crosshead.addons.interop.gpt2 import GPT2, LoadedGPT2
 from crosshead.addons.interop.verify import compare_export
 from crosshead.errors import ConfigError
-from crosshead.pipelines.text_generator import TextGenerator
+from crosshead.tasks.language.text_generator import TextGenerator
 from tests.addons.interop.cells import cells_of, check_cell
 from tests.addons.interop.small_bundles import TEXT, small_bundle
 

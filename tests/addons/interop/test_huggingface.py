@@ -20,7 +20,7 @@ from crosshead.addons.interop.imports.huggingface import read
 from crosshead.addons.interop.verify import compare_export, source_ids
 from crosshead.errors import ConfigError
 from crosshead.models.base import decodable
-from crosshead.pipelines.batched_search import TokenInputs, search_all
+from crosshead.tasks.batched_search import TokenInputs, search_all
 from tests.addons.interop.cells import cells_of, check_cell
 from tests.addons.interop.imports import marian_directories as marian
 from tests.addons.interop.small_bundles import TEXT, small_bundle

@@ -23,7 +23,7 @@ from crosshead.addons.interop.verify import (
     write_comparison,
 )
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.batching import Example
 from tests.addons.interop.small_bundles import TEXT, small_bundle
 

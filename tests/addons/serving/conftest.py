@@ -8,7 +8,7 @@ import pytest
 
 from crosshead.addons.serving.directory import Directory, Engines, load_directory
 from crosshead.addons.serving.model_engine import model_engines
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:

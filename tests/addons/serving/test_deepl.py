@@ -15,7 +15,7 @@ from crosshead.addons.serving.directory import Directory
 from crosshead.addons.serving.keys import ApiKey, Keys
 from crosshead.addons.serving.requests import Settings
 from crosshead.addons.serving.sentence import Failed, Sentence
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from tests.addons.serving.loopback import Answer, Client, running
 
 TEXTS = ["A dog runs.", "Two men are walking down a street."]

@@ -12,7 +12,7 @@ from crosshead.addons.serving.scheduler import Scheduler
 from crosshead.addons.serving.service import Job, Service
 from crosshead.bundle.io import save_bundle
 from crosshead.errors import BundleError
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from tests.addons.interop.small_bundles import small_bundle
 from tests.bundle.text_bundles import bundle_of
 from tests.conftest import ROOT

@@ -7,7 +7,7 @@ import pytest
 from crosshead.addons.serving.directory import Engines
 from crosshead.addons.serving.engine import DecodingBatch, Engine, Query
 from crosshead.decoding.beams import Finished
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 
 LINES = [
     "A dog runs.", "Two men are walking down a street.", "A girl.", "Three", "A man sits on it.",

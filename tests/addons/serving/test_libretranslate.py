@@ -15,7 +15,7 @@ from crosshead.addons.serving.directory import Directory
 from crosshead.addons.serving.matching_form import in_form_of
 from crosshead.addons.serving.requests import Settings
 from crosshead.addons.serving.stores import Suggestions
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.documents.formats import ENDS, FORMATS
 from tests.addons.serving.loopback import Client, running
 

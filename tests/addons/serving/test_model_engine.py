@@ -5,7 +5,7 @@ from crosshead.addons.serving.engine import Query
 from crosshead.addons.serving.model_engine import ModelEngine, measured_size, model_engines
 from crosshead.decoding.beam import BeamRules
 from crosshead.models.base import SequenceModel
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from tests.models.decodable import SOURCES, specials
 from tests.models.small_recurrents import KINDS
 from tests.models.small_recurrents import model_of as recurrent_of

@@ -18,7 +18,7 @@ from crosshead.addons.serving.keys import ApiKey, Keys
 from crosshead.addons.serving.requests import Settings
 from crosshead.addons.serving.scheduler import Limits
 from crosshead.addons.serving.service import Service
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from tests.addons.serving.loopback import Client, running
 from tests.conftest import ROOT
 from tests.parameters import mostly_slow

@@ -21,7 +21,7 @@ from crosshead.addons.serving.model_engine import model_engines
 from crosshead.addons.serving.server import ServerConfig, bound_socket, run_server
 from crosshead.cli import run
 from crosshead.models.transformer import Transformer
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from tests.addons.serving.program import Program
 from tests.bundle.text_bundles import bundle_of
 from tests.conftest import ROOT

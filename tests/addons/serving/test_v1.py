@@ -7,7 +7,7 @@ pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 from crosshead.addons.serving.directory import Directory
 from crosshead.addons.serving.keys import Keys
 from crosshead.addons.serving.requests import Settings
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.documents.formats import FORMATS
 from tests.addons.serving.loopback import Client, running
 

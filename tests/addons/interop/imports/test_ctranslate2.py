@@ -21,7 +21,7 @@ from crosshead.addons.interop.imports.reading import ForeignModelError
 from crosshead.addons.interop.verify import own_log_probs
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.search import DecodeConfig
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.vocabulary import BOS, EOS, PAD
 from tests.addons.interop.imports.ctranslate2_variables import variables, write_variables
 from tests.addons.interop.imports.wrong_values import WRONG

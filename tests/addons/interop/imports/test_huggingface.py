@@ -26,7 +26,7 @@ from crosshead.addons.interop.verify import own_log_probs
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.transformer import TransformerConfig
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.imported import ImportedTokenizer
 from crosshead.vocabulary import EOS, PAD, UNK
 from tests.addons.interop.imports.wrong_values import WRONG

@@ -15,7 +15,7 @@ from crosshead.addons.interop.imports.marian import read
 from crosshead.addons.interop.imports.reading import ForeignModelError
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.search import DecodeConfig
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.imported import ImportedTokenizer
 from crosshead.text.synthetic import date_pairs
 from crosshead.vocabulary import EOS, UNK

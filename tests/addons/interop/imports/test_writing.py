@@ -13,8 +13,8 @@ import crosshead
 from crosshead.addons.interop.imports.reading import ForeignModelError
 from crosshead.addons.interop.imports.writing import import_to
 from crosshead.errors import ConfigError, UserError
-from crosshead.pipelines.text_generator import TextGenerator
-from crosshead.pipelines.translator import Translator
+from crosshead.tasks.language.text_generator import TextGenerator
+from crosshead.tasks.translation.translator import Translator
 from tests.addons.interop.imports.gpt2_directories import write_gpt2
 from tests.hub_server import Hub, contents
 

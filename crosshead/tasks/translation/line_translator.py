@@ -1,0 +1,241 @@
+"""The base of pipelines that translate lines: long lines are split, and joined again."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from crosshead.decoding.candidates import length_penalty
+from crosshead.decoding.minimum_risk import Utility, rank_by_utility
+from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
+from crosshead.errors import ConfigError
+from crosshead.models.base import SequenceModel, decodable
+from crosshead.tasks.pipeline import TextPipeline
+from crosshead.tasks.translation.log_probs import MostPositions
+from crosshead.text.parallel.directions import with_tag
+from crosshead.text.profile import flags_of
+from crosshead.text.sentences import (
+    join_parts,
+    longest_stretch,
+    one_line,
+    split_long,
+    split_sentences,
+)
+from crosshead.text.tokenizers import token_ids
+from crosshead.vocabulary import EOS
+
+MARGIN = 1.2
+"""A single sentence is translated whole up to this many times the longest source of training."""
+
+LONGEST_STRETCH = 10_000
+"""The largest number of characters without a space or the end of a clause that is translated. A
+longer stretch (an image in base64, for example) is not text and would take minutes. Its line is
+passed through unchanged."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a line.
+
+    Attributes:
+        text: The translation.
+        log_prob: The sum of `piece_log_probs`.
+        score: `log_prob` divided by the length penalty. Hypotheses are ranked by it. With minimum
+            Bayes risk it is the mean utility (the mean over the parts of a split line).
+        pieces: The tokens that the model produced, including the end of the sentence if it was
+            produced (once for each part of a split line).
+        piece_log_probs: The natural log-probabilities of the pieces.
+        was_split: True if the line was too long for the model and was translated in parts.
+        sentence_was_cut: True if even a single sentence was too long and was cut.
+        was_passed_through: True if the line was not translated because it has more than
+            `LONGEST_STRETCH` characters without a space or punctuation. `text` is then the line
+            itself.
+        flags: Signs that the line is unlike the training data, or that the translation is bad:
+            names from `crosshead.text.profile.FLAGS`. `unread`: its image could not be read.
+    """
+
+    text: str
+    log_prob: float
+    score: float
+    pieces: list[str]
+    piece_log_probs: list[float]
+    was_split: bool = False
+    sentence_was_cut: bool = False
+    was_passed_through: bool = False
+    flags: tuple[str, ...] = ()
+
+
+class PlannedLines(NamedTuple):
+    """The parts in which lines are searched."""
+
+    parts: list[list[str]]
+    """The parts of each line."""
+    rows: list[int]
+    """The row of the line of each part."""
+    ids: list[list[int]]
+    """The token ids of each part."""
+    numbers: list[int]
+    """The number of each part, for samples."""
+
+
+class LineTranslator(TextPipeline):
+    """The base of pipelines that translate lines, and split the lines that are too long."""
+
+    tag: str | None = ""
+    """The tag before each source, such as `<2de>`; None if the target language is not chosen."""
+
+    @property
+    def model(self) -> SequenceModel:
+        """The bundle's model."""
+        return decodable(self.bundle.model)
+
+    @property
+    def source_language(self) -> str | None:
+        """The language that is translated from, if it is known."""
+        return self.bundle.config.source_language
+
+    @property
+    def max_source_length(self) -> int:
+        """The largest number of source tokens, without the end, that is translated in one piece."""
+        longest = int(MARGIN * self.bundle.config.longest_source)
+        positions = self.most_positions[0]
+        return longest if positions is None else min(longest, positions - 1)
+
+    @property
+    def most_positions(self) -> MostPositions:
+        """The largest number of positions of a source and of a target, or None without a limit."""
+        config = self.bundle.config.model
+        return config.most_source, config.most_positions
+
+    def planned(self, lines: Sequence[str], first: int) -> PlannedLines:
+        """Return the parts in which lines are searched."""
+        parts = [self._parts(line) for line in lines]
+        texts = [part for line_parts in parts for part in line_parts]
+        return PlannedLines(
+            parts,
+            [row for row, line_parts in enumerate(parts) for _ in line_parts],
+            token_ids(self.bundle.source_tokenizer, self.with_tag(texts)),
+            # Samples are drawn by number: the line's, and the number of the part in the line.
+            [
+                (line << 20) + index
+                for line, line_parts in enumerate(parts, first)
+                for index in range(len(line_parts))
+            ],
+        )
+
+    def with_tag(self, lines: Sequence[str]) -> list[str]:
+        """Return lines with the tag of the target language, if the model has several."""
+        if self.tag is None:
+            first, *_ = languages = self.bundle.config.target_languages
+            raise ConfigError(
+                f"this model translates to {' and '.join(languages)}: choose the language with "
+                f"--to {first}, or with into({first!r}) in Python"
+            )
+        return with_tag(self.tag, lines)
+
+    def by_utility(self, samples: Sequence[Hypothesis], utility: Utility) -> list[Hypothesis]:
+        """Return a part's different samples by their mean utility, which becomes their score."""
+        texts = [self.bundle.target_tokenizer.decode(sample.tokens) for sample in samples]
+        counts = Counter(texts)
+        firsts = [samples[texts.index(text)] for text in counts]
+        ranked = rank_by_utility(list(counts), list(counts.values()), utility)
+        return [replace(firsts[each.place], score=each.utility) for each in ranked]
+
+    def joined(
+        self,
+        lines: Sequence[str],
+        planned: PlannedLines,
+        hypotheses: Sequence[list[Hypothesis]],
+        n_best: int,
+        decode: DecodeConfig | None,
+    ) -> list[list[Translation]]:
+        """Return the translations of each line, best first, from those of its parts."""
+        found, ids = iter(hypotheses), iter(planned.ids)
+        tag_length = len(self.bundle.source_tokenizer.encode(self.tag)) if self.tag else 0
+        translations = []
+        for line, parts in zip(lines, planned.parts, strict=True):
+            if not parts and line.strip():
+                passed = Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=True)
+                translations.append([passed])
+                continue
+            best = self._joined(parts, [next(found) for _ in parts], n_best, decode)
+            line_ids = [each for _ in parts for each in next(ids)[tag_length:]]
+            translations.append([self._flagged(each, line, line_ids) for each in best])
+        return translations
+
+    def facts(self) -> list[list[str]]:
+        """Return tokenizers, languages, the longest source and the search settings."""
+        longest = min(self.bundle.config.longest_source, self.max_source_length)
+        return [
+            *super().facts(),
+            [
+                "longest line",
+                f"{longest} tokens; a longer line is split into its sentences, and a sentence of "
+                f"more than {self.max_source_length} tokens is cut",
+            ],
+            ["search", search_name(self.bundle.config.decode)],
+        ]
+
+    def _flagged(self, translation: Translation, line: str, ids: list[int]) -> Translation:
+        flags = flags_of(self.bundle.config.profile, line, ids, translation.text)
+        return replace(translation, flags=flags) if flags else translation
+
+    def _parts(self, line: str) -> list[str]:
+        """Return the parts in which a line is translated: the line, or its sentences.
+
+        A blank line and a line that is passed through have no parts.
+        """
+        if not line.strip():
+            return []
+        length = self._source_length
+        # A very long line is checked before tokenizing it, which needs more memory.
+        if len(line) > LONGEST_STRETCH and longest_stretch(line) > LONGEST_STRETCH:
+            return []
+        if length(line.strip()) <= min(self.bundle.config.longest_source, self.max_source_length):
+            return [line]
+        return split_long(line, length, self.max_source_length, self.source_language)
+
+    def _source_length(self, text: str) -> int:
+        [tagged] = self.with_tag([text])
+        return len(self.bundle.source_tokenizer.encode(tagged))
+
+    def _joined(
+        self,
+        parts: list[str],
+        found: list[list[Hypothesis]],
+        n_best: int,
+        decode: DecodeConfig | None,
+    ) -> list[Translation]:
+        """Return the translations of a line: its n-th joins the n-th of each part."""
+        if not parts:
+            return [Translation("", 0.0, 0.0, [], [])]
+        count = min(n_best, max(len(hypotheses) for hypotheses in found))
+        translations = [
+            self._translation(parts, [each[min(rank, len(each) - 1)] for each in found], decode)
+            for rank in range(count)
+        ]
+        if len(parts) > 1:
+            translations.sort(key=lambda translation: translation.score, reverse=True)
+        return translations
+
+    def _translation(
+        self, parts: list[str], hypotheses: list[Hypothesis], decode: DecodeConfig | None
+    ) -> Translation:
+        tokenizer = self.bundle.target_tokenizer
+        texts = [tokenizer.decode(hypothesis.tokens) for hypothesis in hypotheses]
+        ids = [[*h.tokens, EOS] if h.finished else h.tokens for h in hypotheses]
+        pieces = [piece for part in ids for piece in tokenizer.pieces(part)]
+        log_probs = [value for h in hypotheses for value in h.token_log_probs]
+        text = join_parts(parts, texts)
+        if len(parts) == 1:
+            [only] = hypotheses
+            return Translation(text, only.log_prob, only.score, pieces, log_probs)
+        log_prob = math.fsum(log_probs)
+        if decode is None:
+            score = math.fsum(h.score for h in hypotheses) / len(hypotheses)
+        else:
+            penalty = length_penalty(len(log_probs), decode.length_penalty, decode.length_offset)
+            score = log_prob / penalty
+        cut = len(parts) > len(split_sentences("".join(parts), self.source_language))
+        return Translation(text, log_prob, score, pieces, log_probs, True, cut)

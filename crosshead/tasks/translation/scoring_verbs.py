@@ -1,0 +1,260 @@
+"""The verbs that score: `evaluate`, `compare` and `score`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crosshead.cli.app import app
+from crosshead.cli.kinds import evaluate
+from crosshead.cli.options import (
+    BeamOption,
+    BundlesArgument,
+    DeviceOption,
+    JsonlOption,
+    MetricsOption,
+    PairsOption,
+    PenaltyOption,
+    ReferenceOption,
+    SourceOption,
+    ThreadsOption,
+    TokenizeOption,
+    ToOption,
+    bundle_place,
+)
+from crosshead.cli.terminal import put
+from crosshead.cli.training_options import FieldsOption
+from crosshead.errors import UserError
+
+SourcesOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="F",
+        help="File of source sentences, one per line; a .gz file is unpacked. Needs --reference.",
+    ),
+]
+TextOption = Annotated[
+    Path | None,
+    typer.Option(metavar="F", help="File of text to score, for a model of monolingual text."),
+]
+StrideOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Number of tokens by which the window over --text moves (default: the window's "
+        "length). Smaller values give each token more context and take longer.",
+    ),
+]
+MemoryOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        max=10**6,
+        help="Memory of a transformer-xl, in positions (default: as in training).",
+    ),
+]
+AnyMetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST",
+        help="Metrics, separated by commas: bleu, chrf, ter, perplexity (default: bleu,chrf).",
+    ),
+]
+
+_SCORE_TEXT = "to score a text: `crosshead evaluate BUNDLE --text FILE`"
+_NOT_FOR_PAIRS = "is not for pairs: leave it out, or leave out --pairs"
+
+
+@evaluate.kind(
+    examples=(
+        "crosshead evaluate runs/en-de --source test.en --reference test.de",
+        "crosshead evaluate runs/first runs/second --source test.en --reference test.de",
+        "crosshead evaluate runs/en-de --pairs test.csv --fields English,German",
+    )
+)
+def evaluate_translations(
+    bundles: BundlesArgument,
+    source: SourcesOption = None,
+    reference: ReferenceOption = None,
+    to: ToOption = None,
+    pairs: PairsOption = None,
+    fields: FieldsOption = None,
+    metrics: AnyMetricsOption = None,
+    tokenize: TokenizeOption = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    jsonl: JsonlOption = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Give --source and --reference, or --pairs, for a model that translates.
+
+    Each metric is printed with its 95 % bootstrap interval and a signature: sacreBLEU's, or for
+    perplexity one that names its normalisation. The bundle holds the default search
+    settings. Several bundles are scored together, as an ensemble.
+    """
+    from crosshead.cli import evaluation
+    from crosshead.tasks.translation import test_sets as translation_sets
+
+    _check_test_set(
+        source, reference, pairs, fields, f", or the data of another kind: {evaluate.others()}"
+    )
+    names = evaluation.metric_names(metrics or "bleu,chrf", tokenize, ["perplexity"])
+    test = translation_sets.TranslationSet(source, reference, pairs, fields)
+    search = {"beam": beam, "length_penalty": length_penalty}
+    scores = evaluation.translation_evaluation(
+        bundles, test, to, names, tokenize, search, device, threads
+    )
+    put(evaluation.scores_jsonl(scores) if jsonl else evaluation.scores_table(scores))
+
+
+@evaluate.kind(
+    "text", examples=("crosshead evaluate runs/shakespeare --text test.txt --stride 64",)
+)
+def evaluate_text(
+    bundles: BundlesArgument,
+    text: TextOption = None,
+    stride: StrideOption = None,
+    memory: MemoryOption = None,
+    jsonl: JsonlOption = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Give --text for a model of monolingual text.
+
+    The command prints perplexity and bits per
+    character, or for a masked language model masked perplexity and accuracy. The model reads the
+    text in windows of the training length, which move by --stride. A model with a memory
+    reads the text in one pass instead, unless --stride is given.
+    """
+    from crosshead.cli import arguments, evaluation
+
+    assert text is not None
+    bundle = arguments.only(bundles, "--text")
+    scores = evaluation.text_evaluation(bundle, text, stride, memory, device, threads)
+    put(evaluation.scores_jsonl(scores) if jsonl else evaluation.scores_table(scores))
+
+
+def _check_test_set(
+    source: Path | None,
+    reference: Path | None,
+    pairs: list[str] | None,
+    fields: str | None,
+    others: str = "",
+) -> None:
+    """Raise `UserError` unless the files of one test set are given; `others` are other data."""
+    if pairs is None:
+        _check_sides(source, reference, others)
+        if fields is not None:
+            raise UserError("--fields names the fields of --pairs; leave it out")
+    elif source is not None or reference is not None:
+        raise UserError(f"{'--reference' if source is None else '--source'} {_NOT_FOR_PAIRS}")
+
+
+def _check_sides(source: Path | None, reference: Path | None, others: str = "") -> None:
+    """Raise `UserError` unless both files of a test set are given; `others` are other data."""
+    if source is None and reference is None:
+        raise UserError(f"give --source and --reference, or --pairs{others}")
+    if source is None or reference is None:
+        alone = "--reference" if source is None else "--source"
+        raise UserError(f"{alone} alone: --source and --reference go together; give both")
+
+
+@app.command(
+    epilog="\b\nExamples:\n"
+    "  crosshead compare runs/first runs/second --source test.en --reference test.de\n"
+    "  crosshead compare runs/first runs/second --pairs test.csv --fields English,German"
+)
+def compare(
+    bundles: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="BUNDLE",
+            parser=bundle_place,
+            help="Two or more bundles; the first is the baseline.",
+        ),
+    ],
+    source: SourcesOption = None,
+    reference: ReferenceOption = None,
+    to: ToOption = None,
+    pairs: PairsOption = None,
+    fields: FieldsOption = None,
+    metrics: MetricsOption = "bleu,chrf",
+    tokenize: TokenizeOption = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    jsonl: JsonlOption = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Compare bundles on a test set by paired bootstrap.
+
+    Give --source and --reference, or --pairs.
+
+    p is the probability that chance alone gives a difference from the first bundle at least as
+    large as the measured one.
+    """
+    from crosshead.bundle.hub_names import bundle_shown
+    from crosshead.cli import arguments, evaluation
+    from crosshead.tasks.translation import test_sets as translation_sets
+    from crosshead.evaluation.comparison import compare as compare_systems
+    from crosshead.tasks.translation.translator import Translator
+    from crosshead.tasks.loading import load_as
+
+    _check_test_set(source, reference, pairs, fields)
+    names = evaluation.metric_names(metrics, tokenize)
+    evaluation.check_distinct(bundles)
+    test = translation_sets.TranslationSet(source, reference, pairs, fields)
+    # All models are loaded and checked before the first one translates, which takes long.
+    translators: dict[str, Translator] = {}
+    for bundle in bundles:
+        loaded = load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT)
+        translators[bundle_shown(bundle)] = arguments.into(loaded, to)
+        test.check(translators[bundle_shown(bundle)], bundle_shown(bundle))
+    sources, references = test.read()
+    evaluation.say_if_tokenised(references, test.reference_files, names, tokenize)
+    flags = {"beam": beam, "length_penalty": length_penalty}
+    systems: dict[str, Sequence[str]] = {
+        name: evaluation.translated(translator, sources, flags)
+        for name, translator in translators.items()
+    }
+    scores = compare_systems(systems, references, names, tokenize)
+    put(evaluation.scores_jsonl(scores) if jsonl else evaluation.comparison_table(scores))
+
+
+@app.command(epilog="\b\nExample:\n  crosshead score runs/en-de --source test.en --target test.de")
+def score(
+    bundles: BundlesArgument,
+    source: SourceOption,
+    target: Annotated[
+        Path, typer.Option(metavar="F", help="File of translations to score, one per source line.")
+    ],
+    to: ToOption = None,
+    jsonl: Annotated[
+        bool,
+        typer.Option(
+            "--jsonl",
+            help="Print JSON Lines (one object per line) that also hold each token's "
+            "log-probability.",
+        ),
+    ] = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Print the log-probability of each given translation.
+
+    The command prints the log-probability (natural logarithm) of each translation, end of sentence
+    included. A pair that is too long for the model gets `nan`. White space around a line is
+    ignored, as in translation.
+    """
+    from crosshead.cli import answers, arguments
+    from crosshead.tasks.translation.translator import Translator
+    from crosshead.tasks.loading import load_as
+    from crosshead.text.parallel.corpora import read_aligned
+
+    loaded = load_as(Translator, bundles, device, threads, instead=_SCORE_TEXT)
+    translator = arguments.into(loaded, to)
+    sources, targets = read_aligned(source, target)
+    for text in answers.scored(translator, sources, targets, jsonl):
+        put(text)

@@ -1,0 +1,272 @@
+"""The verb `translate`."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from crosshead.cli.kinds import translate
+from crosshead.cli.options import (
+    BeamOption,
+    BundleArgument,
+    DeviceOption,
+    JsonlOption,
+    PenaltyOption,
+    PrecisionOption,
+    ThreadsOption,
+    ToOption,
+)
+from crosshead.cli.terminal import note, open_output, watched
+from crosshead.errors import DataError
+from crosshead.system.kinds import check_sentences, check_text, head_of, kind_of
+from crosshead.system.pipes import count_lines, read_document, read_groups
+
+if TYPE_CHECKING:
+    from crosshead.tasks.translation.line_translator import Translation
+    from crosshead.text.documents.document import Document
+
+Format = Literal["lines", "text", "markdown", "html", "srt"]
+"""The formats of what is translated: lines, or one document."""
+
+MoreArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="BUNDLE|FILE",
+        show_default=False,
+        help="More models of an ensemble, then the file to translate: one sentence per line, or a "
+        "document in Markdown (.md), HTML (.html) or SubRip (.srt). A .gz file is unpacked "
+        "(default: -, standard input).",
+    ),
+]
+FormatOption = Annotated[
+    Format | None,
+    typer.Option(
+        "--format",
+        show_default=False,
+        help="Format of the input (default: markdown, html or srt for a file whose name ends in "
+        ".md, .html or .srt, else what its content shows). All but lines are documents: their "
+        "sentences are translated, and their markup stays. text is lines of several sentences.",
+    ),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="F",
+        help="File to write (default: standard output). The file appears only when it is complete.",
+    ),
+]
+NBestOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=1000,
+        help="Number of translations per line, as `number ||| text ||| score` (default: only "
+        "the best one, as text). The beam, or the number of --mbr, must be at least as large.",
+    ),
+]
+SampleOption = Annotated[
+    bool,
+    typer.Option(
+        "--sample",
+        help="Sample translations instead of searching for the most probable one.",
+    ),
+]
+MbrOption = Annotated[
+    int | None,
+    typer.Option(
+        "--mbr",
+        metavar="N",
+        min=1,
+        max=1000,
+        help="Draw N samples of each line, and print the one that is most like all of them by "
+        "chrF: minimum Bayes risk (default: off). 32 is a start; more are better and slower. The "
+        "score is the mean chrF.",
+    ),
+]
+TemperatureOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="T",
+        help="Sampling temperature: below 1 is more conservative, above 1 more varied "
+        "(default: the bundle's, usually 1; for sampling).",
+    ),
+]
+TopKOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="K",
+        help="Sample from the K most probable tokens only; 0 is no limit (default: the "
+        "bundle's, usually 0; for sampling).",
+    ),
+]
+TopPOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="P",
+        help="Sample from the smallest set of tokens with this total probability, above 0 and "
+        "up to 1 (default: the bundle's, usually 1; for sampling).",
+    ),
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="S",
+        help="Random seed of the samples (default: the bundle's, usually 1; for sampling). "
+        "The same seed gives the same translations.",
+    ),
+]
+ScoresOption = Annotated[
+    bool,
+    typer.Option("--scores", help="Print each translation with its score, as `text<TAB>score`."),
+]
+BatchTokensOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=64,
+        help="Number of source tokens decoded at once, padding counted (default: the bundle's, "
+        "usually 4096). Lower it if memory runs out. A longer sentence is decoded alone.",
+    ),
+]
+
+
+@translate.kind(
+    examples=(
+        "crosshead translate runs/en-de input.txt --output output.txt",
+        'echo "A dog runs." | crosshead translate runs/en-de --beam 5',
+        "crosshead translate runs/en-de input.txt --n-best 3",
+        "crosshead translate runs/en-de input.txt --mbr 32 --temperature 0.7",
+        "crosshead translate runs/first runs/second runs/third input.txt",
+        "crosshead translate runs/both input.txt --to de",
+        "crosshead translate runs/en-de page.html --output seite.html",
+    )
+)
+def translate_text(
+    bundle: BundleArgument,
+    more: MoreArgument = None,
+    to: ToOption = None,
+    kind: FormatOption = None,
+    output: OutputOption = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    n_best: NBestOption = None,
+    sample: SampleOption = False,
+    mbr: MbrOption = None,
+    temperature: TemperatureOption = None,
+    top_k: TopKOption = None,
+    top_p: TopPOption = None,
+    seed: SeedOption = None,
+    scores: ScoresOption = False,
+    jsonl: JsonlOption = False,
+    batch_tokens: BatchTokensOption = None,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    precision: PrecisionOption = "float32",
+) -> None:
+    """Print one line for each input line, in order, and an empty line for an empty one.
+
+    Lines from a pipe are translated as they arrive. The bundle holds the default search settings.
+    A score is the log-probability divided by the length penalty, or with --mbr the mean chrF. A
+    line that is too long for the model is split at the ends of sentences, with a warning.
+
+    Several bundles are an ensemble: each token has the mean of the models' probabilities. Their
+    tokenizers must be the same, and the first one gives the search settings. The last argument is
+    the file, unless it is a directory or a packed bundle.
+
+    At the end, one warning counts the odd lines: lines unlike the training data, and translations
+    that repeat themselves, copy the source or have an unusual length. --jsonl lists the flags of
+    each line.
+
+    A document comes out with its markup. With --n-best, --scores or --jsonl its sentences are
+    listed instead, as lines are.
+    """
+    from crosshead.cli import arguments, search_flags
+    from crosshead.tasks.translation.translator import Translator
+    from crosshead.tasks.loading import load_as
+
+    bundles, file = arguments.bundles_and_file(bundle, more or [])
+    risk = search_flags.minimum_risk(mbr, beam, length_penalty, n_best)
+    for each in bundles:
+        arguments.check_outputs({"--output": output}, [file], each)
+    translator = arguments.into(load_as(Translator, bundles, device, threads, precision), to)
+    document = _document(kind, file, translator.source_language)
+    translate_input(
+        translator, partial(translator.translate, risk=risk), file, document,
+        check_sentences if kind is None else check_text, output=output, n_best=n_best,
+        scores=scores, jsonl=jsonl, sample=sample or risk is not None, beam=beam,
+        length_penalty=length_penalty, temperature=temperature, top_k=top_k, top_p=top_p,
+        seed=seed, batch_tokens=batch_tokens,
+    )  # fmt: skip
+
+
+def translate_input(
+    translator: Any,
+    translated: Callable[..., list[list["Translation"]]],
+    file: str,
+    document: "Document | None",
+    check: Callable[[bytes, str], None],
+    *,
+    output: Path | None,
+    n_best: int | None,
+    scores: bool,
+    jsonl: bool,
+    sample: bool,
+    **flags: Any,
+) -> None:
+    """Translate the lines of a file, or its document, and write the answers.
+
+    `translated` translates groups of lines, `check` refuses other files, and `flags` are settings
+    of the search.
+    """
+    from crosshead.cli import answers, search_flags
+    from crosshead.tasks.translation import odd_lines
+
+    decode = search_flags.search_settings(translator.bundle.config.decode, sample, flags, n_best)
+    whole = document is not None and n_best is None and not scores and not jsonl
+    unit = "line" if document is None else "sentence"
+    groups = read_groups(file, check) if document is None else iter([document.sentences])
+    total = None
+    if watched(output):
+        total = count_lines(file) if document is None else len(document.sentences)
+    before, odd = 0, odd_lines.OddLines(unit)
+    with open_output(output) as write, answers.answering(total, f"{unit}s") as advance:
+        for lines in groups:
+            progress = partial(advance, before, len(lines))
+            found = translated(
+                lines, decode=decode, n_best=n_best or 1, first=before, progress=progress
+            )
+            first, listed = before + 1, n_best is not None  # people count lines from 1
+            written = (
+                document.with_translations([best[0].text for best in found])
+                if whole and document is not None
+                else answers.answers(lines, found, first, listed, scores, unit if jsonl else None)
+            )
+            write(written.encode())
+            odd.add(lines, found, first)
+            progress(1.0)
+            before += len(lines)
+    for warning in odd.warnings():
+        note(warning)
+
+
+def _document(kind: Format | None, file: str, language: str | None) -> "Document | None":
+    """Return the document to translate, or None to translate lines.
+
+    Without `--format`, the end of the file's name decides, then its content. A plain text is lines.
+    """
+    from crosshead.text.documents.document import Document
+    from crosshead.text.documents.formats import ENDS, FORMATS
+
+    named = {**ENDS, ".txt": None}.get(Path(file.removesuffix(".gz")).suffix.lower())
+    found = kind_of(head_of(Path(file)))
+    name = kind or named or (found and found.format)
+    if name in (None, "lines"):
+        return None
+    text = read_document(file)
+    try:
+        return Document.of(text, FORMATS[name], language)
+    except DataError as error:
+        raise DataError(f"{'standard input' if file == '-' else file}: {error}") from None

@@ -1,0 +1,418 @@
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import crosshead
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.decoding.minimum_risk import MinimumRisk, Utility, rank_by_utility
+from crosshead.decoding.search import DecodeConfig
+from crosshead.errors import BundleError, ConfigError, DataError
+from crosshead.evaluation.sacrebleu_metrics import chrf_utility
+from crosshead.models.recurrent import RecurrentConfig
+from crosshead.models.registry import build_model
+from crosshead.models.transformer import TransformerConfig
+from crosshead.tasks.batched_search import TokenInputs, search_all
+from crosshead.tasks.translation.translator import Translator
+from crosshead.text.profile import TextProfile
+from crosshead.text.tokenizers import TokenizerConfig, token_ids, train_tokenizer
+from tests.pipelines.translators import STORED, untrained
+
+ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+GERMAN = {
+    "one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf",
+    "six": "sechs", "seven": "sieben", "eight": "acht", "nine": "neun", "ten": "zehn",
+}  # fmt: skip
+
+
+def english(words: list[str]) -> str:
+    return " ".join(words).capitalize() + "."
+
+
+def german(words: list[str]) -> str:
+    return english([GERMAN[word] for word in words])
+
+
+def test_it_is_shown_in_one_short_line(random_translator: Translator) -> None:
+    assert repr(random_translator) == (
+        "<Translator: transformer, 1+1 layers, d_model 8, d_ff 8, 2 heads, post-norm, on cpu>"
+    )
+
+
+def test_a_line_gives_a_line_and_a_list_a_list() -> None:
+    translate = crosshead.load(STORED)
+    assert translate("One two three.") == "Eins zwei drei."
+    assert translate(["One."]) == ["Eins."]
+    assert translate(("One.", "Two.")) == ["Eins.", "Zwei."]
+    assert translate([]) == []
+
+
+def test_the_model_is_a_plain_module(translator: Translator) -> None:
+    assert isinstance(translator.model, torch.nn.Module)
+    assert not translator.model.training
+    logits = translator.model(torch.tensor([[7, 2]]), torch.tensor([[1]]))
+    assert logits.shape == (1, 1, 330)
+
+
+@pytest.fixture(scope="module")
+def answers(translator: Translator) -> dict[str, str]:
+    """Lines of many lengths with the translation that each has by itself."""
+    words = [ENGLISH[(3 * start + step) % 10] for start in range(10) for step in range(5)]
+    lines = ["", " ", *(english(words[n : n + 1 + n % 6]) for n in range(20)), "One two. " * 6]
+    return {line: translator(line) for line in lines}
+
+
+@settings(max_examples=6)
+@given(st.data(), st.sampled_from([1, 40, 4096]))
+def test_every_line_is_answered_in_its_place(
+    translator: Translator, answers: dict[str, str], data: st.DataObject, batch_tokens: int
+) -> None:
+    lines = data.draw(st.lists(st.sampled_from(sorted(answers)), max_size=8))
+    decode = translator.bundle.config.decode.model_copy(update={"batch_tokens": batch_tokens})
+    found = translator.translate(lines, decode=decode)
+    assert [each[0].text for each in found] == [answers[line] for line in lines]
+
+
+def test_a_translation_does_not_depend_on_its_companions(random_translator: Translator) -> None:
+    lines = ["abc", "a line of its own", "", "x", "öäü 漢字", "abc"]
+    together = random_translator.translate(lines)
+    assert together[0] == together[5]
+    for line, [found] in zip(lines, together, strict=True):
+        [[alone]] = random_translator.translate([line])
+        assert alone.text == found.text
+        assert alone.pieces == found.pieces
+        assert alone.log_prob == pytest.approx(found.log_prob, abs=1e-4)
+
+
+def test_a_blank_line_has_one_empty_translation(translator: Translator) -> None:
+    for line in ("", "  ", "\u3000\t"):
+        [[only]] = translator.translate([line], n_best=3)
+        assert (only.text, only.log_prob, only.pieces, only.was_split) == ("", 0, [], False)
+
+
+def test_log_probabilities_belong_to_pieces(translator: Translator) -> None:
+    [[found]] = translator.translate(["Seven eight."])
+    assert found.pieces[-1] == "</s>"
+    assert len(found.pieces) == len(found.piece_log_probs)
+    assert found.log_prob == pytest.approx(math.fsum(found.piece_log_probs))
+    penalty = ((5 + len(found.pieces)) / 6) ** 0.6
+    assert found.score == pytest.approx(found.log_prob / penalty)
+
+
+def test_n_best_are_different_and_in_order(translator: Translator) -> None:
+    [found] = translator.translate(["Seven eight."], n_best=4)
+    assert len({tuple(each.pieces) for each in found}) == 4
+    assert found[0].text == "Sieben acht."
+    scores = [each.score for each in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_white_space_around_a_line_stays_as_it_is(translator: Translator) -> None:
+    assert translator(["  One.\t", "One.\r\n", "\nOne.\nTwo."]) == [
+        "  Eins.\t", "Eins.", *translator(["One.\nTwo."]),
+    ]  # fmt: skip
+
+
+def test_a_text_is_translated_line_by_line(translator: Translator) -> None:
+    lines = ["One two.", "", "Three.\r"]
+    assert translator("\n".join(lines)) == "\n".join(translator(lines)) == "Eins zwei.\n\nDrei."
+    assert translator("One.\n") == "Eins.\n"
+
+
+def test_a_stretch_that_is_not_too_long_is_translated(translator: Translator) -> None:
+    lines = ["x" * 2000 + " " + "y" * 2000, "One."]
+    found = translator.translate(lines, decode=DecodeConfig(beam=1, max_extra=0))
+    assert not any(best[0].was_passed_through for best in found)
+
+
+def test_progress_is_told_part_by_part(translator: Translator) -> None:
+    shares: list[float] = []
+    decode = translator.bundle.config.decode.model_copy(update={"batch_tokens": 40})
+    lines = ["One two three. " * 20, "", "One."]
+    translator.translate(lines, decode=decode, progress=shares.append)
+    assert shares[0] == 0 and shares[-1] == 1
+    assert shares == sorted(shares) and len(shares) > 5
+    shares.clear()
+    translator.translate([""], progress=shares.append)
+    assert shares == [0]
+
+
+def test_nothing_of_a_very_long_line_is_dropped(translator: Translator) -> None:
+    decode = DecodeConfig(beam=1, max_extra=10)
+    [[found]] = translator.translate([" ".join([english(["one", "two"])] * 500)], decode=decode)
+    assert found.text == " ".join(["Eins zwei."] * 500)
+    [[unbroken]] = translator.translate(["x" * 2000], decode=decode)
+    assert unbroken.was_split
+    assert (found.sentence_was_cut, unbroken.sentence_was_cut) == (False, True)
+
+
+def test_learned_positions_are_never_run_past(random_translator: Translator) -> None:
+    assert random_translator.max_source_length == 23
+    lines = ["a" * 22, "a" * 23, "a" * 24, "word " * 30, "é" * 50]
+    found = random_translator.translate(lines)
+    assert [each[0].was_split for each in found] == [False, False, True, True, True]
+
+
+def test_what_bounds_the_source_alone_does_not_bound_what_is_written() -> None:
+    """The places that location-based attention knows are places of the source."""
+    shape = RecurrentConfig(
+        encoder_layers=1, decoder_layers=1, d_model=8, attention="luong-location", max_length=12
+    )
+    translator = untrained(shape)
+    assert translator.max_source_length == 11
+    decode = DecodeConfig(beam=1, max_extra=30)
+    [[cut], [whole]] = translator.translate(["a" * 20, "a"], decode=decode)
+    assert cut.was_split and not whole.was_split
+    assert len(whole.pieces) > 12
+    translator.score(["a"], ["a" * 40])
+    with pytest.raises(
+        DataError, match="pair 1: its source has 21 tokens, but the model takes at most 12"
+    ):
+        translator.score(["a" * 20], ["a"])
+
+
+@settings(max_examples=15)
+@given(st.lists(st.text(alphabet="ab\n\r。. é", max_size=40), max_size=4))
+def test_no_translation_has_a_line_break(random_translator: Translator, lines: list[str]) -> None:
+    decode = DecodeConfig(beam=1, sample=True, max_extra=5, temperature=3.0)
+    found = random_translator.translate(lines, decode=decode)
+    assert len(found) == len(lines)
+    assert not any("\n" in each[0].text or "\r" in each[0].text for each in found)
+
+
+def test_samples_depend_on_the_number_of_the_line_and_nothing_else(
+    random_translator: Translator,
+) -> None:
+    decode = DecodeConfig(beam=1, sample=True)
+    lines = ["abc", "abc", "defg", "h " * 30]
+    together = random_translator.translate(lines, decode=decode)
+    apart = [
+        random_translator.translate([line], decode=decode, first=number)[0]
+        for number, line in enumerate(lines)
+    ]
+    assert [each[0].pieces for each in together] == [each[0].pieces for each in apart]
+    assert together[0][0].pieces != together[1][0].pieces
+
+
+def only_those_with(letter: str) -> Utility:
+    """Return a utility that likes candidates with a letter, whatever the reference is."""
+    return lambda candidate, reference: float(candidate.count(letter))
+
+
+DRAWN = DecodeConfig(beam=1, sample=True, max_extra=4)
+
+
+def test_the_lowest_risk_is_that_of_the_samples_of_the_line(random_translator: Translator) -> None:
+    lines = ["abc", "", " defg", "h"]
+    risk = MinimumRisk(6, chrf_utility)
+    samples = random_translator.translate(lines, decode=DRAWN, n_best=6)
+    found = random_translator.translate(lines, decode=DRAWN, risk=risk, n_best=6)
+    assert found == random_translator.translate(lines, decode=DRAWN, risk=risk, n_best=6)
+    for drawn, ranked in zip(samples, found, strict=True):
+        texts = [each.text.strip() for each in drawn]
+        assert {each.text.strip() for each in ranked} == set(texts)
+        if len(drawn) > 1:
+            expected = rank_by_utility(texts, [1] * 6, chrf_utility)
+            assert ranked[0].text.strip() == texts[expected[0].place]
+            assert [each.score for each in ranked] == pytest.approx(
+                sorted({each.utility for each in expected}, reverse=True)
+            )
+    best = random_translator.translate(lines, decode=DRAWN, risk=risk)
+    assert best == [ranked[:1] for ranked in found]
+
+
+def test_the_only_sample_has_the_lowest_risk(random_translator: Translator) -> None:
+    lines = ["abc", "defg"]
+    samples = random_translator.translate(lines, decode=DRAWN)
+    found = random_translator.translate(lines, decode=DRAWN, risk=MinimumRisk(1, chrf_utility))
+    assert [each[0].pieces for each in found] == [each[0].pieces for each in samples]
+    assert [each[0].log_prob for each in found] == [each[0].log_prob for each in samples]
+    assert [each[0].score for each in found] == [100.0, 100.0]
+
+
+def test_each_part_of_a_split_line_has_the_lowest_risk(random_translator: Translator) -> None:
+    risk = MinimumRisk(5, only_those_with("e"))
+    [[found]] = random_translator.translate(["Aa bb cc dd ee. Ff gg hh ii jj."], decode=DRAWN,
+                                            risk=risk)  # fmt: skip
+    planned = random_translator.planned(["Aa bb cc dd ee. Ff gg hh ii jj."], 0)
+    [parts] = planned.parts
+    assert found.was_split and len(parts) == 2
+    drawn = search_all(
+        random_translator.model, TokenInputs(planned.ids), random_translator.bundle.specials,
+        DRAWN, 5, numbers=planned.numbers, most=24,
+    )  # fmt: skip
+    decode = random_translator.bundle.target_tokenizer.decode
+    most = [max(decode(each.tokens).count("e") for each in samples) for samples in drawn]
+    assert found.text.count("e") == sum(most)
+    assert found.score == pytest.approx(sum(most) / 2)
+
+
+def test_minimum_risk_needs_samples(translator: Translator) -> None:
+    risk = MinimumRisk(4, chrf_utility)
+    with pytest.raises(ConfigError, match="chooses among samples, found sample = false and beam"):
+        translator.translate(["One."], risk=risk)
+    with pytest.raises(ConfigError, match="4 samples are too few for 5 translations"):
+        translator.translate(["One."], decode=DRAWN, risk=risk, n_best=5)
+
+
+def test_what_is_no_text_is_refused_where_it_is_given(translator: Translator) -> None:
+    for wrong, found in ((5, "int"), (None, "NoneType"), (b"One.", "bytes")):
+        with pytest.raises(TypeError, match=f"expected a list of lines of text, found {found}"):
+            translator(wrong)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="found int at index 1"):
+        translator(["One.", 1])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="a list of lines of text, found str"):
+        translator.translate("One.")
+    with pytest.raises(TypeError, match="a list of lines of text, found str"):
+        translator.score("One.", "Eins.")
+    assert translator(line for line in ["One."]) == ["Eins."]  # type: ignore[call-overload]
+
+
+def test_a_model_that_diverged_is_named(translator: Translator) -> None:
+    bundle = translator.bundle
+    broken = build_model(bundle.config.model, 330, 330).eval()
+    with torch.no_grad():
+        broken.projection.weight.fill_(torch.nan)
+    with pytest.raises(BundleError, match="not finite"):
+        Translator(replace(bundle, model=broken))("One.")
+
+
+@pytest.fixture(scope="module")
+def several() -> Translator:
+    """An untrained model of bytes with tags of two languages."""
+    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes", special=["<2de>", "<2fr>"]), ["a"])
+    shape = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2)
+    plain = untrained(shape).bundle
+    size = tokenizer.vocab_size
+    config = plain.config.model_copy(
+        update={"target_languages": ["de", "fr"], "source_vocabulary": size,
+                "target_vocabulary": size}
+    )  # fmt: skip
+    torch.manual_seed(1)
+    model = build_model(shape, size, size).eval()
+    with torch.no_grad():
+        model.projection.weight.mul_(4)
+    return Translator(TextBundle(config, model, tokenizer, tokenizer))
+
+
+def test_the_chosen_language_puts_its_tag_before_each_line(several: Translator) -> None:
+    german, tagged = several.into("de"), several.of_tagged_lines()
+    lines = ["abc", " spaced ", "x"]
+    written = [f"<2de> {line.strip()}" for line in lines]
+    for alone, other in zip(german.translate(lines), tagged.translate(written), strict=True):
+        assert alone[0].text.strip() == other[0].text.strip()
+        assert alone[0].piece_log_probs == other[0].piece_log_probs
+    assert german.score(lines, lines) == tagged.score(written, lines)
+    assert german.score(lines, lines) != several.into("fr").score(lines, lines)
+    assert several.into("fr").into("de")(lines) == german(lines)
+    assert (german.target_language, tagged.target_language) == ("de", None)
+    assert german.facts()[1] == ["languages", "to de and fr, by a tag"]
+
+
+def test_a_missing_or_wrong_language_is_refused(several: Translator) -> None:
+    message = "this model translates to de and fr: choose the language with --to de, or with into"
+    for call in (lambda: several("abc"), lambda: several.score(["a"], ["b"])):
+        with pytest.raises(ConfigError, match=message):
+            call()
+    with pytest.raises(ConfigError, match="does not translate to 'cs'; it translates to de and fr"):
+        several.into("cs")
+    plain = crosshead.load(STORED, "cpu")
+    assert plain.into("de") is plain
+    with pytest.raises(ConfigError, match="does not translate to 'fr'; it translates to de: leave"):
+        plain.into("fr")
+
+
+def test_a_model_of_one_tag_needs_no_choice(several: Translator) -> None:
+    config = several.bundle.config.model_copy(update={"target_languages": ["fr"]})
+    only = Translator(replace(several.bundle, config=config))
+    assert only("abc") == several.into("fr")("abc")
+
+
+def test_the_parts_of_a_long_line_have_a_tag_each(several: Translator) -> None:
+    german = several.into("de")
+    sentences = ["Aa bb cc dd ee.", "Ff gg hh ii jj.", "Kk ll mm nn oo."]
+    [[found]] = german.translate([" ".join(sentences)])
+    assert found.was_split
+    alone = german.translate(sentences)
+    assert found.piece_log_probs == pytest.approx(
+        [value for [each] in alone for value in each.piece_log_probs], abs=1e-4
+    )
+
+
+def profiled() -> Translator:
+    """Return the stored translator, whose bundle knows the numbers in English words."""
+    stored = crosshead.load(STORED)
+    assert isinstance(stored, Translator)
+    tokenizer, rows = stored.bundle.source_tokenizer, [[n, n // 10, n % 10] for n in range(100)]
+    texts = [[ENGLISH[each % 10] for each in row] for row in rows]
+    sides = ([make(words) for words in texts] for make in (english, german))
+    ids = (token_ids(tokenizer, side) for side in sides)
+    profile = TextProfile.of(list(zip(*ids, strict=True)), tokenizer, tokenizer)
+    bundle = stored.bundle
+    config = bundle.config.model_copy(update={"profile": profile})
+    return Translator(replace(bundle, config=config))
+
+
+def test_translations_of_odd_lines_are_flagged() -> None:
+    translator = profiled()
+    lines = ["One two three.", "", "один два три четыре", "x9 #q% zzz kjw"]
+    found = translator.translate(lines, n_best=2)
+    assert [best[0].flags for best in found[:2]] == [(), ()]
+    assert all("script" in each.flags and "pieces" in each.flags for each in found[2])
+    assert "pieces" in found[3][0].flags and "script" not in found[3][0].flags
+    [alone] = translator.translate(lines[2:3])
+    assert alone[0].flags == found[2][0].flags
+
+
+def test_a_line_in_parts_is_flagged_as_a_whole() -> None:
+    translator = profiled()
+    [[usual]] = translator.translate(["One two three. " * 8])
+    assert usual.was_split and usual.flags == ()
+    [[odd]] = translator.translate(["x9 #q% zzz. " * 8])
+    assert odd.was_split and "pieces" in odd.flags
+
+
+def test_an_old_bundle_knows_no_odd_lines() -> None:
+    translator = crosshead.load(STORED)
+    [[found]] = translator.translate(["один два три"])
+    assert not {"script", "pieces", "length", "copy"} & set(found.flags)
+
+
+def test_a_tag_does_not_make_a_line_odd(several: Translator) -> None:
+    tokenizer, lines = several.bundle.source_tokenizer, [f"abc {n} def {n}" for n in range(100)]
+    plain = [(tokenizer.encode(line), tokenizer.encode(line[::-1])) for line in lines]
+    tag = tokenizer.encode("<2de>")
+    tagged = [(tag + source, target) for source, target in plain]
+    profile = TextProfile.of(tagged, tokenizer, tokenizer, [tokenizer.encode("<2fr>"), tag])
+    assert profile == TextProfile.of(plain, tokenizer, tokenizer) is not None
+    config = several.bundle.config.model_copy(update={"profile": profile})
+    german = Translator(replace(several.bundle, config=config)).into("de")
+    [[short]], [[parts]] = german.translate(["ab"]), german.translate(["abc def. " * 8])
+    assert parts.was_split and not {"script", "pieces"} & {*short.flags, *parts.flags}
+
+
+def test_a_document_keeps_its_markup_and_its_sentences_have_all_translations() -> None:
+    translator = crosshead.load(STORED)
+    sentences = ["A dog runs.", "Two men sit."]
+    page = "<p>A <!-- x -->\n<b>A dog runs. Two men sit.</b></p>"
+    found = translator.translate_document(page, "html", n_best=2)
+    one, *expected = translator.translate(["A", *sentences], n_best=2)
+    assert found.text == (
+        f"<p>{one[0].text} <!-- x -->\n<b>{' '.join(each[0].text for each in expected)}</b></p>"
+    )
+    assert [each.source for each in found.sentences] == ["A", *sentences]
+    assert [each.translations for each in found.sentences[1:]] == expected
+    assert len(found.texts) == 2
+    greedy = translator.translate_document("A dog runs.", decode=DecodeConfig(beam=1))
+    assert (
+        greedy.sentences[0].translations
+        == translator.translate(["A dog runs."], decode=DecodeConfig(beam=1))[0]
+    )
+
+
+def test_a_document_of_an_unknown_format_is_refused(random_translator: Translator) -> None:
+    with pytest.raises(ConfigError, match="unknown format 'docx'"):
+        random_translator.translate_document("", "docx")
