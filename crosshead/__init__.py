@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from crosshead.attention.attend import attend
     from crosshead.decoding.search import DecodeConfig
     from crosshead.evaluation.comparison import compare
-    from crosshead.evaluation.translations import evaluate
     from crosshead.inspection.record import record_attention
     from crosshead.recipe.recipe import Recipe
     from crosshead.system.progress import Silent
     from crosshead.tasks.base import Task
     from crosshead.tasks.loading import load
     from crosshead.tasks.registry import register_architecture, register_task
+    from crosshead.tasks.translation.scores import evaluate
     from crosshead.training.api import train
 
 _HOMES = {
@@ -43,7 +43,7 @@ _HOMES = {
     "attend": "crosshead.attention.attend",
     "check_data": "crosshead.addons.checks.api",
     "compare": "crosshead.evaluation.comparison",
-    "evaluate": "crosshead.evaluation.translations",
+    "evaluate": "crosshead.tasks.translation.scores",
     "load": "crosshead.tasks.loading",
     "record_attention": "crosshead.inspection.record",
     "register_architecture": "crosshead.tasks.registry",

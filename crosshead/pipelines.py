@@ -1,10 +1,10 @@
 """Pipelines: a bundle as a callable on raw input."""
 
 from crosshead.extensions import imported_at_use
+from crosshead.tasks.language.text_generator import TextGenerator
+from crosshead.tasks.masked.mask_filler import MaskFiller
 from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.translation.ensemble import EnsembleTranslator
-from crosshead.tasks.masked.mask_filler import MaskFiller
-from crosshead.tasks.language.text_generator import TextGenerator
 from crosshead.tasks.translation.translated_text import TranslatedText
 from crosshead.tasks.translation.translator import Translator
 

@@ -18,8 +18,8 @@ from crosshead.addons.serving.scheduler import Limits, Scheduler
 from crosshead.addons.serving.sentence import Result, Sentence
 from crosshead.decoding.beam import BeamRules, RunningBatch, beam_search
 from crosshead.decoding.search import DecodeConfig, Specials, greedy_search
-from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.batching import Batch, Example, collate
 from crosshead.text.synthetic import DatePairs, date_pairs
 from crosshead.text.tokenizers import token_ids

@@ -51,8 +51,8 @@ BUILT_ON = {
         f"tests/{name}.py"
         for name in (
             "tasks/test_validation",
-            "pipelines/test_mask_filler",
-            "pipelines/test_text_generator",
+            "tasks/masked/test_mask_filler",
+            "tasks/language/test_text_generator",
         )
     ],
 }

@@ -10,9 +10,9 @@ from crosshead.bundle.foreign import content_of, foreign_models
 from crosshead.bundle.places import CONFIG
 from crosshead.cli.options import bundle_place
 from crosshead.errors import UserError
-from crosshead.tasks.translation.translator import Translator
 from crosshead.system.files import real_path
 from crosshead.system.kinds import ARCHIVE, head_of, kind_of
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.parallel.languages import column_language, contradict, suffix_language
 
 

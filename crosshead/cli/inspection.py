@@ -73,8 +73,8 @@ def attention(
     from crosshead.cli.arguments import check_outputs, into
     from crosshead.errors import ConfigError
     from crosshead.inspection.drawing import check_picture, draw_attention_of
-    from crosshead.tasks.translation.translator import Translator
     from crosshead.tasks.loading import load
+    from crosshead.tasks.translation.translator import Translator
 
     check_picture(out)
     check_outputs({"--out": out}, [text.partition("\t")[0]], bundle)

@@ -19,6 +19,8 @@ class Kind(NamedTuple):
     run: Function
     parameters: dict[str, inspect.Parameter]
     examples: tuple[str, ...]
+    without: tuple[str, ...]
+    """Parameters of the usual kind that its `**options` do not stand for."""
 
 
 class KindsVerb:
@@ -41,16 +43,20 @@ class KindsVerb:
 
         def add(function: Function) -> Function:
             found = dict(inspect.signature(function, eval_str=True).parameters)
-            if found.pop("options", None) is not None:
-                usual = self.kinds[0].parameters.items()
-                found = {**{name: x for name, x in usual if name not in without}, **found}
-            self.kinds.append(Kind(options, function, found, examples))
+            self.kinds.append(Kind(options, function, found, examples, without))
             return function
 
         return add
 
     def register(self) -> None:
         """Make the verb known to the program, once all kinds are added."""
+        self.kinds.sort(key=lambda kind: len(kind.options))
+        usual = self.kinds[0].parameters.items()
+        for kind in self.kinds:
+            if kind.parameters.pop("options", None) is not None:
+                own = {**kind.parameters}
+                kind.parameters.clear()
+                kind.parameters.update({n: x for n, x in usual if n not in kind.without} | own)
         found: dict[str, inspect.Parameter] = {}
         for kind in self.kinds:
             for name, each in kind.parameters.items():

@@ -12,8 +12,7 @@ from typing import Any
 
 import typer
 
-from crosshead.cli import training, average, translation, scoring, text  # noqa: F401
-from crosshead.cli import inspection, recipes, others  # noqa: F401
+from crosshead.cli import training, average, inspection, recipes, others  # noqa: F401
 from crosshead.cli import kinds
 from crosshead.cli.app import app
 from crosshead.cli.terminal import INTERRUPTED, guarded

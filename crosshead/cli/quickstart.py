@@ -17,10 +17,10 @@ from crosshead.cli.reports import end_of_run
 from crosshead.cli.terminal import READER_LEFT, guarded, note, program, put, table
 from crosshead.evaluation.translations import exact_match
 from crosshead.inspection import attention_weights, draw_attention
-from crosshead.tasks.translation.translator import Translator
 from crosshead.system.progress import choose_display
 from crosshead.system.signals import stop_on_signals
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.synthetic import Pair, date_pairs, write_date_files
 from crosshead.training.directory import holds_run
 from crosshead.training.run import train

@@ -2,17 +2,16 @@
 
 from crosshead.evaluation.bootstrap import RESAMPLES, SEED, CorpusScore
 from crosshead.evaluation.comparison import ComparedScore, compare
-from crosshead.tasks.likelihood import (
-    bits_per_character,
-    masked_scores,
-    perplexity,
-    text_scores,
-)
 from crosshead.evaluation.sacrebleu_metrics import METRICS, bleu
-from crosshead.evaluation.translations import corpus_scores, evaluate, exact_match
+from crosshead.evaluation.translations import corpus_scores, exact_match
 from crosshead.extensions import imported_at_use
 
 _HOMES = {
+    "bits_per_character": "crosshead.tasks.likelihood",
+    "evaluate": "crosshead.tasks.translation.scores",
+    "masked_scores": "crosshead.tasks.likelihood",
+    "perplexity": "crosshead.tasks.likelihood",
+    "text_scores": "crosshead.tasks.likelihood",
     "ClassScores": "crosshead.addons.vision.class_scores",
     "ForecastScore": "crosshead.addons.series.forecasts",
     "caption_scores": "crosshead.addons.vision.caption_scores",
@@ -20,7 +19,7 @@ _HOMES = {
     "forecast_scores": "crosshead.addons.series.forecasts",
     "multi_bleu": "crosshead.addons.vision.caption_scores",
 }
-"""The modules of names that add-ons define."""
+"""The modules of names that need models, and of those that add-ons define."""
 
 __all__ = [
     "METRICS",

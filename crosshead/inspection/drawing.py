@@ -14,9 +14,9 @@ from crosshead.inspection.attention_weights import AttentionWeights, attention_w
 from crosshead.inspection.labels import Labels, labels_of
 from crosshead.inspection.picture_maps import draw_maps
 from crosshead.inspection.record import NAMES, check_numbered
-from crosshead.tasks.pipeline import Pipeline
 from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
+from crosshead.tasks.pipeline import Pipeline
 
 MOST_DRAWN = 500
 """The largest number of pieces or positions on an axis, because the size of a picture is

@@ -10,11 +10,11 @@ import torch
 
 from crosshead.bundle.base import Bundle
 from crosshead.models.base import Model
-from crosshead.tasks.pipeline import Pipeline
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.corpus import Corpus
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.validation import Loss, Metric, Validator
 
 Say = Callable[[str], None]

@@ -7,9 +7,9 @@ import numpy as np
 
 from crosshead.errors import DataError
 from crosshead.evaluation.bootstrap import RESAMPLES, SEED, CorpusScore, accuracy, bootstrapped
+from crosshead.tasks.language.text_generator import ScoredText
 from crosshead.tasks.masked.mask_filler import ScoredMasks
 from crosshead.tasks.translation.log_probs import ScoredTranslation
-from crosshead.tasks.language.text_generator import ScoredText
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.version import __version__
 

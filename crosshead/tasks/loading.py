@@ -12,13 +12,13 @@ from crosshead.bundle.hub_names import bundle_shown
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import nearest
 from crosshead.errors import BundleError, ConfigError
-from crosshead.tasks.pipeline import Pipeline
-from crosshead.tasks.translation.ensemble import EnsembleTranslator
-from crosshead.tasks.translation.translator import Translator
 from crosshead.system.devices import choose_device, choose_threads, hold_kernels
 from crosshead.system.files import StrPath, real_path
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.places import local_bundle
 from crosshead.tasks.registry import TASKS, load_bundle
+from crosshead.tasks.translation.ensemble import EnsembleTranslator
+from crosshead.tasks.translation.translator import Translator
 
 T = TypeVar("T", bound=Pipeline)
 

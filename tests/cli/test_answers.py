@@ -1,10 +1,8 @@
 import pytest
 
 from crosshead.cli import answers
-from crosshead.cli.answers import answering, scored
+from crosshead.cli.answers import answering
 from crosshead.system.progress import Silent
-from crosshead.tasks.loading import load
-from tests.cli.tools import BUNDLE
 
 
 class Recorded(Silent):
@@ -56,17 +54,3 @@ def test_away_from_a_terminal_lines_begin_after_two_seconds(
     assert said == [
         "  8%  8 of 100 lines, 3 lines/s", "100%  100 of 100 lines, 3 lines/s; the scores follow"
     ]  # fmt: skip
-
-
-def test_score_shows_how_many_pairs_are_scored(
-    display: Recorded, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Within a group of pairs too, which may take a minute."""
-    monkeypatch.setattr(answers, "_QUIET", 0.0)
-    translator = load(BUNDLE, "cpu")
-    monkeypatch.setattr(
-        "crosshead.tasks.translation.log_probs.SCORED_LOGITS", 20 * translator.bundle.config.target_vocabulary
-    )
-    assert len(list(scored(translator, ["One."] * 9, ["Eins."] * 9, False))) == 1
-    shares = [fraction for fraction, _ in display.shown]
-    assert len(shares) > 3 and shares[0] == 0 and shares[-1] == 1 and shares == sorted(shares)

@@ -14,8 +14,8 @@ from crosshead.cli.arguments import (
     only,
 )
 from crosshead.errors import UserError
-from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.translator import Translator
 from tests.cli.tools import BUNDLE
 
 

@@ -7,8 +7,8 @@ from crosshead.errors import ConfigError, DataError
 from crosshead.inspection import AttentionWeights, attention_weights, record_attention
 from crosshead.models.base import RememberingModel
 from crosshead.tasks.language.text_generator import TextGenerator
-from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.translator import Translator
 from tests.inspection.pipelines import CONFIGS, pipeline_of
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"

@@ -7,6 +7,7 @@ import pytest
 
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.translation.task import TranslationValidator
+from tests.cli.conftest import corpus, refused  # noqa: F401
 from tests.tasks.reading import read_corpus
 from tests.tasks.validators import (
     validator_of,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from crosshead.errors import DataError
+from crosshead.tasks.language.text_generator import ScoredText
 from crosshead.tasks.likelihood import (
     bits_per_character,
     masked_scores,
@@ -12,7 +13,6 @@ from crosshead.tasks.likelihood import (
 )
 from crosshead.tasks.masked.mask_filler import ScoredMasks
 from crosshead.tasks.translation.log_probs import ScoredTranslation
-from crosshead.tasks.language.text_generator import ScoredText
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 from tests.evaluation.resampling import bootstrap, random_windows
 

@@ -6,12 +6,12 @@ import torch
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.packing import pack
 from crosshead.errors import BundleError, ConfigError
-from crosshead.tasks.pipeline import Pipeline
-from crosshead.tasks.translation.ensemble import EnsembleTranslator
 from crosshead.tasks.language.text_generator import TextGenerator
-from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load, load_as
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.registry import TASKS
+from crosshead.tasks.translation.ensemble import EnsembleTranslator
+from crosshead.tasks.translation.translator import Translator
 from tests.inspection.pipelines import pipeline_of
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"

@@ -8,9 +8,9 @@ from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import ConfigError
 from crosshead.models.language import LanguageConfig
-from crosshead.tasks.pipeline import Pipeline, TextPipeline
-from crosshead.tasks.masked.mask_filler import MaskFiller
 from crosshead.tasks.language.text_generator import TextGenerator
+from crosshead.tasks.masked.mask_filler import MaskFiller
+from crosshead.tasks.pipeline import Pipeline, TextPipeline
 from crosshead.tasks.registry import TASKS
 from tests.bundle.text_bundles import SMALL, bundle_of
 from tests.inspection.pipelines import pipeline_of

@@ -13,10 +13,10 @@ from crosshead.models.base import SequenceModel
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS
-from crosshead.tasks.translation.parallel_corpus import ParallelCorpus
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS, register_architecture
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
+from crosshead.tasks.translation.parallel_corpus import ParallelCorpus
 from tests.addons.vision.drawn_images import write_images
 from tests.tasks.reading import read_corpus
 from tests.text.written import write_captions, write_image_pairs, write_series

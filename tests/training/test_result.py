@@ -9,8 +9,8 @@ import pytest
 from crosshead.addons.checks.glance import Glance
 from crosshead.errors import UserError
 from crosshead.tasks import usability
-from crosshead.tasks.translation import parallel_corpus
 from crosshead.tasks.registry import load_bundle
+from crosshead.tasks.translation import parallel_corpus
 from crosshead.training import result as result_module
 from crosshead.training.run import train
 from tests.training.runs import Remembering, logged, recipe_for, tuning_recipe

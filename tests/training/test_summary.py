@@ -7,9 +7,9 @@ from torch import nn
 
 from crosshead.models.base import Model
 from crosshead.recipe.recipe import Recipe
-from crosshead.tasks.translation.parallel_corpus import ParallelCorpus as Corpus
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
+from crosshead.tasks.translation.parallel_corpus import ParallelCorpus as Corpus
 from crosshead.training.context import Context
 from crosshead.training.hardware import Machine
 from crosshead.training.optimizer import Optimizer

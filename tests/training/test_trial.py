@@ -11,11 +11,11 @@ from crosshead.errors import ConfigError, DataError
 from crosshead.models.transformer import Transformer
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.translation.parallel_corpus import ParallelCorpus as Corpus
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.tasks.token_loss import token_loss
 from crosshead.tasks.token_task import TokenTask
+from crosshead.tasks.translation.parallel_corpus import ParallelCorpus as Corpus
 from crosshead.tasks.validation import Loss
 from crosshead.text.batching import Batch
 from crosshead.training import trial

@@ -21,8 +21,6 @@ from crosshead.caller import option
 from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import DataError, UserError
-from crosshead.tasks.translation.line_translator import Translation
-from crosshead.tasks.translation.translator import Translator
 from crosshead.system.files import (
     atomic_file,
     atomic_write,
@@ -34,6 +32,8 @@ from crosshead.system.kinds import check_sentences, head_of
 from crosshead.system.lines import check_regular, file_sha256, iter_lines
 from crosshead.system.progress import Display
 from crosshead.system.stored import read_metadata, read_stored
+from crosshead.tasks.translation.line_translator import Translation
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.parallel.languages import suffix_language
 from crosshead.text.profile import flags_of
 from crosshead.text.tokenizers import TokenizerConfig

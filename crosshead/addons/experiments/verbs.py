@@ -22,7 +22,7 @@ from crosshead.cli.options import (
     ToOption,
 )
 from crosshead.cli.terminal import note, put
-from crosshead.tasks.translation.verbs import (
+from crosshead.tasks.translation.verbs.translate import (
     BatchTokensOption,
     SampleOption,
     SeedOption,
@@ -33,9 +33,9 @@ from crosshead.tasks.translation.verbs import (
 
 if TYPE_CHECKING:
     from crosshead.addons.experiments.synthetic import Synthesis, SyntheticPairs
-    from crosshead.tasks.translation.translator import Translator
     from crosshead.recipe.recipe import Recipe
     from crosshead.system.progress import Display
+    from crosshead.tasks.translation.translator import Translator
 
 OTHER_LANGUAGE = 1 / 3
 """The share of lines with the flag `words` from which the text may be in another language.
@@ -240,9 +240,9 @@ def _made(
     from crosshead.addons.experiments.synthetic import BLOCK, Synthesis
     from crosshead.cli.arguments import check_direction, into
     from crosshead.cli.search_flags import search_settings
-    from crosshead.tasks.translation.translator import Translator
     from crosshead.system.progress import choose_display, counted
     from crosshead.tasks.loading import load_as
+    from crosshead.tasks.translation.translator import Translator
     from crosshead.text.profile import FLAGS
 
     translator = into(load_as(Translator, bundles, *machine), to)

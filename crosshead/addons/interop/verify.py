@@ -25,8 +25,8 @@ from crosshead.caller import option
 from crosshead.decoding.search import DecodeConfig, Hypothesis, greedy_search
 from crosshead.errors import UserError
 from crosshead.models.base import SequenceModel, decodable
-from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.system.files import atomic_write
+from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.text.batching import Example, collate, example_lengths, plan_in_order
 from crosshead.text.parallel.directions import tag_of, with_tag
 from crosshead.text.streams import decode_text

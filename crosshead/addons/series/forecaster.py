@@ -34,9 +34,9 @@ from crosshead.bundle.config import BundleConfig
 from crosshead.config import MOST_POSITIONS, MOST_WIDTH
 from crosshead.errors import DataError
 from crosshead.models.base import Model
-from crosshead.tasks.pipeline import Pipeline
 from crosshead.system.files import StrPath
 from crosshead.system.progress import counted
+from crosshead.tasks.pipeline import Pipeline
 
 BATCH = 1 << 18
 """The largest number of values that the windows of a batch read."""

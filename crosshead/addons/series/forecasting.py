@@ -27,11 +27,11 @@ from crosshead.bundle.config import BundleScore
 from crosshead.data import file_names
 from crosshead.errors import ConfigError
 from crosshead.models.base import Model
-from crosshead.tasks.pipeline import Pipeline
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.base import Task, WriteLines
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import LOSS, Loss, Metric, Validation, Validator
 

@@ -10,8 +10,8 @@ from crosshead.addons.serving.engine import Engine
 from crosshead.addons.serving.languages import canonical, familiarity
 from crosshead.addons.serving.model_engine import model_engines
 from crosshead.errors import UserError
-from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.translator import Translator
 
 Engines = Callable[[int], Engine]
 """A function that makes an engine for a beam."""

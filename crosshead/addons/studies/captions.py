@@ -17,9 +17,9 @@ from crosshead.addons.studies.study import Trial
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.registry import AnyTokenConfig
 from crosshead.models.transformer import TransformerConfig
-from crosshead.tasks.translation.translator import Translator
 from crosshead.system.lines import read_lines
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.translator import Translator
 
 MINUTES = 10
 """The minutes of training of each run in the full form, with one thread."""

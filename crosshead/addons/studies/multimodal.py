@@ -17,8 +17,8 @@ from crosshead.addons.vision.data.image_pairs import PAIRS, other_images
 from crosshead.addons.vision.data.scenes import IMAGES
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.decoding.search import DecodeConfig
-from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.translator import Translator
 
 RIGHT, SHUFFLED, WITHOUT = "right image", "shuffled image", "no image"
 

@@ -22,9 +22,9 @@ from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import json_line, note, table
 from crosshead.errors import DataError
 from crosshead.evaluation.bootstrap import CorpusScore
-from crosshead.tasks.translation.line_translator import Translation
 from crosshead.system.progress import counted
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.line_translator import Translation
 
 BLANK = Translation("", 0.0, 0.0, [], [])
 """The translation of a blank line."""

@@ -16,8 +16,8 @@ from crosshead.bundle.card import Words
 from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind, SequenceModel, decodable
-from crosshead.tasks.pipeline import AttentionInputs, patch_names
 from crosshead.tasks.batched_search import search_all
+from crosshead.tasks.pipeline import AttentionInputs, patch_names
 from crosshead.text.batching import collate
 from crosshead.text.tokenizers import token_ids
 from crosshead.vocabulary import EOS

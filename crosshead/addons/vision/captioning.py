@@ -14,8 +14,8 @@ from crosshead.addons.vision.data.captions import CaptionData, CaptionRows
 from crosshead.addons.vision.image_text import ImageTextTask, ImageTextValidator
 from crosshead.addons.vision.image_text_corpus import ImageTextCorpus, ImageTextRecipe
 from crosshead.decoding.search import DecodeConfig
-from crosshead.tasks.pipeline import Pipeline
 from crosshead.recipe.recipe import Recipe
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.usability import Nouns
 from crosshead.tasks.validation import Validator
 from crosshead.text.learning import learn_tokenizer

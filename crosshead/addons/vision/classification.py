@@ -31,7 +31,6 @@ from crosshead.bundle.config import BundleConfig, BundleScore
 from crosshead.config import called
 from crosshead.errors import DataError
 from crosshead.models.base import Model
-from crosshead.tasks.pipeline import Pipeline
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
@@ -39,6 +38,7 @@ from crosshead.system.devices import available_cores
 from crosshead.system.progress import counted, left_out
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, stop_check
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.usability import Findings, exactness
 from crosshead.tasks.validation import LOSS, Loss, Metric, Validation, Validator
 

@@ -16,8 +16,8 @@ from crosshead.addons.vision.image_text import ImageTextTask, ImageTextValidator
 from crosshead.addons.vision.image_text_corpus import ImageTextCorpus, ImageTextRecipe
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.decoding.search import DecodeConfig
-from crosshead.tasks.pipeline import Pipeline
 from crosshead.recipe.recipe import Recipe
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.validation import Validator
 from crosshead.text.learning import learn_tokenizers
 from crosshead.text.parallel.examples import Example

@@ -17,8 +17,8 @@ from crosshead.bundle.card import Words
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind
-from crosshead.tasks.pipeline import AttentionInputs, patch_names
 from crosshead.tasks.batched_search import search_all
+from crosshead.tasks.pipeline import AttentionInputs, patch_names
 from crosshead.tasks.translation.line_translator import LineTranslator, Translation
 from crosshead.tasks.translation.log_probs import checked_lines
 from crosshead.text.batching import collate, example_lengths

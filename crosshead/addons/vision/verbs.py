@@ -19,11 +19,11 @@ from crosshead.cli.options import (
     ThreadsOption,
     TokenizeOption,
 )
-from crosshead.tasks.translation.scoring_verbs import AnyMetricsOption
 from crosshead.cli.terminal import put
-from crosshead.tasks.translation.verbs import MoreArgument, translate_input
 from crosshead.errors import UserError
 from crosshead.system.kinds import check_text
+from crosshead.tasks.translation.verbs.scoring import AnyMetricsOption
+from crosshead.tasks.translation.verbs.translate import MoreArgument, translate_input
 
 BesideOption = Annotated[
     list[str] | None,

@@ -6,18 +6,18 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from crosshead.bundle.config import BundleScore
-from crosshead.tasks.likelihood import bits_per_character, text_scores
 from crosshead.models.base import RememberingModel
-from crosshead.tasks.pipeline import Pipeline
-from crosshead.tasks.language.text_generator import TextGenerator
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.progress import counted
+from crosshead.tasks.language.text_generator import TextGenerator
+from crosshead.tasks.likelihood import bits_per_character, text_scores
 from crosshead.tasks.monolingual import (
     SAMPLE_TOKENS,
     MonolingualRecipe,
     MonolingualTask,
     TextValidator,
 )
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.usability import Findings, Sample, exactness
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 from crosshead.text.streams import Windows, decode_text

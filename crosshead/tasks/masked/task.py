@@ -5,17 +5,17 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from crosshead.bundle.config import BundleScore
-from crosshead.tasks.likelihood import masked_scores
-from crosshead.tasks.pipeline import Pipeline
-from crosshead.tasks.masked.mask_filler import MARK, MaskFiller, masked_windows
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.progress import counted
+from crosshead.tasks.likelihood import masked_scores
+from crosshead.tasks.masked.mask_filler import MARK, MaskFiller, masked_windows
 from crosshead.tasks.monolingual import (
     SAMPLE_TOKENS,
     MonolingualRecipe,
     MonolingualTask,
     TextValidator,
 )
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
 from crosshead.tasks.usability import Findings, Sample, exactness
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator

@@ -17,8 +17,6 @@ from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.evaluation.translations import corpus_scores
 from crosshead.models.transformer import TransformerConfig
-from crosshead.tasks.pipeline import Pipeline
-from crosshead.tasks.translation.translator import Translator
 from crosshead.recipe.presets import DEFAULT
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.text_recipe import TextRecipe
@@ -26,8 +24,10 @@ from crosshead.system.progress import counted
 from crosshead.tasks import automatic
 from crosshead.tasks.base import Speed
 from crosshead.tasks.corpus import Corpus
-from crosshead.tasks.translation.parallel_corpus import ParallelCorpus, read_parallel
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.token_task import TokenTask, licence_lines
+from crosshead.tasks.translation.parallel_corpus import ParallelCorpus, read_parallel
+from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.usability import FEW, LOW_BLEU, Findings, translation_findings
 from crosshead.tasks.validation import LOSS, OLD, Metric, Validation, Validator
 from crosshead.text.batching import Example, collate, example_lengths, plan_in_order

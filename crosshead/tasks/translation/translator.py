@@ -11,8 +11,8 @@ from crosshead.decoding.minimum_risk import MinimumRisk
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind
-from crosshead.tasks.pipeline import AttentionInputs
 from crosshead.tasks.batched_search import TokenInputs, search_all
+from crosshead.tasks.pipeline import AttentionInputs
 from crosshead.tasks.translation.line_translator import LineTranslator, Translation
 from crosshead.tasks.translation.log_probs import (
     ScoredTranslation,

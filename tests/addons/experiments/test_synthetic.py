@@ -9,10 +9,10 @@ from crosshead.addons.experiments import synthetic
 from crosshead.addons.experiments.synthetic import Synthesis, back_translate, distill
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, DataError, UserError
-from crosshead.tasks.translation.translator import Translator
 from crosshead.system.progress import Silent
 from crosshead.tasks.loading import load
-from tests.pipelines.translators import STORED
+from crosshead.tasks.translation.translator import Translator
+from tests.tasks.translation.translators import STORED
 
 WORDS = ["one", "two", "", "three", "seven", "one", "ten", "x" * 10_001, "nine", "four"]
 GREEDY = DecodeConfig(beam=1)

@@ -18,8 +18,8 @@ from crosshead.addons.serving.engine import Query
 from crosshead.addons.serving.model_engine import ModelEngine, model_engines
 from crosshead.bundle.io import save_bundle
 from crosshead.errors import ConfigError
-from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.translator import Translator
 from tests.addons.interop.small_bundles import small_bundle
 from tests.addons.serving.loopback import running
 from tests.conftest import ROOT

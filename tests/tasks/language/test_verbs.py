@@ -3,13 +3,16 @@
 import inspect
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from crosshead.cli import run
-from crosshead.tasks.language.verbs import generate
-from crosshead.tasks.language.text_generator import LENGTH
+from crosshead.tasks.language.text_generator import LENGTH, ScoredText, TextGenerator
+from crosshead.tasks.language.verbs import generate, text_evaluation
+from crosshead.tasks.likelihood import text_scores
+from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 from tests.cli.tools import BUNDLE, Refused, output_of
 from tests.training.runs import digest, logged
 
@@ -205,3 +208,39 @@ def test_what_cannot_be_is_refused_before_anything_is_read(
     found = refused("train", "--text", tmp_path / "none.txt", "--out", tmp_path / "o", *arguments)
     assert said in found
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_scoring_of_a_text_is_watched_at_a_terminal_only(
+    terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text").write_text("a\nbc")
+    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
+    scored, shown = ScoredText([(1.0, 4, 4)], 0, "context:8|stride:8", tokenizer), []
+
+    class Half(TextGenerator):
+        def __init__(self) -> None: ...
+
+        def score(  # type: ignore[override]
+            self, text: str, stride: int, memory: None, progress: Callable[[float], None]
+        ) -> ScoredText:
+            assert (text, stride, memory) == ("a\nbc\n", 3, None)
+            progress(0.4)
+            return scored
+
+    class Recorded:
+        def due(self) -> bool:
+            return True
+
+        def advance(self, fraction: float, line: str) -> None:
+            shown.append((fraction, line.partition(",")[0]))
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("crosshead.tasks.loading.load", lambda *given: Half())
+    monkeypatch.setattr("crosshead.cli.answers.choose_display", lambda lost: Recorded())
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
+    scores = text_evaluation(tmp_path, tmp_path / "text", 3, None, "cpu", None)
+    assert scores == text_scores(scored)
+    seen = [(0, "0 of 5 characters"), (0.4, "2 of 5 characters"), (1, "5 of 5 characters")]
+    assert shown == (seen if terminal else [])

@@ -7,8 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from crosshead.tasks.masked.mask_filler import masked_windows
 from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.masked.mask_filler import masked_windows
 from crosshead.tasks.masked.task import MaskedValidator
 from crosshead.tasks.text_corpus import MaskedCorpus
 from crosshead.vocabulary import PAD

@@ -4,14 +4,14 @@ from dataclasses import replace
 import pytest
 
 from crosshead.errors import BundleError, DataError
-from crosshead.evaluation.translations import evaluate
 from crosshead.models.convolutional import ConvolutionalConfig
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.tasks.translation.ensemble import EnsembleTranslator
+from crosshead.tasks.translation.scores import evaluate
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
-from tests.pipelines.translators import untrained
+from tests.tasks.translation.translators import untrained
 
 SMALL = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 8}
 LINES = ["abc", "", "a line of its own", "x", "öäü 漢字"]

@@ -14,8 +14,12 @@ from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.models.registry import build_model
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Stopped
-from crosshead.tasks.translation.parallel_corpus import ParallelCorpus, epoch_examples, read_parallel
 from crosshead.tasks.recipes import compose
+from crosshead.tasks.translation.parallel_corpus import (
+    ParallelCorpus,
+    epoch_examples,
+    read_parallel,
+)
 from crosshead.tasks.translation.task import with_tags
 from crosshead.text.batching import example_lengths
 from crosshead.text.parallel.examples import Measured, Sampled

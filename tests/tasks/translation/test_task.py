@@ -8,17 +8,17 @@ import pytest
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.evaluation.sacrebleu_metrics import bleu
-from crosshead.tasks.translation.translator import Translator
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Stopped
-from crosshead.tasks.translation.parallel_corpus import read_parallel
 from crosshead.tasks.recipes import compose
+from crosshead.tasks.translation.parallel_corpus import read_parallel
 from crosshead.tasks.translation.task import (
     TranslationTask,
     TranslationValidator,
     unknown_languages,
     with_languages,
 )
+from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.usability import Findings
 from tests.tasks.validators import (
     weights,

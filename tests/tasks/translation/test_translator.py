@@ -19,7 +19,7 @@ from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.profile import TextProfile
 from crosshead.text.tokenizers import TokenizerConfig, token_ids, train_tokenizer
-from tests.pipelines.translators import STORED, untrained
+from tests.tasks.translation.translators import STORED, untrained
 
 ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 GERMAN = {

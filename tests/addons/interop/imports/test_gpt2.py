@@ -14,8 +14,8 @@ from crosshead.addons.interop.export import export
 from crosshead.addons.interop.imports.gpt2 import read
 from crosshead.addons.interop.imports.reading import ForeignModelError
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.tasks.likelihood import text_scores
 from crosshead.tasks.language.text_generator import TextGenerator
+from crosshead.tasks.likelihood import text_scores
 from crosshead.text.json_tokenizer import JsonTokenizer
 from crosshead.text.streams import encode_text
 from crosshead.vocabulary import EOS

@@ -184,8 +184,8 @@ def translate_text(
     listed instead, as lines are.
     """
     from crosshead.cli import arguments, search_flags
-    from crosshead.tasks.translation.translator import Translator
     from crosshead.tasks.loading import load_as
+    from crosshead.tasks.translation.translator import Translator
 
     bundles, file = arguments.bundles_and_file(bundle, more or [])
     risk = search_flags.minimum_risk(mbr, beam, length_penalty, n_best)
@@ -221,8 +221,9 @@ def translate_input(
     `translated` translates groups of lines, `check` refuses other files, and `flags` are settings
     of the search.
     """
-    from crosshead.cli import answers, search_flags
-    from crosshead.tasks.translation import odd_lines
+    from crosshead.cli import search_flags
+    from crosshead.cli.answers import answering
+    from crosshead.tasks.translation.verbs import answers, odd_lines
 
     decode = search_flags.search_settings(translator.bundle.config.decode, sample, flags, n_best)
     whole = document is not None and n_best is None and not scores and not jsonl
@@ -232,7 +233,7 @@ def translate_input(
     if watched(output):
         total = count_lines(file) if document is None else len(document.sentences)
     before, odd = 0, odd_lines.OddLines(unit)
-    with open_output(output) as write, answers.answering(total, f"{unit}s") as advance:
+    with open_output(output) as write, answering(total, f"{unit}s") as advance:
         for lines in groups:
             progress = partial(advance, before, len(lines))
             found = translated(

@@ -1,4 +1,4 @@
-"""The verbs that score: `evaluate`, `compare` and `score`."""
+"""The verbs that score translations: `evaluate`, `compare` and `score`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,26 +32,6 @@ SourcesOption = Annotated[
     typer.Option(
         metavar="F",
         help="File of source sentences, one per line; a .gz file is unpacked. Needs --reference.",
-    ),
-]
-TextOption = Annotated[
-    Path | None,
-    typer.Option(metavar="F", help="File of text to score, for a model of monolingual text."),
-]
-StrideOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="Number of tokens by which the window over --text moves (default: the window's "
-        "length). Smaller values give each token more context and take longer.",
-    ),
-]
-MemoryOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        max=10**6,
-        help="Memory of a transformer-xl, in positions (default: as in training).",
     ),
 ]
 AnyMetricsOption = Annotated[
@@ -94,46 +74,19 @@ def evaluate_translations(
     perplexity one that names its normalisation. The bundle holds the default search
     settings. Several bundles are scored together, as an ensemble.
     """
-    from crosshead.cli import evaluation
-    from crosshead.tasks.translation import test_sets as translation_sets
+    from crosshead.cli.evaluation import metric_names, scores_jsonl, scores_table
+    from crosshead.tasks.translation.verbs import evaluation, test_sets
 
     _check_test_set(
         source, reference, pairs, fields, f", or the data of another kind: {evaluate.others()}"
     )
-    names = evaluation.metric_names(metrics or "bleu,chrf", tokenize, ["perplexity"])
-    test = translation_sets.TranslationSet(source, reference, pairs, fields)
+    names = metric_names(metrics or "bleu,chrf", tokenize, ["perplexity"])
+    test = test_sets.TranslationSet(source, reference, pairs, fields)
     search = {"beam": beam, "length_penalty": length_penalty}
     scores = evaluation.translation_evaluation(
         bundles, test, to, names, tokenize, search, device, threads
     )
-    put(evaluation.scores_jsonl(scores) if jsonl else evaluation.scores_table(scores))
-
-
-@evaluate.kind(
-    "text", examples=("crosshead evaluate runs/shakespeare --text test.txt --stride 64",)
-)
-def evaluate_text(
-    bundles: BundlesArgument,
-    text: TextOption = None,
-    stride: StrideOption = None,
-    memory: MemoryOption = None,
-    jsonl: JsonlOption = False,
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
-) -> None:
-    """Give --text for a model of monolingual text.
-
-    The command prints perplexity and bits per
-    character, or for a masked language model masked perplexity and accuracy. The model reads the
-    text in windows of the training length, which move by --stride. A model with a memory
-    reads the text in one pass instead, unless --stride is given.
-    """
-    from crosshead.cli import arguments, evaluation
-
-    assert text is not None
-    bundle = arguments.only(bundles, "--text")
-    scores = evaluation.text_evaluation(bundle, text, stride, memory, device, threads)
-    put(evaluation.scores_jsonl(scores) if jsonl else evaluation.scores_table(scores))
+    put(scores_jsonl(scores) if jsonl else scores_table(scores))
 
 
 def _check_test_set(
@@ -196,16 +149,17 @@ def compare(
     large as the measured one.
     """
     from crosshead.bundle.hub_names import bundle_shown
-    from crosshead.cli import arguments, evaluation
-    from crosshead.tasks.translation import test_sets as translation_sets
+    from crosshead.cli import arguments
+    from crosshead.cli.evaluation import metric_names, say_if_tokenised, scores_jsonl
     from crosshead.evaluation.comparison import compare as compare_systems
-    from crosshead.tasks.translation.translator import Translator
     from crosshead.tasks.loading import load_as
+    from crosshead.tasks.translation.translator import Translator
+    from crosshead.tasks.translation.verbs import evaluation, test_sets
 
     _check_test_set(source, reference, pairs, fields)
-    names = evaluation.metric_names(metrics, tokenize)
+    names = metric_names(metrics, tokenize)
     evaluation.check_distinct(bundles)
-    test = translation_sets.TranslationSet(source, reference, pairs, fields)
+    test = test_sets.TranslationSet(source, reference, pairs, fields)
     # All models are loaded and checked before the first one translates, which takes long.
     translators: dict[str, Translator] = {}
     for bundle in bundles:
@@ -213,14 +167,14 @@ def compare(
         translators[bundle_shown(bundle)] = arguments.into(loaded, to)
         test.check(translators[bundle_shown(bundle)], bundle_shown(bundle))
     sources, references = test.read()
-    evaluation.say_if_tokenised(references, test.reference_files, names, tokenize)
+    say_if_tokenised(references, test.reference_files, names, tokenize)
     flags = {"beam": beam, "length_penalty": length_penalty}
     systems: dict[str, Sequence[str]] = {
         name: evaluation.translated(translator, sources, flags)
         for name, translator in translators.items()
     }
     scores = compare_systems(systems, references, names, tokenize)
-    put(evaluation.scores_jsonl(scores) if jsonl else evaluation.comparison_table(scores))
+    put(scores_jsonl(scores) if jsonl else evaluation.comparison_table(scores))
 
 
 @app.command(epilog="\b\nExample:\n  crosshead score runs/en-de --source test.en --target test.de")
@@ -248,9 +202,10 @@ def score(
     included. A pair that is too long for the model gets `nan`. White space around a line is
     ignored, as in translation.
     """
-    from crosshead.cli import answers, arguments
-    from crosshead.tasks.translation.translator import Translator
+    from crosshead.cli import arguments
     from crosshead.tasks.loading import load_as
+    from crosshead.tasks.translation.translator import Translator
+    from crosshead.tasks.translation.verbs import answers
     from crosshead.text.parallel.corpora import read_aligned
 
     loaded = load_as(Translator, bundles, device, threads, instead=_SCORE_TEXT)

@@ -1,9 +1,9 @@
 import pytest
 
 from crosshead.models.transformer import TransformerConfig
-from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load
-from tests.pipelines.translators import STORED, untrained
+from crosshead.tasks.translation.translator import Translator
+from tests.tasks.translation.translators import STORED, untrained
 
 
 @pytest.fixture(scope="session")

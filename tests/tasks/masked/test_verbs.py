@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from crosshead.cli import run
-from tests.tasks.language.test_verbs import SMALL
 from tests.cli.tools import BUNDLE, Refused, output_of
+from tests.tasks.language.test_verbs import SMALL
 from tests.training.runs import digest, logged
 
 DRAWN = random.Random(0).choices("abcdefghijklmnopqr", k=1500)

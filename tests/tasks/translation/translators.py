@@ -9,7 +9,7 @@ from crosshead.models.registry import AnyConfig, build_model
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 
-STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
+STORED = Path(__file__).parents[2] / "fixtures" / "bundle-format-1"
 
 
 def untrained(shape: AnyConfig) -> Translator:

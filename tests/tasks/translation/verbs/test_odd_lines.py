@@ -1,7 +1,7 @@
 import dataclasses
 
-from crosshead.tasks.translation.odd_lines import OddLines
 from crosshead.tasks.translation.line_translator import Translation
+from crosshead.tasks.translation.verbs.odd_lines import OddLines
 
 
 def test_odd_lines_give_one_warning_of_a_kind() -> None:

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.tasks.translation.test_sets import TranslationSet
 from crosshead.errors import ConfigError
-from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.translator import Translator
+from crosshead.tasks.translation.verbs.test_sets import TranslationSet
 from tests.cli.tools import BUNDLE
 
 

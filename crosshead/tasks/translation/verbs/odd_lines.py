@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from crosshead.tasks.translation.line_translator import LONGEST_STRETCH, Translation
 from crosshead.system.progress import counted
+from crosshead.tasks.translation.line_translator import LONGEST_STRETCH, Translation
 from crosshead.text.profile import FLAGS
 
 

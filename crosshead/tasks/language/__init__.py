@@ -1,0 +1,1 @@
+"""Language modelling: models that continue monolingual text."""

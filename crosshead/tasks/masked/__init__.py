@@ -1,0 +1,1 @@
+"""Masked language modelling: models that predict masked tokens."""

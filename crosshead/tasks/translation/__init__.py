@@ -1,0 +1,1 @@
+"""Translation: models from a source text to a target text."""

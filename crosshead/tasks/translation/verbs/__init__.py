@@ -1,0 +1,3 @@
+"""The verbs of translation: `translate`, `evaluate`, `compare` and `score`."""
+
+from crosshead.tasks.translation.verbs import scoring, translate  # noqa: F401

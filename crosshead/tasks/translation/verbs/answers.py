@@ -1,0 +1,99 @@
+"""Output of `translate` and `score`, in the order of the input."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from crosshead.cli.answers import answering
+from crosshead.cli.terminal import at_terminal, json_line, note, watched
+from crosshead.tasks.translation.line_translator import Translation
+from crosshead.tasks.translation.log_probs import ScoredTranslation
+from crosshead.tasks.translation.translator import Translator
+
+SCORED_AT_ONCE = 1024
+"""Number of pairs that `score` scores and prints together."""
+
+
+def answers(
+    lines: Sequence[str],
+    found: Sequence[Sequence[Translation]],
+    first: int,
+    listed: bool,
+    scores: bool,
+    key: str | None,
+) -> str:
+    """Return the output of `translate` for lines; the first line has the number `first`.
+
+    Each line gets its best translation or, with `listed`, all translations that were found. The
+    output is JSON Lines if there is a `key`, under which the number of the line stands.
+    """
+    return "".join(
+        _answer(number, line, best, listed, scores, key)
+        for number, (line, best) in enumerate(zip(lines, found, strict=True), first)
+    )
+
+
+def scored(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str], jsonl: bool
+) -> Iterator[str]:
+    """Yield the output of `score`, for one group of pairs at a time.
+
+    A pair that is too long for the model also gets a line, `nan` or an object whose
+    log-probability is null, and a warning.
+    """
+    total = len(sources) if watched(None) or not at_terminal() else None
+    with answering(total, "pairs") as advance:
+        for first in range(0, len(sources), SCORED_AT_ONCE):
+            rows = slice(first, first + SCORED_AT_ONCE)
+            pairs = list(zip(sources[rows], targets[rows], strict=True))
+            refused = translator.refusals(sources[rows], targets[rows], first=first)
+            kept = [pair for row, pair in enumerate(pairs) if row not in refused]
+            sides = [pair[0] for pair in kept], [pair[1] for pair in kept]
+            found = iter(translator.score(*sides, progress=partial(advance, first, len(pairs))))
+            yield "".join(
+                _scored(first + row + 1, *pair, None if row in refused else next(found), jsonl)
+                for row, pair in enumerate(pairs)
+            )
+            for why in refused.values():
+                note(f"warning: {why}; it was not scored")
+
+
+def _scored(
+    number: int, source: str, target: str, found: ScoredTranslation | None, jsonl: bool
+) -> str:
+    if not jsonl:
+        return f"{found.log_prob:.4f}\n" if found else "nan\n"
+    return json_line(
+        {
+            "line": number,
+            "source": source,
+            "target": target,
+            "log_prob": found.log_prob if found else None,
+            "pieces": found.pieces if found else [],
+            "piece_log_probs": found.piece_log_probs if found else [],
+        }
+    )
+
+
+def _answer(
+    number: int, line: str, best: Sequence[Translation], listed: bool, scores: bool, key: str | None
+) -> str:
+    if key is not None:
+        head: dict[str, Any] = {key: number, "source": line}
+        if listed:
+            head["translations"] = [_translation_values(each) for each in best]
+        else:
+            head |= _translation_values(best[0])
+        return json_line(head)
+    if listed:
+        return "".join(f"{number} ||| {each.text} ||| {each.score:.4f}\n" for each in best)
+    return f"{best[0].text}\t{best[0].score:.4f}\n" if scores else f"{best[0].text}\n"
+
+
+def _translation_values(translation: Translation) -> dict[str, Any]:
+    values = dataclasses.asdict(translation)
+    if not translation.pieces:  # a line that was not read has no score
+        values |= {key: None for key in ("log_prob", "score") if math.isnan(values[key])}
+    return {"translation": values.pop("text"), **values}
