@@ -17,8 +17,8 @@ import torch
 from crosshead.decoding.beam import BeamRules, RunningBatch
 from crosshead.decoding.candidates import Hypothesis
 from crosshead.tasks.batched_search import TokenInputs, search_all
-from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.translator import Translator
 
 AT_ONCE = 32
 ROUNDS = 3

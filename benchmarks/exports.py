@@ -24,9 +24,9 @@ from crosshead.addons.interop.export import Exported, export
 from crosshead.addons.interop.formats import format_of
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.evaluation.translations import corpus_scores
-from crosshead.tasks.translation.translator import Translator
 from crosshead.system.lines import read_lines
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.translator import Translator
 
 EXPORTS = (
     ("ctranslate2", "float32"), ("ctranslate2", "int16"), ("ctranslate2", "int8"),

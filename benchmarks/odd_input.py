@@ -14,8 +14,8 @@ from translate_speed import load_named
 
 from crosshead.errors import UserError
 from crosshead.evaluation.sacrebleu_metrics import sentence_chrf
-from crosshead.tasks.translation.translator import Translator
 from crosshead.system.lines import iter_lines
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.profile import FLAGS, flags_of
 
 LANGUAGES = ("en", "de", "fr", "cs")

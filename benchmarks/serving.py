@@ -31,10 +31,10 @@ from load import Server, percentile
 from tsung import Found, Phase, check_tsung, closed_loop, open_loop, rate_of
 
 from crosshead.evaluation.translations import corpus_scores
-from crosshead.tasks.translation.translator import Translator
 from crosshead.system.lines import read_lines
 from crosshead.system.plotting import new_figure, rendered
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.translator import Translator
 
 OWN, FAST, PEER = "crosshead", "crosshead, CTranslate2 int8", "LibreTranslate"
 

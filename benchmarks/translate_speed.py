@@ -41,8 +41,8 @@ from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import UserError
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.tasks.batched_search import TokenInputs, search_all
-from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.registry import load_bundle
+from crosshead.tasks.translation.translator import Translator
 from crosshead.text.parallel.corpora import read_pairs
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.tokenizers import token_ids

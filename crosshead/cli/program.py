@@ -46,8 +46,9 @@ def run_and_end() -> None:
     sys.exit(code)
 
 
-_ORDER = {name: place for place, name in enumerate(("train", "translate", "evaluate"))}
-"""The verbs that the help lists first."""
+_FIRST = ("train", "translate", "evaluate", "compare", "score", "generate", "fill")
+_ORDER = {name: place for place, name in enumerate(_FIRST)}
+"""The places of the verbs that the help lists first."""
 
 
 @functools.cache
@@ -56,7 +57,8 @@ def command() -> Any:
     added("verbs")  # each registers itself with `app`, or adds a kind to a verb
     for verb in (training, kinds.translate, kinds.evaluate):
         verb.register()
-    app.registered_commands.sort(key=lambda each: _ORDER.get(each.name or "", len(_ORDER)))
+    verbs = app.registered_commands
+    verbs.sort(key=lambda each: _ORDER.get(each.name or str(each.callback.__name__), len(_ORDER)))
     return typer.main.get_command(app)
 
 

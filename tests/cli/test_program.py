@@ -14,7 +14,7 @@ from crosshead.system.signals import STOP_SIGNALS
 from tests.cli.tools import COMMAND, environment, output_of
 
 GROUPS = [
-    "train", "translate", "evaluate", "average", "compare", "score", "generate", "fill",
+    "train", "translate", "evaluate", "compare", "score", "generate", "fill", "average",
     "attention", "recipe", "info", "pack", "presets", "study", "data",
 ]  # fmt: skip
 
