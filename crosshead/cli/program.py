@@ -57,9 +57,13 @@ def command() -> Any:
     added("verbs")  # each registers itself with `app`, or adds a kind to a verb
     for verb in (training, kinds.translate, kinds.evaluate):
         verb.register()
-    verbs = app.registered_commands
-    verbs.sort(key=lambda each: _ORDER.get(each.name or str(each.callback.__name__), len(_ORDER)))
+    app.registered_commands.sort(key=_place)
     return typer.main.get_command(app)
+
+
+def _place(verb: Any) -> int:
+    """Return the place of a verb in the help."""
+    return _ORDER.get(verb.name or verb.callback.__name__, len(_ORDER))
 
 
 def run(arguments: Sequence[str]) -> int:
