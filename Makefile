@@ -16,7 +16,7 @@ QUICKSTART := $(VENV)/.installed-quickstart
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
 
-.PHONY: help install quickstart test test-slow test-processors mutants coverage check bench docs test-docs clean
+.PHONY: help install quickstart test test-slow test-processors mutants coverage check bench release docs test-docs clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name line; do \
@@ -53,6 +53,9 @@ check: $(DEV)  ## lint, formatting, types, the import ladder, ARCHITECTURE.md, s
 
 bench: $(DEV)  ## measure this code's speed, beside its peers (long)
 	@set -e; for script in benchmarks/*_speed.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+release: $(DEV)  ## build wheel and sdist in dist/, and run README's examples from it with each extra (long)
+	$(BIN)/python tools/release.py
 
 docs: $(DOCS)  ## build the documentation site into build/site; a warning or a dead link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
