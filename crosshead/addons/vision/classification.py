@@ -34,7 +34,6 @@ from crosshead.models.base import Model
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
-from crosshead.system.devices import available_cores
 from crosshead.system.progress import counted, left_out
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, stop_check
@@ -171,7 +170,7 @@ def read_corpus(
     if base:
         kept_size(data.image_size, base.config.image_size)
     classes = base.config.classes if base else ()
-    sets = read_image_sets(data, classes, available_cores(), say, stop_check(should_stop))
+    sets = read_image_sets(data, classes, say, stop_check(should_stop))
     config = recipe.model
     assert isinstance(config, ClassifierConfig)
     try:

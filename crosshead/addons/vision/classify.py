@@ -89,14 +89,13 @@ def image_evaluation(bundle: Path, images: Path, device: str, threads: int | Non
     from crosshead.addons.vision.image_classifier import ImageClassifier
     from crosshead.cli.answers import answering
     from crosshead.cli.seen_data import SEEN, on_card
-    from crosshead.system.devices import available_cores
     from crosshead.system.progress import left_out
     from crosshead.tasks.loading import load_as
 
     classifier = load_as(ImageClassifier, bundle, device, threads)
     found, split = scored_images(images)
     size = classifier.bundle.config.image_size
-    whole, broken = read_labelled(found, classifier.classes, size, available_cores(), note)
+    whole, broken = read_labelled(found, classifier.classes, size, note)
     if broken:
         note(left_out(broken, "broken image"))
     if split == "all" and on_card(bundle, images_sha256(images, [whole])):

@@ -16,7 +16,6 @@ from crosshead.addons.vision.data.image_decoding import (
 )
 from crosshead.addons.vision.data.images import NOT_READ, ImageFolder
 from crosshead.errors import DataError
-from crosshead.system.devices import available_cores
 from crosshead.system.progress import counted, left_out
 
 NOT_READABLE = " of an image in a format that is not read (convert it to JPEG or PNG)"
@@ -166,7 +165,7 @@ def read_caption_set(
             set(folder.names) - {each.name for each in wanted if each.folder is folder}
         ):
             left.add(name, Reason("image", f" without a {kind.unit}", is_described=False))
-    made = decode_images(wanted, size or common_size(wanted), available_cores(), say, check)
+    made = decode_images(wanted, size or common_size(wanted), say, check)
     for message in made.broken:
         left.add(message, Reason("broken image"))
     kept = [wanted[number] for number in made.places]

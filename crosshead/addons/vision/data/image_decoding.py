@@ -1,16 +1,17 @@
-"""Decoding of many images into one array, by processes if there are many."""
+"""Decoding of many images into one array, by several threads."""
 
 import os
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from crosshead.addons.vision.data.images import CHANNELS, ImageFolder, decode_image, image_extent
 from crosshead.errors import DataError
+from crosshead.system.devices import available_cores
 from crosshead.system.progress import counted
-from crosshead.system.workers import in_processes
 
 LARGEST_SIZE, USUAL_SIZE = 96, 64
 """The largest common size of images that is kept, and the size of images without one."""
@@ -22,23 +23,12 @@ ORDER_SEED = 1
 """The seed of the order of images in which some are held out. It is the same in all runs, so that
 runs of different seeds are validated on the same images."""
 
-LEAST_FOR_PROCESSES = 4000
-"""The smallest number of images that is decoded in worker processes. Fewer are decoded sooner than
-processes start."""
-
 _LOOKED_AT = 100
 """The number of images, spread over the set, whose sizes are compared."""
 
-_CHUNK = 256
-"""The number of images that a process decodes at a time."""
-
-_FEW = 8
-"""The number of images that are decoded between two checks without processes."""
-
-_DIED = (
-    "a process that decodes images died, perhaps because memory ran out; lower data.image_size, or "
-    "give fewer images"
-)
+_AT_ONCE = 64
+"""The number of images that the threads decode between two checks: about a quarter of a second of
+large photographs."""
 
 _PAUSE = 5.0
 """Seconds between messages about the progress."""
@@ -83,32 +73,36 @@ class Decoded(NamedTuple):
 def decode_images(
     images: Sequence[ImagePlace],
     size: int,
-    workers: int = 1,
     say: Callable[[str], None] = lambda line: None,
     check: Callable[[], None] = lambda: None,
 ) -> Decoded:
-    """Decode many images; processes share the work from `LEAST_FOR_PROCESSES` images on."""
+    """Decode many images in several threads: Pillow lets others run while it decodes."""
     check_memory(len(images), size)
     pixels = np.empty((len(images), size, size, CHANNELS), np.uint8)
     places: list[int] = []
     broken: list[str] = []
-    shown, done = time.monotonic(), 0
-    alone = workers == 1 or len(images) < LEAST_FOR_PROCESSES
-    chunk = _FEW if alone else _CHUNK
-    jobs = [(images[first : first + chunk], size) for first in range(0, len(images), chunk)]
-    for part in (
-        map(_decode_chunk, jobs)
-        if alone
-        else in_processes(_decode_chunk, jobs, workers, check, _DIED)
-    ):
-        check()
-        pixels[len(places) : len(places) + len(part.pixels)] = part.pixels
-        places += (done + part.places).tolist()
-        broken += part.broken
-        done = min(len(images), done + chunk)
-        if time.monotonic() - shown > _PAUSE:
-            say(f"decoded {done:,} of {len(images):,} images")
-            shown = time.monotonic()
+    shown = time.monotonic()
+
+    def decoded(image: ImagePlace) -> np.ndarray | str:
+        try:
+            return decode_image(image.folder.read(image.name), size, image.path)
+        except DataError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(available_cores()) as pool:
+        for first in range(0, len(images), _AT_ONCE):
+            check()
+            if time.monotonic() - shown > _PAUSE:
+                say(f"decoded {first:,} of {len(images):,} images")
+                shown = time.monotonic()
+            for place, found in enumerate(
+                pool.map(decoded, images[first : first + _AT_ONCE]), first
+            ):
+                if isinstance(found, str):
+                    broken.append(found)
+                else:
+                    pixels[len(places)] = found
+                    places.append(place)
     return Decoded(pixels[: len(places)], np.array(places, np.int64), broken)
 
 
@@ -129,10 +123,9 @@ def common_size(images: Sequence[ImagePlace]) -> int:
     """
     places = np.linspace(0, len(images) - 1, min(_LOOKED_AT, len(images))).round().astype(int)
     extents = {_extent(images[at]) for at in places} - {None}
-    if len(extents) == 1:
-        [(height, width)] = (each for each in extents if each)
-        if height == width <= LARGEST_SIZE:
-            return height
+    found = extents.pop() if len(extents) == 1 else None
+    if found and found[0] == found[1] <= LARGEST_SIZE:
+        return found[0]
     return USUAL_SIZE
 
 
@@ -152,16 +145,3 @@ def kept_size(stated: int | None, size: int) -> int:
             "it out"
         )
     return size
-
-
-def _decode_chunk(job: tuple[Sequence[ImagePlace], int]) -> Decoded:
-    """Decode some images, one after the other."""
-    images, size = job
-    found, broken = {}, []
-    for number, each in enumerate(images):
-        try:
-            found[number] = decode_image(each.folder.read(each.name), size, each.path)
-        except DataError as error:
-            broken.append(str(error))
-    pixels = np.stack(list(found.values())) if found else np.empty((0, size, size, 3), np.uint8)
-    return Decoded(pixels, np.array(list(found), np.int64), broken)

@@ -4,23 +4,19 @@ Arrays of pixels are `uint8` with axes "N H W C"; models get floats "B C H W" fr
 """
 
 import io
-import lzma
 import os
-import re
-import stat
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from crosshead.config import shown
 from crosshead.errors import DataError, UserError, why_unreadable
+from crosshead.system.archive import UNREADABLE
 from crosshead.system.encodings import is_utf8
 from crosshead.system.files import StrPath
 from crosshead.system.stored import NotRegularError, open_regular
@@ -34,11 +30,10 @@ ImageLike: TypeAlias = "StrPath | Image.Image | np.ndarray"
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff",
     ".jpe", ".jfif", ".jp2", ".j2k",
+    ".heic", ".heif", ".avif", ".jxl",
 )  # fmt: skip
-"""The suffixes of files that are images."""
-
-NOT_READ = (".heic", ".heif", ".avif", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".jxl")
-"""The suffixes of images in formats that are not read, such as those of phones and cameras."""
+"""The suffixes of files that are images. The last row has formats that are not read, so
+that their files count as broken images."""
 
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "PPM", "TIFF", "JPEG2000")
 """The formats that are read, whatever the name of a file says. Pillow would start a program for
@@ -56,80 +51,62 @@ CHANNELS = 3
 _WHITE = 65_535
 """White in images of 16 bits."""
 
-_BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
-"""The errors of a damaged archive; each way of packing a file has its own."""
-
 
 class ImageFolder:
     """The images of a folder with subfolders, or of a zip archive of one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._archive: zipfile.ZipFile | None = None
+        if not path.exists():
+            raise DataError(
+                f"{path}: no such file or folder; give a folder of images or a zip of one"
+            )
         try:
-            if path.is_dir():
-                found = sorted(_files_below(path))
-            else:
-                if not path.is_file():
-                    raise DataError(
-                        f"{path}: no such file or folder; give a folder of images or a zip of one"
-                    )
-                self._archive = zipfile.ZipFile(path)
-                found = sorted({
-                    info.filename  # of entries with one name the last counts, as in other programs
-                    for info in self._archive.infolist()
-                    if not info.is_dir() and not stat.S_ISLNK(info.external_attr >> 16)
-                })  # fmt: skip
+            self._archive = None if path.is_dir() else zipfile.ZipFile(path)
         except zipfile.BadZipFile:
             raise DataError(
                 f"{path}: neither a folder nor a whole zip archive; give a folder of images or a "
                 "zip of one"
             ) from None
         except OSError as error:
-            raise DataError(f"{path}: {error.strerror}; check the path") from None
-        for name in found:
+            raise DataError(f"{path}: {why_unreadable(error)}") from None
+        found = _files_below(path) if self._archive is None else self._archive.namelist()
+        self.names = sorted({name for name in found if is_image(name)})
+        """The names of the images, with their folders, sorted."""
+        for name in self.names:
             if not is_utf8(name):
                 raise DataError(
                     f"{path}: the name {name!a} is not UTF-8: rename the file or folder"
                 )
-        self.names: list[str] = [each for each in found if is_image(each)]
-        """The names of the images, with their folders, sorted."""
-        self.not_read = [each for each in found if each.lower().endswith(NOT_READ)]
-        """The names of images in formats that are not read."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Return what another process makes the folder from: it lists and opens it once."""
-        return _opened, (self.path,)
 
     def read(self, name: str) -> bytes:
         """Return the contents of a file."""
         if self._archive is None:
             return read_image(self.path / name)
         try:
-            info = self._archive.getinfo(name)
-            if info.file_size > MOST_BYTES:
-                raise DataError(f"{self.path}: {name} is larger than {MOST_BYTES >> 20} MiB")
-            with self._archive.open(info) as file:
-                data = file.read(MOST_BYTES + 1)
-        except (KeyError, OSError, RuntimeError, EOFError, *_BROKEN) as error:
+            with self._archive.open(name) as file:
+                return _contents(file, f"{self.path}: {name}")
+        except (KeyError, OSError, *UNREADABLE) as error:
             raise DataError(f"{self.path}: {name} cannot be read: {error}") from None
-        if len(data) > MOST_BYTES:
-            raise DataError(f"{self.path}: {name} is larger than {MOST_BYTES >> 20} MiB")
-        return data
 
 
 def read_image(path: Path) -> bytes:
     """Return the contents of the file of an image."""
     try:
         with open_regular(path) as file:
-            data = file.read(MOST_BYTES + 1)
+            return _contents(file, str(path))
     except NotRegularError as error:
         advice = f"; give its files: {path}/*" if path.is_dir() else ""
         raise DataError(f"{path}: is {error.strerror} of an image{advice}") from None
     except OSError as error:
         raise DataError(f"{path}: {why_unreadable(error)}") from None
+
+
+def _contents(file: IO[bytes], name: str) -> bytes:
+    """Return the contents of an open file of limited size."""
+    data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise DataError(f"{path}: is larger than {MOST_BYTES >> 20} MiB; make the image smaller")
+        raise DataError(f"{name}: is larger than {MOST_BYTES >> 20} MiB; make the image smaller")
     return data
 
 
@@ -180,10 +157,7 @@ def image_extent(data: bytes) -> tuple[int, int] | None:
     """Return height and width from the head of a file, or None if it is no image."""
     image_module, _ = _pillow()
     try:
-        with (
-            warnings.catch_warnings(action="ignore"),
-            image_module.open(io.BytesIO(data), formats=FORMATS) as found,
-        ):
+        with image_module.open(io.BytesIO(data), formats=FORMATS) as found:
             return found.height, found.width
     except Exception:  # the decoders of many formats raise errors of many classes
         return None
@@ -205,25 +179,19 @@ def encode_png(pixels: np.ndarray) -> bytes:
     return found.getvalue()
 
 
-@cache
-def _opened(path: Path) -> ImageFolder:
-    """Return the images of a folder, listed once per process."""
-    return ImageFolder(path)
-
-
 @contextmanager
 def _refusals(name: str) -> Iterator[None]:
     """Turn the errors of Pillow into a `DataError` that begins with a name."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # Pillow warns of much that it can read
-            yield
+        yield
     except DataError as error:
         raise DataError(f"{name}: {error}") from None
     except MemoryError:
         raise
     except Exception as error:  # the decoders of many formats raise errors of many classes
-        why = re.sub(r"<?\S+ object at 0x\w+>?", "the file", " ".join(str(error).split()))
-        raise DataError(f"{name}: not a whole image ({type(error).__name__}: {why})") from None
+        raise DataError(
+            f"{name}: not a whole image ({type(error).__name__}); convert it to JPEG or PNG"
+        ) from None
 
 
 def _fitted(image: "Image.Image", size: int | None) -> np.ndarray:
@@ -239,14 +207,10 @@ def _as_rgb(image: "Image.Image") -> "Image.Image":
     """Return an image in red, green and blue, with transparent parts on white."""
     image_module, _ = _pillow()
     if image.mode.startswith(("I", "F")):  # 16 bits or more: scaled, where Pillow would cut off
-        values, clear = np.asarray(image), image.info.get("transparency")
+        values = np.asarray(image)
         if image.mode == "F" or values.min() < 0 or values.max() > _WHITE:
             raise DataError(f"it has values that are no whole numbers from 0 to {_WHITE:,}")
-        scaled = np.rint(values * (255 / _WHITE)).astype(np.uint8)
-        image = image_module.fromarray(scaled)
-        if isinstance(clear, int):
-            seen = np.where(values == clear, 0, 255).astype(np.uint8)
-            image.putalpha(image_module.fromarray(seen))
+        image = image_module.fromarray(np.rint(values * (255 / _WHITE)).astype(np.uint8))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         white = image_module.new("RGBA", image.size, "white")
@@ -262,22 +226,16 @@ def _pillow() -> tuple[Any, Any]:
         raise UserError(
             "Pillow, which reads images, is not installed: pip install 'crosshead[images]'"
         ) from None
+    warnings.filterwarnings("ignore", module=r"PIL\b")  # Pillow warns of much that it can read
     return Image, ImageOps
 
 
 def _files_below(folder: Path) -> Iterator[str]:
-    """Yield the regular files below a folder by their names in it, with "/" between folders."""
+    """Yield the files below a folder by their names in it, with "/" between folders."""
     for place, folders, files in os.walk(folder, followlinks=True):
-        above = Path(os.path.realpath(place))
+        above = Path(place).resolve()
         # A link to a folder above itself would never end.
-        folders[:] = sorted(
-            name for name in folders if not above.is_relative_to(os.path.realpath(above / name))
-        )
-        for name in files:
-            path = Path(place) / name
-            try:
-                is_file = stat.S_ISREG(path.stat().st_mode)
-            except OSError:  # a link to nothing or to itself: reading it says so, and counts it
-                is_file = True
-            if is_file:
-                yield path.relative_to(folder).as_posix()
+        folders[:] = [
+            name for name in folders if not above.is_relative_to((above / name).resolve())
+        ]
+        yield from ((Path(place) / name).relative_to(folder).as_posix() for name in files)

@@ -27,7 +27,7 @@ from crosshead.config import MOST, MOST_PATCH, nearest
 from crosshead.data import DataSection, Names
 from crosshead.errors import DataError
 from crosshead.system.lines import file_sha256
-from crosshead.system.progress import counted, left_out
+from crosshead.system.progress import counted
 
 SPLITS = {
     "train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test",
@@ -124,7 +124,6 @@ class Listed(NamedTuple):
 def read_image_sets(
     data: ImageData,
     classes: Sequence[str] = (),
-    workers: int = 1,
     say: Callable[[str], None] = lambda line: None,
     check: Callable[[], None] = lambda: None,
 ) -> ImageSets:
@@ -137,10 +136,6 @@ def read_image_sets(
             f"{data.images[0]}: all images to train on are of the class {names[0]!r}; a classifier "
             "needs two classes or more, each in a folder of its own"
         )
-    for folder in {each.place.folder for each in train}:
-        if folder.not_read:
-            paths = [str(folder.path / name) for name in folder.not_read]
-            say(left_out(paths, "image", " of a format that is not read; convert to JPEG or PNG"))
     if data.train_images and len(train) < data.train_images:
         say(f"data.train_images is {data.train_images:,}, and {len(train):,} images are there")
     shared = {each.place.file for each in train} & {each.place.file for each in valid}
@@ -151,7 +146,7 @@ def read_image_sets(
     broken: list[str] = []
 
     def read(group: Sequence[Listed]) -> LabelledImages:
-        images, unread = read_labelled(group, names, size, workers, say, check)
+        images, unread = read_labelled(group, names, size, say, check)
         broken.extend(unread)
         return images
 
@@ -209,11 +204,7 @@ def listed(path: Path) -> list[Listed]:
     """
     folder = ImageFolder(path)
     if not folder.names:
-        why = f" ({folder.not_read[0]} is of a format that is not read)" if folder.not_read else ""
-        raise DataError(
-            f"{path}: there are no images in it{why}; give a folder of folders of images in JPEG "
-            "or PNG"
-        )
+        raise DataError(f"{path}: there are no images in it; give a folder of folders of images")
     parts = [PurePosixPath(name).parts for name in folder.names]
     inside = _below_common(parts, 1)
     has_splits = any(len(each) > 2 and each[0] in SPLITS for each in inside)
@@ -257,7 +248,6 @@ def read_labelled(
     found: Sequence[Listed],
     classes: Sequence[str],
     size: int,
-    workers: int = 1,
     say: Callable[[str], None] = lambda line: None,
     check: Callable[[], None] = lambda: None,
 ) -> tuple[LabelledImages, list[str]]:
@@ -269,7 +259,7 @@ def read_labelled(
                 f"{each.place.folder.path}: {each.place.name} is of the class {each.label!r}, "
                 f"which the model does not know; {nearest(each.label, list(classes))}"
             )
-    made = decode_images([each.place for each in found], size, workers, say, check)
+    made = decode_images([each.place for each in found], size, say, check)
     if found and not len(made.places):
         raise DataError(f"none of {len(found):,} images is whole; the first: {made.broken[0]}")
     kept = [found[number] for number in made.places]

@@ -1,8 +1,5 @@
-"""Many images: the same by processes and alone, their common size and memory."""
+"""Many images: decoded in their order, their common size and memory."""
 
-import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +11,7 @@ from crosshead.addons.vision.data.image_decoding import (
     decode_images,
     kept_size,
 )
-from crosshead.addons.vision.data.images import MOST_BYTES, ImageFolder
+from crosshead.addons.vision.data.images import MOST_BYTES, ImageFolder, decode_image
 from crosshead.errors import DataError
 from tests.addons.vision.drawn_images import SIZE, broken, packed, write_images
 
@@ -23,45 +20,30 @@ def places(folder: ImageFolder) -> list[ImagePlace]:
     return [ImagePlace(folder, name) for name in folder.names]
 
 
-def test_processes_decode_the_same_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_keep_their_order_and_broken_ones_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = write_images(tmp_path / "set", each=5)
     broken(folder / "high" / "003.png")
     found = places(ImageFolder(packed(folder))) + places(ImageFolder(folder / "low"))
     lines: list[str] = []
     monkeypatch.setattr("crosshead.addons.vision.data.image_decoding._PAUSE", 0.0)
-    alone = decode_images(found, 4, 2, lines.append)
-    assert lines == [f"decoded {done} of 20 images" for done in (8, 16, 20)]
-    monkeypatch.setattr("crosshead.addons.vision.data.image_decoding.LEAST_FOR_PROCESSES", 1)
-    monkeypatch.setattr("crosshead.addons.vision.data.image_decoding._CHUNK", 4)
-    several = decode_images(found, 4, 2)
-    for part, other in zip(alone, several, strict=True):
-        assert np.array_equal(part, other)
-    assert alone.pixels.shape == (19, 4, 4, 3)
-    [message] = alone.broken
+    monkeypatch.setattr("crosshead.addons.vision.data.image_decoding._AT_ONCE", 8)
+    several = decode_images(found, 4, lines.append)
+    assert lines == [f"decoded {done} of 20 images" for done in (0, 8, 16)]
+    assert several.pixels.shape == (19, 4, 4, 3)
+    [message] = several.broken
     assert message.startswith(f"{tmp_path}/set.zip/set/high/003.png: not a whole image")
-    assert [found[place].path for place in alone.places] == [
-        each.path for each in found if "high/003" not in each.path
-    ]
+    whole = [each for each in found if "high/003" not in each.path]
+    assert [found[place] for place in several.places] == whole
+    for each, pixels in zip(whole, several.pixels, strict=True):
+        assert np.array_equal(pixels, decode_image(each.folder.read(each.name), 4, each.name))
 
     def stop() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        decode_images(found, 4, 2, check=stop)
-
-
-@pytest.mark.slow
-def test_processes_that_decode_images_do_not_import_torch() -> None:
-    code = (
-        "import sys, crosshead.addons.vision.data.image_decoding; sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_a_folder_reaches_another_process_by_its_path(tmp_path: Path) -> None:
-    folder = ImageFolder(packed(write_images(tmp_path / "set", each=1)))
-    again, same = pickle.loads(pickle.dumps([folder, ImageFolder(folder.path)]))
-    assert again is same and again.names == folder.names
+        decode_images(found, 4, check=stop)
 
 
 def test_more_than_fits_into_memory_is_refused_before_it_is_read(
