@@ -5,9 +5,8 @@ from typing import ClassVar, Literal
 import pytest
 
 from crosshead.addons.series.series_corpus import SeriesCorpus
-from crosshead.addons.vision.captioning import CaptionCorpus
 from crosshead.addons.vision.classification import ImageCorpus
-from crosshead.addons.vision.multimodal import ImagePairCorpus
+from crosshead.addons.vision.image_text_corpus import CaptionCorpus, ImagePairCorpus
 from crosshead.bundle.card import front_matter, use
 from crosshead.models.base import SequenceModel
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel

@@ -12,8 +12,7 @@ from crosshead.addons.studies.formats import joined
 from crosshead.addons.studies.runs import Run, results, run_of
 from crosshead.addons.studies.study import Band, Result, Study, Table, Trial
 from crosshead.addons.vision.data.ambiguous import ambiguous_right, is_ambiguous, write_ambiguous
-from crosshead.addons.vision.data.caption_sets import read_caption_set
-from crosshead.addons.vision.data.image_pairs import PAIRS, other_images
+from crosshead.addons.vision.data.caption_sets import PAIRS, other_images, read_caption_set
 from crosshead.addons.vision.data.scenes import IMAGES
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.decoding.search import DecodeConfig

@@ -4,8 +4,8 @@
 def register() -> None:
     """Register the tasks on images and their architectures."""
     from crosshead.addons.vision import image_attention  # noqa: F401 - registers its picture
-    from crosshead.addons.vision.captioning import CaptioningTask
     from crosshead.addons.vision.classification import ClassificationTask
+    from crosshead.addons.vision.image_text import CaptioningTask, MultimodalTask
     from crosshead.addons.vision.models.captioner import Captioner, CaptionerConfig
     from crosshead.addons.vision.models.image_convnet import ConvNet, ConvNetConfig
     from crosshead.addons.vision.models.multimodal import MultimodalConfig, MultimodalTransformer
@@ -13,7 +13,6 @@ def register() -> None:
         VisionTransformer,
         VisionTransformerConfig,
     )
-    from crosshead.addons.vision.multimodal import MultimodalTask
     from crosshead.addons.vision.presets import PRESETS
     from crosshead.tasks.registry import register_architecture, register_task
 

@@ -11,8 +11,12 @@ import numpy as np
 
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
 from crosshead.addons.vision.caption_scores import caption_scores
-from crosshead.addons.vision.data.caption_sets import ImageNames, read_caption_set
-from crosshead.addons.vision.data.image_pairs import PAIRS, other_images
+from crosshead.addons.vision.data.caption_sets import (
+    PAIRS,
+    ImageNames,
+    other_images,
+    read_caption_set,
+)
 from crosshead.addons.vision.data.images import ImageFolder, decode_image
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.cli.answers import answering
@@ -127,7 +131,7 @@ def pair_evaluation(
     translator = load_as(MultimodalTranslator, bundle, device, threads)
     decode = search_settings(translator.bundle.config.decode, False, flags, None)
     found = read_caption_set(images, pairs, translator.bundle.config.image_size, kind=PAIRS)
-    for line in found.left_out.described().lines():
+    for line in found.messages():
         note(line)
     say_if_seen([bundle], pairs)
     say_if_tokenised(found.texts, ", ".join(pairs), metrics, tokenize)
@@ -197,7 +201,7 @@ def caption_evaluation(
     captioner = load_as(ImageCaptioner, bundle, device, threads)
     decode = search_settings(captioner.bundle.config.decode, False, flags, None)
     found = read_caption_set(images, captions, captioner.bundle.config.image_size)
-    for line in found.left_out.described().lines():
+    for line in found.messages():
         note(line)
     say_if_seen([bundle], captions)
     say_if_tokenised(found.texts, ", ".join(captions), metrics, tokenize)

@@ -1,32 +1,39 @@
-"""The base of tasks on images with text: captions, and pairs of sentences beside images."""
+"""The tasks on images with text: captioning, and translation of sentences beside images."""
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from torch import Tensor
 
+from crosshead.addons.vision.caption_pipeline import ImageCaptioner
 from crosshead.addons.vision.caption_scores import caption_scores, multi_bleu, nearest_references
-from crosshead.addons.vision.data.caption_files import CaptionFormat
 from crosshead.addons.vision.data.caption_sets import CaptionSet
 from crosshead.addons.vision.data.captions import CaptionRows
 from crosshead.addons.vision.image_text_bundle import ImageTextBundle, build_image_text_model
 from crosshead.addons.vision.image_text_corpus import (
+    CaptionCorpus,
+    CaptioningRecipe,
+    ImagePairCorpus,
     ImageTextCorpus,
     ImageTextRecipe,
+    MultimodalRecipe,
     card_files,
     read_sets,
 )
 from crosshead.addons.vision.models.image_encoder import ImageShape
+from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.bundle.base import Bundle
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.errors import DataError
 from crosshead.models.base import Model
 from crosshead.recipe.presets import Sections
+from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.base import Say
+from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.usability import (
     LOW_BLEU,
@@ -38,8 +45,16 @@ from crosshead.tasks.usability import (
 )
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 from crosshead.text.batching import plan_in_order
+from crosshead.text.learning import learn_tokenizer, learn_tokenizers
 from crosshead.text.parallel.examples import Example
-from crosshead.text.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig, load_tokenizers
+from crosshead.text.parallel.pairs import ParallelText
+from crosshead.text.tokenizers import (
+    MOST_PIECES,
+    Tokenizer,
+    TokenizerConfig,
+    load_tokenizers,
+    token_ids,
+)
 
 BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy", chance=LOW_BLEU)
 EXACT = Metric("exact", "exact match, %", higher_is_better=True, search="greedy")
@@ -103,16 +118,58 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
         return float(self.recipe.decode.beam)
 
 
+class CaptioningValidator(ImageTextValidator):
+    """Validates by the loss of the references, and by BLEU and exact match of greedy captions."""
+
+    labels = "image", "output", "nearest reference"
+    nouns = Nouns("image", "caption")
+
+    def inputs(self) -> list[str]:
+        """Return the name of each image."""
+        return self.corpus.valid.names
+
+    def references(self) -> list[list[str]]:
+        """Return the captions of each image."""
+        return self.corpus.valid.references()
+
+    def outputs(self, decode: DecodeConfig) -> list[str]:
+        """Return the best caption of each image."""
+        found = ImageCaptioner(self.bundle).search(
+            self.corpus.valid.pixels, decode, progress=lambda share: self.stop_if_asked()
+        )
+        return [best[0].text for best in found]
+
+
+class MultimodalValidator(ImageTextValidator):
+    """Validates by the loss of the references, and by BLEU and exact match of translations."""
+
+    labels = "source", "output", "reference"
+
+    def inputs(self) -> list[str]:
+        """Return the source of each pair."""
+        return self.corpus.valid.sources
+
+    def references(self) -> list[list[str]]:
+        """Return the target of each pair."""
+        return [[text] for text in self.corpus.valid.texts]
+
+    def outputs(self, decode: DecodeConfig) -> list[str]:
+        """Return the best translation of each source."""
+        valid = self.corpus.valid
+        found = MultimodalTranslator(self.bundle).search(
+            valid.pixels,
+            [each.image for each in valid.captions],
+            valid.sources,
+            decode,
+            progress=lambda share: self.stop_if_asked(),
+        )
+        return [best[0].text for best in found]
+
+
 class ImageTextTask(TokenTask):
     """The base of tasks on images with text."""
 
-    files: ClassVar[CaptionFormat]
-    """The kind of the files of texts."""
-    flag: ClassVar[str]
-    """The name of the option for these files, without dashes."""
     corpus: ClassVar[type[ImageTextCorpus]]
-    rows: ClassVar[type[CaptionRows]]
-    """The epochs of the corpus."""
     bundle: ClassVar[type[Bundle]] = ImageTextBundle
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, BLEU, EXACT)
     chooses: ClassVar[str] = "bleu"
@@ -139,7 +196,7 @@ class ImageTextTask(TokenTask):
         """Read the texts of a recipe, decode their images, and learn the tokenizers."""
         assert base is None or isinstance(base, ImageTextBundle)
         data, config = recipe.data, recipe.tokenizer
-        train, valid, patches = read_sets(recipe, base, self.files, self.flag, say, should_stop)
+        train, valid, patches = read_sets(recipe, base, self.corpus.files_of, say, should_stop)
         if resumed is not None:
             tokenizers = load_tokenizers(resumed, joint=config.joint)
         elif base is not None:
@@ -151,13 +208,15 @@ class ImageTextTask(TokenTask):
         def epoch(found: CaptionSet, chosen: Sequence[int], ids: Sequence[Example]) -> CaptionRows:
             images = [found.captions[row].image for row in chosen]
             examples = [ids[row] for row in chosen]
-            return self.rows(found.pixels, images, examples, patches, recipe.model.start_token)
+            return self.corpus.rows_of(
+                found.pixels, images, examples, patches, recipe.model.start_token
+            )
 
         ids = self.examples(train, tokenizers)
         rows = [row for row, example in enumerate(ids) if max(map(len, example)) <= data.max_length]
         if not rows:
             raise DataError(
-                f"{data.text_files[0]}: every {self.files.unit} has more than data.max_length "
+                f"{data.text_files[0]}: every {self.corpus.unit} has more than data.max_length "
                 f"{data.max_length} tokens; raise it"
             )
         return self.corpus(
@@ -183,3 +242,59 @@ class ImageTextTask(TokenTask):
         """Return the model, the tokenizer and the image size of a bundle."""
         assert isinstance(bundle, ImageTextBundle)
         return {**super().sections(bundle), "data": {"image_size": bundle.config.image_size}}
+
+
+class CaptioningTask(ImageTextTask):
+    """Captioning of images."""
+
+    name: ClassVar[str] = "captioning"
+    recipe: ClassVar[type[Recipe]] = CaptioningRecipe
+    pipeline: ClassVar[type[Pipeline]] = ImageCaptioner
+    validator: ClassVar[type[Validator[Any, Any, Any]]] = CaptioningValidator
+    architecture: ClassVar[str] = "captioner"
+    corpus: ClassVar[type[ImageTextCorpus]] = CaptionCorpus
+    check_data: ClassVar[str] = "check that each caption describes its image"
+
+    def recognizes(self, data: Mapping[str, Any]) -> bool:
+        """Return whether `[data]` names captions."""
+        return bool(data.get("captions"))
+
+    def learned(
+        self, config: TokenizerConfig, train: CaptionSet
+    ) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
+        """Learn from the captions."""
+        config, tokenizer = learn_tokenizer(config, train.texts)
+        return config, tokenizer, tokenizer
+
+    def examples(self, found: CaptionSet, tokenizers: tuple[Tokenizer, Tokenizer]) -> list[Example]:
+        """Return the ids of each caption, as the target of an empty source."""
+        return [((), ids) for ids in token_ids(tokenizers[1], found.texts)]
+
+
+class MultimodalTask(ImageTextTask):
+    """Translation of sentences beside images."""
+
+    name: ClassVar[str] = "multimodal"
+    recipe: ClassVar[type[Recipe]] = MultimodalRecipe
+    pipeline: ClassVar[type[Pipeline]] = MultimodalTranslator
+    validator: ClassVar[type[Validator[Any, Any, Any]]] = MultimodalValidator
+    architecture: ClassVar[str] = "multimodal"
+    corpus: ClassVar[type[ImageTextCorpus]] = ImagePairCorpus
+    check_data: ClassVar[str] = (
+        "check that each target translates its source, and that the images belong to them"
+    )
+
+    def recognizes(self, data: Mapping[str, Any]) -> bool:
+        """Return whether `[data]` names both images and pairs."""
+        return bool(data.get("images")) and bool(data.get("pairs"))
+
+    def learned(
+        self, config: TokenizerConfig, train: CaptionSet
+    ) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
+        """Learn from both sides of the pairs."""
+        return learn_tokenizers(config, ParallelText(train.sources, train.texts, ()))
+
+    def examples(self, found: CaptionSet, tokenizers: tuple[Tokenizer, Tokenizer]) -> list[Example]:
+        """Return the ids of both sides of each pair."""
+        sides = zip(tokenizers, (found.sources, found.texts), strict=True)
+        return list(zip(*(token_ids(*each) for each in sides), strict=True))

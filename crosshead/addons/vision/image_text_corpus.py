@@ -5,20 +5,28 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import SerializeAsAny, ValidationInfo, model_validator
 
-from crosshead.addons.vision.data.caption_files import CaptionFormat
 from crosshead.addons.vision.data.caption_sets import (
+    CAPTIONS,
+    PAIRS,
+    CaptionFormat,
     CaptionSet,
     hold_out,
     read_caption_set,
-    shown_counts,
 )
-from crosshead.addons.vision.data.captions import CaptionRows, ImageTextData
+from crosshead.addons.vision.data.captions import (
+    CaptionData,
+    CaptionRows,
+    ImagePairData,
+    ImagePairRows,
+    ImageTextData,
+)
 from crosshead.addons.vision.data.image_decoding import kept_size, shared_images
 from crosshead.addons.vision.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
 from crosshead.addons.vision.models.image_encoder import ImageShape, ImageStackConfig
@@ -34,6 +42,7 @@ from crosshead.system.progress import counted
 from crosshead.tasks.base import Say
 from crosshead.tasks.corpus import stop_check
 from crosshead.tasks.token_corpus import TokenCorpus, unknown_words
+from crosshead.text.profile import TextProfile
 
 
 class ImageTextRecipe(TokenRecipe):
@@ -62,6 +71,33 @@ class ImageTextRecipe(TokenRecipe):
         return self
 
 
+class CaptioningRecipe(ImageTextRecipe):
+    """A run on images with captions."""
+
+    data: SerializeAsAny[CaptionData]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.tokenizer.joint:
+            raise ValueError("captions have one side: set tokenizer.joint = true")
+        return self
+
+
+class MultimodalRecipe(ImageTextRecipe):
+    """A run on pairs beside images."""
+
+    data: SerializeAsAny[ImagePairData]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.model.shares_vocabulary and not self.tokenizer.joint:
+            raise ValueError(
+                "model.tie three-way needs one vocabulary for both sides: set tokenizer.joint = "
+                "true, or model.tie = 'two-way'"
+            )
+        return self
+
+
 @dataclass(frozen=True)
 class ImageTextCorpus(TokenCorpus):
     """Images and tokenized texts: captions, or pairs of sentences."""
@@ -76,6 +112,10 @@ class ImageTextCorpus(TokenCorpus):
     """True if the validation images were held out of the training images."""
 
     kind: ClassVar[type[Bundle]] = ImageTextBundle
+    files_of: ClassVar[CaptionFormat]
+    """The kind of the files of text."""
+    rows_of: ClassVar[type[CaptionRows]]
+    """The class of an epoch."""
 
     @property
     def size(self) -> int:
@@ -117,14 +157,10 @@ class ImageTextCorpus(TokenCorpus):
         """Return the numbers of images and captions, and what was left out."""
         size = self.image_size
         first = (
-            f"{shown_counts(self.train, self.unit)} to train on, {size} x {size} pixels in "
+            f"{self._counts(self.train)} to train on, {size} x {size} pixels in "
             f"{self.train_rows.patches} patches; validation: {self.validation(data)}"
         )
-        if self.held_out:
-            lines = self.train.left_out.lines()
-        else:  # images of one part have no caption in the files of the other
-            parts = self.train.left_out, self.valid.left_out
-            lines = [line for part in parts for line in part.described().lines()]
+        lines = self.train.messages() + ([] if self.held_out else self.valid.messages())
         longer = len(self.train.captions) - self.size
         if longer:
             lines.append(
@@ -138,15 +174,26 @@ class ImageTextCorpus(TokenCorpus):
 
     def validation(self, data: ImageTextData) -> str:
         """Return a clause about the validation set."""
-        found = shown_counts(self.valid, self.unit)
-        if self.held_out:
-            return f"{found} held out"
-        return f"{found} of {', '.join(data.valid_files)}"
+        where = "held out" if self.held_out else f"of {', '.join(data.valid_files)}"
+        return f"{self._counts(self.valid)} {where}"
+
+    def _counts(self, found: CaptionSet) -> str:
+        images, texts = len(found.names), len(found.captions)
+        return f"{counted(images, 'image')} with {counted(texts, self.unit)}"
+
+    def records(self, epoch: CaptionRows, rows: Sequence[int]) -> tuple[str, str]:
+        """Return texts as JSON Lines, and the options to train on them."""
+        lines = []
+        for row in rows:
+            image, texts, *_ = self.train.captions[self.rows[row]]
+            values = (self.train.names[image], *texts)
+            lines.append(json.dumps(dict(zip(self.files_of.columns, values, strict=True))) + "\n")
+        return "".join(lines), f"--{self.unit}s, with the same --images"
 
     def left_out(self) -> dict[str, int]:
         """Return the number of captions and images left out of training, by reason."""
-        left = self.train.left_out
-        counts = (left if self.held_out else left.described()).counts()
+        left = self.train.left_out.items()
+        counts = {f"{noun}s{rest}": len(places) for (noun, rest), places in left}
         longer = len(self.train.captions) - self.size
         return {**counts, **({"too long": longer} if longer else {})}
 
@@ -175,11 +222,50 @@ class ImageTextCorpus(TokenCorpus):
         return recipe.model_copy(update={"tokenizer": self.tokenizer, "data": data})
 
 
+@dataclass(frozen=True)
+class CaptionCorpus(ImageTextCorpus):
+    """Images and tokenized captions."""
+
+    unit, unit_name = "caption", "captions"
+    files_of, rows_of = CAPTIONS, CaptionRows
+
+    @property
+    def longest_input(self) -> int:
+        """The number of patches of an image."""
+        return self.train_rows.patches
+
+    def texts(self, rows: CaptionRows) -> list[Any]:
+        """Return the ids of captions for the checksum."""
+        return [ids for _, ids in rows.examples]
+
+
+@dataclass(frozen=True)
+class ImagePairCorpus(ImageTextCorpus):
+    """Images and tokenized pairs: captions that have a source."""
+
+    unit, unit_name = "pair", "pairs beside images"
+    files_of, rows_of = PAIRS, ImagePairRows
+
+    @property
+    def longest_input(self) -> int:
+        """The number of tokens of the longest source in training."""
+        return max(len(source) for source, _ in self.train_rows.examples)
+
+    @cached_property
+    def profile(self) -> TextProfile | None:
+        """Statistics of the training pairs, or None if there are too few."""
+        examples = self.train_rows.examples
+        return TextProfile.of(examples, self.source_tokenizer, self.target_tokenizer)
+
+    def texts(self, rows: CaptionRows) -> list[Any]:
+        """Return the ids of both sides for the checksum."""
+        return list(rows.examples)
+
+
 def read_sets(
     recipe: ImageTextRecipe,
     base: ImageTextBundle | None,
     kind: CaptionFormat,
-    flag: str,
     say: Say = lambda line: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[CaptionSet, CaptionSet, int]:
@@ -187,7 +273,8 @@ def read_sets(
     data, check = recipe.data, stop_check(should_stop)
     if not data.images or not data.text_files:
         raise DataError(
-            f"no training data: give a folder of images (--images) and a file of {flag} (--{flag})"
+            f"no training data: give a folder of images (--images) and a file of {kind.unit}s "
+            f"(--{kind.unit}s)"
         )
     size = data.image_size
     if base is not None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from crosshead.addons.vision.data.caption_files import CAPTIONS
+from crosshead.addons.vision.data.caption_sets import CAPTIONS
 from crosshead.addons.vision.image_text_corpus import card_files, read_sets
 from crosshead.errors import ConfigError, DataError
 from crosshead.tasks.recipes import compose
@@ -24,7 +24,7 @@ def recipe(*assignments: str, **data: Any) -> Any:
 
 
 def sets(of: Any) -> Any:
-    return read_sets(of, None, CAPTIONS, "captions")
+    return read_sets(of, None, CAPTIONS)
 
 
 def test_images_are_held_out_unless_there_are_files_for_validation() -> None:

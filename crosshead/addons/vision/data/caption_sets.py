@@ -1,24 +1,45 @@
-"""Sets of decoded images with captions: reading, reports of what is left out, held-out images."""
+"""Sets of decoded images with captions or pairs: their files, what is left out, held-out images.
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+A pair is a caption of an image that has a source.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
 
-from crosshead.addons.vision.data.caption_files import CAPTIONS, CaptionFormat
 from crosshead.addons.vision.data.image_decoding import (
     ORDER_SEED,
     ImagePlace,
     common_size,
     decode_images,
 )
-from crosshead.addons.vision.data.images import NOT_READ, ImageFolder
+from crosshead.addons.vision.data.images import ImageFolder
 from crosshead.errors import DataError
-from crosshead.system.progress import counted, left_out
+from crosshead.system.lines import check_regular, iter_lines
+from crosshead.system.progress import left_out
+from crosshead.text.parallel.tables import Form, Row, chosen_cells, csv_form, is_csv, is_jsonl
 
-NOT_READABLE = " of an image in a format that is not read (convert it to JPEG or PNG)"
+
+class CaptionFormat(NamedTuple):
+    """A kind of files whose lines name an image and say something about it."""
+
+    unit: str
+    """The noun for a line; with an s, it is the option of these files."""
+    columns: tuple[str, ...]
+    """The keys of a line of JSON, and the columns of a table: the image, then the texts."""
+
+
+CAPTIONS = CaptionFormat("caption", ("image", "caption"))
+"""The files of captions."""
+
+PAIRS = CaptionFormat("pair", ("image", "source", "target"))
+"""The files of pairs beside images."""
 
 
 class Caption(NamedTuple):
@@ -26,48 +47,10 @@ class Caption(NamedTuple):
 
     image: int
     """The row of the image in `CaptionSet.pixels`."""
-    text: str
+    texts: tuple[str, ...]
+    """The caption, or a source and its translation."""
     file: str
     line: int
-    source: str = ""
-    """The sentence that `text` translates; empty for a caption of the image alone."""
-
-
-class Reason(NamedTuple):
-    """The reason why a caption or an image is left out."""
-
-    noun: str
-    """A noun, such as `broken image`."""
-    rest: str = ""
-    """The words after it, such as ` without a caption`."""
-    is_described: bool = True
-    """False for an image that no caption, or no pair, names."""
-
-
-@dataclass
-class LeftOutCaptions:
-    """The captions and images that a set leaves out, by reason."""
-
-    names: dict[Reason, list[str]] = field(default_factory=dict)
-    """The files, or files and lines, by reason."""
-
-    def add(self, name: str, reason: Reason) -> None:
-        """Count one more."""
-        self.names.setdefault(reason, []).append(name)
-
-    def counts(self) -> dict[str, int]:
-        """Return the number by reason."""
-        return {f"{each.noun}s{each.rest}": len(names) for each, names in self.names.items()}
-
-    def described(self) -> "LeftOutCaptions":
-        """Return the same without the images that no caption, or no pair, names."""
-        return LeftOutCaptions(
-            {reason: each for reason, each in self.names.items() if reason.is_described}
-        )
-
-    def lines(self) -> list[str]:
-        """Return a message for each reason, with the first names."""
-        return [left_out(names, each.noun, each.rest) for each, names in self.names.items()]
 
 
 @dataclass(frozen=True)
@@ -80,24 +63,29 @@ class CaptionSet:
     """The name of each image, in its folder."""
     captions: list[Caption]
     """All captions, in the order of the files."""
-    left_out: LeftOutCaptions
+    left_out: Mapping[tuple[str, str], list[str]]
+    """The places that are left out, by the noun and the words after it that say why."""
 
     @property
     def texts(self) -> list[str]:
         """The text of each caption."""
-        return [each.text for each in self.captions]
+        return [each.texts[-1] for each in self.captions]
 
     @property
     def sources(self) -> list[str]:
-        """The sentence that each caption translates."""
-        return [each.source for each in self.captions]
+        """The sentence that each caption translates; empty for a caption of the image alone."""
+        return ["".join(each.texts[:-1]) for each in self.captions]
 
     def references(self) -> list[list[str]]:
         """Return the captions of each image, in the order of `pixels`."""
         found: list[list[str]] = [[] for _ in self.names]
         for each in self.captions:
-            found[each.image].append(each.text)
+            found[each.image].append(each.texts[-1])
         return found
+
+    def messages(self) -> list[str]:
+        """Return a message for each reason to leave something out, with the first places."""
+        return [left_out(places, *reason) for reason, places in self.left_out.items()]
 
     def chosen(self, images: Sequence[int]) -> "CaptionSet":
         """Return some of the images, with their captions."""
@@ -113,6 +101,25 @@ class CaptionSet:
         )
 
 
+def image_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield the line and the cells of each row that is not empty.
+
+    The columns have these names in JSON Lines and in CSV, which is a file whose name ends in `.csv`
+    or whose first line is the names. Other files have these columns between tabs, without names. A
+    number behind an image counts its captions: `dog.jpg#0`.
+    """
+    check_regular(path)
+    lines = partial(iter_lines, path)
+    is_table = is_csv(path) or re.fullmatch("[,;]".join(columns), next(lines(), ""))
+    fields = columns if is_table or is_jsonl(path) else []
+    form = csv_form(lines) if is_table else Form()
+    advice = f"; the columns are {', '.join(columns)}"
+    for number, cells in chosen_cells(path, lines(), fields, form, len(columns), advice):
+        if any(cells):
+            image, *texts = (" ".join(cell.split()) for cell in cells)
+            yield number, [re.sub(r"(?<=.)#\d+$", "", image), *texts]
+
+
 def read_caption_set(
     images: Sequence[str],
     captions: Sequence[str],
@@ -123,8 +130,7 @@ def read_caption_set(
 ) -> CaptionSet:
     """Read captions and decode their images.
 
-    Captions without an image, images without a caption, empty captions and broken images are left
-    out and counted.
+    Captions without an image, empty captions and broken images are left out and counted.
 
     Args:
         images: Folders or zip archives.
@@ -142,46 +148,37 @@ def read_caption_set(
             much memory.
         UserError: If Pillow is not installed.
     """
-    folders = [ImageFolder(Path(name)) for name in images]
-    places = ImageNames(folders)
-    left, rows = LeftOutCaptions(), []
+    places = ImageNames([ImageFolder(Path(name)) for name in images])
+    left, rows = defaultdict[tuple[str, str], list[str]](list), []
     for file in captions:
-        for row in kind.read(Path(file)):
-            fitting = places.find(row.image)
-            if kind.is_empty(row):
-                left.add(f"{file}:{row.line}", Reason(f"empty {kind.unit}"))
-            elif not fitting:
-                is_read = PurePosixPath(row.image).suffix.lower() not in NOT_READ
-                why = Reason(kind.unit, " without an image" if is_read else NOT_READABLE)
-                left.add(f"{file}:{row.line} {row.image}", why)
-            elif len(fitting) > 1:
-                why = Reason(kind.unit, " whose name fits several images (give their folder too)")
-                left.add(f"{file}:{row.line} {row.image}", why)
+        for line, (image, *texts) in image_rows(Path(file), kind.columns):
+            fitting = places.find(image)
+            if not all(texts):
+                left[f"empty {kind.unit}", ""].append(f"{file}:{line}")
+            elif len(fitting) == 1:
+                rows.append((fitting[0], (tuple(texts), file, line)))
             else:
-                rows.append((fitting[0], file, row))
-    wanted = list(dict.fromkeys(place for place, *_ in rows))
-    for folder in folders:
-        for name in sorted(
-            set(folder.names) - {each.name for each in wanted if each.folder is folder}
-        ):
-            left.add(name, Reason("image", f" without a {kind.unit}", is_described=False))
+                several = " whose name fits several images (give their folder too)"
+                why = several if fitting else " without an image"
+                left[kind.unit, why].append(f"{file}:{line} {image}")
+    wanted = list(dict.fromkeys(place for place, _ in rows))
     made = decode_images(wanted, size or common_size(wanted), say, check)
-    for message in made.broken:
-        left.add(message, Reason("broken image"))
+    if made.broken:
+        left["broken image", ""] = made.broken
     kept = [wanted[number] for number in made.places]
     numbers = {place: row for row, place in enumerate(kept)}
-    found = [
-        Caption(numbers[place], row.text, file, row.line, row.source)
-        for place, file, row in rows
-        if place in numbers
-    ]
-    if not found:
-        lines = left.described().lines() or [f"the files have no {kind.unit}s"]
+    found = CaptionSet(
+        made.pixels,
+        [each.name for each in kept],
+        [Caption(numbers[place], *rest) for place, rest in rows if place in numbers],
+        dict(left),
+    )
+    if not found.captions:
         raise DataError(
-            f"{', '.join(captions)}: no {kind.unit} has a readable image in "
-            f"{', '.join(images)}: {'; '.join(lines)}"
+            f"{', '.join(captions)}: no {kind.unit} has a readable image in {', '.join(images)}: "
+            f"{'; '.join(found.messages()) or f'the files have no {kind.unit}s'}"
         )
-    return CaptionSet(made.pixels, [each.name for each in kept], found, left)
+    return found
 
 
 def hold_out(
@@ -195,7 +192,7 @@ def hold_out(
     if total < 2:
         raise DataError(
             f"{found.captions[0].file}: one image with {kind.unit}s is not enough to train and to "
-            f"validate; give more images, or {kind.valid_flag}"
+            f"validate; give more images, or --valid-{kind.unit}s"
         )
     order = np.random.default_rng(ORDER_SEED).permutation(total)
     cut = max(1, min(count, total // 10))
@@ -207,7 +204,7 @@ class ImageNames:
 
     def __init__(self, folders: Sequence[ImageFolder]) -> None:
         self._whole: dict[str, ImagePlace] = {}
-        self._ends: dict[int, dict[tuple[str, ...], list[ImagePlace]]] = {}
+        self._by_file = defaultdict[str, list[tuple[tuple[str, ...], ImagePlace]]](list)
         for folder in folders:
             for name in folder.names:
                 if name in self._whole:
@@ -215,7 +212,9 @@ class ImageNames:
                     raise DataError(
                         f"{folder.path}: {name} is also in {other.path}; give each image once"
                     )
-                self._whole[name] = ImagePlace(folder, name)
+                place = self._whole[name] = ImagePlace(folder, name)
+                parts = Path(place.path).absolute().parts
+                self._by_file[parts[-1]].append((parts, place))
 
     def find(self, name: str) -> list[ImagePlace]:
         """Return the places of the images that a name fits: one, none or several.
@@ -225,20 +224,31 @@ class ImageNames:
         """
         if name in self._whole:
             return [self._whole[name]]
-        parts = PurePosixPath(name).parts
-        return self._by_end(len(parts)).get(parts, [])
-
-    def _by_end(self, depth: int) -> dict[tuple[str, ...], list[ImagePlace]]:
-        """Return the places of the images by the last parts of their paths."""
-        if depth not in self._ends:
-            ends: dict[tuple[str, ...], list[ImagePlace]] = {}
-            for place in self._whole.values():
-                parts = Path(place.path).absolute().parts
-                ends.setdefault(parts[-depth:], []).append(place)
-            self._ends[depth] = ends
-        return self._ends[depth]
+        ends = PurePosixPath(name).parts
+        named = self._by_file.get(ends[-1], []) if ends else []
+        return [place for parts, place in named if parts[-len(ends) :] == ends]
 
 
-def shown_counts(found: CaptionSet, unit: str = "caption") -> str:
-    """Return the number of images and captions, as a clause."""
-    return f"{counted(len(found.names), 'image')} with {counted(len(found.captions), unit)}"
+def other_images(images: Sequence[int]) -> list[int]:
+    """Return another image for each sentence: images are shuffled, and none stays at its place.
+
+    Args:
+        images: The number of the image of each sentence.
+
+    Returns:
+        The number of the image that each sentence gets. Sentences with one image get one image.
+
+    Raises:
+        DataError: If all sentences have the same image.
+
+    Reference:
+        Caglayan et al. 2019, "Probing the Need for Visual Context in Multimodal Machine
+        Translation" (incongruent decoding).
+    """
+    known = sorted(set(images))
+    if len(known) < 2:
+        raise DataError("shuffling the images needs sentences with two different images or more")
+    order = np.random.default_rng(1).permutation(known).tolist()
+    # A circle through all images leaves none at its place.
+    follower = dict(zip(order, [*order[1:], order[0]], strict=True))
+    return [follower[image] for image in images]

@@ -1,4 +1,4 @@
-"""Images with captions: the section `[data]` of a recipe, and the rows of an epoch."""
+"""Images with captions or pairs: sections `[data]` of a recipe, and the rows of an epoch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,6 +64,21 @@ class CaptionData(ImageTextData):
     too. Unset: some images are held out of training, with all their captions."""
 
 
+class ImagePairData(ImageTextData):
+    """Images and pairs: the section `[data]` of a recipe for multimodal translation."""
+
+    file_keys: ClassVar[tuple[str, ...]] = ("images", "pairs", "valid_pairs")
+
+    pairs: Names = Field(default_factory=list)
+    """Files of pairs beside images. JSON Lines if the name ends in `.jsonl`, with the keys `image`,
+    `source` and `target`; otherwise lines `image<TAB>source<TAB>target`. `image` is a name in a
+    folder of `images`. An image may have several pairs."""
+
+    valid_pairs: Names = Field(default_factory=list)
+    """Files of pairs for validation, in the form of `pairs`; their images are in `images` too.
+    Unset: some images are held out of training, with all their pairs."""
+
+
 @dataclass(frozen=True)
 class CaptionRows:
     """An epoch of captions and their images."""
@@ -79,6 +94,8 @@ class CaptionRows:
     start: int = BOS
     """The first token of every target."""
     row, bound = "caption", "data.max_length"
+    sides: ClassVar[slice] = slice(1, None)
+    """The sides of an example that have text."""
 
     @property
     def lengths(self) -> np.ndarray:
@@ -91,11 +108,19 @@ class CaptionRows:
         return plan_batches(self.lengths, max_tokens, seed, epoch)
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        """Return the given rows as a batch of images and targets."""
+        """Return the given rows as a batch of images and the inputs of each side."""
         batch = collate(self.examples, rows, self.start)
         images = as_floats(self.pixels[[self.images[row] for row in rows]])
-        return Batch((images, batch.target_input), batch.target_output)
+        return Batch((images, *batch.inputs[self.sides]), batch.target_output)
 
     def extent(self, row: int) -> str:
-        """Return the number of patches and tokens, for messages."""
-        return f"{self.patches:,} patches and {len(self.examples[row][1]):,} tokens"
+        """Return the number of patches and of tokens of each side, for messages."""
+        tokens = [f"{len(side):,}" for side in self.examples[row]][self.sides]
+        return f"{self.patches:,} patches, {' and '.join(tokens)} tokens"
+
+
+class ImagePairRows(CaptionRows):
+    """An epoch of pairs beside images: captions that have a source."""
+
+    row = "pair"
+    sides = slice(None)

@@ -1,4 +1,4 @@
-"""Sets of images with captions: what is left out, held-out images."""
+"""Sets of images with captions or pairs: files, what is left out, held-out images."""
 
 import zipfile
 from pathlib import Path
@@ -6,10 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.addons.vision.data.caption_sets import ImageNames, Reason, hold_out, read_caption_set
+from crosshead.addons.vision.data.caption_sets import (
+    CAPTIONS,
+    PAIRS,
+    CaptionFormat,
+    ImageNames,
+    hold_out,
+    image_rows,
+    other_images,
+    read_caption_set,
+)
 from crosshead.addons.vision.data.image_decoding import USUAL_SIZE, ImagePlace
 from crosshead.addons.vision.data.images import ImageFolder, encode_png
-from tests.text.written import refusal, write, write_captions
+from crosshead.text.parallel.tables import Row
+from tests.text.written import refusal, write, write_captions, write_image_pairs
 
 
 @pytest.fixture
@@ -23,7 +33,7 @@ def test_a_set_has_each_image_once_and_all_its_captions(folder: Path) -> None:
     found = read_caption_set(["images"], ["captions.jsonl"], None)
     assert found.pixels.shape == (12, 24, 24, 3) and len(found.captions) == 24
     first, second = found.references()[3]
-    assert second == f"here is {first}" and not found.left_out.names
+    assert second == f"here is {first}" and not found.left_out
     with zipfile.ZipFile("all.zip", "w") as archive:
         for path in sorted(Path("images").iterdir()):
             archive.write(path, f"photos/{path.name}")  # found by its name without folders
@@ -43,23 +53,18 @@ def test_what_does_not_fit_is_left_out_and_counted(folder: Path) -> None:
     with Path("captions.jsonl").open("a") as file:
         file.write(
             '{"image": "gone.png", "caption": "a dog"}\n{"image": "002.png", "caption": ""}\n'
-            '{"image": "phone.HEIC", "caption": "a cat"}\n'
         )
     found = read_caption_set(["images"], ["captions.jsonl"], None)
-    assert found.left_out.counts() == {
-        "captions without an image": 1, "empty captions": 1, "images without a caption": 1,
-        "broken images": 2,
-        "captions of an image in a format that is not read (convert it to JPEG or PNG)": 1,
+    counts = {reason: len(places) for reason, places in found.left_out.items()}
+    assert counts == {
+        ("caption", " without an image"): 1, ("empty caption", ""): 1, ("broken image", ""): 2,
     }  # fmt: skip
     assert found.pixels.shape == (10, 24, 24, 3)
     assert len(found.captions) == 20 and "001.png" not in found.names
-    lines = found.left_out.lines()
+    lines = found.messages()
     assert "left out: 1 caption without an image (captions.jsonl:25 gone.png)" in lines
     assert "left out: 1 empty caption (captions.jsonl:26)" in lines
     assert any("001.png: not a whole image" in line for line in lines)
-    assert "left out: 1 image without a caption (extra.png)" in lines
-    assert "image without a caption" not in "".join(found.left_out.described().lines())
-    assert len(found.left_out.described().lines()) == 4
     assert found.texts[-1] in found.references()[found.captions[-1].image]
 
 
@@ -102,7 +107,7 @@ def test_a_caption_never_gets_an_image_of_another_folder(folder: Path) -> None:
     write(folder / "some.tsv", "dogs/1.png\ta dog\ncats/1.png\ta cat\n")
     found = read_caption_set(["animals"], ["some.tsv"], None)
     assert (found.names, found.texts) == (["cats/1.png"], ["a cat"])
-    assert "some.tsv:1 dogs/1.png" in found.left_out.names[Reason("caption", " without an image")]
+    assert "some.tsv:1 dogs/1.png" in found.left_out["caption", " without an image"]
 
 
 def test_whole_images_are_held_out(folder: Path) -> None:
@@ -116,3 +121,145 @@ def test_whole_images_are_held_out(folder: Path) -> None:
     again, _ = hold_out(found, 500)
     assert again.names == train.names
     assert "one image" in refusal(hold_out, found.chosen([0]), 1)
+
+
+def test_json_lines_and_lines_of_flickr_are_the_same_captions(tmp_path: Path) -> None:
+    write_captions(tmp_path, 12, each=2)
+    found = rows_of(tmp_path / "captions.jsonl")
+    table = "".join(f"{name}#{line % 2}\t{text}\n" for line, (name, text) in found)
+    write(tmp_path / "captions.token", table)
+    assert rows_of(tmp_path / "captions.token") == found and len(found) == 24
+    write(tmp_path / "a.token", "a#b.png\t  two  words \n\n")
+    assert rows_of(tmp_path / "a.token") == [(1, ["a#b.png", "two words"])]
+
+
+def test_csv_begins_with_the_names_of_its_columns(tmp_path: Path) -> None:
+    text = 'image,caption\n1.jpg,a dog\n\n1.jpg,"a dog, a cat ""and"" a man"\n'
+    found = rows_of(write(tmp_path / "captions.txt", text))
+    assert found == [(2, ["1.jpg", "a dog"]), (4, ["1.jpg", 'a dog, a cat "and" a man'])]
+    broken = write(tmp_path / "b.csv", "image,caption\n1.jpg,a dog, a cat\n")
+    assert "b.csv:2: expected 2 columns between commas, found 3" in refused(broken)
+
+
+def test_semicolons_are_read_like_commas(tmp_path: Path) -> None:
+    text = 'image;"caption"\n1.jpg;a dog, a cat\n1.jpg;"a dog; a cat"\n'
+    found = rows_of(write(tmp_path / "a.csv", text))
+    assert found == [(2, ["1.jpg", "a dog, a cat"]), (3, ["1.jpg", "a dog; a cat"])]
+    broken = write(tmp_path / "b.csv", "image;caption\n1.jpg,a dog\n")
+    assert "b.csv:2: expected at least 2 columns between semicolons" in refused(broken)
+
+
+def test_columns_are_found_by_name(tmp_path: Path) -> None:
+    rows = write(tmp_path / "a.csv", "number,caption,image\n0,a dog,1.jpg\n")
+    assert rows_of(rows) == [(2, ["1.jpg", "a dog"])]
+    found = refused(write(tmp_path / "results.csv", "image_name,comment\n1.jpg,a dog\n"))
+    assert "results.csv:1: no column 'image' in the first line; did you mean 'image_name'?" in found
+
+
+def test_a_third_cell_is_refused(tmp_path: Path) -> None:
+    pairs = write(tmp_path / "pairs.tsv", "1.jpg#0\ta dog\n1.jpg\ta dog\tein Hund\n")
+    found = refused(pairs)
+    assert "pairs.tsv:2: expected 2 columns between tabs, found 3" in found
+    assert found.endswith("; the columns are image, caption")
+
+
+def test_an_array_of_json_is_refused_with_advice(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "a.json"):
+        for text in ('[{"image": "1.jpg", "caption": "a dog"}]', '[\n  {\n    "image": "1.jpg"'):
+            found = refused(write(tmp_path / name, text))
+            assert f"{name}:1: expected" in found and "JSON Lines" in found
+    rows = write(tmp_path / "b.jsonl", '{"image": "1.jpg", "caption": ["a dog"]}\n')
+    found = refused(rows)
+    assert "b.jsonl:1: field 'caption' is no text" in found
+
+
+def rows_of(path: Path, kind: CaptionFormat = CAPTIONS) -> list[Row]:
+    return list(image_rows(path, kind.columns))
+
+
+def refused(path: Path) -> str:
+    """The line with which a file of captions is refused."""
+    return refusal(rows_of, path)
+
+
+@pytest.fixture
+def pairs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_image_pairs(tmp_path, 6)
+    return tmp_path
+
+
+def test_json_lines_and_tables_are_the_same_pairs(pairs_folder: Path) -> None:
+    found = rows_of(pairs_folder / "pairs.jsonl", PAIRS)
+    table = "".join("\t".join(cells) + "\n" for _, cells in found)
+    write(pairs_folder / "pairs.tsv", table)
+    assert rows_of(pairs_folder / "pairs.tsv", PAIRS) == found and len(found) == 6
+    write(pairs_folder / "a.tsv", "a.png\t  two\u00a0 words \teins\n\n")
+    assert rows_of(pairs_folder / "a.tsv", PAIRS) == [(1, ["a.png", "two words", "eins"])]
+
+
+def test_a_set_has_the_pairs_of_its_images(pairs_folder: Path) -> None:
+    pairs = write_image_pairs(pairs_folder, 6)
+    found = read_caption_set(["images"], ["pairs.jsonl"], None, kind=PAIRS)
+    assert found.sources == [each.source for each in pairs]
+    assert found.texts == [each.target for each in pairs]
+    assert all((a == b.pixels).all() for a, b in zip(found.pixels, pairs, strict=True))
+
+
+def test_pairs_that_do_not_fit_are_left_out_and_counted(pairs_folder: Path) -> None:
+    whole = Path("images/001.png").read_bytes()
+    Path("images/001.png").write_bytes(whole[: len(whole) // 2])
+    Path("images/extra.png").write_bytes(whole)
+    lines = ["gone.png\ta dog\tein Hund", "002.png\t\tein Hund", "002.png\ta dog\t "]
+    write(pairs_folder / "more.tsv", "\n".join(lines) + "\n")
+    found = read_caption_set(["images"], ["pairs.jsonl", "more.tsv"], None, kind=PAIRS)
+    counts = {reason: len(places) for reason, places in found.left_out.items()}
+    assert counts == {
+        ("pair", " without an image"): 1, ("empty pair", ""): 2, ("broken image", ""): 1,
+    }  # fmt: skip
+    assert len(found.captions) == 5
+    assert "left out: 1 pair without an image (more.tsv:1 gone.png)" in found.messages()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.jsonl", '{"image": "a.png", "source": "a"}\n', "a.jsonl:1: no field 'target'"),
+        ("a.jsonl", '{"source": "a", "target": "b"}\n', "a.jsonl:1: no field 'image'"),
+        (
+            "a.jsonl",
+            '{"image": 1, "source": "a", "target": "b"}\n',
+            "a.jsonl:1: field 'image' is no text",
+        ),
+        ("a.jsonl", '[{"image": "a.png"}]', "write one object on every line (JSON Lines)"),
+        ("a.json", '[{"image": "a.png"}]', "JSON Lines named .jsonl"),
+        ("a.tsv", "000.png\ta\tb\na\tb\n", "a.tsv:2: expected at least 3 columns between tabs"),
+        ("a.tsv", "\ta\tb\n", "1 pair without an image (a.tsv:1 )"),
+        ("a.tsv", "other.png\ta\tb\n", "no pair has a readable image in images"),
+        ("a.tsv", "", "the files have no pairs"),
+    ],
+)
+def test_bad_files_of_pairs_are_refused(
+    pairs_folder: Path, name: str, text: str, message: str
+) -> None:
+    write(pairs_folder / name, text)
+    assert message in refusal(lambda: read_caption_set(["images"], [name], None, kind=PAIRS))
+
+
+def test_one_image_cannot_be_held_out(pairs_folder: Path) -> None:
+    found = read_caption_set(["images"], ["pairs.jsonl"], None, kind=PAIRS)
+    assert "one image with pairs is not enough" in refusal(
+        lambda: hold_out(found.chosen([0]), 1, PAIRS)
+    )
+    train, valid = hold_out(found, 1, PAIRS)
+    assert len(valid.sources) == 1 and valid.sources[0] in found.sources
+    assert len(train.sources) == 5
+
+
+def test_shuffled_images_are_all_others() -> None:
+    images = [3, 0, 0, 1, 2, 3]
+    found = other_images(images)
+    assert all(here != there for here, there in zip(images, found, strict=True))
+    assert found[1] == found[2] and found[0] == found[5]  # one image stays one image
+    assert sorted(set(found)) == [0, 1, 2, 3] and found == other_images(images)
+    assert "two different images" in refusal(other_images, [4, 4])

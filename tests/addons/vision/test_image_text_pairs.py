@@ -8,7 +8,7 @@ import pytest
 import torch.distributed as dist
 
 import crosshead
-from crosshead.addons.vision.multimodal import MultimodalTask
+from crosshead.addons.vision.image_text import MultimodalTask
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.bundle.files import verify_bundle
 from crosshead.cli import run

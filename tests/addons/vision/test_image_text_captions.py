@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 import crosshead
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
-from crosshead.addons.vision.captioning import CaptioningTask, CaptioningValidator
+from crosshead.addons.vision.image_text import CaptioningTask, CaptioningValidator
 from crosshead.addons.vision.models.captioner import CaptionerConfig
 from crosshead.bundle.files import verify_bundle
 from crosshead.cli import run
