@@ -151,7 +151,8 @@ def _draw_over_image(
     rows = math.isqrt(len(found.keys))
     maps = weights.unflatten(-1, (rows, rows))
     names = [f"layer {layer}, head {head}" for layer, head in chosen]
-    return draw_maps(pixels, maps, names, queries, NAMES[found.kind].capitalize())
+    labels = labels_of(queries, [])
+    return draw_maps(pixels, maps, names, labels, NAMES[found.kind].capitalize())
 
 
 class _Grid(NamedTuple):

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from crosshead.errors import DataError
-from crosshead.inspection.labels import labels_of
+from crosshead.inspection.labels import Labels
 from crosshead.system.plotting import new_figure
 
 MOST_MAPS = 400
@@ -52,15 +52,15 @@ def draw_maps(
     pixels: np.ndarray,
     maps: Float[Tensor, "N Q R C"],
     heads: Sequence[str],
-    queries: Sequence[str],
+    labels: Labels,
     title: str,
 ) -> Any:
     """Draw a picture and its maps: a row for each head, and a column for each query.
 
     The maps of a single head fill several rows if they are many.
     """
+    queries = labels.queries
     check_maps(len(heads) * len(queries), "choose a layer and a head, or give fewer words")
-    labels = labels_of(queries, [])
     columns = min(len(queries), _ACROSS) if len(heads) == 1 else len(queries)
     height = -(-len(queries) // columns)  # rows of one head
     size = (
@@ -73,7 +73,7 @@ def draw_maps(
         each.set_axis_off()
     cells[0, 0].imshow(pixels)
     for row, name in enumerate(heads):
-        for number, label in enumerate(labels.queries):
+        for number, label in enumerate(queries):
             down, across = divmod(number, columns)
             axes = cells[row * height + down, 1 + across]
             weights = maps[row, number].numpy()

@@ -173,8 +173,8 @@ def test_maps_are_drawn_over_a_picture(tmp_path: Path) -> None:
     figure = draw_image_attention(found, path=path)
     assert path.read_bytes().startswith(b"\x89PNG")
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles[0] == "picture" and titles.count("") == 1
-    assert titles[1] == f"layer 1, head 1 ({heads[0, 0].max():.2f})"
+    assert titles[0] == "" and titles.count("") == 2  # beside the picture a row for each layer
+    assert titles[1] == f"head 1 ({heads[0, 0].max():.2f})"
     drawn = figure.axes[7].images
     assert np.array_equal(drawn[1].get_array(), heads[1, 2].numpy())
     assert drawn[0].get_extent() == drawn[1].get_extent()
@@ -182,7 +182,7 @@ def test_maps_are_drawn_over_a_picture(tmp_path: Path) -> None:
     assert "largest weight" in figure.get_suptitle()
     rolled = draw_image_attention(found, rollout=True, layer=2)
     assert [axes.get_title() for axes in rolled.axes] == [
-        "picture",
+        "",
         f"up to layer 2 ({heads[1].mean(dim=0).max():.2f})",
     ]
     with pytest.raises(ConfigError, match="no head 4"):

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from crosshead.errors import DataError
+from crosshead.inspection.labels import labels_of
 from crosshead.inspection.picture_maps import check_maps, draw_maps, overlay, with_largest
 from crosshead.system.plotting import new_figure
 
@@ -30,7 +31,9 @@ def test_the_picture_is_neither_dark_nor_bright_below_a_map(bright: int) -> None
 
 def test_many_words_of_one_head_fill_several_rows() -> None:
     words = [f"w{number}" for number in range(11)]
-    figure = draw_maps(PIXELS, torch.rand(1, 11, 2, 2), ["layer 1, head 1"], words, "Title")
+    figure = draw_maps(
+        PIXELS, torch.rand(1, 11, 2, 2), ["layer 1, head 1"], labels_of(words, []), "Title"
+    )
     titles = [axes.get_title() for axes in figure.axes if len(axes.images) == 2]
     assert [title.split()[0] for title in titles] == words
     assert len(figure.axes) == 2 * 9  # eight maps in a row, beside the picture
@@ -38,7 +41,7 @@ def test_many_words_of_one_head_fill_several_rows() -> None:
 
 def test_heads_are_rows_and_words_are_columns() -> None:
     maps = torch.rand(3, 10, 2, 2)
-    figure = draw_maps(PIXELS, maps, ["a", "b", "c"], ["w"] * 10, "Title")
+    figure = draw_maps(PIXELS, maps, ["a", "b", "c"], labels_of(["w"] * 10, []), "Title")
     assert len(figure.axes) == 3 * 11
     drawn = [axes.images[1].get_array() for axes in figure.axes if len(axes.images) == 2]
     assert np.array_equal(drawn[10], maps[1, 0].numpy())

@@ -9,17 +9,14 @@ import torch
 from torch import Tensor
 
 from crosshead.addons.vision.data.images import ImageLike, as_floats
-from crosshead.addons.vision.image_pipeline import ImagePipeline
+from crosshead.addons.vision.image_pipeline import ImageTextPipeline
 from crosshead.addons.vision.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
-from crosshead.addons.vision.models.image_encoder import ImageShape
 from crosshead.bundle.card import Words
 from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
-from crosshead.errors import ConfigError, DataError
+from crosshead.errors import DataError
 from crosshead.models.base import AttentionKind, SequenceModel, decodable
 from crosshead.tasks.batched_search import search_all
-from crosshead.tasks.pipeline import AttentionInputs, patch_names
-from crosshead.text.batching import collate
-from crosshead.text.tokenizers import token_ids
+from crosshead.tasks.pipeline import AttentionInputs
 from crosshead.vocabulary import EOS
 
 
@@ -59,7 +56,7 @@ class ImageInputs:
         return as_floats(self.pixels[rows]).to(device)
 
 
-class ImageCaptioner(ImagePipeline):
+class ImageCaptioner(ImageTextPipeline):
     """Writes captions of images with a bundle's model.
 
     A call takes the file of an image, its pixels, or a list of them, and returns the best caption
@@ -178,27 +175,11 @@ class ImageCaptioner(ImagePipeline):
             ConfigError: If a caption is given for the encoder, which does not see it.
             DataError: If the caption has no words.
         """
-        bundle = self.bundle
-        if kind == "encoder":
-            if caption is not None:
-                raise ConfigError("the encoder does not see the caption; leave the target out")
-            caption = ""
-        elif caption is None:
+        if caption is None and kind != "encoder":
             caption = self.search(pixels[None])[0][0].text
-        if kind != "encoder" and not caption.split():
+        if caption is not None and not caption.split():
             raise DataError("the caption has no words: give a caption")
-        [ids] = token_ids(bundle.target_tokenizer, [caption])
-        batch = collate([((), ids)], [0], bundle.specials.start)
-        images = as_floats(pixels[None])
-        inputs = images.to(self.device), batch.target_input.to(self.device)
-        patches = patch_names(self.rows)
-        if kind == "encoder":
-            return AttentionInputs(inputs, patches, patches, pixels)
-        pieces = bundle.target_tokenizer.pieces
-        if kind == "decoder":
-            read = pieces([bundle.specials.start, *ids])
-            return AttentionInputs(inputs, read, read)
-        return AttentionInputs(inputs, pieces([*ids, EOS]), patches, pixels)
+        return self.teacher_forced(pixels, None, caption, kind)
 
     @classmethod
     def words(cls, config: ImageTextBundleConfig) -> Words:
@@ -215,14 +196,9 @@ class ImageCaptioner(ImagePipeline):
     def facts(self) -> list[list[str]]:
         """Return the tokenizer, the images and the search settings."""
         config, tokenizer = self.bundle.config, self.bundle.target_tokenizer
-        shape = ImageShape(config.image_size)
         return [
             ["tokenizer", f"{tokenizer.kind}, {tokenizer.vocab_size:,} pieces"],
-            [
-                "images",
-                f"{shape.size} x {shape.size} pixels, {self.rows} x {self.rows} patches; other "
-                "images are scaled, and the middle is cut out",
-            ],
+            *super().facts(),
             ["captions", f"at most {config.most_tokens} tokens"],
             ["search", search_name(config.decode)],
         ]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from pydantic import SerializeAsAny, ValidationInfo, model_validator
 from torch import Tensor
+from torch.nn import functional as F
 
 from crosshead.addons.vision.class_scores import classification_scores
 from crosshead.addons.vision.data.image_decoding import kept_size
@@ -199,15 +199,16 @@ def classification_loss(logits: Float[Tensor, "B K"], batch: ImageBatch, smoothi
     Reference:
         Szegedy et al. 2016, section 7; Zhang et al. 2018, Eq. 1.
     """
-    log_probs = logits.float().log_softmax(dim=-1)
-    rows = torch.arange(len(log_probs), device=log_probs.device)
-    shares = batch.shares
-    nll = -(shares * log_probs[rows, batch.labels] + (1 - shares) * log_probs[rows, batch.others])
-    loss = (1 - smoothing) * nll.sum() - smoothing * log_probs.mean(dim=-1).sum()
-    hits = (log_probs.detach().argmax(dim=-1) == batch.labels).sum()
-    return Loss(
-        {"loss": loss, "nll": nll.detach().sum(), "accuracy": 100.0 * hits}, len(batch.labels)
+    logits = logits.float()
+    labels, others = (F.one_hot(of, logits.shape[1]) for of in (batch.labels, batch.others))
+    target = others + batch.shares[:, None] * (labels - others)
+    loss, nll = (
+        F.cross_entropy(logits, target, label_smoothing=eps, reduction="sum")
+        for eps in (smoothing, 0.0)
     )
+    hits = (logits.detach().argmax(dim=-1) == batch.labels).sum()
+    sums = {"loss": loss, "nll": nll.detach(), "accuracy": 100.0 * hits}
+    return Loss(sums, len(batch.labels))
 
 
 class ClassificationValidator(Validator[ClassificationRecipe, ImageCorpus, ImageBundle]):

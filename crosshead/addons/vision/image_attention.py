@@ -14,9 +14,10 @@ from crosshead.addons.vision.image_classifier import ImageClassifier
 from crosshead.errors import ConfigError
 from crosshead.inspection.attention_weights import recorded_weights
 from crosshead.inspection.drawing import check_picture, draw_attention_of, save
-from crosshead.inspection.picture_maps import PICTURE_SIZE, SCALE, overlay, with_largest
+from crosshead.inspection.labels import labels_of
+from crosshead.inspection.picture_maps import draw_maps
 from crosshead.inspection.record import check_numbered, choose_kind
-from crosshead.system.plotting import drawing, new_figure
+from crosshead.system.plotting import drawing
 
 
 @dataclass(frozen=True)
@@ -132,25 +133,15 @@ def draw_image_attention(
             check_numbered(noun, number, count, "encoder")
     layers = [layer] if layer else list(range(1, len(maps) + 1))
     heads = [head] if head else list(range(1, maps.shape[1] + 1))
-    columns = min(len(layers), 6) if rollout else len(heads)
-    cells = [(each, other) for each in layers for other in heads]
-    rows = -(-len(cells) // columns)
-    width = max(5.4, PICTURE_SIZE * (columns + 1))  # the title needs some width
-    figure = new_figure(layout="compressed", figsize=(width, PICTURE_SIZE * rows + 0.9))
-    axes = figure.subplots(rows, columns + 1, squeeze=False)
-    for each in axes.flatten():
-        each.set_axis_off()
-    axes[0, 0].imshow(found.pixels)
-    axes[0, 0].set_title("picture", fontsize=8)
-    for place, (each, other) in enumerate(cells):
-        cell = axes[place // columns, 1 + place % columns]
-        weights = maps[each - 1, other - 1].numpy()
-        overlay(cell, found.pixels, weights)
-        title = f"up to layer {each}" if rollout else f"layer {each}, head {other}"
-        cell.set_title(with_largest(title, weights), fontsize=8)
+    maps = maps[[each - 1 for each in layers]][:, [each - 1 for each in heads]]
+    rows, columns = [f"layer {each}" for each in layers], [f"head {each}" for each in heads]
+    if rollout:
+        maps = maps.transpose(0, 1)
+        rows, columns = ["all heads"], [f"up to layer {each}" for each in layers]
     kind = "Attention rollout" if rollout else "Attention of each head"
     best = ", ".join(f"{name} {share:.2f}" for name, share in found.best[:3])
-    figure.suptitle(f"{kind}: {best}\n{SCALE}", fontsize=9)
+    labels = labels_of([], [])._replace(queries=columns)
+    figure = draw_maps(found.pixels, maps, rows, labels, f"{kind}: {best}")
     if path is not None:
         save(Path(path), figure)
     return figure

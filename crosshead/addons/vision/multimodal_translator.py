@@ -9,52 +9,39 @@ import numpy as np
 import torch
 
 from crosshead.addons.vision.data.images import ImageLike, as_floats
-from crosshead.addons.vision.image_pipeline import ImagePipeline
+from crosshead.addons.vision.image_pipeline import ImageTextPipeline
 from crosshead.addons.vision.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
-from crosshead.addons.vision.models.image_encoder import ImageShape
 from crosshead.addons.vision.models.multimodal import ImagesAndTokens, MultimodalTransformer
 from crosshead.bundle.card import Words
 from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import ConfigError, DataError
+from crosshead.errors import DataError
 from crosshead.models.base import AttentionKind
-from crosshead.tasks.batched_search import search_all
-from crosshead.tasks.pipeline import AttentionInputs, patch_names
+from crosshead.tasks.batched_search import TokenInputs, search_all
+from crosshead.tasks.pipeline import AttentionInputs
 from crosshead.tasks.translation.line_translator import LineTranslator, Translation
 from crosshead.tasks.translation.log_probs import checked_lines
-from crosshead.text.batching import collate, example_lengths
 from crosshead.text.tokenizers import token_ids
-from crosshead.vocabulary import EOS
 
 Beside = tuple[ImageLike, str]
 """An image and the sentence beside it."""
 
 
 @dataclass(frozen=True)
-class ImageTokenInputs:
+class ImageTokenInputs(TokenInputs):
     """Sentences and their images to search from."""
 
-    ids: Sequence[Sequence[int]]
-    """The token ids of each sentence, without eos."""
     pixels: np.ndarray
     """Pixels of all images, `uint8`, "N H W C"."""
     images: Sequence[int]
     """The row of each sentence's image in `pixels`."""
-    patches: int
-    """The number of patches of an image."""
 
-    @property
-    def lengths(self) -> np.ndarray:
-        """The number of tokens of each sentence, eos included, and 1."""
-        return example_lengths([(source, ()) for source in self.ids])
-
-    def collate(self, rows: list[int], device: torch.device) -> ImagesAndTokens:
+    def collate(self, rows: list[int], device: torch.device) -> ImagesAndTokens:  # type: ignore[override]
         """Return sentences and images as a batch."""
-        batch = collate([(self.ids[row], ()) for row in rows], range(len(rows)))
         images = as_floats(self.pixels[[self.images[row] for row in rows]])
-        return ImagesAndTokens(images.to(device), batch.source.to(device))
+        return ImagesAndTokens(images.to(device), super().collate(rows, device))
 
 
-class MultimodalTranslator(ImagePipeline, LineTranslator):
+class MultimodalTranslator(ImageTextPipeline, LineTranslator):
     """Translates sentences beside images with a bundle's model.
 
     A call takes a pair of an image and a sentence, or a list of pairs, and returns the best
@@ -116,10 +103,9 @@ class MultimodalTranslator(ImagePipeline, LineTranslator):
         given: Sequence[Any] = pairs  # callers without a type checker
         for number, pair in enumerate(given, 1):
             if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[1], str)):
-                found = " ".join(repr(pair).split())[:60]  # pixels have lines
                 raise DataError(
-                    f"pair {number}: expected an image and a sentence, found {found}; give tuples "
-                    "such as ('image.png', 'a sentence')"
+                    f"pair {number}: expected an image and a sentence, found "
+                    f"{type(pair).__name__}; give tuples such as ('image.png', 'a sentence')"
                 )
         if not pairs:
             return []
@@ -156,9 +142,7 @@ class MultimodalTranslator(ImagePipeline, LineTranslator):
         planned = self.planned(lines, first)
         hypotheses = search_all(
             self.model,
-            ImageTokenInputs(
-                planned.ids, pixels, [images[row] for row in planned.rows], self.rows**2
-            ),
+            ImageTokenInputs(planned.ids, pixels, [images[row] for row in planned.rows]),
             self.bundle.specials,
             decode,
             n_best,
@@ -226,33 +210,15 @@ class MultimodalTranslator(ImagePipeline, LineTranslator):
             ConfigError: If a translation is given for the encoder, which does not see it.
             DataError: If the sentence is longer than the model reads at once.
         """
-        bundle = self.bundle
-        if kind in ("encoder", "image"):
-            if target is not None:
-                raise ConfigError("the encoder does not see the target; leave the target out")
-            target = ""
-        [ids] = token_ids(bundle.source_tokenizer, [sentence])
+        [ids] = token_ids(self.bundle.source_tokenizer, [sentence])
         if len(ids) > self.max_source_length:
             raise DataError(
                 f"the sentence has {len(ids):,} tokens, and the model reads at most "
                 f"{self.max_source_length:,} at once; give a shorter one"
             )
-        if target is None:
+        if target is None and kind not in ("encoder", "image"):
             target = self.search(pixels[None], [0], [sentence])[0][0].text
-        [target_ids] = token_ids(bundle.target_tokenizer, [target])
-        batch = collate([(ids, target_ids)], [0], bundle.specials.start).to(self.device)
-        images = as_floats(pixels[None]).to(self.device)
-        inputs = images, *batch.inputs
-        source = bundle.source_tokenizer.pieces([*ids, EOS])
-        pieces = bundle.target_tokenizer.pieces
-        if kind == "decoder":
-            read = pieces([bundle.specials.start, *target_ids])
-            return AttentionInputs(inputs, read, read)
-        if kind == "cross":
-            return AttentionInputs(inputs, pieces([*target_ids, EOS]), source)
-        if kind == "encoder":
-            return AttentionInputs(inputs, source, source)
-        return AttentionInputs(inputs, source, patch_names(self.rows), pixels)
+        return self.teacher_forced(pixels, ids, target, kind)
 
     @classmethod
     def words(cls, config: ImageTextBundleConfig) -> Words:
@@ -265,12 +231,3 @@ class MultimodalTranslator(ImagePipeline, LineTranslator):
             call='translate([("image.png", "A sentence.")])',
             scored="Search",
         )
-
-    def facts(self) -> list[list[str]]:
-        """Return tokenizers, the images, the longest source and the search settings."""
-        shape = ImageShape(self.bundle.config.image_size)
-        images = (
-            f"{shape.size} x {shape.size} pixels, {self.rows} x {self.rows} patches; other images "
-            "are scaled, and the middle is cut out"
-        )
-        return [["images", images], *super().facts()]

@@ -64,7 +64,7 @@ def test_attention_is_read_by_the_function_for_text(tmp_path: Path) -> None:
     for kind in ("cross", "decoder"):
         with pytest.raises(DataError, match="the caption has no words"):
             describe.given(pixels(), " ", kind)
-    with pytest.raises(ConfigError, match="the encoder does not see the caption"):
+    with pytest.raises(ConfigError, match="the encoder does not see the target"):
         describe.given(pixels(), "a red circle", "encoder")
 
 

@@ -128,7 +128,8 @@ def test_the_attention_over_an_image_is_drawn(
 ) -> None:
     typed = ["attention", folder / "run", folder / "low.png", "--out", tmp_path / "a.svg"]
     assert "encoder attention over" in output_of(typed, capfd)
-    assert "layer 2, head 1" in (tmp_path / "a.svg").read_text()
+    drawn = (tmp_path / "a.svg").read_text()
+    assert drawn.count("head 1 (") == 2 and "layer 2" in drawn  # a row for each layer
     output_of([*typed, "--kind", "rollout"], capfd)
     assert "up to layer 2" in (tmp_path / "a.svg").read_text()
     assert "no attention of kind 'cross' over an image" in refused(*typed, "--kind", "cross")
