@@ -19,8 +19,8 @@ class Kind(NamedTuple):
     run: Function
     parameters: dict[str, inspect.Parameter]
     examples: tuple[str, ...]
-    without: tuple[str, ...]
-    """Parameters of the usual kind that its `**options` do not stand for."""
+    taken: Callable[[str], bool]
+    """Whether its `**options` stand for a parameter of the usual kind."""
 
 
 class KindsVerb:
@@ -34,16 +34,22 @@ class KindsVerb:
         self.kinds: list[Kind] = []
 
     def kind(
-        self, *options: str, examples: tuple[str, ...] = (), without: tuple[str, ...] = ()
+        self,
+        *options: str,
+        examples: tuple[str, ...] = (),
+        without: tuple[str, ...] = (),
+        usual: tuple[str, ...] | None = None,
     ) -> Callable[[Function], Function]:
         """Add a function as a kind, which these options choose.
 
-        A function that takes `**options` has those of the usual kind, apart from `without`.
+        A function that takes `**options` has those of the usual kind: the `usual` ones, or all
+        apart from `without`.
         """
 
         def add(function: Function) -> Function:
             found = dict(inspect.signature(function, eval_str=True).parameters)
-            self.kinds.append(Kind(options, function, found, examples, without))
+            taken = usual.__contains__ if usual else lambda name: name not in without
+            self.kinds.append(Kind(options, function, found, examples, taken))
             return function
 
         return add
@@ -56,7 +62,7 @@ class KindsVerb:
             if kind.parameters.pop("options", None) is not None:
                 own = {**kind.parameters}
                 kind.parameters.clear()
-                kind.parameters.update({n: x for n, x in usual if n not in kind.without} | own)
+                kind.parameters.update({n: x for n, x in usual if kind.taken(n)} | own)
         found: dict[str, inspect.Parameter] = {}
         for kind in self.kinds:
             for name, each in kind.parameters.items():

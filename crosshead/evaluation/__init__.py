@@ -12,12 +12,12 @@ _HOMES = {
     "masked_scores": "crosshead.tasks.likelihood",
     "perplexity": "crosshead.tasks.likelihood",
     "text_scores": "crosshead.tasks.likelihood",
-    "ClassScores": "crosshead.addons.vision.class_scores",
+    "ClassScores": "crosshead.addons.vision.scores",
     "ForecastScore": "crosshead.addons.series.forecasts",
-    "caption_scores": "crosshead.addons.vision.caption_scores",
-    "classification_scores": "crosshead.addons.vision.class_scores",
+    "caption_scores": "crosshead.addons.vision.scores",
+    "classification_scores": "crosshead.addons.vision.scores",
     "forecast_scores": "crosshead.addons.series.forecasts",
-    "multi_bleu": "crosshead.addons.vision.caption_scores",
+    "multi_bleu": "crosshead.addons.vision.scores",
 }
 """The modules of names that need models, and of those that add-ons define."""
 

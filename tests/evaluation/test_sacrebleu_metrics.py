@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from crosshead.addons.vision.caption_scores import multi_bleu
+from crosshead.addons.vision.scores import multi_bleu
 from crosshead.errors import ConfigError, DataError
 from crosshead.evaluation.comparison import compare
 from crosshead.evaluation.sacrebleu_metrics import (

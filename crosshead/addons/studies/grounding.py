@@ -14,9 +14,9 @@ from crosshead.addons.studies.runs import Run, results, run_of
 from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, at_any_size, reported
 from crosshead.addons.vision.caption_maps import Grounding, grounding
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
-from crosshead.addons.vision.caption_scores import caption_scores
 from crosshead.addons.vision.data.caption_sets import read_caption_set
 from crosshead.addons.vision.data.scenes import IMAGES, read_regions, write_scenes
+from crosshead.addons.vision.scores import caption_scores
 from crosshead.decoding.search import DecodeConfig
 from crosshead.tasks.loading import load_as
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,20 +10,31 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
-from crosshead.addons.vision.caption_scores import caption_scores
 from crosshead.addons.vision.data.caption_sets import (
+    CAPTIONS,
     PAIRS,
+    CaptionFormat,
+    CaptionSet,
     ImageNames,
     other_images,
     read_caption_set,
 )
-from crosshead.addons.vision.data.images import ImageFolder, decode_image
+from crosshead.addons.vision.data.images import ImageFolder
+from crosshead.addons.vision.image_pipeline import ImageTextPipeline
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
+from crosshead.addons.vision.scores import caption_scores
 from crosshead.cli.answers import answering
-from crosshead.cli.evaluation import SCORES_FOLLOW, say_if_tokenised
+from crosshead.cli.evaluation import (
+    SCORES_FOLLOW,
+    metric_names,
+    say_if_tokenised,
+    scores_jsonl,
+    scores_table,
+)
 from crosshead.cli.search_flags import search_settings
 from crosshead.cli.seen_data import say_if_seen
 from crosshead.cli.terminal import json_line, note, table
+from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import DataError
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.system.progress import counted
@@ -47,8 +58,8 @@ class BesideImages:
     def __init__(
         self, bundle: Path, images: Sequence[str], device: str, threads: int | None, precision: str
     ) -> None:
-        self._folders = [ImageFolder(Path(name)) for name in images]
-        self._places = ImageNames(self._folders)
+        self._folders = ", ".join(images)
+        self._places = ImageNames([ImageFolder(Path(name)) for name in images])
         self._translator = load_as(MultimodalTranslator, bundle, device, threads, precision)
         self.bundle = self._translator.bundle
         self._broken = 0
@@ -70,7 +81,9 @@ class BesideImages:
                 continue
             name, tab, sentence = line.partition("\t")
             try:
-                pixels.append(self._pixels(name) if tab else _no_tab(line))
+                if not tab:
+                    raise DataError(f"expected `image<TAB>sentence`, found {line[:60]!r}")
+                pixels.append(self._pixels(name))
             except DataError as error:
                 note(f"error: line {first + row + 1}: {error}")
                 self._broken += 1
@@ -98,15 +111,12 @@ class BesideImages:
         """Return the image of this name in the model's size."""
         fitting = self._places.find(name)
         if len(fitting) != 1:
-            folders = ", ".join(str(each.path) for each in self._folders)
-            what = (
-                f"{len(fitting)} images end so; give the folder too" if fitting else "no such image"
+            several = f"{len(fitting)} images end so; give the folder too"
+            raise DataError(
+                f"{name!r}: {several if fitting else 'no such image'} in {self._folders}"
             )
-            raise DataError(f"{name!r}: {what} in {folders}")
         [place] = fitting
-        return decode_image(
-            place.folder.read(place.name), self.bundle.config.image_size, place.path
-        )
+        return place.decoded(self._translator.image_size)
 
 
 class PairScores(NamedTuple):
@@ -118,34 +128,77 @@ class PairScores(NamedTuple):
 
 
 def pair_evaluation(
-    bundle: Path,
-    images: Sequence[str],
-    pairs: Sequence[str],
-    metrics: Sequence[str],
-    tokenize: str | None,
-    flags: Mapping[str, Any],
-    device: str,
-    threads: int | None,
-) -> list[PairScores]:
+    bundle: Path, images: Sequence[str], pairs: Sequence[str], *, jsonl: bool, **options: Any
+) -> str:
     """Return the scores of a model with the right images, and with shuffled images."""
-    translator = load_as(MultimodalTranslator, bundle, device, threads)
-    decode = search_settings(translator.bundle.config.decode, False, flags, None)
-    found = read_caption_set(images, pairs, translator.bundle.config.image_size, kind=PAIRS)
-    for line in found.messages():
-        note(line)
-    say_if_seen([bundle], pairs)
-    say_if_tokenised(found.texts, ", ".join(pairs), metrics, tokenize)
-    right = [each.image for each in found.captions]
+    test = _test_set(MultimodalTranslator, bundle, images, pairs, PAIRS, **options)
+    found, right = test.found, [each.image for each in test.found.captions]
     chosen = {"right": right, "shuffled": other_images(right)}
     rows, total = [], len(chosen) * len(right)
     with answering(total, "sentences") as advance:
         for number, (name, of) in enumerate(chosen.items()):
             progress = partial(advance, number * len(right), len(right))
-            best = translator.search(found.pixels, of, found.sources, decode, progress=progress)
-            texts = [each[0].text for each in best]
-            references = [[text] for text in found.texts]
-            rows.append(PairScores(name, caption_scores(texts, references, metrics, tokenize)))
-    return rows
+            best = test.pipeline.search(
+                found.pixels, of, found.sources, test.decode, progress=progress
+            )
+            rows.append(PairScores(name, test.scores(best, [[text] for text in found.texts])))
+    return pairs_jsonl(rows) if jsonl else pairs_table(rows)
+
+
+def caption_evaluation(
+    bundle: Path, images: Sequence[str], captions: Sequence[str], *, jsonl: bool, **options: Any
+) -> str:
+    """Return the scores of a captioner on images with captions."""
+    test = _test_set(ImageCaptioner, bundle, images, captions, CAPTIONS, **options)
+    total = len(test.found.names)
+    with answering(total, "images", SCORES_FOLLOW) as advance:
+        best = test.pipeline.search(
+            test.found.pixels, test.decode, progress=partial(advance, 0, total)
+        )
+    scores = test.scores(best, test.found.references())
+    return scores_jsonl(scores) if jsonl else scores_table(scores)
+
+
+class _TestSet(NamedTuple):
+    """A model that reads images and writes text, and a set to score it on."""
+
+    pipeline: Any
+    decode: DecodeConfig
+    found: CaptionSet
+    metrics: list[str]
+    tokenize: str | None
+
+    def scores(
+        self, best: Sequence[Sequence[Any]], references: Sequence[Sequence[str]]
+    ) -> list[CorpusScore]:
+        """Return the scores of the best texts."""
+        texts = [each[0].text for each in best]
+        return caption_scores(texts, references, self.metrics, self.tokenize)
+
+
+def _test_set(
+    kind: type[ImageTextPipeline],
+    bundle: Path,
+    images: Sequence[str],
+    files: Sequence[str],
+    form: CaptionFormat,
+    *,
+    metrics: str | None,
+    tokenize: str | None,
+    device: str,
+    threads: int | None,
+    **flags: Any,
+) -> _TestSet:
+    """Load a model and a set; `flags` are those of the search."""
+    names = metric_names(metrics or "bleu,chrf", tokenize)
+    pipeline = load_as(kind, bundle, device, threads)
+    decode = search_settings(pipeline.bundle.config.decode, False, flags, None)
+    found = read_caption_set(images, files, pipeline.image_size, kind=form)
+    for line in found.messages():
+        note(line)
+    say_if_seen([bundle], files)
+    say_if_tokenised(found.texts, ", ".join(files), names, tokenize)
+    return _TestSet(pipeline, decode, found, names, tokenize)
 
 
 def pairs_table(found: Sequence[PairScores]) -> str:
@@ -181,33 +234,3 @@ def _are_alike(right: CorpusScore, shuffled: CorpusScore) -> bool:
     return (
         shuffled.low <= right.value <= shuffled.high and right.low <= shuffled.value <= right.high
     )
-
-
-def _no_tab(line: str) -> np.ndarray:
-    raise DataError(f"expected `image<TAB>sentence`, found {line[:60]!r}")
-
-
-def caption_evaluation(
-    bundle: Path,
-    images: Sequence[str],
-    captions: Sequence[str],
-    metrics: Sequence[str],
-    tokenize: str | None,
-    flags: Mapping[str, Any],
-    device: str,
-    threads: int | None,
-) -> list[CorpusScore]:
-    """Return the scores of a captioner on images with captions."""
-    captioner = load_as(ImageCaptioner, bundle, device, threads)
-    decode = search_settings(captioner.bundle.config.decode, False, flags, None)
-    found = read_caption_set(images, captions, captioner.bundle.config.image_size)
-    for line in found.messages():
-        note(line)
-    say_if_seen([bundle], captions)
-    say_if_tokenised(found.texts, ", ".join(captions), metrics, tokenize)
-    with answering(len(found.names), "images", SCORES_FOLLOW) as advance:
-        best = captioner.search(
-            found.pixels, decode, progress=partial(advance, 0, len(found.names))
-        )
-    texts = [each[0].text for each in best]
-    return caption_scores(texts, found.references(), metrics, tokenize)

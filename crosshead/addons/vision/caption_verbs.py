@@ -1,11 +1,11 @@
 """The verb `caption`."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from crosshead.addons.vision.image_files import in_order, whole_images
 from crosshead.cli.app import app
 from crosshead.cli.options import (
     BeamOption,
@@ -16,9 +16,6 @@ from crosshead.cli.options import (
     ThreadsOption,
 )
 from crosshead.cli.terminal import json_line, note, open_output
-
-if TYPE_CHECKING:
-    from crosshead.addons.vision.caption_pipeline import ImageCaption
 
 
 @app.command(
@@ -76,17 +73,16 @@ def caption(
     The command prints one line per image, in order. With --jsonl a line also has the image and the
     score, and with --n-best each caption has a line. An image that cannot be read is named on
     standard error and makes the exit code 2 at the end. Its line is empty, or with --jsonl it has
-    the key `error`. An image with an empty caption is named there too.
+    the key `error`.
     """
     from crosshead.addons.vision.caption_maps import draw_word_maps, word_maps
     from crosshead.addons.vision.caption_pipeline import ImageCaptioner
     from crosshead.addons.vision.models.captioner import CaptionerConfig
     from crosshead.cli.arguments import check_outputs
     from crosshead.cli.search_flags import search_settings
-    from crosshead.errors import DataError, UserError
+    from crosshead.errors import UserError
     from crosshead.inspection.drawing import check_picture
     from crosshead.inspection.record import check_numbered
-    from crosshead.system.progress import counted
     from crosshead.tasks.loading import load_as
 
     if plot is not None:
@@ -105,42 +101,31 @@ def caption(
         check_numbered("head", head, stack.heads, "cross")
     flags = {"beam": beam, "length_penalty": length_penalty}
     decode = search_settings(captioner.bundle.config.decode, False, flags, n_best)
-    read, broken = whole_images(images, captioner.pixels)
-    found = captioner.caption([pixels for _, pixels in read], decode=decode, n_best=n_best or 1)
+    read, broken = captioner.whole_images(images)
+    for error in broken.values():
+        note(f"error: {error}")
+    captions = captioner.caption([*read.values()], decode=decode, n_best=n_best or 1)
+    found = dict(zip(read, captions, strict=True))
 
-    def line(image: Path, found: "ImageCaption") -> str:
-        if jsonl:
-            score = round(found.score, 4)
-            return json_line({"image": str(image), "caption": found.text, "score": score})
-        listed = f"{image} ||| {found.text} ||| {found.score:.4f}\n"
-        return f"{found.text}\n" if n_best is None else listed
+    def lines(image: Path) -> Iterator[str]:
+        for each in found.get(image, []):
+            if jsonl:
+                score = round(each.score, 4)
+                yield json_line({"image": str(image), "caption": each.text, "score": score})
+            elif n_best:
+                yield f"{image} ||| {each.text} ||| {each.score:.4f}\n"
+            else:
+                yield f"{each.text}\n"
+        if image in broken:
+            yield json_line({"image": str(image), "error": broken[image]}) if jsonl else "\n"
 
-    rows = {
-        image: "".join(line(image, each) for each in best)
-        for (image, _), best in zip(read, found, strict=True)
-    }
-    lines = in_order(images, rows, broken) if jsonl else [rows.get(each, "\n") for each in images]
+    text = "".join(line for image in images for line in lines(image))
     with open_output(output) as write:
-        write("".join(lines).encode(errors="backslashreplace"))
-    empty = [
-        str(file)
-        for (file, _), best in zip(read, found, strict=True)
-        if not any(each.text.strip() for each in best)
-    ]
-    if empty and not jsonl:
-        names = ", ".join(empty)
-        note(f"{counted(len(empty), 'image')} got an empty caption: {names}")
-    if plot is not None and read:
-        maps = [
-            word_maps(captioner, pixels, best.text)
-            for (_, pixels), (best, *_) in zip(read, found, strict=True)
-            if best.text.split()
-        ]
-        if maps:
+        write(text.encode(errors="backslashreplace"))
+    if plot is not None:
+        shown = [(read[image], best.text) for image, (best, *_) in found.items()]
+        maps = [word_maps(captioner, *each) for each in shown if each[1].split()]
+        if maps:  # a model that has learned little may write no words
             draw_word_maps(maps, layer=layer, head=head, path=plot)
-        else:
-            note(f"{plot}: not drawn, because the captions have no words")
-    if broken and len(images) == 1:
-        raise typer.Exit(2)  # the message says it all
     if broken:
-        raise DataError(f"{len(broken):,} of {len(images):,} images could not be read")
+        raise typer.Exit(2)

@@ -13,7 +13,6 @@ from pydantic import SerializeAsAny, ValidationInfo, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
-from crosshead.addons.vision.class_scores import classification_scores
 from crosshead.addons.vision.data.image_decoding import kept_size
 from crosshead.addons.vision.data.image_epochs import ImageBatch, ImageRows
 from crosshead.addons.vision.data.labelled_images import (
@@ -25,6 +24,7 @@ from crosshead.addons.vision.data.labelled_images import (
 from crosshead.addons.vision.image_classifier import ImageBundle, ImageBundleConfig, ImageClassifier
 from crosshead.addons.vision.models.classifier import Classifier, ClassifierConfig, build_classifier
 from crosshead.addons.vision.models.image_encoder import ImageShape
+from crosshead.addons.vision.scores import classification_scores
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig, BundleScore

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosshead.addons.vision.image_files import in_order, whole_images
 from crosshead.cli.app import app
 from crosshead.cli.options import BundleArgument, DeviceOption, JsonlOption, ThreadsOption
 from crosshead.cli.terminal import json_line, note, put, table
 
 if TYPE_CHECKING:
-    from crosshead.addons.vision.class_scores import ClassScores
+    from crosshead.addons.vision.scores import ClassScores
 
 MOST_CLASSES = 20
 """The largest number of classes in a table of confusions, and of listed confusions."""
@@ -56,37 +55,42 @@ def classify(
     from crosshead.tasks.loading import load_as
 
     classifier = load_as(ImageClassifier, bundle, device, threads)
-    any_broken = False
+    is_any_broken = False
     for first in range(0, len(images), BATCH):
         some = images[first : first + BATCH]
-        read, broken = whole_images(some, classifier.pixels)
-        any_broken |= bool(broken)
-        answers = classifier([pixels for _, pixels in read], top)
-        lines = {
-            path: _answer(path, best, jsonl) for (path, _), best in zip(read, answers, strict=True)
-        }
-        put("".join(in_order(some, lines, broken) if jsonl else [lines[path] for path, _ in read]))
-    if any_broken:
+        read, broken = classifier.whole_images(some)
+        for error in broken.values():
+            note(f"error: {error}")
+        is_any_broken |= bool(broken)
+        best = dict(zip(read, classifier([*read.values()], top), strict=True))
+        put("".join(_answer(path, best.get(path), broken.get(path), jsonl) for path in some))
+    if is_any_broken:
         raise typer.Exit(2)
 
 
-def _answer(path: Path, best: list[tuple[str, float]], jsonl: bool) -> str:
-    """Return a line with the classes of an image."""
+def _answer(
+    path: Path, best: list[tuple[str, float]] | None, error: str | None, jsonl: bool
+) -> str:
+    """Return a line with the classes of an image, or with the error in JSON."""
+    if best is None:
+        return json_line({"image": str(path), "error": error}) if jsonl else ""
     if jsonl:
         classes = [{"class": name, "probability": share} for name, share in best]
         return json_line({"image": str(path), "classes": classes})
     return f"{path}\t{', '.join(f'{name} {share:.3f}' for name, share in best)}\n"
 
 
-def image_evaluation(bundle: Path, images: Path, device: str, threads: int | None) -> "ClassScores":
+def image_evaluation(
+    bundle: Path, images: Path, *, jsonl: bool, device: str, threads: int | None
+) -> str:
     """Return the scores of a classifier on the images of a folder or archive."""
-    from crosshead.addons.vision.class_scores import classification_scores
     from crosshead.addons.vision.data.labelled_images import (
         images_sha256,
         read_labelled,
         scored_images,
     )
     from crosshead.addons.vision.image_classifier import ImageClassifier
+    from crosshead.addons.vision.scores import classification_scores
     from crosshead.cli.answers import answering
     from crosshead.cli.seen_data import SEEN, on_card
     from crosshead.system.progress import left_out
@@ -94,22 +98,16 @@ def image_evaluation(bundle: Path, images: Path, device: str, threads: int | Non
 
     classifier = load_as(ImageClassifier, bundle, device, threads)
     found, split = scored_images(images)
-    size = classifier.bundle.config.image_size
-    whole, broken = read_labelled(found, classifier.classes, size, note)
+    whole, broken = read_labelled(found, classifier.classes, classifier.image_size, note)
     if broken:
         note(left_out(broken, "broken image"))
     if split == "all" and on_card(bundle, images_sha256(images, [whole])):
         note(f"{images}: {SEEN}, such as a folder test beside the folder train")
-    elif split == "all" and images.stem != "test":
-        note(
-            f"{images}: all {len(whole):,} images are scored; if the model was trained on some of "
-            "them, give images that were kept out of its training"
-        )
     with answering(len(whole), "images") as advance:
         progress = partial(advance, 0, len(whole))
         scores = classification_scores(classifier, whole, split, progress=progress)
         progress(1.0)
-    return scores
+    return confusions_jsonl(scores) if jsonl else confusions_table(scores)
 
 
 def confusions_table(found: "ClassScores") -> str:

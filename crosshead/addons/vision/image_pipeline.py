@@ -1,6 +1,7 @@
 """The bases of pipelines that read images."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from crosshead.addons.vision.data.images import ImageLike, as_floats, pixels_of
 from crosshead.addons.vision.image_text_bundle import ImageTextBundle
 from crosshead.addons.vision.models.image_encoder import ImageStackConfig
-from crosshead.errors import ConfigError
+from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind
 from crosshead.tasks.pipeline import AttentionInputs, Pipeline, patch_names
 from crosshead.text.batching import collate
@@ -34,6 +35,17 @@ class ImagePipeline(Pipeline):
     def pixels(self, image: ImageLike) -> np.ndarray:
         """Return an image in the size that the model reads, "H W C", `uint8`."""
         return pixels_of(image, self.image_size)
+
+    def whole_images(self, files: Sequence[Path]) -> tuple[dict[Path, np.ndarray], dict[Path, str]]:
+        """Return the pixels of each file, and why the other files cannot be read."""
+        read: dict[Path, np.ndarray] = {}
+        broken: dict[Path, str] = {}
+        for file in files:
+            try:
+                read[file] = self.pixels(file)
+            except DataError as error:
+                broken[file] = str(error)
+        return read, broken
 
 
 class ImageTextPipeline(ImagePipeline):

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
-from crosshead.addons.vision.caption_scores import caption_scores, multi_bleu, nearest_references
 from crosshead.addons.vision.data.caption_sets import CaptionSet
 from crosshead.addons.vision.data.captions import CaptionRows
 from crosshead.addons.vision.image_text_bundle import ImageTextBundle, build_image_text_model
@@ -26,6 +25,7 @@ from crosshead.addons.vision.image_text_corpus import (
 )
 from crosshead.addons.vision.models.image_encoder import ImageShape
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
+from crosshead.addons.vision.scores import caption_scores, multi_bleu, nearest_references
 from crosshead.bundle.base import Bundle
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.errors import DataError

@@ -7,23 +7,21 @@ import typer
 
 from crosshead.cli.kinds import TRAIN, TrainOptions, evaluate, translate
 from crosshead.cli.options import (
-    BeamOption,
     BundleArgument,
     BundlesArgument,
     DeviceOption,
     Files,
-    JsonlOption,
     PairsOption,
-    PenaltyOption,
     PrecisionOption,
     ThreadsOption,
-    TokenizeOption,
 )
 from crosshead.cli.terminal import put
 from crosshead.errors import UserError
 from crosshead.system.kinds import check_text
-from crosshead.tasks.translation.verbs.scoring import AnyMetricsOption
 from crosshead.tasks.translation.verbs.translate import MoreArgument, translate_input
+
+_OUTPUT = ("jsonl", "device", "threads")
+_SEARCH = ("metrics", "tokenize", "beam", "length_penalty", *_OUTPUT)
 
 BesideOption = Annotated[
     list[str] | None,
@@ -131,46 +129,35 @@ def translate_beside_images(
     translator.finish()
 
 
-@evaluate.kind("images", examples=("crosshead evaluate runs/photos --images photos.zip",))
-def evaluate_classes(
-    bundles: BundlesArgument,
-    images: ImagesOption = None,
-    jsonl: JsonlOption = False,
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
-) -> None:
+@evaluate.kind(
+    "images", usual=_OUTPUT, examples=("crosshead evaluate runs/photos --images photos.zip",)
+)
+def evaluate_classes(bundles: BundlesArgument, images: ImagesOption = None, **options: Any) -> None:
     """Give --images for a classifier of images.
 
     The command prints the accuracy with its 95 % interval (Wilson 1927), and a table of confusions:
     how many images of each class were given each other class.
     """
-    from crosshead.addons.vision import classify
-    from crosshead.cli import arguments
+    from crosshead.addons.vision.classify import image_evaluation
+    from crosshead.cli.arguments import only
 
-    assert images is not None
-    if len(images) > 1:
+    first, *others = images or []
+    if others:
         raise UserError("--images: give one folder or archive of images with classes")
-    bundle = arguments.only(bundles, "--images")
-    found = classify.image_evaluation(bundle, Path(images[0]), device, threads)
-    put(classify.confusions_jsonl(found) if jsonl else classify.confusions_table(found))
+    put(image_evaluation(only(bundles, "--images"), Path(first), **options))
 
 
 @evaluate.kind(
     "images",
     "captions",
+    usual=_SEARCH,
     examples=("crosshead evaluate runs/scenes --images images.zip --captions test.jsonl",),
 )
 def evaluate_captions(
     bundles: BundlesArgument,
     images: ImagesOption = None,
     captions: CaptionsOption = None,
-    metrics: AnyMetricsOption = None,
-    tokenize: TokenizeOption = None,
-    beam: BeamOption = None,
-    length_penalty: PenaltyOption = None,
-    jsonl: JsonlOption = False,
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
+    **options: Any,
 ) -> None:
     """Give --captions and --images for a captioner.
 
@@ -178,33 +165,22 @@ def evaluate_captions(
     BLEU, chrF and exact match.
     """
     from crosshead.addons.vision.beside_images import caption_evaluation
-    from crosshead.cli import arguments, evaluation
+    from crosshead.cli.arguments import only
 
-    names = evaluation.metric_names(metrics or "bleu,chrf", tokenize)
-    search = {"beam": beam, "length_penalty": length_penalty}
-    bundle = arguments.only(bundles, "--captions")
-    found = caption_evaluation(
-        bundle, images or [], captions or [], names, tokenize, search, device, threads
-    )
-    put(evaluation.scores_jsonl(found) if jsonl else evaluation.scores_table(found))
+    put(caption_evaluation(only(bundles, "--captions"), images or [], captions or [], **options))
 
 
 @evaluate.kind(
     "images",
     "pairs",
+    usual=_SEARCH,
     examples=("crosshead evaluate runs/signs --images images.zip --pairs test.jsonl",),
 )
 def evaluate_beside_images(
     bundles: BundlesArgument,
     images: ImagesOption = None,
     pairs: PairsOption = None,
-    metrics: AnyMetricsOption = None,
-    tokenize: TokenizeOption = None,
-    beam: BeamOption = None,
-    length_penalty: PenaltyOption = None,
-    jsonl: JsonlOption = False,
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
+    **options: Any,
 ) -> None:
     """Give --pairs and --images for a model that translates beside images.
 
@@ -214,13 +190,7 @@ def evaluate_beside_images(
     scores mean that the images are of no use to the model; a line says so if their intervals do not
     tell them apart.
     """
-    from crosshead.addons.vision import beside_images
-    from crosshead.cli import arguments, evaluation
+    from crosshead.addons.vision.beside_images import pair_evaluation
+    from crosshead.cli.arguments import only
 
-    names = evaluation.metric_names(metrics or "bleu,chrf", tokenize)
-    search = {"beam": beam, "length_penalty": length_penalty}
-    bundle = arguments.only(bundles, "--images")
-    rows = beside_images.pair_evaluation(
-        bundle, images or [], pairs or [], names, tokenize, search, device, threads
-    )
-    put(beside_images.pairs_jsonl(rows) if jsonl else beside_images.pairs_table(rows))
+    put(pair_evaluation(only(bundles, "--images"), images or [], pairs or [], **options))

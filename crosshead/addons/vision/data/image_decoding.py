@@ -50,6 +50,10 @@ class ImagePlace(NamedTuple):
         """The path of the image without links: the same for two names of one file."""
         return os.path.realpath(self.path)
 
+    def decoded(self, size: int) -> np.ndarray:
+        """Return the pixels of the image, "H W C"."""
+        return decode_image(self.folder.read(self.name), size, self.path)
+
 
 def shared_images(shared: int, count: int) -> str:
     """Return a warning about validation images that are training images too."""
@@ -85,7 +89,7 @@ def decode_images(
 
     def decoded(image: ImagePlace) -> np.ndarray | str:
         try:
-            return decode_image(image.folder.read(image.name), size, image.path)
+            return image.decoded(size)
         except DataError as error:
             return str(error)
 

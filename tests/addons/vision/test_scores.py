@@ -1,8 +1,16 @@
+import numpy as np
 import pytest
 import sacrebleu
 
-from crosshead.addons.vision.caption_scores import caption_scores, multi_bleu, nearest_references
+from crosshead.addons.vision.data.labelled_images import LabelledImages
+from crosshead.addons.vision.scores import (
+    caption_scores,
+    classification_scores,
+    multi_bleu,
+    nearest_references,
+)
 from crosshead.errors import DataError
+from tests.addons.vision.test_image_classifier import classifier
 
 CAPTIONS = ["a red circle above a blue square", "a green star", "two dogs run"] * 4
 REFERENCES = [
@@ -41,3 +49,20 @@ def test_the_nearest_reference_is_an_equal_one_or_the_best_by_chrf() -> None:
     assert found == [REFERENCES[0][1], "a green star", "two dogs run in the grass"]
     assert nearest_references(["a red circle over"], REFERENCES[:1]) == [REFERENCES[0][0]]
     assert nearest_references(["a b c"], [["ab c", "a b c"]]) == ["a b c"]
+
+
+def test_classes_are_scored_and_confusions_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    classify = classifier()
+    labels, made = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 2]), [0, 0, 1, 1, 1, 1, 2, 2, 2, 0]
+    rows = iter(np.eye(3)[made] * 0.8 + 0.1)
+    monkeypatch.setattr(classify, "probabilities", lambda pixels, check: rows)
+    images = LabelledImages(np.zeros((10, 8, 8, 3), np.uint8), labels, [""] * 10)
+    found = classification_scores(classify, images, "test")
+    [accuracy] = found.scores  # three classes have no best five
+    assert accuracy.value == 80.0
+    assert (accuracy.low, accuracy.high) == pytest.approx((49.02, 94.33), abs=0.01)
+    assert accuracy.signature.startswith("images:10|split:test|classes:3|pixels:8|interval:wilson")
+    assert found.counts.tolist() == [[2, 1, 0], [0, 3, 0], [1, 0, 3]]
+    assert found.confused() == [("high", "left", 1), ("low", "high", 1)]
+    with pytest.raises(DataError, match="no images"):
+        classification_scores(classify, LabelledImages(images.pixels[:0], labels[:0], []), "test")
