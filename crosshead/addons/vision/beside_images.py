@@ -1,6 +1,5 @@
 """The parts of `translate` and `evaluate` for images with text."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,6 +25,7 @@ from crosshead.addons.vision.scores import caption_scores
 from crosshead.cli.answers import answering
 from crosshead.cli.evaluation import (
     SCORES_FOLLOW,
+    comparison_table,
     metric_names,
     say_if_tokenised,
     scores_jsonl,
@@ -33,10 +33,10 @@ from crosshead.cli.evaluation import (
 )
 from crosshead.cli.search_flags import search_settings
 from crosshead.cli.seen_data import say_if_seen
-from crosshead.cli.terminal import json_line, note, table
+from crosshead.cli.terminal import note
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import DataError
-from crosshead.evaluation.bootstrap import CorpusScore
+from crosshead.evaluation.comparison import compare
 from crosshead.system.progress import counted
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.line_translator import Translation
@@ -119,30 +119,23 @@ class BesideImages:
         return place.decoded(self._translator.image_size)
 
 
-class PairScores(NamedTuple):
-    """The scores of translations with a choice of images."""
-
-    images: str
-    """`right`, or `shuffled` among the sentences."""
-    scores: list[CorpusScore]
-
-
 def pair_evaluation(
     bundle: Path, images: Sequence[str], pairs: Sequence[str], *, jsonl: bool, **options: Any
 ) -> str:
     """Return the scores of a model with the right images, and with shuffled images."""
     test = _test_set(MultimodalTranslator, bundle, images, pairs, PAIRS, **options)
     found, right = test.found, [each.image for each in test.found.captions]
-    chosen = {"right": right, "shuffled": other_images(right)}
-    rows, total = [], len(chosen) * len(right)
-    with answering(total, "sentences") as advance:
+    chosen = {"right images": right, "shuffled images": other_images(right)}
+    texts: dict[str, Sequence[str]] = {}
+    with answering(len(chosen) * len(right), "sentences", SCORES_FOLLOW) as advance:
         for number, (name, of) in enumerate(chosen.items()):
             progress = partial(advance, number * len(right), len(right))
             best = test.pipeline.search(
                 found.pixels, of, found.sources, test.decode, progress=progress
             )
-            rows.append(PairScores(name, test.scores(best, [[text] for text in found.texts])))
-    return pairs_jsonl(rows) if jsonl else pairs_table(rows)
+            texts[name] = [each[0].text for each in best]
+    scores = compare(texts, found.texts, test.metrics, test.tokenize)
+    return scores_jsonl(scores) if jsonl else comparison_table(scores)
 
 
 def caption_evaluation(
@@ -155,7 +148,8 @@ def caption_evaluation(
         best = test.pipeline.search(
             test.found.pixels, test.decode, progress=partial(advance, 0, total)
         )
-    scores = test.scores(best, test.found.references())
+    texts = [each[0].text for each in best]
+    scores = caption_scores(texts, test.found.references(), test.metrics, test.tokenize)
     return scores_jsonl(scores) if jsonl else scores_table(scores)
 
 
@@ -167,13 +161,6 @@ class _TestSet(NamedTuple):
     found: CaptionSet
     metrics: list[str]
     tokenize: str | None
-
-    def scores(
-        self, best: Sequence[Sequence[Any]], references: Sequence[Sequence[str]]
-    ) -> list[CorpusScore]:
-        """Return the scores of the best texts."""
-        texts = [each[0].text for each in best]
-        return caption_scores(texts, references, self.metrics, self.tokenize)
 
 
 def _test_set(
@@ -199,38 +186,3 @@ def _test_set(
     say_if_seen([bundle], files)
     say_if_tokenised(found.texts, ", ".join(files), names, tokenize)
     return _TestSet(pipeline, decode, found, names, tokenize)
-
-
-def pairs_table(found: Sequence[PairScores]) -> str:
-    """Return a table of scores: a row with the right images, and a row with shuffled images.
-
-    If no metric tells the rows apart, a line below says so.
-    """
-    rows = [["images", *(each.metric for each in found[0].scores)]]
-    for images, scores in found:
-        rows.append(
-            [images, *(f"{each.value:.2f} ({each.low:.2f} to {each.high:.2f})" for each in scores)]
-        )
-    lines = [f"{each.metric}: {each.signature}\n" for each in found[0].scores]
-    if all(map(_are_alike, *(each.scores for each in found))):
-        lines.append(
-            "Both rows are alike within their intervals: as far as this set can tell, the images "
-            "are of no use to the model.\n"
-        )
-    return table(rows) + "\n" + "".join(lines)
-
-
-def pairs_jsonl(found: Sequence[PairScores]) -> str:
-    """Return scores as JSON Lines, with the choice of images in each."""
-    return "".join(
-        json_line({"images": images, **dataclasses.asdict(each)})
-        for images, scores in found
-        for each in scores
-    )
-
-
-def _are_alike(right: CorpusScore, shuffled: CorpusScore) -> bool:
-    """Return whether each of two scores lies within the interval of the other."""
-    return (
-        shuffled.low <= right.value <= shuffled.high and right.low <= shuffled.value <= right.high
-    )

@@ -14,62 +14,38 @@ _IMAGES = {
     "patience": 0,
 }
 
-_VIT: dict[str, Sections] = {
-    "tiny": {
-        "data": _AUGMENTATION,
-        "model": {
-            "layers": 6, "d_model": 128, "d_ff": 256, "heads": 4, "dropout": 0.0,
-            "stem": "convolution",
-        },
-        "train": _IMAGES,
-    },
-    "small": {
-        "data": _AUGMENTATION,
-        "model": {
-            "layers": 6, "d_model": 192, "d_ff": 384, "heads": 6, "dropout": 0.0,
-            "stem": "convolution",
-        },
-        "train": _IMAGES,
-    },
-}  # fmt: skip
 
-_CONVNET: dict[str, Sections] = {
-    "tiny": {
-        "data": _AUGMENTATION,
-        "model": {"d_model": 128, "dropout": 0.1},
-        "train": {**_IMAGES, "learning_rate": 0.002},
-    },
-    "small": {
-        "data": _AUGMENTATION,
-        "model": {"d_model": 256, "dropout": 0.1},
-        "train": _IMAGES,
-    },
-}
+def _vit(**sizes: int) -> Sections:
+    model = {"layers": 6, **sizes, "dropout": 0.0, "stem": "convolution"}
+    return {"data": _AUGMENTATION, "model": model, "train": _IMAGES}
 
-_CAPTIONER: dict[str, Sections] = {
-    "tiny": {
+
+def _convnet(d_model: int, **train: float) -> Sections:
+    model = {"d_model": d_model, "dropout": 0.1}
+    return {"data": _AUGMENTATION, "model": model, "train": {**_IMAGES, **train}}
+
+
+def _over_patches(**layers: int) -> Sections:
+    return {
         "tokenizer": {"kind": "words", "vocab_size": 8000},
         "model": {
-            "encoder_layers": 1, "decoder_layers": 3, "d_model": 64, "d_ff": 128, "heads": 4,
-            "dropout": 0.0, "norm": "pre", "patch_positions": "sinusoidal",
+            **layers, "d_model": 64, "d_ff": 128, "heads": 4, "dropout": 0.0, "norm": "pre",
+            "patch_positions": "sinusoidal",
         },
         "train": {
             "schedule": "cosine", "learning_rate": 0.002, "max_updates": 4000, "batch_tokens": 3072,
             "label_smoothing": 0.0, "average": 0, "patience": 0,
         },
-    },
-}  # fmt: skip
+    }  # fmt: skip
 
-_MULTIMODAL: dict[str, Sections] = {
-    "tiny": {
-        "tokenizer": {"kind": "words", "vocab_size": 8000},
-        "model": {
-            "encoder_layers": 2, "decoder_layers": 2, "d_model": 64, "d_ff": 128, "heads": 4,
-            "dropout": 0.0, "norm": "pre", "patch_positions": "sinusoidal",
-        },
-        "train": _CAPTIONER["tiny"]["train"],
-    },
-}  # fmt: skip
 
-PRESETS = {"vit": _VIT, "convnet": _CONVNET, "captioner": _CAPTIONER, "multimodal": _MULTIMODAL}
+PRESETS: dict[str, dict[str, Sections]] = {
+    "vit": {
+        "tiny": _vit(d_model=128, d_ff=256, heads=4),
+        "small": _vit(d_model=192, d_ff=384, heads=6),
+    },
+    "convnet": {"tiny": _convnet(128, learning_rate=0.002), "small": _convnet(256)},
+    "captioner": {"tiny": _over_patches(encoder_layers=1, decoder_layers=3)},
+    "multimodal": {"tiny": _over_patches(encoder_layers=2, decoder_layers=2)},
+}
 """The presets by the name of the architecture."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,13 +66,13 @@ def caption_scores(
 
 def nearest_references(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[str]:
     """Return the reference that is nearest to each text: an equal one, or the best by chrF2."""
-    found = []
-    for text, wanted in zip(hypotheses, references, strict=True):
-        scores = sentence_chrf([text] * len(wanted), wanted)
+
+    def likeness(text: str, wanted: str) -> tuple[bool, float]:
         # chrF2 ignores white space, so that several references may have the score of an equal one.
-        ranks = [(each == text, score) for each, score in zip(wanted, scores, strict=True)]
-        found.append(wanted[ranks.index(max(ranks))])
-    return found
+        return text == wanted, sentence_chrf([text], [wanted])[0]
+
+    pairs = zip(hypotheses, references, strict=True)
+    return [max(wanted, key=partial(likeness, text)) for text, wanted in pairs]
 
 
 def _streams(references: Sequence[Sequence[str]]) -> list[Any]:

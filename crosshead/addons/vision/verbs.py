@@ -185,10 +185,9 @@ def evaluate_beside_images(
     """Give --pairs and --images for a model that translates beside images.
 
     The pairs are JSON Lines with the keys image, source and target, or lines
-    `image<TAB>source<TAB>target`. The command prints BLEU, chrF and exact match with the right
-    images, and with images shuffled among the sentences (Caglayan et al. 2019). Equal
-    scores mean that the images are of no use to the model; a line says so if their intervals do not
-    tell them apart.
+    `image<TAB>source<TAB>target`. The command prints BLEU and chrF with the right images, and with
+    images shuffled among the sentences (Caglayan et al. 2019), as `compare` does. If p is large,
+    the images are of no use to the model.
     """
     from crosshead.addons.vision.beside_images import pair_evaluation
     from crosshead.cli.arguments import only

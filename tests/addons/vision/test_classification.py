@@ -156,7 +156,7 @@ def test_a_run_goes_on_without_broken_images(capfd: pytest.CaptureFixture[str]) 
     [
         (["--images", "no"], "no: no such file or folder; give a folder of images or a zip of one"),
         (["--images", "notes.zip"], "neither a folder nor a whole zip archive"),
-        (["--images", "set/train/low"], "lies in no folder of a class"),
+        (["--images", "set/train/low"], "lies in no class"),
         (["--model", "vit"], "give a folder of images, or a zip of one (--images)"),
         (["--images", "set", "--set", "data.image_size=6"], "not divisible into patches of 4"),
         (["--images", "set", "--set", "image_size=8", "--set", "crop=8"], "out of the picture"),

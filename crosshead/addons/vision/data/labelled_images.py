@@ -136,8 +136,6 @@ def read_image_sets(
             f"{data.images[0]}: all images to train on are of the class {names[0]!r}; a classifier "
             "needs two classes or more, each in a folder of its own"
         )
-    if data.train_images and len(train) < data.train_images:
-        say(f"data.train_images is {data.train_images:,}, and {len(train):,} images are there")
     shared = {each.place.file for each in train} & {each.place.file for each in valid}
     if shared:
         say(shared_images(len(shared), len(valid)))
@@ -151,12 +149,6 @@ def read_image_sets(
         return images
 
     parts = (read(train), read(valid), read(test))
-    unseen = [name for number, name in enumerate(names) if number not in parts[0].labels]
-    if unseen and not classes:
-        say(
-            f"no image to train on shows {', '.join(map(repr, unseen))}: the model cannot learn "
-            f"{'this class' if len(unseen) == 1 else 'these classes'}"
-        )
     counts = {path: len(each) for path, each in of_files.items()}
     return ImageSets(*parts, names, size, held_out, broken, counts)
 
@@ -200,30 +192,24 @@ def _first_of(images: Sequence[Listed], count: int) -> tuple[list[Listed], list[
 def listed(path: Path) -> list[Listed]:
     """Return the images of a folder or archive with their splits and classes.
 
-    A folder at the top that holds everything, such as a zip often has, is ignored.
+    Folders above those of the splits, such as a zip often has, are ignored.
     """
     folder = ImageFolder(path)
     if not folder.names:
         raise DataError(f"{path}: there are no images in it; give a folder of folders of images")
-    parts = [PurePosixPath(name).parts for name in folder.names]
-    inside = _below_common(parts, 1)
-    has_splits = any(len(each) > 2 and each[0] in SPLITS for each in inside)
-    parts = inside if has_splits else _below_common(parts, 2)
     found = []
-    for name, each in zip(folder.names, parts, strict=True):
-        if has_splits and each[0] not in SPLITS:
+    for name in folder.names:
+        *above, label, _ = ("", *PurePosixPath(name).parts)
+        split = next((SPLITS[each] for each in above if each in SPLITS), "")
+        found.append(Listed(ImagePlace(folder, name), split, label))
+    splits = {each.split for each in found} - {""}
+    for each in found:
+        if not each.label or (splits and not each.split):
+            where = f"no split ({', '.join(sorted(splits))} are there)" if splits else "no class"
             raise DataError(
-                f"{path}: {name} lies in no split, and other images lie in the folders "
-                f"{', '.join(sorted({each[0] for each in parts} & set(SPLITS)))}; move it into "
-                "one of them, or remove it"
+                f"{path}: {each.place.name} lies in {where}; move it into the folder of its class, "
+                "or remove it"
             )
-        if len(each) < 2 + has_splits:
-            raise DataError(
-                f"{path}: {name} lies in no folder of a class; put the images of each class into a "
-                "folder with its name, or remove it"
-            )
-        split = SPLITS[each[0]] if has_splits else ""
-        found.append(Listed(ImagePlace(folder, name), split, each[-2]))
     return found
 
 
@@ -282,15 +268,6 @@ def images_sha256(path: Path, groups: Sequence[LabelledImages]) -> str:
     for name in sorted(inside):
         found.update(name.encode("utf-8", "surrogateescape") + inside[name].tobytes())
     return found.hexdigest()
-
-
-def _below_common(parts: list[tuple[str, ...]], least: int) -> list[tuple[str, ...]]:
-    """Return names without the folders that hold all images, down to `least` parts or a split."""
-    while min(map(len, parts)) > least and len(firsts := {each[0] for each in parts}) == 1:
-        if firsts <= set(SPLITS):
-            break
-        parts = [each[1:] for each in parts]
-    return parts
 
 
 def _spread_by_class(labels: Sequence[str]) -> list[int]:

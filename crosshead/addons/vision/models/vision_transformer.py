@@ -3,7 +3,7 @@
 Axes: `B` images, `C` colours, `H W` height and width, `P` patches, `D` model width, `K` classes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Literal
 
 from jaxtyping import Float
@@ -93,12 +93,12 @@ class VisionTransformer(Classifier):
         self.encoder = ImageEncoder(
             config, shape, config.layers, class_token=config.pool == "class"
         )
-        self.pooled = POOLS[config.pool]
         self.head = zero_linear(config.d_model, classes)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B K"]:
         """Return the logits of the classes, "B K"."""
-        return self.head(self.pooled(self.encoder(images)))
+        x = self.encoder(images)
+        return self.head(x.mean(dim=1) if self.encoder.class_token is None else x[:, 0])
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
         """Return the self-attention modules, the first layer first."""
@@ -107,17 +107,3 @@ class VisionTransformer(Classifier):
     def layers(self) -> Iterable[nn.Module]:
         """Return the layers of the encoder."""
         return self.encoder.stack.layers
-
-
-def class_token(x: Float[Tensor, "B P D"]) -> Float[Tensor, "B D"]:
-    """Return the hidden state of the class token, which comes first."""
-    return x[:, 0]
-
-
-def mean_of_patches(x: Float[Tensor, "B P D"]) -> Float[Tensor, "B D"]:
-    """Return the mean of the hidden states of all patches."""
-    return x.mean(dim=1)
-
-
-POOLS: Mapping[str, Callable[[Tensor], Tensor]] = {"class": class_token, "mean": mean_of_patches}
-"""The functions of `pool`."""

@@ -54,26 +54,14 @@ def test_splits_are_folders_above_the_classes(tmp_path: Path) -> None:
     assert len(scored_images(own)[0]) == 3 and scored_images(own)[1] == "all"
 
 
-@pytest.mark.parametrize(
-    ("stray", "message"),
-    [
-        (
-            "sample/overview.png",
-            "lies in no split, and other images lie in .* test, train",
-        ),
-        ("overview.png", "lies in no split"),
-        ("test/preview.png", "lies in no folder of a class"),
-    ],
-)
+@pytest.mark.parametrize("stray", ["sample/overview.png", "overview.png", "test/preview.png"])
 @pytest.mark.parametrize("above", ["", "pets"])
-def test_with_splits_no_image_may_lie_elsewhere(
-    tmp_path: Path, above: str, stray: str, message: str
-) -> None:
+def test_with_splits_no_image_may_lie_elsewhere(tmp_path: Path, above: str, stray: str) -> None:
     """Or test images would be trained on."""
     folder = write_images(tmp_path / "set" / above, each=1, splits=("train", "test"))
     (folder / stray).parent.mkdir(exist_ok=True)
     Image.fromarray(PIXELS[0]).save(folder / stray)
-    with pytest.raises(DataError, match=f"{stray} {message}"):
+    with pytest.raises(DataError, match=rf"{stray} lies in no split \(test, train are there\)"):
         listed(tmp_path / "set")
 
 
@@ -136,7 +124,7 @@ def test_sets_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no images in it"):
         listed(tmp_path / "empty")
-    with pytest.raises(DataError, match=r"lies in no folder of a class"):
+    with pytest.raises(DataError, match=r"lies in no class"):
         listed(folder / "train" / "low")
     with pytest.raises(DataError, match=r"0 images to train on are too few"):
         read_image_sets(data(write_images(tmp_path / "tests", each=1, splits=("test",))))
@@ -170,26 +158,11 @@ def test_the_folder_of_validation_may_have_its_long_name(tmp_path: Path) -> None
     assert {each.split for each in listed(folder)} == {"train", "valid"}
 
 
-def test_a_class_without_a_whole_image_is_named(tmp_path: Path) -> None:
-    folder = write_images(tmp_path / "set", each=4)
-    for image in (folder / CLASSES[0]).iterdir():
-        image.write_bytes(b"no image")
-    said: list[str] = []
-    read_image_sets(data(folder), say=said.append)
-    assert f"no image to train on shows {CLASSES[0]!r}: the model cannot learn this class" in said
-
-
 def test_images_in_a_format_that_is_not_read_count_as_broken(tmp_path: Path) -> None:
     folder = write_images(tmp_path / "set", each=20)
     (folder / "low" / "IMG_1.HEIC").write_bytes(b"heic")
     [line] = read_image_sets(data(folder)).broken
     assert "low/IMG_1.HEIC: not a whole image" in line and "convert it to JPEG or PNG" in line
-
-
-def test_fewer_images_than_asked_for_are_told(tmp_path: Path) -> None:
-    lines: list[str] = []
-    read_image_sets(data(write_images(tmp_path / "set", each=4), train_images=50), say=lines.append)
-    assert any(line.startswith("data.train_images is 50, and") for line in lines)
 
 
 def test_the_checksum_of_a_folder_does_not_depend_on_the_order(tmp_path: Path) -> None:
