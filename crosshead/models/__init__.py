@@ -24,8 +24,8 @@ _HOMES = {
     "CaptionerConfig": "crosshead.addons.vision.models.captioner",
     "Classifier": "crosshead.addons.vision.models.classifier",
     "ClassifierConfig": "crosshead.addons.vision.models.classifier",
-    "ConvNet": "crosshead.addons.vision.models.image_convnet",
-    "ConvNetConfig": "crosshead.addons.vision.models.image_convnet",
+    "ConvNet": "crosshead.addons.vision.models.classifier",
+    "ConvNetConfig": "crosshead.addons.vision.models.classifier",
     "Forecaster": "crosshead.addons.series.models.forecaster",
     "ForecasterConfig": "crosshead.addons.series.models.forecaster",
     "ForecasterShape": "crosshead.addons.series.models.forecaster",
@@ -44,7 +44,7 @@ _HOMES = {
     "VisionTransformerConfig": "crosshead.addons.vision.models.vision_transformer",
     "build_classifier": "crosshead.addons.vision.models.classifier",
     "build_forecaster": "crosshead.addons.series.models.forecaster",
-    "build_image_text_model": "crosshead.addons.vision.image_text_bundle",
+    "build_image_text_model": "crosshead.addons.vision.bundles",
 }
 """The modules of names that add-ons define."""
 

@@ -381,7 +381,7 @@ from crosshead.models.registry import CONFIGS
 from crosshead.addons.series.models.forecaster import build_forecaster
 from crosshead.addons.vision.models.classifier import build_classifier
 from crosshead.models.registry import build_model
-from crosshead.addons.vision.image_text_bundle import build_image_text_model
+from crosshead.addons.vision.bundles import build_image_text_model
 from crosshead.addons.vision.models.classifier import ClassifierConfig
 from crosshead.models.language import LanguageConfig
 from crosshead.models.recurrent import RecurrentConfig

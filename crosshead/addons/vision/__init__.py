@@ -7,7 +7,7 @@ def register() -> None:
     from crosshead.addons.vision.classification import ClassificationTask
     from crosshead.addons.vision.image_text import CaptioningTask, MultimodalTask
     from crosshead.addons.vision.models.captioner import Captioner, CaptionerConfig
-    from crosshead.addons.vision.models.image_convnet import ConvNet, ConvNetConfig
+    from crosshead.addons.vision.models.classifier import ConvNet, ConvNetConfig
     from crosshead.addons.vision.models.multimodal import MultimodalConfig, MultimodalTransformer
     from crosshead.addons.vision.models.vision_transformer import (
         VisionTransformer,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crosshead.addons.vision.bundles import ImageTextPipeline
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
 from crosshead.addons.vision.data.caption_sets import (
     CAPTIONS,
@@ -19,7 +20,6 @@ from crosshead.addons.vision.data.caption_sets import (
     read_caption_set,
 )
 from crosshead.addons.vision.data.images import ImageFolder
-from crosshead.addons.vision.image_pipeline import ImageTextPipeline
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.addons.vision.scores import caption_scores
 from crosshead.cli.answers import answering

@@ -8,9 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crosshead.addons.vision.bundles import (
+    ImageTextBundle,
+    ImageTextBundleConfig,
+    ImageTextPipeline,
+)
 from crosshead.addons.vision.data.images import ImageLike, as_floats
-from crosshead.addons.vision.image_pipeline import ImageTextPipeline
-from crosshead.addons.vision.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
 from crosshead.bundle.card import Words
 from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
 from crosshead.errors import DataError

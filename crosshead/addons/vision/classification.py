@@ -13,6 +13,7 @@ from pydantic import SerializeAsAny, ValidationInfo, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
+from crosshead.addons.vision.bundles import ImageBundle, ImageBundleConfig
 from crosshead.addons.vision.data.image_decoding import kept_size
 from crosshead.addons.vision.data.image_epochs import ImageBatch, ImageRows
 from crosshead.addons.vision.data.labelled_images import (
@@ -21,7 +22,7 @@ from crosshead.addons.vision.data.labelled_images import (
     images_sha256,
     read_image_sets,
 )
-from crosshead.addons.vision.image_classifier import ImageBundle, ImageBundleConfig, ImageClassifier
+from crosshead.addons.vision.image_classifier import ImageClassifier
 from crosshead.addons.vision.models.classifier import Classifier, ClassifierConfig, build_classifier
 from crosshead.addons.vision.models.image_encoder import ImageShape
 from crosshead.addons.vision.scores import classification_scores

@@ -1,79 +1,22 @@
 """Classes of images with a trained classifier, and the bundle of one."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
 
+from crosshead.addons.vision.bundles import ImageBundle, ImageBundleConfig, ImagePipeline
 from crosshead.addons.vision.data.images import ImageLike, as_floats
-from crosshead.addons.vision.image_pipeline import ImagePipeline
-from crosshead.addons.vision.models.classifier import Classifier, ClassifierConfig, build_classifier
-from crosshead.addons.vision.models.image_encoder import ImageShape
+from crosshead.addons.vision.models.classifier import Classifier
 from crosshead.addons.vision.models.vision_transformer import VisionTransformerConfig
-from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
-from crosshead.bundle.config import BundleConfig
-from crosshead.config import MOST_PATCH, MOST_WIDTH
 from crosshead.errors import ConfigError
-from crosshead.models.base import AttentionKind, Model
+from crosshead.models.base import AttentionKind
 from crosshead.tasks.pipeline import AttentionInputs, patch_names
 
 BATCH = 64
 """The number of images that a model reads at a time."""
-
-
-class ImageBundleConfig(BundleConfig):
-    """The settings in the `config.json` of a classifier's bundle."""
-
-    # The names of the classes, in the order of the logits.
-    classes: list[str] = Field(min_length=2, max_length=MOST_WIDTH)
-    # Height and width in pixels.
-    image_size: int = Field(ge=1, le=MOST_PATCH)
-
-    @model_validator(mode="after")
-    def _check_classes(self) -> Self:
-        if len(set(self.classes)) < len(self.classes):
-            raise ValueError("classes: expected different names")
-        if isinstance(self.model, ClassifierConfig):
-            self.model.tokens(ImageShape(self.image_size))
-        return self
-
-
-@dataclass(frozen=True)
-class ImageBundle(Bundle):
-    """A trained classifier of images, with the names of its classes."""
-
-    config: ImageBundleConfig
-    model: Classifier
-
-    config_type: ClassVar[type[BundleConfig]] = ImageBundleConfig
-
-    @property
-    def longest_input(self) -> int:
-        """The number of patches of an image."""
-        config = self.model.config
-        assert isinstance(config, ClassifierConfig)
-        return config.tokens(self.model.shape)
-
-    @classmethod
-    def build(cls, config: BundleConfig) -> Model:
-        """Build a model for the images and the classes in `config`."""
-        assert isinstance(config, ImageBundleConfig)
-        shape = ImageShape(config.image_size)
-        return build_classifier(config.model, shape, len(config.classes))
-
-    def why_not_averaged(self, other: Bundle) -> str:
-        """Return why another bundle of the same model cannot be averaged with this one, or ""."""
-        keys = ("classes", "image_size")
-        if all(getattr(self.config, key) == getattr(other.config, key) for key in keys):
-            return ""
-        return (
-            "its classes or the size of its images differ from those of {first}; only bundles with "
-            "the same classes can be averaged"
-        )
 
 
 class ImageClassifier(ImagePipeline):

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from crosshead.addons.vision.bundles import ImageTextBundle, build_image_text_model
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
 from crosshead.addons.vision.data.caption_sets import CaptionSet
 from crosshead.addons.vision.data.captions import CaptionRows
-from crosshead.addons.vision.image_text_bundle import ImageTextBundle, build_image_text_model
 from crosshead.addons.vision.image_text_corpus import (
     CaptionCorpus,
     CaptioningRecipe,

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import SerializeAsAny, ValidationInfo, model_validator
 
+from crosshead.addons.vision.bundles import ImageTextBundle, ImageTextBundleConfig
 from crosshead.addons.vision.data.caption_sets import (
     CAPTIONS,
     PAIRS,
@@ -28,7 +29,6 @@ from crosshead.addons.vision.data.captions import (
     ImageTextData,
 )
 from crosshead.addons.vision.data.image_decoding import kept_size, shared_images
-from crosshead.addons.vision.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
 from crosshead.addons.vision.models.image_encoder import ImageShape, ImageStackConfig
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile

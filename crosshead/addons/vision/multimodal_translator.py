@@ -8,9 +8,12 @@ from typing import Any, overload
 import numpy as np
 import torch
 
+from crosshead.addons.vision.bundles import (
+    ImageTextBundle,
+    ImageTextBundleConfig,
+    ImageTextPipeline,
+)
 from crosshead.addons.vision.data.images import ImageLike, as_floats
-from crosshead.addons.vision.image_pipeline import ImageTextPipeline
-from crosshead.addons.vision.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
 from crosshead.addons.vision.models.multimodal import ImagesAndTokens, MultimodalTransformer
 from crosshead.bundle.card import Words
 from crosshead.decoding.search import DecodeConfig

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from crosshead.addons.vision.bundles import ImageTextBundle, ImageTextBundleConfig
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
-from crosshead.addons.vision.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
 from crosshead.addons.vision.models.captioner import CaptionerConfig
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 

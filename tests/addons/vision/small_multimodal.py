@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from crosshead.addons.vision.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
+from crosshead.addons.vision.bundles import ImageTextBundle, ImageTextBundleConfig
 from crosshead.addons.vision.models.multimodal import MultimodalConfig
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer

@@ -6,7 +6,8 @@ import pytest
 import torch
 from PIL import Image
 
-from crosshead.addons.vision.image_classifier import ImageBundle, ImageBundleConfig, ImageClassifier
+from crosshead.addons.vision.bundles import ImageBundle, ImageBundleConfig
+from crosshead.addons.vision.image_classifier import ImageClassifier
 from crosshead.addons.vision.models.classifier import build_classifier
 from crosshead.addons.vision.models.image_encoder import ImageShape
 from crosshead.config import validate

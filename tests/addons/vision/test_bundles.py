@@ -1,14 +1,20 @@
-"""Bundles of models that read images and write text."""
+"""Bundles of models that read images, and the size in which pipelines read images."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
-from crosshead.addons.vision.image_text_bundle import ImageTextBundle
+from crosshead.addons.vision.bundles import ImagePipeline, ImageTextBundle
+from crosshead.addons.vision.caption_pipeline import ImageCaptioner
+from crosshead.addons.vision.data.images import encode_png
+from crosshead.addons.vision.image_classifier import ImageClassifier
+from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.bundle.io import save_bundle
 from crosshead.config import validate
-from crosshead.errors import ConfigError
+from crosshead.errors import ConfigError, DataError
 from crosshead.tasks.registry import load_bundle
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 from tests.addons.vision.small_captioners import captioner
@@ -45,3 +51,18 @@ def test_impossible_sizes_are_refused(change: dict[str, int]) -> None:
     config = captioner().bundle.config
     with pytest.raises(ConfigError):
         validate(type(config), {**config.model_dump(), **change})
+
+
+@pytest.mark.parametrize("kind", [ImageClassifier, ImageCaptioner, MultimodalTranslator])
+def test_images_get_the_size_of_the_bundle(kind: type[ImagePipeline], tmp_path: Path) -> None:
+    config = SimpleNamespace(image_size=8)
+    pipeline = kind(SimpleNamespace(config=config, target_tokenizer=None))
+    grey = np.full((16, 24, 3), 77, np.uint8)
+    file = tmp_path / "grey.png"
+    file.write_bytes(encode_png(grey))
+    for image in (grey, str(file)):
+        found = pipeline.pixels(image)
+        assert found.shape == (8, 8, 3) and found.dtype == np.uint8 and (found == 77).all()
+    file.write_bytes(file.read_bytes()[:60])
+    with pytest.raises(DataError, match=r"grey\.png: not a whole image"):
+        pipeline.pixels(str(file))
