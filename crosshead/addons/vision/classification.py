@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float
-from pydantic import SerializeAsAny, ValidationInfo, model_validator
+from pydantic import SerializeAsAny, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -29,7 +29,6 @@ from crosshead.addons.vision.scores import classification_scores
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig, BundleScore
-from crosshead.config import called
 from crosshead.errors import DataError
 from crosshead.models.base import Model
 from crosshead.recipe.presets import Sections
@@ -55,14 +54,20 @@ class ClassificationRecipe(Recipe):
     }
 
     @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> Self:
-        size = self.data.image_size
-        if size is not None:
-            assert isinstance(self.model, ClassifierConfig)
-            self.model.tokens(ImageShape(size))
-            if self.data.crop >= size:
-                raise ValueError(_too_far(called("data.crop", info), self.data.crop, size))
+    def _check(self) -> Self:
+        if self.data.image_size is not None:
+            self.patches(self.data.image_size)
         return self
+
+    def patches(self, size: int) -> int:
+        """Return the number of patches of images of this size, or raise ValueError."""
+        assert isinstance(self.model, ClassifierConfig)
+        if self.data.crop >= size:
+            raise ValueError(
+                f"data.crop {self.data.crop} moves images of {size} pixels out of the picture; "
+                "lower it"
+            )
+        return self.model.tokens(ImageShape(size))
 
 
 @dataclass(frozen=True)
@@ -113,10 +118,6 @@ class ImageCorpus(Corpus):
         """Return the file of an image."""
         return self.sets.train.names[row]
 
-    def extent(self, row: int) -> str:
-        """Return the size of an image."""
-        return self.valid.extent(row)
-
     def opening(self, data: ImageData) -> list[str]:
         """Return the number of images by split, and the classes; then the broken images."""
         classes, size = self.sets.classes, self.sets.size
@@ -156,39 +157,6 @@ class ImageCorpus(Corpus):
         """Return the recipe with the size of the images."""
         data = recipe.data.model_copy(update={"image_size": self.sets.size})
         return recipe.model_copy(update={"data": data})
-
-
-def read_corpus(
-    recipe: ClassificationRecipe,
-    base: ImageBundle | None,
-    say: Callable[[str], None] = lambda line: None,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> ImageCorpus:
-    """Read the images of a recipe."""
-    data = recipe.data
-    if not data.images:
-        raise DataError("no training data: give a folder of images, or a zip of one (--images)")
-    if base:
-        kept_size(data.image_size, base.config.image_size)
-    classes = base.config.classes if base else ()
-    sets = read_image_sets(data, classes, say, stop_check(should_stop))
-    config = recipe.model
-    assert isinstance(config, ClassifierConfig)
-    try:
-        tokens = config.tokens(ImageShape(sets.size))
-    except ValueError as error:
-        raise DataError(f"{data.images[0]}: {error}") from None
-    if data.crop >= sets.size:
-        raise DataError(f"{data.images[0]}: {_too_far('data.crop', data.crop, sets.size)}")
-    paths = dict.fromkeys(data.files())
-    parts = sets.train, sets.valid, sets.test
-    files = [CardFile(each, sets.counts[each], images_sha256(Path(each), parts)) for each in paths]
-    return ImageCorpus(files, sets, tokens)
-
-
-def _too_far(key: str, crop: int, size: int) -> str:
-    """Return the message about a crop that leaves nothing of an image."""
-    return f"{key} {crop} moves images of {size} pixels out of the picture; lower it"
 
 
 def classification_loss(logits: Float[Tensor, "B K"], batch: ImageBatch, smoothing: float) -> Loss:
@@ -277,9 +245,25 @@ class ClassificationTask(Task):
         say: Callable[[str], None] = lambda line: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> ImageCorpus:
-        """Read, split and decode images: see `read_corpus`."""
+        """Read, split and decode images."""
         assert base is None or isinstance(base, ImageBundle)
-        return read_corpus(recipe, base, say, should_stop)
+        data = recipe.data
+        if not data.images:
+            raise DataError("no training data: give a folder of images, or a zip of one (--images)")
+        if base:
+            kept_size(data.image_size, base.config.image_size)
+        classes = base.config.classes if base else ()
+        sets = read_image_sets(data, classes, say, stop_check(should_stop))
+        try:
+            tokens = recipe.patches(sets.size)
+        except ValueError as error:
+            raise DataError(f"{data.images[0]}: {error}") from None
+        parts = sets.train, sets.valid, sets.test
+        files = [
+            CardFile(path, count, images_sha256(Path(path), parts))
+            for path, count in sets.counts.items()
+        ]
+        return ImageCorpus(files, sets, tokens)
 
     def loss(self, model: Classifier, batch: ImageBatch, settings: TrainConfig) -> Loss:
         """Return the loss of a batch: see `classification_loss`."""

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -141,12 +140,9 @@ class ImageTextCorpus(TokenCorpus):
         found = hashlib.sha256()
         for rows in (self.train_rows, self.valid_rows):
             found.update(np.ascontiguousarray(rows.pixels).tobytes())
-            found.update(json.dumps([list(rows.images), self.texts(rows)]).encode())
+            texts = [ids if rows.has_source else ids[1] for ids in rows.examples]
+            found.update(json.dumps([list(rows.images), texts]).encode())
         return found.hexdigest()
-
-    @abstractmethod
-    def texts(self, rows: CaptionRows) -> list[Any]:
-        """Return the ids of rows for the checksum."""
 
     def origin(self, row: int) -> str:
         """Return the file and the line of a caption."""
@@ -234,10 +230,6 @@ class CaptionCorpus(ImageTextCorpus):
         """The number of patches of an image."""
         return self.train_rows.patches
 
-    def texts(self, rows: CaptionRows) -> list[Any]:
-        """Return the ids of captions for the checksum."""
-        return [ids for _, ids in rows.examples]
-
 
 @dataclass(frozen=True)
 class ImagePairCorpus(ImageTextCorpus):
@@ -256,10 +248,6 @@ class ImagePairCorpus(ImageTextCorpus):
         """Statistics of the training pairs, or None if there are too few."""
         examples = self.train_rows.examples
         return TextProfile.of(examples, self.source_tokenizer, self.target_tokenizer)
-
-    def texts(self, rows: CaptionRows) -> list[Any]:
-        """Return the ids of both sides for the checksum."""
-        return list(rows.examples)
 
 
 def read_sets(

@@ -12,7 +12,7 @@ Half of the sentences have one sign. In the others all shapes have their own nam
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -91,14 +91,12 @@ def write_ambiguous(
         DataError: If the size is too small.
         UserError: If Pillow is missing, or a file cannot be written.
     """
-    sets = {}
-    for number, name in enumerate(SETS):
-        count = train if name == "train" else others
-        pairs = ambiguous_pairs(count, size, seed * len(SETS) + number)
-        sets[name] = (
-            (each.pixels, {"source": each.source, "target": each.target}) for each in pairs
-        )
-    return write_sets(directory, sets)
+
+    def rows(name: str, count: int, seed: int) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
+        for pair in ambiguous_pairs(count, size, seed):
+            yield pair.pixels, {"source": pair.source, "target": pair.target}
+
+    return write_sets(directory, rows, SETS, seed, train, others)
 
 
 def is_ambiguous(source: str) -> bool:

@@ -94,8 +94,8 @@ class CaptionRows:
     start: int = BOS
     """The first token of every target."""
     row, bound = "caption", "data.max_length"
-    sides: ClassVar[slice] = slice(1, None)
-    """The sides of an example that have text."""
+    has_source: ClassVar[bool] = False
+    """True if the source of an example has text, too."""
 
     @property
     def lengths(self) -> np.ndarray:
@@ -111,11 +111,11 @@ class CaptionRows:
         """Return the given rows as a batch of images and the inputs of each side."""
         batch = collate(self.examples, rows, self.start)
         images = as_floats(self.pixels[[self.images[row] for row in rows]])
-        return Batch((images, *batch.inputs[self.sides]), batch.target_output)
+        return Batch((images, *batch.inputs[not self.has_source :]), batch.target_output)
 
     def extent(self, row: int) -> str:
         """Return the number of patches and of tokens of each side, for messages."""
-        tokens = [f"{len(side):,}" for side in self.examples[row]][self.sides]
+        tokens = [f"{len(side):,}" for side in self.examples[row]][not self.has_source :]
         return f"{self.patches:,} patches, {' and '.join(tokens)} tokens"
 
 
@@ -123,4 +123,4 @@ class ImagePairRows(CaptionRows):
     """An epoch of pairs beside images: captions that have a source."""
 
     row = "pair"
-    sides = slice(None)
+    has_source = True

@@ -12,7 +12,7 @@ in every scene. So it tests whether a model names what it has never seen togethe
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,13 +37,13 @@ COLOURS = {
 SHAPES = ("circle", "square", "triangle", "cross")
 """The names of the shapes, which are the nouns of the captions."""
 
-Kind = tuple[str, str]
+ColouredShape = tuple[str, str]
 """A colour and a shape."""
 
-KINDS: tuple[Kind, ...] = tuple((colour, shape) for colour in COLOURS for shape in SHAPES)
+KINDS: tuple[ColouredShape, ...] = tuple((colour, shape) for colour in COLOURS for shape in SHAPES)
 """All combinations of colour and shape."""
 
-UNSEEN: tuple[Kind, ...] = (
+UNSEEN: tuple[ColouredShape, ...] = (
     ("red", "cross"),
     ("green", "triangle"),
     ("blue", "circle"),
@@ -136,34 +136,39 @@ def write_scenes(
         UserError: If Pillow is missing, or a file cannot be written.
     """
 
-    def facts(scene: Scene) -> dict[str, Any]:
-        regions = [each._asdict() for each in scene.regions]
-        return {"caption": scene.caption, "regions": regions}
+    def rows(name: str, count: int, seed: int) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
+        for scene in scenes(count, size, seed, unseen=name == "unseen"):
+            regions = [each._asdict() for each in scene.regions]
+            yield scene.pixels, {"caption": scene.caption, "regions": regions}
 
-    sets = {}
-    for number, name in enumerate(SETS):
-        count = train if name == "train" else others
-        found = scenes(count, size, seed * len(SETS) + number, unseen=name == "unseen")
-        sets[name] = ((scene.pixels, facts(scene)) for scene in found)
-    return write_sets(directory, sets)
+    return write_sets(directory, rows, SETS, seed, train, others)
 
 
 def write_sets(
-    directory: Path, sets: Mapping[str, Iterable[tuple[np.ndarray, Mapping[str, Any]]]]
+    directory: Path,
+    drawn: Callable[[str, int, int], Iterator[tuple[np.ndarray, dict[str, Any]]]],
+    names: Sequence[str],
+    seed: int,
+    train: int,
+    others: int,
 ) -> list[Path]:
-    """Write sets of images with facts: all images as `images.zip`, and JSON Lines for each set."""
+    """Write sets of images with facts: all images as `images.zip`, and JSON Lines for each set.
+
+    `drawn` yields the images of a set, by its name, size and seed.
+    """
     make_directory(directory)
     images, contents = io.BytesIO(), {}
     with zipfile.ZipFile(images, "w") as archive:
-        for name, drawn in sets.items():
+        for number, name in enumerate(names):
             rows = []
-            for index, (pixels, facts) in enumerate(drawn):
+            count = train if name == "train" else others
+            found = drawn(name, count, seed * len(names) + number)
+            for index, (pixels, facts) in enumerate(found):
                 image = f"{name}/{index:06d}.png"
                 # Without a date, the same arguments give the same bytes.
                 archive.writestr(zipfile.ZipInfo(image), encode_png(pixels))
-                rows.append({"image": image, **facts})
-            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            contents[f"{name}.jsonl"] = "".join(lines).encode()
+                rows.append(json.dumps({"image": image, **facts}, ensure_ascii=False) + "\n")
+            contents[f"{name}.jsonl"] = "".join(rows).encode()
     for name, content in {IMAGES: images.getvalue(), **contents}.items():
         atomic_write(directory / name, content)
     return [directory / name for name in (IMAGES, *contents)]
@@ -220,7 +225,7 @@ def _scene(rng: np.random.Generator, size: int, unseen: bool) -> Scene:
     return Scene(pixels, caption, regions)
 
 
-def _kinds(rng: np.random.Generator, count: int, unseen: bool) -> list[Kind]:
+def _kinds(rng: np.random.Generator, count: int, unseen: bool) -> list[ColouredShape]:
     """Return different kinds of objects, one of them from `UNSEEN` if `unseen` is true."""
     seen = [kind for kind in KINDS if kind not in UNSEEN]
     chosen = [seen[index] for index in rng.choice(len(seen), count, replace=False)]
@@ -229,7 +234,7 @@ def _kinds(rng: np.random.Generator, count: int, unseen: bool) -> list[Kind]:
     return chosen
 
 
-def placed(rng: np.random.Generator, kinds: Sequence[Kind]) -> list[Thing]:
+def placed(rng: np.random.Generator, kinds: Sequence[ColouredShape]) -> list[Thing]:
     """Return objects of two or three kinds with sizes and places, in the order of the caption.
 
     Large objects come first, and objects of one size in reading order. The first object shares its
