@@ -8,6 +8,7 @@ from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import nearest
 from crosshead.errors import ConfigError
 from crosshead.evaluation.bootstrap import CorpusScore
+from crosshead.evaluation.comparison import ComparedScore
 from crosshead.evaluation.sacrebleu_metrics import METRICS
 from crosshead.evaluation.tokenised import tokenised_warning
 from crosshead.evaluation.translations import corpus_scores
@@ -46,6 +47,18 @@ def scores_table(scores: Sequence[CorpusScore]) -> str:
         interval = f"{each.low:.2f} to {each.high:.2f}"
         rows.append([each.metric, f"{each.value:.2f}", interval, each.signature])
     return table(rows)
+
+
+def comparison_table(scores: Sequence[ComparedScore]) -> str:
+    """Return a table of compared scores, with the signatures below."""
+    rows = [["metric", "system", "score", "95 % interval", "p"]]
+    for each in scores:
+        p_value = "" if each.p_value is None else f"{each.p_value:.4f}"
+        interval = f"{each.low:.2f} to {each.high:.2f}"
+        rows.append([each.metric, each.system, f"{each.value:.2f}", interval, p_value])
+    signatures = {each.metric: each.signature for each in scores}
+    lines = [f"{metric}: {signature}\n" for metric, signature in signatures.items()]
+    return table(rows) + "\n" + "".join(lines)
 
 
 def scores_jsonl(

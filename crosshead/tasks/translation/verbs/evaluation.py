@@ -10,10 +10,9 @@ from crosshead.cli.arguments import into
 from crosshead.cli.evaluation import SCORES_FOLLOW, say_if_tokenised
 from crosshead.cli.search_flags import search_settings
 from crosshead.cli.seen_data import say_if_seen
-from crosshead.cli.terminal import note, table
+from crosshead.cli.terminal import note
 from crosshead.errors import UserError
 from crosshead.evaluation.bootstrap import CorpusScore
-from crosshead.evaluation.comparison import ComparedScore
 from crosshead.system.progress import counted
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.line_translator import LONGEST_STRETCH
@@ -83,15 +82,3 @@ def translated(
             f"{passed[0]:,})"
         )
     return [best[0].text for best in found]
-
-
-def comparison_table(scores: Sequence[ComparedScore]) -> str:
-    """Return a table of compared scores, with the signatures below."""
-    rows = [["metric", "system", "score", "95 % interval", "p"]]
-    for each in scores:
-        p_value = "" if each.p_value is None else f"{each.p_value:.4f}"
-        interval = f"{each.low:.2f} to {each.high:.2f}"
-        rows.append([each.metric, each.system, f"{each.value:.2f}", interval, p_value])
-    signatures = {each.metric: each.signature for each in scores}
-    lines = [f"{metric}: {signature}\n" for metric, signature in signatures.items()]
-    return table(rows) + "\n" + "".join(lines)

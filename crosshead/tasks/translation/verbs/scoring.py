@@ -150,7 +150,12 @@ def compare(
     """
     from crosshead.bundle.hub_names import bundle_shown
     from crosshead.cli import arguments
-    from crosshead.cli.evaluation import metric_names, say_if_tokenised, scores_jsonl
+    from crosshead.cli.evaluation import (
+        comparison_table,
+        metric_names,
+        say_if_tokenised,
+        scores_jsonl,
+    )
     from crosshead.evaluation.comparison import compare as compare_systems
     from crosshead.tasks.loading import load_as
     from crosshead.tasks.translation.translator import Translator
@@ -174,7 +179,7 @@ def compare(
         for name, translator in translators.items()
     }
     scores = compare_systems(systems, references, names, tokenize)
-    put(scores_jsonl(scores) if jsonl else evaluation.comparison_table(scores))
+    put(scores_jsonl(scores) if jsonl else comparison_table(scores))
 
 
 @app.command(epilog="\b\nExample:\n  crosshead score runs/en-de --source test.en --target test.de")
