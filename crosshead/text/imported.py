@@ -5,27 +5,26 @@ than the SentencePiece model. Source and target often share the vocabulary and h
 model each.
 """
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from crosshead.system.files import atomic_write
+from crosshead.errors import DataError
 from crosshead.text.pieces import (
     CONTROL,
     NEW,
     Place,
-    WithoutGaps,
+    Tokenizer,
     control_ids,
     load_pieces,
     stored_model,
     string_list,
     to_utf8,
-    write_metadata,
+    write_model,
 )
 from crosshead.text.subwords import SPACE, UNKNOWN_MARK
 from crosshead.vocabulary import UNK
@@ -62,6 +61,21 @@ class ForeignVocabulary:
         return [*self.control, *(n for n in range(len(self.pieces)) if n not in taken)]
 
 
+class WithoutGaps(Tokenizer):
+    """The base of tokenizers of imported models, which no masked language model is trained with."""
+
+    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
+        """Refuse a line with gaps."""
+        raise DataError(
+            "the tokenizer of an imported model does not fill gaps; choose a masked language model "
+            "that crosshead trained"
+        )
+
+    def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
+        """Refuse a line with gaps, as `encode_gaps` does."""
+        return str(self.encode_gaps(parts, 0))
+
+
 class ImportedTokenizer(WithoutGaps):
     """A SentencePiece model whose pieces are looked up in the vocabulary of another toolkit.
 
@@ -71,7 +85,6 @@ class ImportedTokenizer(WithoutGaps):
     """
 
     kind = "sentencepiece"
-    sampling = 0.0
 
     def __init__(self, model: bytes, vocabulary: ForeignVocabulary, where: Place = NEW) -> None:
         self.model, self.vocabulary = model, vocabulary
@@ -91,12 +104,6 @@ class ImportedTokenizer(WithoutGaps):
     def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
         """Return the ids of a line of text, without begin and end."""
         return [self._ids.get(piece, UNK) for piece in self._segmented(text)]
-
-    def encode_lines(
-        self, lines: Iterable[str], rng: np.random.Generator | None = None
-    ) -> list[list[int]]:
-        """Return the ids of many lines, as `encode` does."""
-        return [self.encode(line) for line in lines]
 
     def unknown(self, text: str) -> list[str]:
         """Return the pieces of a line that the vocabulary lacks, in their order."""
@@ -124,15 +131,13 @@ class ImportedTokenizer(WithoutGaps):
 
     def save(self, directory: Path, stem: str) -> None:
         """Write the SentencePiece model to `directory/stem.model` and the rest to `stem.json`."""
-        atomic_write(directory / f"{stem}.model", self.model)
         metadata = {
             "kind": self.kind,
             "vocab_size": self.vocab_size,
             "pieces": list(self.vocabulary.pieces),
             "control": list(self.vocabulary.control),
-            "model_sha256": hashlib.sha256(self.model).hexdigest(),
         }
-        write_metadata(directory, stem, metadata)
+        write_model(directory, stem, self.model, metadata)
 
     @classmethod
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:

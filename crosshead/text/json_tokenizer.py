@@ -5,9 +5,8 @@ BPE (Radford et al. 2019, section 2.2) is such a tokenizer.
 """
 
 import contextlib
-import hashlib
 import importlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,15 +14,13 @@ import numpy as np
 
 from crosshead.config import MOST_VOCABULARY
 from crosshead.errors import UserError
-from crosshead.system.files import atomic_write
-from crosshead.text.imported import ForeignVocabulary
+from crosshead.text.imported import ForeignVocabulary, WithoutGaps
 from crosshead.text.pieces import (
     CONTROL,
-    WithoutGaps,
     control_ids,
     stored_model,
     to_utf8,
-    write_metadata,
+    write_model,
 )
 from crosshead.vocabulary import UNK
 
@@ -70,7 +67,6 @@ class JsonTokenizer(WithoutGaps):
     """
 
     kind = "tokenizer-json"
-    sampling = 0.0
     spans_lines = True
 
     def __init__(
@@ -105,12 +101,6 @@ class JsonTokenizer(WithoutGaps):
         """Return the ids of a text, without begin and end."""
         return [self._ids[row] for row in self._encoded(text).ids]
 
-    def encode_lines(
-        self, lines: Iterable[str], rng: np.random.Generator | None = None
-    ) -> list[list[int]]:
-        """Return the ids of many lines, as `encode` does."""
-        return [self.encode(line) for line in lines]
-
     def unknown(self, text: str) -> list[str]:
         """Return the parts of a text that are encoded as `UNK`, in their order."""
         found = self._encoded(text)
@@ -129,15 +119,13 @@ class JsonTokenizer(WithoutGaps):
 
     def save(self, directory: Path, stem: str) -> None:
         """Write the library's file to `directory/stem.model` and the rest to `stem.json`."""
-        atomic_write(directory / f"{stem}.model", self.model)
         metadata = {
             "kind": self.kind,
             "vocab_size": self.vocab_size,
             "size": len(self.vocabulary.pieces),
             "control": list(self.vocabulary.control),
-            "model_sha256": hashlib.sha256(self.model).hexdigest(),
         }
-        write_metadata(directory, stem, metadata)
+        write_model(directory, stem, self.model, metadata)
 
     @classmethod
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:

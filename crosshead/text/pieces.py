@@ -6,10 +6,13 @@ Ids 0 to 3 are the same in all of them: padding, begin of sentence, end of sente
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import sentencepiece
 
 from crosshead.errors import ConfigError, DamagedBundle, DataError
@@ -38,33 +41,118 @@ class GapError(DataError):
         self.number, self.why = number, why
 
 
-class SpelledInBytes:
-    """The base of byte and subword tokenizers, which can represent every text."""
+class Tokenizer(Protocol):
+    """A map from text to ids and back.
 
-    spans_lines = False
+    The ids of padding, begin, end and unknown are 0, 1, 2, 3 in all kinds. `decode(encode(text)) ==
+    text` for every text of valid Unicode with `bpe`, `unigram` and `bytes`, and for every text of
+    known symbols with `words` and `characters`. Tokenizers of imported models may normalise text.
+    """
+
+    kind: str
+    """The `kind` in the configuration."""
+
+    vocab_size: int
+    """The number of ids."""
+
+    special: list[str]
+    """The pieces that are never split."""
+
+    sampling: float = 0.0
+    """The strength of subword sampling when an rng is given."""
+
+    spans_lines: bool = False
+    """True if a text is encoded with its line breaks; False if its lines are, one by one."""
+
     prompt_start: tuple[int, ...] = (EOS,)
+    """The ids that a language model reads before a prompt: the end of the line before it.
+
+    In a tokenizer that spans lines they are what its library puts there, often nothing.
+    """
+
+    line_breaks: frozenset[int]
+    r"""The ids whose text contains `\n` or `\r`: search never produces them.
+
+    Empty for a tokenizer that spans lines.
+    """
+
+    @abstractmethod
+    def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
+        """Return the ids of a line, without begin and end.
+
+        Args:
+            text: The line.
+            rng: A random generator. With one, `bpe` samples the segmentation, with strength
+                `sampling`.
+        """
+
+    def encode_lines(
+        self, lines: Iterable[str], rng: np.random.Generator | None = None
+    ) -> list[list[int]]:
+        """Return the ids of many lines, faster than one line at a time.
+
+        Args:
+            lines: The lines.
+            rng: A random generator. With one, `bpe` samples the segmentation, with strength
+                `sampling`.
+        """
+        return [self.encode(line, rng) for line in lines]
 
     def unknown(self, text: str) -> list[str]:
-        """Return an empty list: every symbol of a line is known."""
+        """Return the symbols of a line that are encoded as `UNK`, in their order.
+
+        Args:
+            text: The line.
+        """
         return []
 
-
-class WithoutGaps:
-    """The base of tokenizers of imported models, which no masked language model is trained with."""
-
-    spans_lines = False
-    prompt_start: tuple[int, ...] = (EOS,)
-
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """Refuse a line with gaps."""
-        raise DataError(
-            "the tokenizer of an imported model does not fill gaps; choose a masked language model "
-            "that crosshead trained"
-        )
+        """Return the ids of a line with gaps: `gap` stands between each two of its parts.
+
+        Args:
+            parts: The parts of the line between the gaps.
+            gap: The id that stands for a gap.
+        """
+        first, *rest = map(self.encode, parts)
+        return [*first, *chain.from_iterable([gap, *part] for part in rest)]
 
     def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
-        """Refuse a line with gaps, as `encode_gaps` does."""
-        return str(self.encode_gaps(parts, 0))
+        """Return the line of `encode_gaps` with the text of one id in each gap.
+
+        The parts stay as given, including symbols that the vocabulary lacks. With `bpe` and
+        `unigram` a space before a gap belongs to the piece, and stands there if the piece begins
+        with one.
+
+        Args:
+            parts: The parts of the line between the gaps.
+            found: One id for each gap.
+        """
+        return fill(parts, found, self.decode)
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of the ids. Padding, begin and end are left out; unknown is `<unk>`.
+
+        Args:
+            ids: The ids.
+        """
+
+    @abstractmethod
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return a readable piece for each id.
+
+        Args:
+            ids: The ids.
+        """
+
+    @abstractmethod
+    def save(self, directory: Path, stem: str) -> None:
+        """Write `directory/stem.json`, and any further files, for `load_tokenizer`.
+
+        Args:
+            directory: The directory of the files.
+            stem: The beginning of their names.
+        """
 
 
 def special_splitter(special: Sequence[str]) -> re.Pattern[str] | None:
@@ -95,6 +183,13 @@ def write_metadata(directory: Path, stem: str, metadata: dict[str, Any]) -> None
             f"{LARGEST_METADATA:,}; choose a smaller tokenizer.vocab_size"
         )
     atomic_write(directory / f"{stem}.json", data)
+
+
+def write_model(directory: Path, stem: str, model: bytes, metadata: dict[str, Any]) -> None:
+    """Write `directory/stem.model`, and `stem.json` with the metadata and the model's checksum."""
+    atomic_write(directory / f"{stem}.model", model)
+    sha256 = hashlib.sha256(model).hexdigest()
+    write_metadata(directory, stem, {**metadata, "model_sha256": sha256})
 
 
 def stored_model(directory: Path, stem: str, metadata: dict[str, Any]) -> bytes:

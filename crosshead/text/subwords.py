@@ -10,7 +10,6 @@ depend only on the given random generator. And words repeat, so that a cache ans
 """
 
 import copy
-import hashlib
 import heapq
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,19 +19,18 @@ from typing import Any, Self
 import numpy as np
 
 from crosshead.errors import DamagedBundle
-from crosshead.system.files import atomic_write
 from crosshead.text.pieces import (
     CONTROL,
     NEW,
     Place,
-    SpelledInBytes,
+    Tokenizer,
     fill,
     load_pieces,
     special_splitter,
     stored_model,
     string_list,
     to_utf8,
-    write_metadata,
+    write_model,
 )
 from crosshead.vocabulary import UNK
 
@@ -55,10 +53,8 @@ _CACHED_WORDS = 500_000
 _LONGEST_CACHED_WORD = 64
 
 
-class SubwordTokenizer(SpelledInBytes):
+class SubwordTokenizer(Tokenizer):
     """The base of BPE and unigram: the pieces of a SentencePiece model, and decoding to text."""
-
-    kind: str
 
     def __init__(
         self, model: bytes, special: Sequence[str] = (), sampling: float = 0.0, where: Place = NEW
@@ -125,15 +121,13 @@ class SubwordTokenizer(SpelledInBytes):
 
     def save(self, directory: Path, stem: str) -> None:
         """Write the SentencePiece model to `directory/stem.model` and the rest to `stem.json`."""
-        atomic_write(directory / f"{stem}.model", self.model)
         metadata = {
             "kind": self.kind,
             "vocab_size": self.vocab_size,
             "special": self.special,
             "sampling": self.sampling,
-            "model_sha256": hashlib.sha256(self.model).hexdigest(),
         }
-        write_metadata(directory, stem, metadata)
+        write_model(directory, stem, self.model, metadata)
 
     @classmethod
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:

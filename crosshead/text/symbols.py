@@ -1,6 +1,6 @@
 """Tokenizers of words, characters and bytes."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
@@ -13,23 +13,18 @@ from crosshead.errors import ConfigError, DataError
 from crosshead.text.pieces import (
     CONTROL,
     GapError,
-    SpelledInBytes,
-    fill,
+    Tokenizer,
     special_splitter,
     string_list,
     to_utf8,
     write_metadata,
 )
-from crosshead.vocabulary import EOS, UNK
+from crosshead.vocabulary import UNK
 
 
-class ListedTokenizer(ABC):
+class ListedTokenizer(Tokenizer):
     """The base of words and characters: a list of pieces. Everything else is `UNK`."""
 
-    kind: str
-    sampling = 0.0
-    spans_lines = False
-    prompt_start: tuple[int, ...] = (EOS,)
     _between: str
 
     def __init__(self, listed: Sequence[str], special: Sequence[str] = ()) -> None:
@@ -47,23 +42,9 @@ class ListedTokenizer(ABC):
         ids = self._ids
         return [ids.get(symbol, UNK) for symbol in self._split(text)]
 
-    def encode_lines(
-        self, lines: Iterable[str], rng: np.random.Generator | None = None
-    ) -> list[list[int]]:
-        """Return the ids of many lines, as `encode` does."""
-        return [self.encode(line, rng) for line in lines]
-
     def unknown(self, text: str) -> list[str]:
         """Return the unknown symbols of a line, in their order."""
         return [symbol for symbol in self._split(text) if symbol not in self._ids]
-
-    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """Return the ids of a line with missing symbols: `gap` stands between each two parts."""
-        return _with_gaps([self.encode(part) for part in parts], gap)
-
-    def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
-        """Return the line with the symbols of the `found` ids in its gaps."""
-        return fill(parts, found, self.decode)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of the ids; padding, begin and end are left out."""
@@ -153,7 +134,7 @@ class CharacterTokenizer(ListedTokenizer):
         )
 
 
-class ByteTokenizer(SpelledInBytes):
+class ByteTokenizer(Tokenizer):
     """One id per byte of UTF-8 (id 4 is byte 0), and one for each special piece.
 
     Nothing is learned. Every text is restored exactly. Invalid UTF-8, which only a model can
@@ -161,7 +142,6 @@ class ByteTokenizer(SpelledInBytes):
     """
 
     kind = "bytes"
-    sampling = 0.0
 
     def __init__(self, special: Sequence[str] = ()) -> None:
         self.special = list(special)
@@ -183,20 +163,6 @@ class ByteTokenizer(SpelledInBytes):
             else:
                 found.extend(value + len(CONTROL) for value in to_utf8(part))
         return found
-
-    def encode_lines(
-        self, lines: Iterable[str], rng: np.random.Generator | None = None
-    ) -> list[list[int]]:
-        """Return the ids of many lines, as `encode` does."""
-        return [self.encode(line, rng) for line in lines]
-
-    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """Return the ids of a line with missing bytes: `gap` stands between each two parts."""
-        return _with_gaps([self.encode(part) for part in parts], gap)
-
-    def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
-        """Return the line with the bytes of the `found` ids in its gaps."""
-        return fill(parts, found, self.decode)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of the ids; padding, begin and end are left out."""
@@ -222,12 +188,6 @@ class ByteTokenizer(SpelledInBytes):
             return self._bytes[index].decode()
         value = index - len(CONTROL)
         return chr(value) if 0x21 <= value <= 0x7E else f"<0x{value:02X}>"
-
-
-def _with_gaps(parts: Sequence[list[int]], gap: int) -> list[int]:
-    """Return the parts as one list, with `gap` between each two."""
-    first, *rest = parts
-    return [*first, *chain.from_iterable([gap, *part] for part in rest)]
 
 
 def _most_frequent(counts: Counter[str], fixed: Sequence[str], vocab_size: int) -> list[str]:

@@ -4,9 +4,9 @@ The kinds are in other modules: `subwords` (BPE and unigram), `symbols` (words, 
 `imported` and `json_tokenizer` (tokenizers of imported models).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -17,7 +17,7 @@ from crosshead.errors import ConfigError, DamagedBundle
 from crosshead.system.stored import read_metadata
 from crosshead.text.imported import ImportedTokenizer
 from crosshead.text.json_tokenizer import JsonTokenizer
-from crosshead.text.pieces import CONTROL, check_special
+from crosshead.text.pieces import CONTROL, Tokenizer, check_special
 from crosshead.text.subword_training import train_model
 from crosshead.text.subwords import RESERVED, BpeTokenizer, UnigramTokenizer
 from crosshead.text.symbols import ByteTokenizer, CharacterTokenizer, WordTokenizer
@@ -102,133 +102,6 @@ class TokenizerConfig(Config):
 
 
 _BYTE_PIECES = frozenset(f"<0x{value:02X}>" for value in range(256))
-
-
-class Tokenizer(Protocol):
-    """A map from text to ids and back.
-
-    The ids of padding, begin, end and unknown are 0, 1, 2, 3 in all kinds. `decode(encode(text)) ==
-    text` for every text of valid Unicode with `bpe`, `unigram` and `bytes`, and for every text of
-    known symbols with `words` and `characters`. Tokenizers of imported models may normalise text.
-    """
-
-    @property
-    def kind(self) -> str:
-        """The `kind` in the configuration."""
-        ...
-
-    @property
-    def vocab_size(self) -> int:
-        """The number of ids."""
-        ...
-
-    @property
-    def special(self) -> list[str]:
-        """The pieces that are never split."""
-        ...
-
-    @property
-    def sampling(self) -> float:
-        """The strength of subword sampling when an rng is given."""
-        ...
-
-    @property
-    def spans_lines(self) -> bool:
-        """True if a text is encoded with its line breaks; False if its lines are, one by one."""
-        ...
-
-    @property
-    def prompt_start(self) -> tuple[int, ...]:
-        """The ids that a language model reads before a prompt: the end of the line before it.
-
-        In a tokenizer that spans lines they are what its library puts there, often nothing.
-        """
-        ...
-
-    @property
-    def line_breaks(self) -> frozenset[int]:
-        r"""The ids whose text contains `\n` or `\r`: search never produces them.
-
-        Empty for a tokenizer that spans lines.
-        """
-        ...
-
-    def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
-        """Return the ids of a line, without begin and end.
-
-        Args:
-            text: The line.
-            rng: A random generator. With one, `bpe` samples the segmentation, with strength
-                `sampling`.
-        """
-        ...
-
-    def encode_lines(
-        self, lines: Iterable[str], rng: np.random.Generator | None = None
-    ) -> list[list[int]]:
-        """Return the ids of many lines, faster than one line at a time.
-
-        Args:
-            lines: The lines.
-            rng: A random generator. With one, `bpe` samples the segmentation, with strength
-                `sampling`.
-        """
-        ...
-
-    def unknown(self, text: str) -> list[str]:
-        """Return the symbols of a line that are encoded as `UNK`, in their order.
-
-        Args:
-            text: The line.
-        """
-        ...
-
-    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """Return the ids of a line with gaps: `gap` stands between each two of its parts.
-
-        Args:
-            parts: The parts of the line between the gaps.
-            gap: The id that stands for a gap.
-        """
-        ...
-
-    def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
-        """Return the line of `encode_gaps` with the text of one id in each gap.
-
-        The parts stay as given, including symbols that the vocabulary lacks. With `bpe` and
-        `unigram` a space before a gap belongs to the piece, and stands there if the piece begins
-        with one.
-
-        Args:
-            parts: The parts of the line between the gaps.
-            found: One id for each gap.
-        """
-        ...
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of the ids. Padding, begin and end are left out; unknown is `<unk>`.
-
-        Args:
-            ids: The ids.
-        """
-        ...
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return a readable piece for each id.
-
-        Args:
-            ids: The ids.
-        """
-        ...
-
-    def save(self, directory: Path, stem: str) -> None:
-        """Write `directory/stem.json`, and any further files, for `load_tokenizer`.
-
-        Args:
-            directory: The directory of the files.
-            stem: The beginning of their names.
-        """
-        ...
 
 
 def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
