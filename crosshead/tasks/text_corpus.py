@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
@@ -112,13 +111,16 @@ class MaskedCorpus(TextCorpus):
 
         def windows(epoch: int) -> MaskedWindows:
             text = epoch_windows(self.stream, self.context, seed, epoch)
-            return MaskedWindows(text, vocabulary, (seed, epoch))
+            return MaskedWindows(
+                text.ids, text.context, text.first, vocabulary=vocabulary, drawn=(seed, epoch)
+            )
 
         return windows
 
     def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
         """Return some windows as text without masked tokens, and the option to train on them."""
-        return super().records(cast(MaskedWindows, epoch).windows, rows)
+        assert isinstance(epoch, MaskedWindows)
+        return super().records(Windows(epoch.ids, epoch.context, epoch.first), rows)
 
 
 def read_text(

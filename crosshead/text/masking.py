@@ -6,12 +6,12 @@ model also learns to represent tokens that are visible.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
 
-from crosshead.text.batching import Batch, Plan
+from crosshead.text.batching import Batch
 from crosshead.text.streams import Windows
 from crosshead.vocabulary import MASK, PAD, UNK
 
@@ -24,7 +24,7 @@ possibly the same one, replaces `REPLACED` of them."""
 
 
 @dataclass(frozen=True)
-class MaskedWindows:
+class MaskedWindows(Windows):
     """An epoch of windows with masked tokens, which are drawn anew in each epoch.
 
     The masked tokens are a function of `drawn` and the row, so that a resumed run masks the same
@@ -32,24 +32,10 @@ class MaskedWindows:
     this way.
     """
 
-    windows: Windows
+    _: KW_ONLY
     vocabulary: int
     drawn: tuple[int, ...]
     all_hidden: bool = False
-    row, bound = Windows.row, Windows.bound
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """The lengths of the windows."""
-        return self.windows.lengths
-
-    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
-        """Return the plan of the windows."""
-        return self.windows.plan(max_tokens, seed, epoch)
-
-    def in_order(self, max_tokens: int) -> Plan:
-        """Return all windows in the order of the text."""
-        return self.windows.in_order(max_tokens)
 
     def collate(self, rows: Sequence[int]) -> Batch:
         """Return some windows with masked tokens.
@@ -57,7 +43,7 @@ class MaskedWindows:
         The target output holds the original token at the positions to predict, and padding
         elsewhere.
         """
-        tokens = self.windows.collate(rows).target_output.numpy()
+        tokens = super().collate(rows).target_output.numpy()
         lengths = (tokens != PAD).sum(axis=1).tolist()
         wanted = np.full_like(tokens, PAD)
         for place, (row, length) in enumerate(zip(rows, lengths, strict=True)):
@@ -71,7 +57,3 @@ class MaskedWindows:
             tokens[place, chosen[hidden]] = MASK
             tokens[place, chosen[replaced]] = random_tokens[replaced]
         return Batch((torch.from_numpy(tokens),), torch.from_numpy(wanted))
-
-    def extent(self, row: int) -> str:
-        """Return the number of tokens of a window."""
-        return self.windows.extent(row)

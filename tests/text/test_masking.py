@@ -12,7 +12,11 @@ WINDOWS = Windows(IDS, context=50, first=3)
 
 
 def masked(epoch: int = 0, *, all_hidden: bool = False) -> MaskedWindows:
-    return MaskedWindows(WINDOWS, VOCABULARY, (1, epoch), all_hidden)
+    ids, context, first = WINDOWS.ids, WINDOWS.context, WINDOWS.first
+    drawn = (1, epoch)
+    return MaskedWindows(
+        ids, context, first, vocabulary=VOCABULARY, drawn=drawn, all_hidden=all_hidden
+    )
 
 
 def test_what_is_not_to_be_found_stands_as_it_is_and_what_is_belongs_there() -> None:
@@ -62,7 +66,7 @@ def test_models_are_judged_on_what_is_hidden_altogether() -> None:
 
 @pytest.mark.parametrize("length", [1, 2, 3])
 def test_the_shortest_windows_have_a_token_to_be_found(length: int) -> None:
-    windows = MaskedWindows(Windows(IDS[: length + 1], context=50), VOCABULARY, (0,))
+    windows = MaskedWindows(IDS[: length + 1], context=50, vocabulary=VOCABULARY, drawn=(0,))
     assert int((windows.collate([0]).target_output != PAD).sum()) == 1
 
 

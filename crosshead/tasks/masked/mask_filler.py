@@ -16,7 +16,7 @@ from crosshead.models.base import AttentionKind
 from crosshead.tasks.pipeline import AttentionInputs, TextPipeline
 from crosshead.text.masking import SHARE, MaskedWindows
 from crosshead.text.pieces import GapError
-from crosshead.text.streams import Stream, Windows, check_text, fill_line, pieces_of
+from crosshead.text.streams import Stream, check_text, fill_line, pieces_of
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 
@@ -228,7 +228,7 @@ class MaskFiller(TextPipeline):
 
 def masked_windows(text: Stream, context: int, vocabulary: int) -> MaskedWindows:
     """Return the validation windows with their masked tokens, which never change."""
-    return MaskedWindows(Windows(text.ids, context), vocabulary, (0,), all_hidden=True)
+    return MaskedWindows(text.ids, context, vocabulary=vocabulary, drawn=(0,), all_hidden=True)
 
 
 def _window_scores(logits: Tensor, wanted: Tensor) -> Sequence[tuple[float, int, int]]:
