@@ -1,6 +1,5 @@
 """Corpora of pairs in their files: two aligned files, or one file with both sides."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,9 +23,6 @@ from crosshead.text.parallel.tables import (
     is_csv,
     is_jsonl,
 )
-
-_QUOTED = re.compile(r'(?:^|\t)"(?:[^"\t]|"")*""(?:[^"\t]|"")*"(?=\t|$)')
-"""A cell between quotes with doubled quotes inside, as a spreadsheet writes it."""
 
 
 class UnequalLinesError(DataError):
@@ -64,7 +60,8 @@ class Part:
     @cached_property
     def form(self) -> Form:
         """The form of the cells in a file with both sides."""
-        return csv_form(self._lines) if is_csv(Path(self.files[0])) else Form()
+        is_table = not self._is_lines and is_csv(Path(self.files[0]))
+        return csv_form(self._lines) if is_table else Form()
 
     @cached_property
     def has_header(self) -> bool:
@@ -83,21 +80,10 @@ class Part:
         return int(self._places[row]) if self.form.quoted else row + 1
 
     def notes(self) -> list[str]:
-        """Return messages about how the file is read, and warnings if this may be wrong."""
-        if self._is_lines:
+        """Return messages about how the file is read, or none if it needs no telling."""
+        if not self.form.quoted:
             return []
         name = self.files[0]
-        if not self.form.quoted:
-            quoted = (
-                number
-                for number, line in enumerate(islice(self._lines(), CHUNK), 1)
-                if '""' in line and _QUOTED.search(line)
-            )
-            return [
-                f"warning: {name}:{number}: the quotes of a spreadsheet around this cell are read "
-                "as text; if they are none, save the file as .csv"
-                for number in islice(quoted, 1)
-            ]
         notes = [f"{name}: read as CSV with {self.form.between} between the cells"]
         broken = np.flatnonzero(np.diff(self._places) > 1)
         if len(broken):

@@ -43,17 +43,6 @@ def test_quotes_in_a_tsv_are_text(content: str, tmp_path: Path) -> None:
     assert notes_of(data) == []
 
 
-def test_a_tsv_of_a_spreadsheet_is_warned_of_and_read_as_csv(tmp_path: Path) -> None:
-    content = 'He left.\tEr ging.\r\n"He said ""Two"""\t"Er sagte ""Zwei"""\r\nYes\tJa\r\n'
-    path = write(tmp_path / "x.tsv", content)
-    data = config(pairs=str(path))
-    assert pairs_of(data)[1] == ('"He said ""Two"""', '"Er sagte ""Zwei"""')
-    [note] = notes_of(data)
-    assert note.startswith(f"warning: {path}:2: ") and "save the file as .csv" in note
-    data = config(pairs=str(write(tmp_path / "x.csv", content)))
-    assert pairs_of(data)[1] == ('He said "Two"', 'Er sagte "Zwei"')
-
-
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_csv_with_a_header_and_every_delimiter(delimiter: str, tmp_path: Path) -> None:
     written = io.StringIO()
