@@ -104,22 +104,6 @@ def vocabulary_size(text: Readable, *, joint: bool) -> int:
     return _pieces(words if joint else words / 2)
 
 
-def why_vocabulary_size(config: TokenizerConfig) -> str:
-    """Return a clause with the reason for a size that `learn_tokenizers` has chosen."""
-    size = config.vocab_size or 0
-    if config.kind not in ("bpe", "unigram"):
-        return "because it holds what is in the text"
-    if size < _FEWEST_PIECES:
-        return "because the text gives no more"
-    if size == _FEWEST_PIECES:
-        return "the smallest size, because the text is short"
-    if size == MOST_PIECES:
-        return "the largest size, because the text is long"
-    if size > MOST_PIECES:
-        return "because the text has so many characters"
-    return "because the size follows the square root of the number of words"
-
-
 def _pieces(words: float) -> int:
     """Return the vocabulary size for this number of words, within bounds."""
     size = round(_PIECES_BY_ROOT * math.sqrt(words), -2)

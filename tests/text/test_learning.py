@@ -8,7 +8,6 @@ from crosshead.text.learning import (
     learn_tokenizer,
     learn_tokenizers,
     vocabulary_size,
-    why_vocabulary_size,
 )
 from crosshead.text.parallel.pairs import Origin, ParallelText
 from crosshead.text.subword_training import VocabularyError
@@ -37,18 +36,6 @@ def sentences(count: int, alphabet: str = "abcdefghijklmnopqrstuvwxyz") -> list[
 def test_a_vocabulary_grows_with_the_words(words: int, joint: bool, expected: int) -> None:
     lines = ["w " * 100] * (words // 100)
     assert vocabulary_size(parallel(lines, lines), joint=joint) == expected
-
-
-@pytest.mark.parametrize(
-    ("kind", "size", "why"),
-    [
-        ("bpe", 300, "gives no more"), ("bpe", 500, "smallest"), ("unigram", 1300, "square root"),
-        ("bpe", 8000, "largest"), ("bpe", 9000, "so many characters"), ("words", 8000, "holds"),
-    ],
-)  # fmt: skip
-def test_a_size_has_a_reason(kind: str, size: int, why: str) -> None:
-    config = TokenizerConfig(kind=kind, vocab_size=size)  # type: ignore[arg-type]
-    assert why in why_vocabulary_size(config)
 
 
 def test_a_line_that_is_left_out_does_not_make_the_vocabulary_large() -> None:

@@ -41,7 +41,6 @@ from crosshead.text.parallel.filters import (
     LEFT_OUT,
     Kept,
     keep_pairs,
-    require_both_domains,
     write_held_out,
     write_left_out,
 )
@@ -321,12 +320,8 @@ def read_parallel(
     _check_tags(parts, source)
     text, kept, held = _tokenized(reading, (source, target), checksums, say, stop_if_asked)
     starts = text.starts.tolist()
-    require_both_domains(kept, starts, data.old_parts(len(parts)))
-    found = _copied_files(parts, checksums)
     # The check expects one language on each side.
-    if data.directions == "one" and not found.data_fault:
-        seen = quick_check(text, data, valid)
-        found = seen._replace(warnings=[*found.warnings, *seen.warnings])
+    found = quick_check(text, data, valid) if data.directions == "one" else Glance([], "")
     # A resumed run only needs the suspect pairs, for its profile: its progress holds the fault.
     data_fault = few = ""
     if resumed is None:
@@ -342,20 +337,6 @@ def read_parallel(
         held_out, old_valid, _examples(old_valid, source, target) if old_valid else (),
         stop_if_asked=stop_if_asked, data_fault=data_fault, few=few, suspects=found.suspects,
     )  # fmt: skip
-
-
-def _copied_files(parts: Sequence[Part], checksums: Mapping[str, str]) -> Glance:
-    """Return warnings about corpora whose two files hold the same text; a fault if all are so."""
-    copies = [
-        f"{' and '.join(part.files)} hold the same text, so the model learns to copy; check "
-        f"{option('source')} and {option('target')}"
-        for part in parts
-        if len(part.files) == 2
-        and not part.exchanged
-        and checksums[part.files[0]] == checksums[part.files[1]]
-    ]
-    fault = "; ".join(copies) if len(copies) == len(parts) else ""
-    return Glance([f"warning: {line}" for line in copies], fault)
 
 
 def _too_few(pairs: int) -> str:

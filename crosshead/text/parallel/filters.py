@@ -153,24 +153,6 @@ def require_some(kept: Kept) -> None:
         raise _nothing_left("no pair is left to train on", kept.encoded.left_reasons)
 
 
-def require_both_domains(kept: Kept, starts: Sequence[int], old: Sequence[int]) -> None:
-    """Raise `DataError` if an old domain is mixed in, and no pair of one of the domains is left."""
-    if not old:
-        return
-    rows, left = (
-        np.isin(np.searchsorted(starts, each, side="right") - 1, old)
-        for each in (kept.encoded.rows, kept.encoded.left_rows)
-    )
-    if rows.all():
-        raise _nothing_left(
-            "no pair of the new domain is left to train on", kept.encoded.left_reasons[~left]
-        )
-    if not rows.any():
-        raise _nothing_left(
-            "no pair of the old domain is left to mix in", kept.encoded.left_reasons[left]
-        )
-
-
 def _nothing_left(what: str, reasons: np.ndarray) -> DataError:
     """Return the error for pairs that were all left out, with the number for each reason."""
     found = ", ".join(f"{reason}: {count}" for reason, count in _counts(reasons).items() if count)

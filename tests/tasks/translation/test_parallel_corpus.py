@@ -535,19 +535,6 @@ def test_other_translations_of_an_old_validation_source_are_left_out(folder: Pat
     assert [each.line for each in corpus.kept.left_out] == [1, 2, 1, 2]
 
 
-def test_a_domain_without_a_pair_is_refused_with_the_reasons(folder: Path) -> None:
-    (folder / "new.tsv").write_text("\tX\ny\t\n")
-    files = {"valid_pairs": str(folder / "tsv"), "old_valid_pairs": str(folder / "tsv")}
-    old = {"old_source": str(folder / "en"), "old_target": str(folder / "de"), **files}
-    new = {"pairs": str(folder / "new.tsv"), **old}
-    with pytest.raises(DataError, match=r"no pair of the new domain is left .*\(empty side: 2\)"):
-        read_parallel(compose(flags={"data": new}), None, None)
-    repeated = {"source": str(folder / "en"), "target": str(folder / "de"), **files,
-                "old_pairs": str(folder / "tsv")}  # fmt: skip
-    with pytest.raises(DataError, match=r"old domain is left to mix in \(repeats a valid"):
-        read_parallel(compose(flags={"data": repeated}), None, None)
-
-
 @pytest.mark.parametrize(("count", "few"), [(99, True), (100, False)])
 def test_a_hundred_pairs_are_no_longer_few(count: int, few: bool, tmp_path: Path) -> None:
     for name in ("en", "de"):

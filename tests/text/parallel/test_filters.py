@@ -9,7 +9,6 @@ from crosshead.text.parallel.filters import (
     REASONS,
     keep_pairs,
     read_held_out,
-    require_both_domains,
     write_held_out,
     write_left_out,
 )
@@ -94,18 +93,6 @@ def test_nothing_left_is_an_error_that_counts() -> None:
         keep_pairs(
             corpus(("", "a"), ("a", ""), ("a" * 300, "a")), DataConfig(), CHARACTERS, CHARACTERS
         )
-
-
-def test_each_domain_needs_a_pair_and_its_own_reasons_are_counted() -> None:
-    text = corpus(("a", "b"), ("", "b"), ("a" * 99, "b"), ("a", "c"))
-    held = HeldOut(ParallelText([], [], []), np.zeros(0, np.int64), np.array([0]))
-    kept = keep_pairs(text, DataConfig(), CHARACTERS, CHARACTERS, held)
-    require_both_domains(kept, [0, 3, 4], [])  # there is one domain
-    words = r"repeats a validation source: 1, empty side: 1, length ratio: 1\); see data.max_length"
-    with pytest.raises(DataError, match=rf"no pair of the new domain is left .*\({words}"):
-        require_both_domains(kept, [0, 3, 4], [1])
-    with pytest.raises(DataError, match=r"old domain is left to mix in \(repeats.*: 1\); validate"):
-        require_both_domains(kept, [0, 1, 4], [0])
 
 
 def test_left_out_is_written_with_a_header(tmp_path: Path) -> None:
