@@ -18,7 +18,7 @@ from harness import data_folder
 
 from crosshead.models.registry import build_model
 from crosshead.recipe.train import TrainConfig
-from crosshead.system.processor import instruction_sets
+from crosshead.system.devices import instruction_sets
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.text.batching import Pairs

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from crosshead.config import Config
 from crosshead.errors import ConfigError
-from crosshead.system.encodings import is_utf8
+from crosshead.system.lines import is_utf8
 
 __all__ = ["DataSection"]
 

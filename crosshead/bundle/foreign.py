@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from crosshead.bundle.places import CONFIG, WEIGHTS
 from crosshead.errors import BundleError
-from crosshead.system.archive import UNREADABLE, content_names
-from crosshead.system.stored import LARGEST_CONFIG, read_stored
+from crosshead.system.stored import LARGEST_CONFIG, UNREADABLE, content_names, read_stored
 
 IMPORTED_TYPES = ("marian", "pegasus", "gpt2")
 """The values of `model_type` in a `config.json` of Hugging Face that `crosshead import` reads."""

@@ -5,9 +5,8 @@ from pathlib import Path
 from crosshead.bundle.files import bundle_files, check_as_written
 from crosshead.bundle.hub_names import hub_place
 from crosshead.errors import BundleError, UserError
-from crosshead.system.archive import add, new_archive
 from crosshead.system.files import atomic_file, real_path
-from crosshead.system.stored import open_stored
+from crosshead.system.stored import add, new_archive, open_stored
 
 SUFFIX = ".crosshead.zip"
 """The default suffix of a packed bundle's name."""

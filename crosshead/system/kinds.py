@@ -15,8 +15,6 @@ HEAD = 1 << 16
 _SAVE = "save it as text in the program that opens it"
 _AS_CSV = "save a spreadsheet as 'CSV UTF-8' (in Excel: File, Save As) and give the .csv file"
 _FORMAT = "`crosshead translate --format` translates it"
-_AS_SRT = "convert them to SubRip (.srt)"
-_EXPORT = "export its sentences of one language as text from a translation program"
 _COPY = "copy one column, without its name, into such a file"
 
 
@@ -40,31 +38,20 @@ ARCHIVE = Kind(rb"PK\x03\x04", "a zip archive", "unpack it and give a file of te
 _MEMBER = rb"(?=PK\x03\x04).*?PK\x03\x04.{26}(?:%b)"
 _BINARY = (
     Kind(_MEMBER % rb"xl/|mimetype[\w./-]*spreadsheet", "a spreadsheet", _AS_CSV),
-    Kind(_MEMBER % rb"word/", "a Word document", _SAVE),
-    Kind(_MEMBER % rb"ppt/", "a PowerPoint presentation", _SAVE),
-    Kind(_MEMBER % rb"mimetypeapplication/epub", "an EPUB book", _SAVE),
-    Kind(_MEMBER % rb"mimetypeapplication/vnd\.oasis|content\.xml", "an OpenDocument file", _SAVE),
+    Kind(_MEMBER % rb"word/|ppt/|mimetype|content\.xml", "a document of an office program", _SAVE),
     ARCHIVE,
     Kind(rb"\xd0\xcf\x11\xe0", "a spreadsheet or document of an old version of Office", _AS_CSV),
     Kind(rb"\x1f\x8b", "a gzip file whose name does not end in .gz", "rename it"),
-    Kind(rb"BZh[1-9]1AY|\xfd7zXZ|7z\xbc\xaf|Rar!\x1a", "a compressed file", ARCHIVE.advice),
     Kind(rb"%PDF-\d", "a PDF document", _SAVE),
-    Kind(rb"\x89PNG|\xff\xd8\xff|GIF8[79]a[^ -~]|RIFF.{4}WEBP", "an image", "name another file"),
-    Kind(rb"OggS\0|ID3[\2-\4]|fLaC|RIFF.{4}WAVE|.{4}ftyp", "audio or video", "name another file"),
 )
 _STRING = rb'"(?:[^"\\\n]|\\.)*"\s*'
 _TEXTS = (
-    Kind(rb"\s*WEBVTT(?!\S).*-->", "WebVTT subtitles", _AS_SRT),
-    Kind(rb"\[Script Info\]", "SubStation subtitles", _AS_SRT),
-    Kind(rb"\s*+\d+:\d\d:\d\d\.\d+,\d+:\d\d:\d\d\.\d", "SubViewer subtitles", _AS_SRT),
+    Kind(rb"\s*WEBVTT(?!\S).*-->", "WebVTT subtitles", "convert them to SubRip (.srt)"),
     Kind(rb"(?m).*?^[ \t]*\d+:\d\d:\d\d[,.]\d+ *-->", "SubRip subtitles", _FORMAT, "srt"),
     Kind(rb"(?i)\s*+(?:<\?xml[^>]*+>\s*+)?+(?:<!--(?:(?!-->).)*+-->\s*+)*+<(?:!DOCTYPE )?html\b",
          "an HTML document", _FORMAT, "html"),
-    Kind(rb"\s*<(?=[?!tx]).*?(?<=<)(?:tmx|xliff)\b", "a file in TMX or XLIFF", _EXPORT),
-    Kind(rb'(?:#[^\n]*+\n|\s++)*+msg(?:ctxt|id) ".*\nmsgstr', "a file in PO", _EXPORT),
-    Kind(rb"\s*<(?:\?xml|!DOCTYPE|[^<>]*\sxmlns=)", "an XML file",
+    Kind(rb"\s*<(?:\?xml|!DOCTYPE|(?:tmx|xliff)\b|[^<>]*\sxmlns=)", "an XML file",
          "copy its sentences into such a file"),
-    Kind(rb"\{\\rtf", "a document in rich text", _SAVE),
     Kind(rb"[\[\s]*\{\s*%b:|\s*\[[\[\s]*%b(?:,\s*\"|[\]\s]*\Z)|\s*[\[{][][{}\s\d.,-]*\Z"
          % (_STRING, _STRING), "a JSON file", "copy the values of one key into such a file"),
 )  # fmt: skip

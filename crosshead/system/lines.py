@@ -8,14 +8,14 @@ else is changed, dropped or repaired.
 import gzip
 import hashlib
 import stat
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO
 
 from crosshead.errors import DataError, why_unreadable
-from crosshead.system.encodings import conversion, legacy_advice, wide_encoding
 from crosshead.system.kinds import check_text
 
 LONGEST_LINE = 1 << 24
@@ -23,6 +23,9 @@ LONGEST_LINE = 1 << 24
 
 LONGEST_TEXT = 1 << 30
 """The largest size in bytes of a line in a file that is read as one text."""
+
+LARGE = 1 << 22
+"""The size in bytes at which a group is complete, whatever its number of lines."""
 
 _BLOCK = 1 << 20
 
@@ -39,7 +42,7 @@ def read_lines(path: Path, longest: int = LONGEST_LINE) -> list[str]:
 
 def iter_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
     """Yield the lines that `read_lines` returns, with few of them in memory at a time."""
-    return chain.from_iterable(_line_blocks(path, longest))
+    return chain.from_iterable(line_groups(_byte_blocks(path), str(path), longest=longest))
 
 
 def check_regular(path: Path) -> None:
@@ -58,12 +61,49 @@ def check_regular(path: Path) -> None:
     )
 
 
-def too_long(name: str, number: int, longest: int) -> DataError:
-    """Return the error for a line without an end."""
-    return DataError(
-        f"{name}:{number}: more than {longest:,} bytes without a line feed; expected lines of "
-        "text; name another file, or break the line"
-    )
+def line_groups(
+    chunks: Iterable[bytes], name: str, most: int = sys.maxsize, longest: int = LONGEST_LINE
+) -> Iterator[list[str]]:
+    """Yield the lines in `chunks` in groups of at most `most` lines, or about `LARGE` bytes."""
+    pending = bytearray()
+    complete = given = 0
+    for chunk in chunks:
+        pending += chunk
+        complete += chunk.count(b"\n")
+        while complete >= most or (complete and (not chunk or len(pending) > LARGE)):
+            count = min(most, complete)
+            end = pending.rindex(b"\n") + 1 if count == complete else _end_of_line(pending, count)
+            yield from _decoded(bytes(pending[:end]), name, given)
+            del pending[:end]
+            complete -= count
+            given += count
+        if not complete and len(pending) > longest:
+            raise DataError(
+                f"{name}:{given + 1}: more than {longest:,} bytes without a line feed; expected "
+                "lines of text; name another file, or break the line"
+            )
+    if pending:
+        yield from _decoded(bytes(pending), name, given)
+
+
+def _end_of_line(data: bytearray, count: int) -> int:
+    """Return the offset after the first `count` lines of `data`."""
+    end = 0
+    for _ in range(count):
+        end = data.index(b"\n", end) + 1
+    return end
+
+
+def _decoded(raw: bytes, name: str, before: int) -> Iterator[list[str]]:
+    """Yield the lines of `raw`, which follow `before` other lines, as one group."""
+    good = raw
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        good = raw[: raw.rfind(b"\n", 0, error.start) + 1]
+    if lines := split_lines(good, name, before):
+        yield lines
+    split_lines(raw[len(good) :], name, before + good.count(b"\n"))  # raises for a bad line
 
 
 def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
@@ -74,25 +114,26 @@ def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
     """
     if not before:
         check_text(raw, name)
-    wide = None if before else wide_encoding(raw)
-    if wide is not None:
-        raise DataError(
-            f"{name}: {wide}, expected UTF-8; convert the file: {conversion(wide, name)}"
-        )
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = before + raw.count(b"\n", 0, error.start) + 1
         byte = error.start - raw.rfind(b"\n", 0, error.start)
         raise DataError(
-            f"{name}:{line}:{byte}: not UTF-8 (byte 0x{raw[error.start]:02X}); "
-            + legacy_advice(raw, name)
+            f"{name}:{line}:{byte}: not UTF-8 (byte 0x{raw[error.start]:02X}); convert the file "
+            "from its own encoding, such as WINDOWS-1252 or UTF-16: "
+            "iconv -f ENCODING -t UTF-8 IN > OUT"
         ) from None
     if not before:
         text = text.removeprefix("\ufeff")
     if not text:
         return []
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether UTF-8 can express a text: a name of a file may hold other bytes."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def file_sha256(path: Path) -> str:
@@ -109,24 +150,6 @@ def file_sha256(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise _unreadable(path, error) from None
-
-
-def _line_blocks(path: Path, longest: int) -> Iterator[list[str]]:
-    """Yield lists of lines, one for each block of bytes."""
-    before = held = 0
-    pieces: list[bytes] = []
-    for block in _byte_blocks(path):
-        head, end, rest = block.rpartition(b"\n")
-        if end:
-            lines = split_lines(b"".join([*pieces, head, end]), str(path), before)
-            yield lines
-            before += len(lines)
-            pieces, held = [], 0
-        pieces.append(rest)
-        held += len(rest)
-        if held > longest:
-            raise too_long(str(path), before + 1, longest)
-    yield split_lines(b"".join(pieces), str(path), before)
 
 
 def _byte_blocks(path: Path) -> Iterator[bytes]:

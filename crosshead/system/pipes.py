@@ -7,14 +7,14 @@ import select
 import stat
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from crosshead.errors import DataError, why_unreadable
 from crosshead.system.kinds import check_text
-from crosshead.system.lines import LONGEST_LINE, gunzipped, split_lines, too_long
+from crosshead.system.lines import gunzipped, line_groups, split_lines
 
 PATIENCE = 0.05
 """Seconds that a line waits for further lines, to be processed in one group."""
@@ -22,9 +22,6 @@ PATIENCE = 0.05
 FROM_PIPE, FROM_FILE = 1024, 2048
 """The largest number of lines in a group. The reader of a pipe waits for results; a file allows
 larger batches."""
-
-LARGE = 1 << 22
-"""The size in bytes at which a group is complete, whatever its number of lines."""
 
 LONGEST_DOCUMENT = 1 << 24
 """The largest size of a document in bytes."""
@@ -100,46 +97,6 @@ def count_lines(name: str) -> int | None:
     except (OSError, EOFError, zlib.error):
         return None  # reading the lines raises a clearer error
     return count + (end != b"\n")
-
-
-def line_groups(chunks: Iterable[bytes], name: str, most: int) -> Iterator[list[str]]:
-    """Yield the lines in `chunks` in groups of at most `most` lines, or about `LARGE` bytes."""
-    pending = bytearray()
-    complete = given = 0
-    for chunk in chunks:
-        pending += chunk
-        complete += chunk.count(b"\n")
-        while complete >= most or (complete and (not chunk or len(pending) > LARGE)):
-            count = min(most, complete)
-            end = _end_of_line(pending, count)
-            yield from _decoded(bytes(pending[:end]), name, given)
-            del pending[:end]
-            complete -= count
-            given += count
-        if not complete and len(pending) > LONGEST_LINE:
-            raise too_long(name, given + 1, LONGEST_LINE)
-    if pending:
-        yield from _decoded(bytes(pending), name, given)
-
-
-def _end_of_line(data: bytearray, count: int) -> int:
-    """Return the offset after the first `count` lines of `data`."""
-    end = 0
-    for _ in range(count):
-        end = data.index(b"\n", end) + 1
-    return end
-
-
-def _decoded(raw: bytes, name: str, before: int) -> Iterator[list[str]]:
-    """Yield the lines of `raw`, which follow `before` other lines, as one group."""
-    good = raw
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        good = raw[: raw.rfind(b"\n", 0, error.start) + 1]
-    if lines := split_lines(good, name, before):
-        yield lines
-    split_lines(raw[len(good) :], name, before + good.count(b"\n"))  # raises for a bad line
 
 
 def _most(descriptor: int) -> int:

@@ -34,7 +34,6 @@ from crosshead.bundle.places import (
 from crosshead.bundle.unfinished import BEST
 from crosshead.caller import option
 from crosshead.errors import UserError
-from crosshead.system.encodings import is_utf8
 from crosshead.system.files import (
     finished_name,
     is_unused,
@@ -43,6 +42,7 @@ from crosshead.system.files import (
     remove,
     remove_leftovers,
 )
+from crosshead.system.lines import is_utf8
 from crosshead.tasks.registry import kinds, run_files
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.directory_lock import LockedDirectory

@@ -1,12 +1,14 @@
 import gzip
 import hashlib
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crosshead.errors import DataError
 from crosshead.system.lines import (
     LONGEST_LINE,
     LONGEST_TEXT,
@@ -131,3 +133,40 @@ def test_what_cannot_be_read_twice_is_refused_by_what_it_is(tmp_path: Path) -> N
         assert f"{place}: a pipe or a device, but text is read" in refusal(check_regular, place)
     for place in (tmp_path, tmp_path / "absent", write(tmp_path / "file", "")):
         check_regular(place)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "cp1252", "shift_jis"])
+def test_a_file_in_another_encoding_is_refused_with_a_command(
+    encoding: str, tmp_path: Path
+) -> None:
+    text = "日本語の文 ABC\n" if encoding == "shift_jis" else "Größe und Maß\n"
+    said = refusal(read_lines, write(tmp_path / "a", text.encode(encoding)))
+    assert "a:1:" in said and "iconv -f ENCODING -t UTF-8 IN > OUT" in said and "\n" not in said
+
+
+@pytest.mark.parametrize("text", ["a\0b\n", "\0" * 40 + "\n", "Привет, мир\n" * 40, ""])
+def test_utf8_with_zero_bytes_stays_what_it_is(text: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "x", gzip.compress(text.encode()))
+    path = path.rename(path.with_suffix(".gz"))
+    assert read_lines(path) == text.splitlines()
+
+
+def test_a_spreadsheet_is_known_and_its_export_named(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.xlsx"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    with pytest.raises(DataError, match=r"pairs\.xlsx: a spreadsheet.*CSV UTF-8"):
+        read_lines(path)
+    old = tmp_path / "pairs.xls"
+    old.write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + bytes(504))
+    with pytest.raises(
+        DataError, match=r"pairs\.xls: a spreadsheet or document of an old.*CSV UTF-8"
+    ):
+        read_lines(old)
+
+
+def test_a_gzip_file_under_another_name_is_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes(gzip.compress(b"one\ttwo\n"))
+    with pytest.raises(DataError, match=r"a\.tsv: a gzip file whose name does not end in \.gz"):
+        list(read_lines(path))

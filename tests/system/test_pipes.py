@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 
 from crosshead.errors import DataError
 from crosshead.system import pipes
-from crosshead.system.lines import split_lines
+from crosshead.system.lines import LARGE, line_groups, split_lines
 from crosshead.system.pipes import (
     FROM_FILE,
     FROM_PIPE,
-    LARGE,
     _arriving,
     count_lines,
-    line_groups,
     read_document,
     read_groups,
 )

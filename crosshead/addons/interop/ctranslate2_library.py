@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from crosshead.system.processor import saturates_int8
+from crosshead.system.devices import saturates_int8
 
 logger = logging.getLogger(__name__)
 

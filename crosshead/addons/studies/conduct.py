@@ -29,10 +29,9 @@ from crosshead.addons.studies.study import (
     value_of,
 )
 from crosshead.errors import UserError
-from crosshead.system.devices import available_cores
+from crosshead.system.devices import available_cores, instruction_sets
 from crosshead.system.files import atomic_write_all, make_directory
 from crosshead.system.plotting import drawing, new_figure, rendered
-from crosshead.system.processor import instruction_sets
 from crosshead.system.progress import counted
 from crosshead.version import __version__
 

@@ -16,9 +16,8 @@ from typing import Any
 
 from crosshead.config import nearest, shown
 from crosshead.errors import DataError
-from crosshead.system.encodings import is_utf8
 from crosshead.system.kinds import kind_of
-from crosshead.system.lines import LONGEST_LINE
+from crosshead.system.lines import LONGEST_LINE, is_utf8
 
 Row = tuple[int, list[str]]
 """The line on which a row begins, counted from 1, and cells."""

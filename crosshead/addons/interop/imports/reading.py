@@ -20,14 +20,17 @@ from torch import Tensor
 
 from crosshead.bundle.weights import TensorFile
 from crosshead.errors import BundleError, DamagedBundle, UserError
-from crosshead.system.archive import (
+from crosshead.system.stored import (
+    LARGEST_METADATA,
     UNREADABLE,
     NotPackedError,
     check_names,
     is_litter,
     open_archive,
+    open_stored,
+    read_metadata,
+    read_stored,
 )
-from crosshead.system.stored import LARGEST_METADATA, open_stored, read_metadata, read_stored
 
 AGAIN = "take a fresh copy of the model"
 """The advice about a damaged or missing file."""

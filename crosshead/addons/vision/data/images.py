@@ -16,10 +16,9 @@ import numpy as np
 
 from crosshead.config import shown
 from crosshead.errors import DataError, UserError, why_unreadable
-from crosshead.system.archive import UNREADABLE
-from crosshead.system.encodings import is_utf8
 from crosshead.system.files import StrPath
-from crosshead.system.stored import NotRegularError, open_regular
+from crosshead.system.lines import is_utf8
+from crosshead.system.stored import UNREADABLE, NotRegularError, open_regular
 
 if TYPE_CHECKING:
     from PIL import Image

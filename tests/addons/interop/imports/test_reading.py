@@ -193,7 +193,7 @@ def test_a_name_that_occurs_twice_and_many_names_write_nothing(
     twice = pytest.raises(ForeignModelError, match=r"a\.zip: a name occurs twice")
     with twice, unpacked(packed, scratch):
         pass
-    monkeypatch.setattr("crosshead.system.archive.MOST_MEMBERS", 2)
+    monkeypatch.setattr("crosshead.system.stored.MOST_MEMBERS", 2)
     many = pytest.raises(ForeignModelError, match="has 3 members, expected at most 2")
     with many, unpacked(archive(tmp_path / "a.zip", "a", "b", "c"), scratch):
         pass
