@@ -1,9 +1,9 @@
-"""The files of a bundle: their names, and whether they are as they were written."""
+"""The files of a bundle: their names, whether they are as written, and one packed file of them."""
 
 from pathlib import Path
 
-from crosshead.bundle.checksums import Manifest
-from crosshead.bundle.config_file import read_settings
+from crosshead.bundle.config_file import Manifest, read_settings
+from crosshead.bundle.hub_names import hub_place
 from crosshead.bundle.places import (
     CARD,
     CHECKPOINTS,
@@ -11,8 +11,12 @@ from crosshead.bundle.places import (
     RECIPE,
     WEIGHTS,
 )
-from crosshead.errors import BundleError, DamagedBundle
+from crosshead.errors import BundleError, DamagedBundle, UserError
+from crosshead.system.files import atomic_file, real_path
 from crosshead.system.stored import (
+    add,
+    new_archive,
+    open_stored,
     packed_names,
 )
 from crosshead.text.tokenizers import TOKENIZER_FILES
@@ -82,3 +86,28 @@ def files_in_use(path: Path) -> list[Path]:
         return [path]
     names = bundle_files(path) if (path / CONFIG).exists() else [*TOKENIZER_FILES]
     return [*(path / name for name in [*names, RECIPE]), *(path / CHECKPOINTS).rglob("*")]
+
+
+SUFFIX = ".crosshead.zip"
+"""The default suffix of a packed bundle's name."""
+
+
+def pack(directory: Path, out: Path | None = None) -> Path:
+    """Write the files of a bundle as one uncompressed zip archive.
+
+    Other files of the run are left out. The same bundle gives the same bytes.
+    """
+    if directory.is_file():
+        raise BundleError(f"{directory}: a file; expected the directory of a bundle")
+    names = bundle_files(directory)
+    place = hub_place(directory)
+    own_name = place.name.partition("/")[2] if place else real_path(directory).name
+    out = out or Path(own_name + SUFFIX)
+    if real_path(out) in {real_path(directory / name) for name in names}:
+        raise UserError(f"{out} is a file of the bundle itself; give another --out")
+    check_as_written(directory, "nothing was packed")
+    with atomic_file(out) as write, new_archive(write) as archive:
+        for name in names:
+            with open_stored(directory / name) as (file, size):
+                add(archive, name, file, size)
+    return out

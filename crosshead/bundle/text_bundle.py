@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from crosshead.bundle.base import Bundle
+from crosshead.bundle.base import Bundle, ImportOrigin
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.origin import ImportOrigin
 from crosshead.bundle.places import CONFIG
 from crosshead.config import MOST_TOKENS, MOST_VOCABULARY
 from crosshead.decoding.candidates import NOTHING

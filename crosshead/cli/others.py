@@ -75,11 +75,10 @@ def pack(
     holds nothing else of a run. Every command accepts it instead of the directory. To get the
     directory back, unzip the file.
     """
-    from crosshead.bundle import packing
-    from crosshead.bundle.files import card_was_changed
+    from crosshead.bundle.files import card_was_changed, pack
     from crosshead.bundle.places import CARD
 
-    packed = packing.pack(bundle, out)
+    packed = pack(bundle, out)
     if card_was_changed(bundle):
         note(
             f"{bundle / CARD} was changed since the bundle was written; the changed card is packed"

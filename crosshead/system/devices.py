@@ -1,4 +1,4 @@
-"""Devices by name, CPU threads and cores, and a limit for cached kernels."""
+"""Devices by name, CPU threads, cores and instruction sets, and a limit for cached kernels."""
 
 import os
 from functools import cache

@@ -17,9 +17,8 @@ from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
 from crosshead.text.learning import learn_tokenizer
-from crosshead.text.masking import MaskedWindows
 from crosshead.text.parallel.section import DataConfig
-from crosshead.text.streams import Stream, Windows, decode_text, epoch_windows
+from crosshead.text.streams import MaskedWindows, Stream, Windows, decode_text, epoch_windows
 from crosshead.text.tokenizers import Tokenizer, load_tokenizer
 
 FEW_CHARACTERS = 1000

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
-from crosshead.bundle.base import Bundle
+from crosshead.bundle.base import Bundle, ImportOrigin
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.origin import ImportOrigin
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.models.base import Model
 from crosshead.recipe.text_recipe import TextRecipe

@@ -11,10 +11,9 @@ import numpy as np
 from pydantic import Field
 
 from crosshead.config import MOST, Config
-from crosshead.text.scripts import foreign_scripts, letters_by_script
+from crosshead.text.scripts import foreign_scripts, letters_by_script, split_words
 from crosshead.text.signs import is_copy, loses_number, repeats_itself
 from crosshead.text.tokenizers import Tokenizer
-from crosshead.text.words import split_words
 from crosshead.vocabulary import UNK
 
 MOST_MEASURED = 5000

@@ -1,4 +1,4 @@
-"""The scripts that a text is written in, such as LATIN, CYRILLIC or CJK."""
+"""Scripts of a text, such as LATIN, CYRILLIC or CJK, and its words in lower case."""
 
 import re
 import unicodedata
@@ -60,3 +60,30 @@ def foreign_scripts(text: str, known: Mapping[str, float]) -> tuple[list[str], f
     counts = letters_by_script([text])
     foreign = {name: count for name, count in counts.items() if name not in known}
     return sorted(foreign), sum(foreign.values()) / max(1, counts.total())
+
+
+_UNSPACED = "".join(UNSPACED_RANGES.values())
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+_UNSPACED_LETTER = re.compile(rf"(?=[{_UNSPACED}])[^\W\d_]")
+_WORD = re.compile(rf"[{_UNSPACED}][\u0300-\u036f]*|[^\W{_UNSPACED}]+")
+
+LEAST_SOURCE_WORDS = 3
+"""Pairs whose source has this many words or more are alike if their sources are. Shorter sources,
+such as `Yes.` or `Don't worry.`, are frequent and may have many translations."""
+
+
+def split_words(line: str) -> list[str]:
+    """Return the words of a line in lower case. A letter of an unspaced script is a word."""
+    return _WORD.findall(line.lower())
+
+
+def is_long_source(source: str) -> bool:
+    """Return whether a source has `LEAST_SOURCE_WORDS` words or more.
+
+    A word stands between spaces and has a letter or a digit. Two letters of an unspaced script
+    count as one word; vowel signs and tone marks do not count.
+    """
+    letters = _UNSPACED_LETTER.findall(source)
+    spaced = _UNSPACED_LETTER.sub(" ", source) if letters else source
+    words = [word for word in spaced.split() if _LETTER_OR_DIGIT.search(word)]
+    return len(words) + len(letters) // 2 >= LEAST_SOURCE_WORDS

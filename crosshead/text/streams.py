@@ -3,11 +3,15 @@
 EOS separates the lines of a text, because every tokenizer has this token and no encoded line
 contains a line break. Only a line feed ends a line. The tokenizer of an imported model may span
 lines (`Tokenizer.spans_lines`): then line feeds are in its ids, and EOS separates documents.
+
+Masked windows are those of Devlin et al. 2019 (BERT), section 3.1, task 1: 15 % of the tokens of a
+window are to be predicted. Of these, 80 % are replaced by the mask, 10 % by a random token, and
+10 % stay unchanged, so that a model also learns to represent tokens that are visible.
 """
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
@@ -16,7 +20,7 @@ from crosshead.text.batching import Batch, Plan
 from crosshead.text.pieces import CONTROL
 from crosshead.text.subwords import ESCAPE, SPACE
 from crosshead.text.tokenizers import Tokenizer
-from crosshead.vocabulary import EOS, PAD, UNK
+from crosshead.vocabulary import EOS, MASK, PAD, UNK
 
 _LINES = 10_000
 """The number of lines that are tokenized at a time."""
@@ -243,3 +247,47 @@ def epoch_windows(stream: Stream, context: int, seed: int, epoch: int) -> Window
     """
     first = int(np.random.default_rng([seed, epoch, context]).integers(context))
     return Windows(stream.ids, context, first if len(stream) - 1 > context else 0)
+
+
+SHARE = 0.15
+"""The share of tokens to predict; each window has at least one."""
+
+HIDDEN, REPLACED = 0.8, 0.1
+"""Shares of the tokens to predict: the mask hides `HIDDEN` of them, and a random ordinary token,
+possibly the same one, replaces `REPLACED` of them."""
+
+
+@dataclass(frozen=True)
+class MaskedWindows(Windows):
+    """An epoch of windows with masked tokens, which are drawn anew in each epoch.
+
+    The masked tokens are a function of `drawn` and the row, so that a resumed run masks the same
+    tokens. If `all_hidden`, all tokens to predict are replaced by the mask. Models are validated in
+    this way.
+    """
+
+    _: KW_ONLY
+    vocabulary: int
+    drawn: tuple[int, ...]
+    all_hidden: bool = False
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        """Return some windows with masked tokens.
+
+        The target output holds the original token at the positions to predict, and padding
+        elsewhere.
+        """
+        tokens = super().collate(rows).target_output.numpy()
+        lengths = (tokens != PAD).sum(axis=1).tolist()
+        wanted = np.full_like(tokens, PAD)
+        for place, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+            rng = np.random.default_rng([*self.drawn, row])
+            chosen = rng.permutation(length)[: max(1, round(SHARE * length))]
+            wanted[place, chosen] = tokens[place, chosen]
+            random_tokens = rng.integers(UNK + 1, self.vocabulary, len(chosen))
+            fate = rng.random(len(chosen))
+            hidden = (fate < HIDDEN) | self.all_hidden
+            replaced = ~hidden & (fate < HIDDEN + REPLACED)
+            tokens[place, chosen[hidden]] = MASK
+            tokens[place, chosen[replaced]] = random_tokens[replaced]
+        return Batch((torch.from_numpy(tokens),), torch.from_numpy(wanted))

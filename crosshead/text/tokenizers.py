@@ -15,8 +15,7 @@ from crosshead.caller import option
 from crosshead.config import Config
 from crosshead.errors import ConfigError, DamagedBundle
 from crosshead.system.stored import read_metadata
-from crosshead.text.imported import ImportedTokenizer
-from crosshead.text.json_tokenizer import JsonTokenizer
+from crosshead.text.imported import ImportedTokenizer, JsonTokenizer
 from crosshead.text.pieces import CONTROL, Tokenizer, check_special
 from crosshead.text.subword_training import train_model
 from crosshead.text.subwords import RESERVED, BpeTokenizer, UnigramTokenizer

@@ -23,7 +23,7 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from crosshead.bundle.unfinished import BEST, best_file, read_best
+from crosshead.bundle.io import BEST, best_file, read_best
 from crosshead.bundle.weights import TensorFile, serialized
 from crosshead.caller import option
 from crosshead.errors import BundleError, DamagedBundle

@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from crosshead.bundle.io import BEST
 from crosshead.bundle.places import (
     CARD,
     CHECKPOINTS,
@@ -31,7 +32,6 @@ from crosshead.bundle.places import (
     earlier_run_path,
     where_bundle_is_kept,
 )
-from crosshead.bundle.unfinished import BEST
 from crosshead.caller import option
 from crosshead.errors import UserError
 from crosshead.system.files import (

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from crosshead.bundle.origin import ImportOrigin
+from crosshead.bundle.base import ImportOrigin
 
 
 @dataclass

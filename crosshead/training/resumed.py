@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 from crosshead.bundle.files import verify_bundle
+from crosshead.bundle.io import BEST
 from crosshead.bundle.places import CHECKPOINTS
-from crosshead.bundle.unfinished import BEST
 from crosshead.bundle.weights import check_weights
 from crosshead.caller import option, setting
 from crosshead.errors import BundleError, DataError, UserError

@@ -5,9 +5,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from crosshead.bundle.base import Bundle
+from crosshead.bundle.base import BUNDLE, Bundle, ImportOrigin
 from crosshead.bundle.hub_names import hub_place
-from crosshead.bundle.origin import BUNDLE, ImportOrigin
 from crosshead.bundle.places import CHECKPOINTS, WEIGHTS
 from crosshead.bundle.weights import check_storable, weights_of
 from crosshead.errors import UserError

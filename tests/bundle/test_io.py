@@ -1,4 +1,5 @@
 import contextlib
+import logging
 import os
 import pickle
 import shutil
@@ -18,16 +19,21 @@ import torch
 from crosshead.bundle import io as bundle_module
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import FORMAT, BundleScore
-from crosshead.bundle.io import save_bundle
+from crosshead.bundle.io import BEST, save_bundle
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import set_weights, weights_of
+from crosshead.cli import run
 from crosshead.errors import BundleError, DamagedBundle, UserError
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.tasks.loading import load
 from crosshead.tasks.registry import load_bundle, outline_bundle
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.training.checkpoint import load_best
+from crosshead.training.run import train
 from tests.bundle.stored import SEALED, STORED, settings
+from tests.training.conftest import text
+from tests.training.runs import recipe_for, stop_after
 
 FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer.model"}
 
@@ -415,3 +421,88 @@ def test_a_model_without_memory_is_there_at_once() -> None:
     command, root = [sys.executable, "-c", SHAPES], Path(__file__).parent.parent.parent
     done = subprocess.run(command, capture_output=True, text=True, cwd=root)
     assert done.returncode == 0, done.stderr
+
+
+__all__ = ["text"]
+
+
+@pytest.fixture(scope="module")
+def stopped(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was stopped after two validations; to be read only."""
+    out = tmp_path_factory.mktemp("runs") / "stopped"
+    summary = train(recipe_for(text), out, should_stop=stop_after(out, 14))
+    assert summary.interrupted and not (out / "config.json").exists()
+    return out
+
+
+def copy_of(run_directory: Path, place: Path) -> Path:
+    """What loading reads of a run."""
+    (place / "checkpoints").mkdir(parents=True)
+    for name in ("recipe.toml", "tokenizer.json", f"checkpoints/{BEST}"):
+        (place / name).write_bytes((run_directory / name).read_bytes())
+    return place
+
+
+def test_it_is_loaded_and_a_note_says_of_which_update(
+    stopped: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "crosshead"):
+        bundle = load_bundle(stopped)
+    [said] = caplog.messages
+    assert said.startswith(f"{stopped}: the run is not finished")
+    assert said.split()[-1] in ("6", "12")
+    best = load_best(stopped / "checkpoints")
+    weights = weights_of(bundle.model)
+    assert all(torch.equal(weights[name], each) for name, each in best.items())
+    assert not bundle.model.training
+
+
+def test_the_command_line_translates_with_it(
+    stopped: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lines").write_text("one two\nthree\n")
+    assert run(["translate", str(stopped), str(tmp_path / "lines"), "--device", "cpu"]) == 0
+    captured = capfd.readouterr()
+    assert captured.out.count("\n") == 2
+    assert "the run is not finished" in captured.err
+
+
+def test_a_finished_run_that_lost_its_configuration_is_not_called_unfinished(
+    stopped: Path, tmp_path: Path
+) -> None:
+    place = copy_of(stopped, tmp_path / "run")
+    (place / "model.safetensors").write_bytes(b"of the finished run")
+    with pytest.raises(BundleError, match=r"config.json is missing; .*train --resume --out"):
+        load_bundle(place)
+    (place / "model.safetensors").unlink()
+    (place / "config.json").symlink_to("nowhere")
+    with pytest.raises(BundleError):
+        load_bundle(place)
+
+
+def test_what_is_damaged_is_refused(stopped: Path, tmp_path: Path) -> None:
+    out = copy_of(stopped, tmp_path / "run")
+    path = out / "checkpoints" / BEST
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(BundleError, match=rf"{BEST}: its checksum differs"):
+        load_bundle(out)
+    path.write_bytes(data[:-100])
+    with pytest.raises(BundleError, match=BEST):
+        load_bundle(out)
+
+
+def test_a_run_without_a_validation_has_nothing_to_try(stopped: Path, tmp_path: Path) -> None:
+    out = copy_of(stopped, tmp_path / "run")
+    (out / "checkpoints" / BEST).unlink()
+    with pytest.raises(BundleError, match="no bundle yet"):
+        load_bundle(out)
+
+
+def test_the_bundle_takes_its_place(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(recipe_for(text), out, should_stop=stop_after(out, 8))
+    assert load_bundle(out).config.scores == []
+    train(recipe_for(text), out, resume=True)
+    assert load_bundle(out).config.scores

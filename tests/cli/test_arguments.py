@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle.packing import pack
+from crosshead.bundle.files import pack
 from crosshead.cli.arguments import (
     bundles_and_file,
     check_direction,

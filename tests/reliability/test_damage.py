@@ -15,8 +15,7 @@ import pytest
 import safetensors.torch
 
 from crosshead.bundle.base import Bundle
-from crosshead.bundle.files import verify_bundle
-from crosshead.bundle.packing import pack
+from crosshead.bundle.files import pack, verify_bundle
 from crosshead.bundle.weights import build_without_memory, weights_of
 from crosshead.config import MOST_LAYERS
 from crosshead.errors import UserError

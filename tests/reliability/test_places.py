@@ -71,7 +71,7 @@ IMPORTED = (
     "crosshead.cli.program", "crosshead.addons.interop.export",
     "crosshead.addons.interop.imports.writing", "crosshead.training.average",
     "crosshead.addons.checks.files", "crosshead.text.parallel.corpora",
-    "crosshead.bundle.packing", "ctranslate2", "ctranslate2.specs",
+    "crosshead.bundle.files", "ctranslate2", "ctranslate2.specs",
 )  # fmt: skip
 """Modules that the commands import at their first use."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle.packing import pack
+from crosshead.bundle.files import pack
 from crosshead.errors import BundleError, DamagedBundle
 from crosshead.system.stored import (
     BROKEN,

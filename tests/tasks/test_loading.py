@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from crosshead.bundle.files import pack
 from crosshead.bundle.io import save_bundle
-from crosshead.bundle.packing import pack
 from crosshead.errors import BundleError, ConfigError
 from crosshead.tasks.language.text_generator import TextGenerator
 from crosshead.tasks.loading import load, load_as

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from crosshead.errors import DataError
 from crosshead.system.lines import read_lines
 from crosshead.text.batching import (
+    EqualRows,
     Example,
     Plan,
     collate,
@@ -118,3 +120,37 @@ def test_padding_on_real_text_is_at_most_a_tenth(data: Path) -> None:
         plan = plan_batches(lengths, 4096, seed=1, epoch=epoch)
         assert padding_share(lengths, plan) < 0.06
     assert padding_share(lengths, plan_in_order(lengths, 4096)) < 0.07
+
+
+@dataclass(frozen=True)
+class Cards(EqualRows):
+    """Cards of five letters."""
+
+    count: int
+    length: int = 5
+    row, bound, units = "card", "data.letters", "letters"
+
+    def __len__(self) -> int:
+        return self.count
+
+    def extent(self, row: int) -> str:
+        return "one word"
+
+
+def test_batches_have_all_rows_once_in_an_order_of_seed_and_epoch() -> None:
+    cards = Cards(23)
+    plans = {drawn: cards.plan(20, *drawn) for drawn in ((1, 0), (1, 1), (2, 0))}
+    for plan in plans.values():
+        assert [len(each) for each in plan] == [4, 4, 4, 4, 4, 3]
+        assert sorted(np.concatenate(plan)) == list(range(23))
+    orders = {tuple(np.concatenate(plan)) for plan in plans.values()}
+    assert len(orders) == 3 and tuple(np.concatenate(cards.plan(20, 1, 0))) in orders
+    assert np.concatenate(cards.in_order(20)).tolist() == list(range(23))
+    assert cards.lengths.shape == (23, 1) and set(cards.lengths[:, 0]) == {5}
+
+
+def test_rows_longer_than_a_batch_are_refused() -> None:
+    assert len(Cards(3).in_order(5)) == 3
+    message = r"each card of one word has 5 letters, more than the 4 of train.batch_tokens; raise"
+    with pytest.raises(DataError, match=message):
+        Cards(3).in_order(4)

@@ -1,6 +1,6 @@
 """A lexicon of word translations learned from pairs, and scores of pairs by it.
 
-It is IBM model 1 in both directions (`crosshead.text.word_translation`): each word of one side
+It is IBM model 1 in both directions (`crosshead.text.parallel.word_aligner`): each word of one side
 translates a word of the opposite side, or none, all with the same probability.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from crosshead.text.word_translation import (
+from crosshead.text.parallel.word_aligner import (
     Direction,
     Links,
     Translations,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crosshead.addons.checks.lexicon import Lexicon
-from crosshead.text.word_translation import WordIds
+from crosshead.text.parallel.word_aligner import WordIds
 
 MOST_LEARNED = 20_000
 """The largest number of pairs that a lexicon is learned from."""

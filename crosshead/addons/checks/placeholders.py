@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from crosshead.addons.checks.encoding import URL
 from crosshead.addons.checks.suspects import Suspect
-from crosshead.text.words import split_words
+from crosshead.text.scripts import split_words
 
 _SEVERAL = 5
 """The smallest number of words of a text that no number, sign or URL can translate."""

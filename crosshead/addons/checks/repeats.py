@@ -14,7 +14,7 @@ import numpy as np
 from crosshead.addons.checks.suspects import Suspect
 from crosshead.text.parallel.examples import scrambled
 from crosshead.text.parallel.pairs import ParallelText, Sides, comparable, pair_hash
-from crosshead.text.words import LEAST_SOURCE_WORDS, split_words
+from crosshead.text.scripts import LEAST_SOURCE_WORDS, split_words
 
 _LEAST_WORDS = 8
 """The smallest number of words of a near-duplicate, both sides together."""

@@ -5,8 +5,8 @@ from itertools import chain
 
 import numpy as np
 
-from crosshead.text.word_translation import WordIds
-from crosshead.text.words import split_words
+from crosshead.text.parallel.word_aligner import WordIds
+from crosshead.text.scripts import split_words
 
 MOST_WORDS = 80
 """The largest number of words of a line that are compared; the rest of the line is ignored."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from crosshead.bundle.config_file import read_settings
 from crosshead.bundle.files import bundle_files, check_as_written
-from crosshead.bundle.hub_client import (
+from crosshead.bundle.hub import (
     LOG_IN,
     hub_api,
     hub_client,

@@ -16,7 +16,7 @@ from crosshead.models.registry import CONFIGS
 from crosshead.tasks.language.text_generator import TextGenerator
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.batching import Example
-from crosshead.text.parallel.directions import tag_of
+from crosshead.text.parallel.languages import tag_of
 from crosshead.text.streams import encode_text, with_prompt_start
 
 Status = Literal["exact", "rewritten", "refused"]

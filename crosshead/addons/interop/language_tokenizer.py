@@ -19,7 +19,7 @@ from crosshead.addons.interop.tokenizer_json import (
     subwords,
     with_template,
 )
-from crosshead.text.json_tokenizer import JsonTokenizer, tokenizers_library
+from crosshead.text.imported import JsonTokenizer, tokenizers_library
 from crosshead.text.pieces import CONTROL
 from crosshead.text.subwords import SubwordTokenizer
 from crosshead.text.symbols import ByteTokenizer, CharacterTokenizer

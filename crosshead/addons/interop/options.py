@@ -11,8 +11,7 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.models.attention_kinds import POSITIONS, SCORES
 from crosshead.models.registry import CONFIGS
-from crosshead.text.imported import ImportedTokenizer
-from crosshead.text.json_tokenizer import JsonTokenizer
+from crosshead.text.imported import ImportedTokenizer, JsonTokenizer
 from crosshead.text.tokenizers import TokenizerConfig
 from crosshead.vocabulary import PAD
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.text.imported import ImportedTokenizer
-from crosshead.text.json_tokenizer import JsonTokenizer
-from crosshead.text.parallel.directions import tag_of
+from crosshead.text.imported import ImportedTokenizer, JsonTokenizer
+from crosshead.text.parallel.languages import tag_of
 from crosshead.text.pieces import load_pieces
 from crosshead.text.symbols import ByteTokenizer, CharacterTokenizer, WordTokenizer
 from crosshead.text.tokenizers import JOINT, SIDES

@@ -1,7 +1,6 @@
 """The ids of a foreign vocabulary."""
 
-from crosshead.text.imported import ImportedTokenizer
-from crosshead.text.json_tokenizer import JsonTokenizer
+from crosshead.text.imported import ImportedTokenizer, JsonTokenizer
 from crosshead.text.tokenizers import Tokenizer
 
 

@@ -19,8 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crosshead.addons.interop.joined_vocabulary import MARK, JoinedVocabulary
-from crosshead.text.imported import ImportedTokenizer
-from crosshead.text.json_tokenizer import tokenizers_library
+from crosshead.text.imported import ImportedTokenizer, tokenizers_library
 from crosshead.text.pieces import CONTROL, NEW, load_pieces
 from crosshead.text.subwords import ESCAPE, RESERVED, SPACE, SubwordTokenizer
 from crosshead.vocabulary import EOS, UNK

@@ -28,7 +28,7 @@ from crosshead.models.base import SequenceModel, decodable
 from crosshead.system.files import atomic_write
 from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.text.batching import Example, collate, example_lengths, plan_in_order
-from crosshead.text.parallel.directions import tag_of, with_tag
+from crosshead.text.parallel.languages import tag_of, with_tag
 from crosshead.text.streams import decode_text
 from crosshead.text.subwords import RESERVED
 from crosshead.text.tokenizers import token_ids

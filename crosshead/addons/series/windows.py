@@ -17,7 +17,7 @@ from crosshead.addons.series.reading import Series
 from crosshead.addons.series.steps import Step, calendar, shown_time
 from crosshead.errors import DataError
 from crosshead.system.progress import counted
-from crosshead.text.equal_rows import EqualRows
+from crosshead.text.batching import EqualRows
 
 MOST_DEVIATIONS = 1e12
 """The largest scaled value, so that squares of errors are numbers in float32."""

@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 from crosshead.addons.serving.languages import DETECTED
 from crosshead.addons.serving.matching_form import lettered
 from crosshead.errors import DataError, UserError
-from crosshead.text.documents.document import Document
+from crosshead.text.documents.document import Document, flowing_parts, texts_of
 from crosshead.text.documents.formats import FORMATS
-from crosshead.text.documents.parts import flowing_parts, texts_of
 
 _PARSERS = {**FORMATS, "flowing": flowing_parts}
 

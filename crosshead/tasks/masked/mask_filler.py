@@ -14,9 +14,8 @@ from crosshead.bundle.text_bundle import TextBundleConfig
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind
 from crosshead.tasks.pipeline import AttentionInputs, TextPipeline
-from crosshead.text.masking import SHARE, MaskedWindows
 from crosshead.text.pieces import GapError
-from crosshead.text.streams import Stream, check_text, fill_line, pieces_of
+from crosshead.text.streams import SHARE, MaskedWindows, Stream, check_text, fill_line, pieces_of
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 

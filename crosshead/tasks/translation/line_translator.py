@@ -13,7 +13,7 @@ from crosshead.errors import ConfigError
 from crosshead.models.base import SequenceModel, decodable
 from crosshead.tasks.pipeline import TextPipeline
 from crosshead.tasks.translation.log_probs import MostPositions
-from crosshead.text.parallel.directions import with_tag
+from crosshead.text.parallel.languages import with_tag
 from crosshead.text.profile import flags_of
 from crosshead.text.sentences import (
     join_parts,

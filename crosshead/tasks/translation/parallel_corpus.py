@@ -26,7 +26,6 @@ from crosshead.text.batching import Pairs, example_lengths
 from crosshead.text.learning import learn_tokenizers
 from crosshead.text.parallel.cache import cache_directory
 from crosshead.text.parallel.corpora import read_valid_pairs, training_parts
-from crosshead.text.parallel.directions import tag_of, tagged_languages
 from crosshead.text.parallel.examples import (
     Chosen,
     Example,
@@ -53,6 +52,7 @@ from crosshead.text.parallel.held_out import (
     without_old_valid,
     without_unused,
 )
+from crosshead.text.parallel.languages import tag_of, tagged_languages
 from crosshead.text.parallel.pairs import ParallelText
 from crosshead.text.parallel.parts import Corpora, Part, survey
 from crosshead.text.parallel.quick_check import Glance, quick_check

@@ -25,7 +25,7 @@ from crosshead.tasks.translation.translated_text import TranslatedText
 from crosshead.text.batching import Example, collate
 from crosshead.text.documents.document import Document
 from crosshead.text.documents.formats import parser_of
-from crosshead.text.parallel.directions import tag_of, tagged_languages
+from crosshead.text.parallel.languages import tag_of, tagged_languages
 from crosshead.vocabulary import EOS
 
 

@@ -1,11 +1,66 @@
-"""A document: its parts, and the sentences of each text to translate."""
+"""A document: its parts (markup that stays, and texts to translate), and their sentences."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from crosshead.text.documents.formats import Parser
-from crosshead.text.documents.parts import TextPart, rebuilt, texts_of
 from crosshead.text.sentences import join_parts, split_sentences
+
+
+def unchanged(text: str) -> str:
+    """Return the text."""
+    return text
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """A part of a document.
+
+    Attributes:
+        text: The source: markup as it stands in the document, or a text as a person reads it.
+        translated: True if the part is a text to translate.
+        write: Function that turns a text into the document's notation, for example by escaping.
+    """
+
+    text: str
+    translated: bool = False
+    write: Callable[[str], str] = unchanged
+
+
+Parser = Callable[[str], list[TextPart]]
+"""A function of a document that returns its parts."""
+
+
+def texts_of(parts: Sequence[TextPart]) -> list[str]:
+    """Return the texts to translate, in order."""
+    return [part.text for part in parts if part.translated]
+
+
+def rebuilt(parts: Sequence[TextPart], translations: Sequence[str]) -> str:
+    """Return the document with its texts replaced by translations."""
+    remaining = iter(translations)
+    return "".join(part.write(next(remaining)) if part.translated else part.text for part in parts)
+
+
+def plain_parts(text: str) -> list[TextPart]:
+    """Return the parts of a plain text: its lines, and the line breaks between them."""
+    pieces = re.split(r"(\r\n|\r|\n)", text)
+    return [TextPart(piece, translated=bool(piece.strip())) for piece in pieces if piece]
+
+
+def flowing_parts(text: str) -> list[TextPart]:
+    """Return the parts of a plain text whose line breaks mean nothing: they become spaces."""
+    body = text.strip()
+    if not body:
+        return [TextPart(text)] if text else []
+    start = text.index(body)
+    flowing = re.sub(r"\s++", _without_breaks, body)
+    parts = (TextPart(text[:start]), TextPart(flowing, True), TextPart(text[start + len(body) :]))
+    return [part for part in parts if part.text]
+
+
+def _without_breaks(space: re.Match[str]) -> str:
+    return " " if "\n" in space.group() or "\r" in space.group() else space.group()
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,11 @@
 """The formats of documents, and the ends of the names of their files."""
 
-from collections.abc import Callable
-
 from crosshead.config import nearest
 from crosshead.errors import ConfigError
+from crosshead.text.documents.document import Parser, plain_parts
 from crosshead.text.documents.html import html_parts
 from crosshead.text.documents.markdown import markdown_parts
-from crosshead.text.documents.parts import TextPart, plain_parts
 from crosshead.text.documents.subtitles import subtitle_parts
-
-Parser = Callable[[str], list[TextPart]]
-"""A function of a document that returns its parts."""
 
 FORMATS: dict[str, Parser] = {
     "text": plain_parts,

@@ -15,7 +15,7 @@ import secrets
 
 import turbohtml
 
-from crosshead.text.documents.parts import TextPart
+from crosshead.text.documents.document import TextPart
 
 _SPACE = r" \t\n\f\r"
 _ATTRIBUTE = (

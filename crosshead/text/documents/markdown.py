@@ -6,7 +6,7 @@ what it reads ends at the next mark of its own kind.
 
 import re
 
-from crosshead.text.documents.parts import TextPart
+from crosshead.text.documents.document import TextPart
 
 _FENCE = re.compile(r"\s{0,3}(`{3,}+(?!.*`)|~{3,})")
 _PREFIX = re.compile(r"\s*+(?:(?:#{1,6}|[-*+]|\d{1,9}[.)]|>)(?:\s++(?:\[[ xX]\]\s++)?|$))*+")

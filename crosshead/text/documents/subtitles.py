@@ -5,7 +5,7 @@ import textwrap
 from bisect import bisect_left
 
 from crosshead.errors import DataError
-from crosshead.text.documents.parts import TextPart
+from crosshead.text.documents.document import TextPart
 
 _TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d{1,3}\s*-->\s*\d+:\d\d:\d\d[,.]\d{1,3}")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*+>|\{\\[^{}]*+\}")

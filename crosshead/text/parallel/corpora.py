@@ -12,8 +12,12 @@ from pathlib import Path
 from crosshead.caller import option
 from crosshead.errors import DataError
 from crosshead.system.lines import check_regular
-from crosshead.text.parallel.directions import languages_in_names, tag_of
-from crosshead.text.parallel.languages import column_language, suffix_language
+from crosshead.text.parallel.languages import (
+    column_language,
+    languages_in_names,
+    suffix_language,
+    tag_of,
+)
 from crosshead.text.parallel.pairs import ParallelText, Sides
 from crosshead.text.parallel.parts import Part, aligned_chunks, survey
 from crosshead.text.parallel.section import DataConfig

@@ -7,7 +7,7 @@ import numpy as np
 
 from crosshead.caller import option
 from crosshead.errors import DataError
-from crosshead.text.parallel.directions import without_tags
+from crosshead.text.parallel.languages import without_tags
 from crosshead.text.parallel.pairs import (
     Origin,
     Pair,
@@ -22,7 +22,7 @@ from crosshead.text.parallel.pairs import (
 )
 from crosshead.text.parallel.parts import Corpora, Part
 from crosshead.text.parallel.section import DataConfig
-from crosshead.text.words import is_long_source
+from crosshead.text.scripts import is_long_source
 
 _SHARE_STREAM, _FOLD_STREAM = 1, 2
 """Numbers that make the draws of a seed differ from one another."""

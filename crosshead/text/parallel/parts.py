@@ -13,7 +13,7 @@ from crosshead.errors import DataError
 from crosshead.system.kinds import check_sentences, head_of
 from crosshead.system.lines import iter_lines
 from crosshead.system.progress import counted
-from crosshead.text.parallel.directions import with_tag
+from crosshead.text.parallel.languages import with_tag
 from crosshead.text.parallel.pairs import CHUNK, Origin, ParallelText, Sides
 from crosshead.text.parallel.tables import (
     Form,

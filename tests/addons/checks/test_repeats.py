@@ -3,7 +3,7 @@ import unicodedata
 
 from crosshead.addons.checks.repeats import repeated
 from crosshead.text.parallel.pairs import Origin, ParallelText
-from crosshead.text.words import split_words
+from crosshead.text.scripts import split_words
 from tests.addons.checks.made_up import pairs
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.addons.experiments.synthetic import Odd
-from crosshead.bundle.packing import pack
+from crosshead.bundle.files import pack
 from crosshead.cli import run
 from tests.cli.tools import BUNDLE, TINY, Refused, output_of
 

@@ -8,10 +8,9 @@ import pytest
 
 from crosshead.addons.hub.push import files_to_push, push
 from crosshead.bundle.config_file import read_settings
-from crosshead.bundle.files import bundle_files
+from crosshead.bundle.files import bundle_files, pack
 from crosshead.bundle.hub import download_bundle
 from crosshead.bundle.hub_names import HubError, HubName
-from crosshead.bundle.packing import pack
 from crosshead.errors import BundleError
 from tests.hub_server import READER, Hub, connect, contents
 

@@ -14,8 +14,7 @@ from crosshead.decoding.search import DecodeConfig, greedy_search
 from crosshead.models.base import TokenModelConfig
 from crosshead.models.registry import CONFIGS
 from crosshead.models.transformer import Transformer
-from crosshead.text.imported import ForeignVocabulary, ImportedTokenizer
-from crosshead.text.json_tokenizer import JsonTokenizer
+from crosshead.text.imported import ForeignVocabulary, ImportedTokenizer, JsonTokenizer
 from crosshead.text.symbols import CharacterTokenizer
 from crosshead.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.vocabulary import EOS

@@ -8,7 +8,7 @@ import yaml
 from crosshead.addons.interop.formats import FORMATS
 from crosshead.addons.interop.readme import about, readme
 from crosshead.addons.interop.verify import Comparison
-from crosshead.bundle.origin import ImportOrigin
+from crosshead.bundle.base import ImportOrigin
 from crosshead.bundle.text_bundle import TextBundle
 from tests.addons.interop.small_bundles import small_bundle
 

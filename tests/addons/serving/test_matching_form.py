@@ -3,8 +3,8 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from crosshead.addons.serving.matching_form import in_form_of, lettered
+from crosshead.text.documents.document import rebuilt, texts_of
 from crosshead.text.documents.formats import FORMATS
-from crosshead.text.documents.parts import rebuilt, texts_of
 
 
 @pytest.mark.parametrize(

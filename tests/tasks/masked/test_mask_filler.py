@@ -12,8 +12,7 @@ from crosshead.errors import ConfigError, DataError
 from crosshead.models.encoder_only import EncoderConfig
 from crosshead.models.registry import build_model
 from crosshead.tasks.masked.mask_filler import MARK, MaskFiller, masked_windows
-from crosshead.text.masking import SHARE
-from crosshead.text.streams import Stream
+from crosshead.text.streams import SHARE, Stream
 from crosshead.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 

@@ -3,9 +3,8 @@ import time
 import pytest
 
 from crosshead.errors import ConfigError
-from crosshead.text.documents.document import Document
+from crosshead.text.documents.document import Document, rebuilt, texts_of
 from crosshead.text.documents.formats import ENDS, FORMATS, parser_of
-from crosshead.text.documents.parts import rebuilt, texts_of
 
 DOCUMENTS = {
     "text": "One.\n\nTwo.\n",

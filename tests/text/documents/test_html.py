@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crosshead.text.documents.document import rebuilt, texts_of
 from crosshead.text.documents.html import html_parts
-from crosshead.text.documents.parts import rebuilt, texts_of
 
 
 def shouted(document: str) -> str:

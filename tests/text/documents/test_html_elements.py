@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import turbohtml
 
+from crosshead.text.documents.document import rebuilt, texts_of
 from crosshead.text.documents.html import html_parts
-from crosshead.text.documents.parts import rebuilt, texts_of
 
 PIECES = [
     "</ <script>", "</ ", "<!", "<?", "</>", "<>", "<", ">", "<a/b=c>", "</a/b=c>", "\0", "\r",

@@ -1,7 +1,7 @@
 import pytest
 
+from crosshead.text.documents.document import rebuilt, texts_of
 from crosshead.text.documents.markdown import markdown_parts
-from crosshead.text.documents.parts import rebuilt, texts_of
 
 
 def shouted(document: str) -> str:

@@ -1,7 +1,7 @@
 import pytest
 
 from crosshead.errors import DataError
-from crosshead.text.documents.parts import rebuilt, texts_of
+from crosshead.text.documents.document import rebuilt, texts_of
 from crosshead.text.documents.subtitles import subtitle_parts
 
 TIMES = ["00:00:01,000 --> 00:00:02,500", "00:00:03,000 --> 00:00:04,000"]

@@ -13,15 +13,14 @@ from crosshead.addons.interop import gpt2_weights
 from crosshead.addons.interop.gpt2_weights import POSITIONS
 from crosshead.addons.interop.imports.reading import MIXED, ForeignModelError, explained
 from crosshead.addons.interop.weights import Place, Rows, all_parameters, from_foreign, to_foreign
-from crosshead.bundle.origin import ImportOrigin
+from crosshead.bundle.base import ImportOrigin
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import assign_weights, build_without_memory
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.language import LanguageConfig
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import TransformerConfig
-from crosshead.text.imported import ForeignVocabulary, ImportedTokenizer
-from crosshead.text.json_tokenizer import JsonTokenizer
+from crosshead.text.imported import ForeignVocabulary, ImportedTokenizer, JsonTokenizer
 
 
 @dataclass(frozen=True)

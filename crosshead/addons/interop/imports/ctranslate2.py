@@ -35,7 +35,7 @@ from crosshead.addons.interop.imports.settings import (
 )
 from crosshead.addons.interop.imports.vocabularies import vocabulary, zero_start
 from crosshead.addons.interop.weights import CTRANSLATE2, translation_places
-from crosshead.bundle.origin import ImportOrigin
+from crosshead.bundle.base import ImportOrigin
 from crosshead.config import MOST_POSITIONS
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.transformer import TransformerConfig

@@ -32,9 +32,9 @@ from crosshead.addons.interop.imports.settings import (
     whole_number,
 )
 from crosshead.addons.interop.imports.vocabularies import Control
-from crosshead.bundle.origin import ImportOrigin
+from crosshead.bundle.base import ImportOrigin
 from crosshead.models.language import LanguageConfig
-from crosshead.text.json_tokenizer import JsonTokenizer, parsed, tokenizers_library
+from crosshead.text.imported import JsonTokenizer, parsed, tokenizers_library
 from crosshead.text.pieces import CONTROL
 from crosshead.vocabulary import BOS, PAD, UNK
 

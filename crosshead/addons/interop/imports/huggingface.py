@@ -43,7 +43,7 @@ from crosshead.addons.interop.imports.settings import (
     whole_number,
 )
 from crosshead.addons.interop.imports.vocabularies import ordered, vocabulary
-from crosshead.bundle.origin import ImportOrigin
+from crosshead.bundle.base import ImportOrigin
 from crosshead.config import MOST_POSITIONS
 from crosshead.models.transformer import TransformerConfig
 from crosshead.text.imported import ForeignVocabulary, is_line_break

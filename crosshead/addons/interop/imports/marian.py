@@ -25,7 +25,7 @@ from crosshead.addons.interop.imports.reading import (
 from crosshead.addons.interop.imports.settings import check_values, checked, shown, whole_number
 from crosshead.addons.interop.imports.vocabularies import ordered, vocabulary, zero_start
 from crosshead.addons.interop.weights import MARIAN, translation_places
-from crosshead.bundle.origin import ImportOrigin
+from crosshead.bundle.base import ImportOrigin
 from crosshead.config import MOST_POSITIONS
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.transformer import TransformerConfig

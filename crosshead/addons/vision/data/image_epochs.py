@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crosshead.addons.vision.data.images import as_floats
 from crosshead.addons.vision.data.labelled_images import ImageData, LabelledImages
-from crosshead.text.equal_rows import EqualRows
+from crosshead.text.batching import EqualRows
 
 _GREY = 128
 """The value of pixels outside of an image; it becomes 0 in the inputs of a model."""

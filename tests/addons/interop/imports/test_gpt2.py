@@ -16,7 +16,7 @@ from crosshead.addons.interop.imports.reading import ForeignModelError
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.tasks.language.text_generator import TextGenerator
 from crosshead.tasks.likelihood import text_scores
-from crosshead.text.json_tokenizer import JsonTokenizer
+from crosshead.text.imported import JsonTokenizer
 from crosshead.text.streams import encode_text
 from crosshead.vocabulary import EOS
 from tests.addons.interop.imports.gpt2_directories import LINES, change, write_gpt2

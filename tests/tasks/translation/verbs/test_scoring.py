@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import crosshead
-from crosshead.bundle.packing import pack
+from crosshead.bundle.files import pack
 from crosshead.cli import run
 from tests.cli.tools import BUNDLE, Refused, output_of
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import crosshead
+from crosshead.bundle.files import pack
 from crosshead.bundle.io import save_bundle
-from crosshead.bundle.packing import pack
 from crosshead.cli import run
 from crosshead.tasks.registry import load_bundle
 from crosshead.text.profile import TextProfile
