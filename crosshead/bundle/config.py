@@ -1,7 +1,7 @@
 """The configuration of a bundle: the contents of its `config.json` without the checksums."""
 
 import math
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from pydantic import (
     Field,
@@ -16,35 +16,6 @@ from crosshead.version import __version__
 
 FORMAT = 1
 """The version of the bundle's layout. Newer versions cannot be read."""
-
-
-class MeasuredScore(Protocol):
-    """A value of a metric, with its signature."""
-
-    @property
-    def metric(self) -> str:
-        """The name of the metric."""
-        ...
-
-    @property
-    def value(self) -> float:
-        """The score."""
-        ...
-
-    @property
-    def low(self) -> float:
-        """The lower end of its 95 % interval."""
-        ...
-
-    @property
-    def high(self) -> float:
-        """The upper end of its 95 % interval."""
-        ...
-
-    @property
-    def signature(self) -> str:
-        """A text that describes the measurement."""
-        ...
 
 
 class BundleScore(Config):
@@ -83,11 +54,11 @@ class BundleScore(Config):
         return {key: value for key, value in values.items() if value is not None}
 
     @classmethod
-    def of(cls, score: MeasuredScore, test_set: str) -> Self:
+    def of(cls, score: Any, test_set: str) -> Self:
         """Return a measured score with the name of its test set.
 
         Args:
-            score: The measured score.
+            score: The measured score: its metric, value, signature, `low` and `high`.
             test_set: The name of the test set, or `validation`.
         """
         known = math.isfinite(score.low) and math.isfinite(score.high)

@@ -27,8 +27,6 @@ from crosshead.bundle.places import (
 from crosshead.caller import how_to_resume
 from crosshead.config import Config, validate
 from crosshead.errors import BundleError, ConfigError, DamagedBundle
-from crosshead.models.attention_kinds import POSITIONS, SCORES
-from crosshead.models.registry import CONFIGS
 from crosshead.system.stored import (
     LARGEST_CONFIG,
     not_packed,
@@ -152,8 +150,7 @@ _PLAIN = re.compile(r"[\w.-]+")
 """File names without a folder."""
 
 UNREGISTERED = (
-    "if a program registers this name, it must do so before it loads the bundle; otherwise the "
-    "bundle is damaged: take a fresh copy of it, or train it again"
+    "the bundle is damaged, or the program must register this name before it loads the bundle"
 )
 
 
@@ -219,20 +216,7 @@ def parse_config(
     try:
         return kind, validate(kind.config_type, values)
     except ConfigError as error:
-        remedy = UNREGISTERED if _has_unknown_name(values.get("model")) else None
-        raise DamagedBundle(path, str(error), remedy) from None
-
-
-def _has_unknown_name(model: Any) -> bool:
-    """Return whether a model's settings have a name that a program may have registered."""
-    known: dict[str, Mapping[str, Any]] = {
-        "architecture": CONFIGS,
-        "score": SCORES,
-        "positions": POSITIONS,
-    }
-    return isinstance(model, dict) and any(
-        isinstance(model.get(key), str) and model[key] not in names for key, names in known.items()
-    )
+        raise DamagedBundle(path, str(error), UNREGISTERED) from None
 
 
 def _not_a_bundle(archive: Path, name: str) -> BundleError:

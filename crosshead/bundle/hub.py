@@ -27,10 +27,9 @@ def download_bundle(name: HubName, allowed: Collection[str]) -> Path:
 
     If the hub cannot be reached, or `HF_HUB_OFFLINE` is set, an earlier download is used.
     """
-    hub, config = hub_client(), dict[str, object]()
+    config = dict[str, object]()
     with hub_errors(name), quiet():
-        kept = hub.try_to_load_from_cache(name.repository, CONFIG, revision=name.revision)
-        listed = {CONFIG} if name.is_fixed and isinstance(kept, str) else {*_listed(name)}
+        listed = {*_listed(name)}
         if CONFIG in listed:
             directory = _download(name, CONFIG).parent
             here, config = content_of(directory)
@@ -43,12 +42,9 @@ def download_bundle(name: HubName, allowed: Collection[str]) -> Path:
                 "bundle, and `crosshead import` reads models of other toolkits"
             )
         commit, files = replace(name, revision=directory.name), read_settings(directory)[1].files
-        for file in sorted({*allowed} & {*(files or listed)} - {CONFIG}):
-            try:
-                _download(commit, file)
-            except hub.errors.EntryNotFoundError:
-                if file != CARD:
-                    raise
+        wanted = {*allowed} & {*(files or listed)} - {CONFIG} - ({CARD} - listed)
+        for file in sorted(wanted):
+            _download(commit, file)
         return directory
 
 

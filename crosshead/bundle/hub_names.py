@@ -16,7 +16,6 @@ PREFIX = "hf://"
 
 _HUB = re.compile("hf:/+", re.IGNORECASE)  # pathlib turns `hf://` into `hf:/`
 _ADDRESS = re.compile("https?:/+", re.IGNORECASE)
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 _SNAPSHOT = re.compile(r"models--(.+)--(.+)/snapshots/([0-9a-f]{40})")
 
@@ -41,11 +40,6 @@ class HubName:
         """Return the name as it is typed."""
         revision = f"@{self.revision}" if self.revision else ""
         return f"{PREFIX}{self.repository}{revision}"
-
-    @property
-    def is_fixed(self) -> bool:
-        """True if the revision is a whole commit hash, whose files never change."""
-        return self.revision is not None and _COMMIT.fullmatch(self.revision) is not None
 
 
 class HubPlace(Config):

@@ -2,9 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import compress
 from typing import Self
 
 import numpy as np
@@ -159,13 +158,8 @@ class TextProfile(Config):
         source: Tokenizer,
         target: Tokenizer,
         tags: Sequence[list[int]] = (),
-        suspects: Collection[int] = (),
     ) -> Self | None:
-        """Return the profile of training pairs, or None if there are too few.
-
-        Suspect pairs tell nothing about usual sources and lengths, unless they are more than half.
-        All pairs count for the shares of copies and lost numbers: what is common is usual.
-        """
+        """Return the profile of training pairs, or None if there are too few."""
         if len(examples) < LEAST_MEASURED:
             return None
         count = min(len(examples), MOST_MEASURED)
@@ -174,13 +168,7 @@ class TextProfile(Config):
         sources = [_text(source, each) for each in ids]
         targets = [_text(target, examples[row][1]) for row in rows]
         spread = np.linspace(0, len(examples) - 1, min(len(examples), _MOST_READ)).astype(int)
-        read = [(row, _text(source, _without(tags, examples[row][0]))) for row in spread.tolist()]
-        suspects = suspects if 2 * len(suspects) <= len(examples) else ()
-        copied = sum(map(is_copy, sources, targets))
-        lost = sum(map(loses_number, sources, targets))
-        usual = [row not in suspects for row in rows]
-        ids, sources = list(compress(ids, usual)), list(compress(sources, usual))
-        targets = list(compress(targets, usual))
+        read = [_text(source, _without(tags, examples[row][0])) for row in spread.tolist()]
         letters = letters_by_script(sources)
         shares = {name: round(n / letters.total(), _DIGITS) for name, n in letters.most_common()}
         sizes = list(map(_size, sources))
@@ -189,11 +177,10 @@ class TextProfile(Config):
             scripts={name: share for name, share in shares.items() if share >= _RARE},
             pieces=Usual.of(list(map(len, ids)), sizes, _LEAST_PIECES),
             unknown=Usual.of([each.count(UNK) for each in ids], list(map(len, ids)), _LEAST_PIECES),
-            # An empty text has no words. So the same sources are kept apart as without suspects.
-            words=KnownWords.of(["" if row in suspects else text for row, text in read]),
+            words=KnownWords.of(read),
             length=Usual.of(list(map(_size, targets)), sizes, _LEAST_LENGTH),
-            copies=round(copied / count, _DIGITS),
-            lost_numbers=round(lost / count, _DIGITS),
+            copies=round(sum(map(is_copy, sources, targets)) / count, _DIGITS),
+            lost_numbers=round(sum(map(loses_number, sources, targets)) / count, _DIGITS),
         )
 
     def source_flags(self, source: str, ids: Sequence[int]) -> list[str]:

@@ -33,11 +33,6 @@ def test_the_address_of_a_page_is_refused(address: str) -> None:
         hub_name(address)
 
 
-def test_a_commit_is_fixed_and_a_branch_moves() -> None:
-    assert HubName("a/b", COMMIT).is_fixed
-    assert not any(each.is_fixed for each in (HubName("a/b"), HubName("a/b", COMMIT[:7])))
-
-
 def test_a_place_in_the_cache_names_its_model_and_commit(tmp_path: Path) -> None:
     directory = tmp_path / "models--anna--en-de" / "snapshots" / COMMIT
     assert hub_place(directory) == HubPlace(name="anna/en-de", commit=COMMIT)

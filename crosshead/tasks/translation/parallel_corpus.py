@@ -142,12 +142,12 @@ class ParallelCorpus(TokenCorpus):
 
     @cached_property
     def profile(self) -> TextProfile | None:
-        """Statistics of the training pairs, or None if there are too few."""
+        """Statistics of the training pairs that are not suspect, or None if there are too few."""
         source = self.source_tokenizer
         tags = [source.encode(tag_of(each)) for each in tagged_languages(source.special)]
-        suspects = np.flatnonzero(np.isin(self.kept.encoded.rows, list(self.suspects))).tolist()
-        target = self.target_tokenizer
-        return TextProfile.of(self.kept.examples, source, target, tags, frozenset(suspects))
+        sound = np.flatnonzero(~np.isin(self.kept.encoded.rows, list(self.suspects)))
+        examples = Chosen(self.kept.examples, sound)
+        return TextProfile.of(examples, source, self.target_tokenizer, tags)
 
     def epochs(self, recipe: TextRecipe) -> Callable[[int], Pairs]:
         """Return a function that gives the pairs of an epoch.

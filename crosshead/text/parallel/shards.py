@@ -53,11 +53,12 @@ from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.tables import file_kind
 from crosshead.text.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
 
-FORMAT = 4
+FORMAT = 5
 """The version of the files. It changes with their content, with how the text determines it, or with
 the size of a shard."""
 
 _CONTENTS = "corpus.json"
+_DIGEST = hashlib.sha256().digest_size
 _DIED = (
     "a tokenizing process died, perhaps because memory ran out; run the same command again, which "
     "keeps the finished shards"
@@ -294,21 +295,17 @@ def _shard_path(part: Path, number: int) -> Path:
 
 
 def _seal(path: Path, data: bytes) -> None:
-    """Write a file, and a file with its checksum."""
-    atomic_write(path, data)
-    atomic_write(_seal_of(path), hashlib.sha256(data).hexdigest().encode())
+    """Write a file that ends in the checksum of its data."""
+    atomic_write(path, data + hashlib.sha256(data).digest())
 
 
 def _unsealed(path: Path) -> bytes:
     """Return the data that `_seal` wrote."""
-    data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest().encode() != _seal_of(path).read_bytes():
+    whole = path.read_bytes()
+    data, digest = whole[:-_DIGEST], whole[-_DIGEST:]
+    if hashlib.sha256(data).digest() != digest:
         raise ValueError("has not its checksum")
     return data
-
-
-def _seal_of(path: Path) -> Path:
-    return path.with_suffix(".sha256")
 
 
 def _encode_in_process(directory: Path, config: DataConfig, task: FilterJob) -> Encoded:

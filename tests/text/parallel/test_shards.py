@@ -394,7 +394,7 @@ def test_what_a_killed_writer_has_not_finished_goes(config: DataConfig, tmp_path
     ):
         (part / name).write_bytes(b"half of it")
     assert_same(stored(config, place, said).kept, in_memory(config))
-    expected = {"corpus.json", "corpus.sha256", "source.json", "target.json", *Encoded._fields}
+    expected = {"corpus.json", "source.json", "target.json", *Encoded._fields}
     assert {path.name for path in place.iterdir()} == expected
 
 
