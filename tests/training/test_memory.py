@@ -87,7 +87,7 @@ def test_a_pair_that_cannot_fit_is_refused_and_a_shorter_one_is_trained_on() -> 
     refused = trained(3900)
     assert refused.returncode == 2 and not Path("out").exists()
     assert re.fullmatch(
-        r"warning: en and de hold the same text, .*\n"
+        r"warning: both sides hold the same text .*\n"
         r"crosshead: error: en:13: training on 3,900 and 3,900 tokens needs more memory than "
         r"\d\.\d GB of this process's address space \(ulimit -v\); "
         r"lower data\.max_length, or choose a smaller model\n",
