@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from harness import table
 
-from crosshead.addons.experiments.power_law import ScoreOfPairs, fit_power_law, gain
+from crosshead.addons.experiments.data_curve import ScoreOfPairs, fit_power_law, gain
 
 PAIRS = 29_000
 """The number of pairs of the whole run."""

@@ -1,23 +1,22 @@
 """The data curve, scores over the amount of data: runs on halves of the pairs, and a power law."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from crosshead.addons.experiments.power_law import Gain, PowerLaw, ScoreOfPairs, fit_power_law, gain
 from crosshead.addons.experiments.subsets import (
+    Experiment,
     Outcome,
+    Report,
     Runs,
     Subset,
-    outcome_of,
-    subset_folder,
     train_subsets,
     write_table,
 )
-from crosshead.caller import option
+from crosshead.cli.terminal import note
 from crosshead.errors import UserError
 from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
@@ -30,10 +29,124 @@ SHARES = {"half": 1 / 2, "quarter": 1 / 4}
 of very few pairs often rise more slowly than by a power law."""
 
 LEAST_PAIRS = 400
-"""A curve needs at least this many training pairs."""
+"""A quarter of fewer pairs is too small to train on."""
 
 TABLE, PICTURE = "curve.tsv", "curve.png"
 """Files in the folder of the curve."""
+
+DRAWS = 2000
+"""The number of times that the scores are drawn anew from their intervals."""
+
+LARGEST = 100.0
+"""The largest score of BLEU and chrF."""
+
+SEED = 12345
+"""The seed of the draws."""
+
+_EXPONENTS = np.geomspace(0.02, 2.0, 60)
+"""The exponents that are tried."""
+
+_MISFIT = 3.84
+"""The largest sum of squared errors, in standard deviations, of a law that fits the scores. It is
+the 95 % quantile of chi-squared with one degree of freedom. If any exponent were allowed, some law
+would go through three rising or falling scores. The exponents are bounded, so all laws may miss."""
+
+_LEAST = 3
+"""The law has three numbers, so it needs three scores."""
+
+_LEAST_DEVIATION = 0.05
+"""The least standard deviation of a score. Scores are per cent; a score of 0 has no interval."""
+
+_WIDTH = 2 * 1.959964
+"""The width of a 95 % interval in standard deviations."""
+
+
+@dataclass(frozen=True)
+class ScoreOfPairs:
+    """A score of a model that was trained on a number of pairs, with its 95 % interval."""
+
+    pairs: int
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """Power laws `limit - factor * pairs ** -exponent`: the fitted one, and those of the draws."""
+
+    limits: np.ndarray
+    """The limit of each law, "N"; the first law fits the measured scores."""
+    factors: np.ndarray
+    exponents: np.ndarray
+    fits: bool
+    """False if the fitted law misses the scores by more than their intervals explain."""
+
+    def values(self, pairs: float) -> np.ndarray:
+        """Return the score of each law, "N"; at most 100, the largest score."""
+        return np.minimum(self.limits - self.factors * pairs**-self.exponents, LARGEST)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The change of a score from more data, with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    fits: bool
+    """True if the law fits the scores."""
+
+    @property
+    def is_certain(self) -> bool:
+        """True if the law fits, and the interval excludes that more data change nothing."""
+        return self.fits and (self.low > 0 or self.high < 0)
+
+
+def fit_power_law(measured: Sequence[ScoreOfPairs]) -> PowerLaw:
+    """Fit power laws to scores, and to scores drawn anew from their intervals.
+
+    For each exponent, limit and factor are a weighted least-squares fit; the exponent with the
+    smallest error is taken.
+
+    Reference:
+        Kolachina et al. 2012, Table 1 (Pow3).
+    """
+    if len(measured) < _LEAST:
+        raise ValueError(f"expected at least three scores, found {len(measured)}")
+    measured = sorted(measured, key=lambda each: each.pairs)
+    pairs = np.array([each.pairs for each in measured], float)
+    values = np.array([each.value for each in measured])
+    deviations = np.array([(each.high - each.low) / _WIDTH for each in measured])
+    deviations = np.maximum(deviations, _LEAST_DEVIATION)
+    noise = np.random.default_rng(SEED).standard_normal((DRAWS, len(measured)))
+    scores = np.concatenate([values[None], values + noise * deviations])
+    best = np.full(len(scores), np.inf)
+    limits, factors, exponents = (np.zeros(len(scores)) for _ in range(3))
+    for exponent in _EXPONENTS:
+        # Relative to the largest set, so that the columns have similar sizes.
+        columns = np.stack([np.ones_like(pairs), -((pairs / pairs.max()) ** -exponent)], axis=1)
+        weighted = columns / deviations[:, None]
+        solution = scores / deviations @ np.linalg.pinv(weighted).T
+        errors = (((scores - solution @ columns.T) / deviations) ** 2).sum(axis=1)
+        better = errors < best
+        best[better] = errors[better]
+        limits[better] = solution[better, 0]
+        factors[better] = solution[better, 1] * pairs.max() ** exponent
+        exponents[better] = exponent
+    return PowerLaw(limits, factors, exponents, fits=bool(best[0] <= _MISFIT))
+
+
+def gain(law: PowerLaw, now: ScoreOfPairs, times: float = 2.0) -> Gain:
+    """Return what more data would bring by a power law.
+
+    A law may be below the measured score. So the gain is also limited to what this score lacks of
+    the largest one.
+    """
+    room = max(0.0, LARGEST - now.value)  # rounding makes a BLEU of 100 slightly larger
+    gains = np.minimum(law.values(times * now.pairs) - law.values(now.pairs), room)
+    low, high = np.quantile(gains[1:], [0.025, 0.975])
+    return Gain(float(gains[0]), float(low), float(high), law.fits)
 
 
 @dataclass(frozen=True)
@@ -44,14 +157,12 @@ class MetricCurve:
     measured: Sequence[ScoreOfPairs]
     """The scores, by rising number of pairs."""
     law: PowerLaw
-    gain: Gain
-    """The effect of twice the data."""
     is_too_low: bool = False
     """True if the models are not usable, so that their scores say nothing about more data."""
 
     def sentence(self) -> str:
         """Return what twice the data would likely bring."""
-        found = self.gain
+        found = gain(self.law, self.measured[-1])
         data = f"twice the data ({2 * self.measured[-1].pairs:,} pairs)"
         if self.is_too_low:
             why = f"all of these runs have a BLEU below {LOW_BLEU:g}"
@@ -66,37 +177,11 @@ class MetricCurve:
         return f"What {data} would bring in {self.metric} cannot be told: {why}; train for longer."
 
 
-@dataclass(frozen=True)
-class DataCurve:
-    """The data curves of all metrics, and the runs behind them."""
-
-    folder: Path
-    outcomes: dict[str, Outcome]
-    """The runs by name, the smallest first."""
-    metrics: list[MetricCurve]
-
-
-def check_enough_pairs(pairs: int) -> None:
-    """Check that there are enough training pairs for a curve."""
-    if pairs < LEAST_PAIRS:
-        raise UserError(
-            f"{option('curve')}: {pairs:,} training pairs are too few; a curve needs at least "
-            f"{LEAST_PAIRS:,}: leave it out"
-        )
-
-
-def curve_folder(out: Path) -> Path:
-    """Return the folder of the curve beside a run."""
-    return subset_folder(out, "curve")
-
-
-def data_curve(out: Path, runs: Runs) -> DataCurve | None:
+def data_curve(whole: Outcome, folder: Path, runs: Runs) -> Report | None:
     """Train on halves of the pairs of a finished run, and fit a law through the scores.
 
-    The folder gets a table. `draw_data_curve` draws the picture.
+    The folder gets a table and a picture. A picture that cannot be drawn becomes a message.
     """
-    whole, folder = outcome_of(out), curve_folder(out)
-    check_enough_pairs(whole.pairs)
     given = getattr(runs.recipe.data, "share", 1.0)
     subsets = [
         Subset(name, f"curve, a {name} of the pairs", {"share": given * share})
@@ -106,55 +191,54 @@ def data_curve(out: Path, runs: Runs) -> DataCurve | None:
     if found is None:
         return None
     outcomes = dict(reversed(found.items())) | {"all": whole}
+    curves, files = metric_curves(outcomes), [folder / TABLE]
     write_table(folder / TABLE, outcomes)
-    return DataCurve(folder, outcomes, metric_curves(*_scores(outcomes)))
+    try:
+        draw_curves(curves, folder / PICTURE)
+        files.append(folder / PICTURE)
+    except UserError as error:
+        note(str(error))
+    return Report(outcomes, [each.sentence() for each in curves], files)
 
 
-def metric_curves(
-    metrics: Sequence[str], rows: Sequence[Sequence[ScoreOfPairs]]
-) -> list[MetricCurve]:
-    """Return the curve of each metric, with the law through its scores.
+CURVE = Experiment("curve", "curve", len(SHARES), LEAST_PAIRS, data_curve)
+"""The experiment of the data curve."""
+
+
+def metric_curves(outcomes: Mapping[str, Outcome]) -> list[MetricCurve]:
+    """Return the curve of each metric, with the law through its scores, given the smallest first.
 
     If BLEU is low in all runs, no curve says anything. A BLEU of 0 in all runs may come from texts
     that are too short for it, so the other metrics keep their curves.
     """
-    scores = dict(zip(metrics, rows, strict=True))
-    best = max((each.value for each in scores.get(BLEU.label, ())), default=LOW_BLEU)
-    curves = []
-    for metric, measured in scores.items():
-        is_too_low = best < LOW_BLEU and (best > 0 or metric == BLEU.label)
-        law = fit_power_law(measured)
-        curves.append(MetricCurve(metric, measured, law, gain(law, measured[-1]), is_too_low))
-    return curves
+    measured = {
+        scores[0].metric: [
+            ScoreOfPairs(each.pairs, score.value, score.low or 0.0, score.high or 0.0)
+            for each, score in zip(outcomes.values(), scores, strict=True)
+        ]
+        for scores in zip(*(each.scores for each in outcomes.values()), strict=True)
+    }
+    best = max((each.value for each in measured.get(BLEU.label, ())), default=LOW_BLEU)
+    is_too_low = best < LOW_BLEU
+    return [
+        MetricCurve(
+            metric, scores, fit_power_law(scores), is_too_low and (best > 0 or metric == BLEU.label)
+        )
+        for metric, scores in measured.items()
+    ]
 
 
-def draw_data_curve(curve: DataCurve) -> None:
+def draw_curves(curves: Sequence[MetricCurve], path: Path) -> None:
     """Draw scores, law and interval as a PNG picture, with an axis for each metric."""
     with drawing():
-        count = len(curve.metrics)
-        figure = new_figure(figsize=(4.2 * count, 3.6))
-        for axes, metric in zip(figure.subplots(1, count, squeeze=False)[0], curve.metrics,
-                                strict=True):  # fmt: skip
-            _draw(axes, metric)
-        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure = new_figure(figsize=(4.2 * len(curves), 3.6))
+        panels = figure.subplots(1, len(curves), squeeze=False)[0]
+        for axes, curve in zip(panels, curves, strict=True):
+            _draw(axes, curve)
+        handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
         drawn = rendered(figure)
-    atomic_write(curve.folder / PICTURE, drawn)
-
-
-def _scores(outcomes: dict[str, Outcome]) -> tuple[list[str], list[list[ScoreOfPairs]]]:
-    """Return the metrics, and their scores by number of pairs."""
-    names = [score.metric for score in next(iter(outcomes.values())).scores]
-    rows = [
-        [
-            ScoreOfPairs(each.pairs, score.value, score.low or 0.0, score.high or 0.0)
-            for each in outcomes.values()
-            for score in each.scores
-            if score.metric == name
-        ]
-        for name in names
-    ]
-    return names, rows
+    atomic_write(path, drawn)
 
 
 def _draw(axes: Any, curve: MetricCurve) -> None:

@@ -1,27 +1,20 @@
 """Cross-validation: a run for each fold of the pairs, validated on this fold."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from crosshead.addons.experiments.subsets import (
+    Experiment,
     Outcome,
+    Report,
     Runs,
     Subset,
-    subset_folder,
     train_subsets,
     write_table,
 )
-from crosshead.caller import option
-from crosshead.errors import UserError
-from crosshead.recipe.recipe import Recipe
-from crosshead.system.progress import counted
-from crosshead.text.parallel.corpora import training_parts
-from crosshead.text.parallel.held_out import likeness
-from crosshead.text.parallel.pairs import Pair, comparable
-from crosshead.text.parallel.section import DataConfig
 
 TABLE = "folds.tsv"
 """The file in the folder of the folds."""
@@ -37,33 +30,39 @@ _T = (
 """The 97.5 % quantiles of Student's t distribution with 1, 2, ... degrees of freedom."""
 
 
-@dataclass(frozen=True)
-class Folds:
-    """The runs of a cross-validation."""
+def fold_experiment(count: int) -> Experiment:
+    """Return the experiment that validates on each of several folds of the pairs."""
+    return Experiment("folds", f"{count}-folds", count, count, partial(cross_validate, count))
 
-    folder: Path
-    outcomes: dict[str, Outcome]
 
-    def values(self, metric: str) -> Sequence[float]:
-        """Return the scores of the folds."""
-        scores = (score for each in self.outcomes.values() for score in each.scores)
-        return [score.value for score in scores if score.metric == metric]
+def cross_validate(count: int, whole: Outcome, folder: Path, runs: Runs) -> Report | None:
+    """Train on all folds but one, and validate on this one, for each fold."""
+    without: dict[str, list[str]] = {"valid_source": [], "valid_target": [], "valid_pairs": []}
+    subsets = [
+        Subset(f"fold-{number}", f"fold {number} of {count}", {"fold": [number, count], **without})
+        for number in range(1, count + 1)
+    ]
+    outcomes = train_subsets(runs, folder, subsets)
+    if outcomes is None:
+        return None
+    write_table(folder / TABLE, outcomes)
+    return Report(outcomes, fold_sentences(outcomes), [folder / TABLE])
 
-    def sentences(self) -> list[str]:
-        """Return a sentence for each metric: mean, spread, and an interval if it can have one."""
-        count, found = len(self.outcomes), []
-        for score in next(iter(self.outcomes.values())).scores:
-            values = self.values(score.metric)
-            inside = ""
-            if count >= LEAST_FOLDS:
-                low, high = mean_interval(values)
-                inside = f" (95 % interval {low:.2f} to {high:.2f})"
-            found.append(
-                f"{score.metric} over {count} folds: {np.mean(values):.2f} on average{inside}, "
-                f"from {min(values):.2f} to {max(values):.2f} (standard deviation "
-                f"{np.std(values, ddof=1):.2f})."
-            )
-        return found
+
+def fold_sentences(outcomes: Mapping[str, Outcome]) -> list[str]:
+    """Return a sentence for each metric: mean, spread, and an interval if it can have one."""
+    count, found = len(outcomes), []
+    for scores in zip(*(each.scores for each in outcomes.values()), strict=True):
+        values, inside = [each.value for each in scores], ""
+        if count >= LEAST_FOLDS:
+            low, high = mean_interval(values)
+            inside = f" (95 % interval {low:.2f} to {high:.2f})"
+        found.append(
+            f"{scores[0].metric} over {count} folds: {np.mean(values):.2f} on average{inside}, "
+            f"from {min(values):.2f} to {max(values):.2f} (standard deviation "
+            f"{np.std(values, ddof=1):.2f})."
+        )
+    return found
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -81,47 +80,3 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     half = _T[min(count - 1, len(_T)) - 1] * float(deviation)
     mean = float(np.mean(values))
     return max(0.0, mean - half), min(100.0, mean + half)
-
-
-def check_enough_different(recipe: Recipe, count: int) -> None:
-    """Check that each fold can hold out a pair.
-
-    Pairs with the same source are in one fold and count once, unless the source has one or two
-    words and the targets differ. Pairs that are never held out do not count: those with an empty or
-    a very long side.
-    """
-    assert isinstance(recipe.data, DataConfig)
-    found: set[Pair] = set()
-    for part in training_parts(recipe.data):
-        for source, target in () if part.exchanged else part.chunks():
-            for pair in map(comparable, zip(source, target, strict=True)):
-                if all(side and len(side) <= 4 * recipe.data.max_length for side in pair):
-                    found.add(likeness(pair))
-                if len(found) >= count:
-                    return
-    fewer = f"choose at most {len(found)} folds, or " if len(found) > 1 else ""
-    raise UserError(
-        f"{option('folds', str(count))}: the training data have only "
-        f"{counted(len(found), 'different pair')}; {fewer}leave it out"
-    )
-
-
-def folds_folder(out: Path, count: int) -> Path:
-    """Return the folder of a cross-validation beside the run on all pairs."""
-    return subset_folder(out, f"{count}-folds")
-
-
-def cross_validate(out: Path, count: int, runs: Runs) -> Folds | None:
-    """Train on all folds but one, and validate on this one, for each fold."""
-    check_enough_different(runs.recipe, count)
-    folder = folds_folder(out, count)
-    without: dict[str, list[str]] = {"valid_source": [], "valid_target": [], "valid_pairs": []}
-    subsets = [
-        Subset(f"fold-{number}", f"fold {number} of {count}", {"fold": [number, count], **without})
-        for number in range(1, count + 1)
-    ]
-    outcomes = train_subsets(runs, folder, subsets)
-    if outcomes is None:
-        return None
-    write_table(folder / TABLE, outcomes)
-    return Folds(folder, outcomes)

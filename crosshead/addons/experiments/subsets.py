@@ -1,4 +1,4 @@
-"""Several runs of one recipe on subsets of its pairs, in a folder beside the run on all pairs.
+"""Experiments: runs of one recipe on subsets of its pairs, in a folder beside the run on all pairs.
 
 The folder also holds the recipe that all of its runs begin with. A finished run is not repeated,
 and an interrupted one continues.
@@ -8,12 +8,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from crosshead.bundle.config import BundleScore
 from crosshead.bundle.config_file import load_config
 from crosshead.bundle.places import CHECKPOINTS, CONFIG, RECIPE, is_run
 from crosshead.caller import option
+from crosshead.cli.terminal import put, table
 from crosshead.config import validate
 from crosshead.errors import BundleError, UserError
 from crosshead.recipe.recipe import Recipe
@@ -55,6 +56,22 @@ class Outcome:
     scores: Sequence[BundleScore]
 
 
+class Report(NamedTuple):
+    """What the runs of an experiment show."""
+
+    outcomes: Mapping[str, Outcome]
+    """The runs by name."""
+    sentences: Sequence[str]
+    files: Sequence[Path]
+    """The files that were written."""
+
+    def text(self) -> str:
+        """Return the scores as a table, the sentences and the files."""
+        rows = table_of(self.outcomes)
+        lines = [*self.sentences, f"Written: {', '.join(map(str, self.files))}"]
+        return "\n" + table(rows, numbers=len(rows[0]) - 1) + "\n" + "\n".join(lines) + "\n"
+
+
 @dataclass(frozen=True)
 class Runs:
     """Settings that all runs on subsets share."""
@@ -66,6 +83,54 @@ class Runs:
     """The typed command, for the model cards."""
     display: Callable[[], Display] = field(default=Silent)
     """Returns a display for each run."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Runs on subsets of the pairs, after the run on all pairs."""
+
+    flag: str
+    """The option that asks for it, such as `folds`."""
+    kind: str
+    """The end of the name of the folder, such as `5-folds`."""
+    models: int
+    """The number of models that it trains."""
+    least_pairs: int
+    """The smallest number of training pairs."""
+    measure: Callable[[Outcome, Path, Runs], Report | None]
+    """Trains, and returns what the runs show, or None if one was asked to stop. It takes the run on
+    all pairs, the folder, and the settings."""
+
+    def check_pairs(self, pairs: int) -> None:
+        """Check that there are enough training pairs."""
+        if pairs < self.least_pairs:
+            raise UserError(
+                f"{option(self.flag)}: {pairs:,} training pairs are too few; at least "
+                f"{self.least_pairs:,} are needed: leave it out"
+            )
+
+
+def run_experiments(
+    out: Path,
+    recipe: Recipe,
+    *,
+    experiments: Sequence[Experiment],
+    force: bool,
+    command: str,
+    display: Callable[[], Display],
+    resume: bool,
+) -> bool:
+    """Make the experiments of a finished run, print their reports, and return whether all ended."""
+    whole = outcome_of(out)
+    for each in experiments:
+        each.check_pairs(whole.pairs)
+        folder = subset_folder(out, each.kind)
+        recipe = planned_recipe(out, folder, resume=resume)
+        report = each.measure(whole, folder, Runs(recipe, force, command, display))
+        if report is None:
+            return False
+        put(report.text())
+    return True
 
 
 def subset_folder(out: Path, kind: str) -> Path:

@@ -37,14 +37,6 @@ if TYPE_CHECKING:
     from crosshead.system.progress import Display
     from crosshead.tasks.translation.translator import Translator
 
-OTHER_LANGUAGE = 1 / 3
-"""The share of lines with the flag `words` from which the text may be in another language.
-
-Models of 2,000 to 25,000 pairs of Multi30k flag 79 to 100 % of text in the opposite language, and
-less than 1 % of held-out text in their own. A model of dates flags 30 to 34 % of dates in the
-opposite language, because both languages have the same numbers.
-"""
-
 OutOption = Annotated[
     Path,
     typer.Option(
@@ -83,22 +75,21 @@ def _further(
     curve, folds = given["curve"], given["folds"]
     if not curve and folds is None:
         return None
-    from crosshead.addons.experiments.data_curve import SHARES, check_enough_pairs
-    from crosshead.addons.experiments.folds import check_enough_different
-    from crosshead.addons.experiments.reports import run_subsets
-    from crosshead.addons.experiments.subsets import check_subsets
+    from crosshead.addons.experiments.data_curve import CURVE
+    from crosshead.addons.experiments.folds import fold_experiment
+    from crosshead.addons.experiments.subsets import check_subsets, run_experiments
 
-    flags = {"--curve": len(SHARES)} if curve else {}
-    flags |= {f"--folds {folds}": folds} if folds else {}
-    for flag in flags:
-        check_subsets(settings, flag.split()[0].removeprefix("--"), None if resume else start)
-    if folds is not None and not resume:  # a resumed run may have to find moved files first
-        check_enough_different(settings, folds)
-    return Further(
-        flags,
-        check_enough_pairs if curve else lambda pairs: None,
-        partial(run_subsets, curve=curve, folds=folds),
-    )
+    asked = [] if folds is None else [fold_experiment(folds)]
+    asked += [CURVE] if curve else []
+    for each in asked:
+        check_subsets(settings, each.flag, None if resume else start)
+
+    def check_size(pairs: int) -> None:
+        for each in asked:
+            each.check_pairs(pairs)
+
+    flags = {"--curve" if each is CURVE else f"--folds {folds}": each.models for each in asked}
+    return Further(flags, check_size, partial(run_experiments, experiments=asked))
 
 
 TRAIN.append(
@@ -234,8 +225,7 @@ def _made(
 ) -> "SyntheticPairs":
     """Load the models, translate with progress, and print how many pairs there are.
 
-    A warning counts the translations that may be bad. It also says if the text does not look like
-    the source language.
+    A warning counts the translations that may be bad.
     """
     from crosshead.addons.experiments.synthetic import BLOCK, Synthesis
     from crosshead.cli.arguments import check_direction, into
@@ -268,18 +258,9 @@ def _made(
     odd = made.odd
     if odd.flagged:
         kinds = [f"{name} {odd.flags[name]:,}" for name in FLAGS if odd.flags[name]]
-        advice = "read some of them before you train on them"
-        if odd.flags["words"] >= OTHER_LANGUAGE * odd.translations:
-            reads = translator.bundle.config.source_language
-            named = f", which reads {reads}" if reads else ""
-            advice += (
-                f"; many words of {text} are not in the training data of this model{named}: the "
-                "text may be of another domain, or in another language; for another language, give "
-                "a model that reads it, such as one of the other direction"
-            )
         note(
             f"warning: {odd.flagged:,} of {counted(odd.translations, 'translation')} may be bad "
-            f"({', '.join(kinds)}); {advice}"
+            f"({', '.join(kinds)}); read some of them before you train on them"
         )
     return made
 

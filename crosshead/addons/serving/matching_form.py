@@ -5,8 +5,7 @@ from dataclasses import replace
 from itertools import islice
 
 from crosshead.addons.serving.languages import has_letters
-from crosshead.text.documents.document import TextPart
-from crosshead.text.documents.formats import Parser
+from crosshead.text.documents.document import Parser, TextPart
 
 _MARKS = {".": ".", "\u3002": ".", "!": "!", "\uff01": "!", "?": "?", "\uff1f": "?", "\u061f": "?",
           ",": ",", "\uff0c": ",", "\u060c": ",", ";": ";", "\uff1b": ";"}  # fmt: skip

@@ -1,17 +1,17 @@
 """Cross-validation: each fold is validated once, and the folds give mean and spread."""
 
+import math
 import statistics
 from pathlib import Path
 
 import pytest
 import torch
 
-from crosshead.addons.experiments import folds as module
 from crosshead.addons.experiments.folds import (
     TABLE,
-    Folds,
-    check_enough_different,
     cross_validate,
+    fold_experiment,
+    fold_sentences,
     mean_interval,
 )
 from crosshead.addons.experiments.subsets import Outcome, Runs
@@ -24,64 +24,46 @@ from tests.training.runs import recipe_for
 def test_each_fold_is_validated_by_its_own_run(text: Path, tmp_path: Path) -> None:
     valid = [f"data.valid_source={text / 'valid.en'}", f"data.valid_target={text / 'valid.de'}"]
     recipe = recipe_for(text, "max_updates=1", "decode.beam=1", "average=0", *valid)
-    found = cross_validate(tmp_path / "x", 2, Runs(recipe))
-    assert found is not None and found.folder == tmp_path / "x.2-folds"
+    folder = tmp_path / "x.2-folds"
+    found = cross_validate(2, Outcome(tmp_path, 203, []), folder, Runs(recipe))
+    assert found is not None and found.files == [folder / TABLE]
     assert list(found.outcomes) == ["fold-1", "fold-2"]
     held = [
-        (found.folder / name / "held-out.tsv").read_text().splitlines()[1:]
-        for name in found.outcomes
+        (folder / name / "held-out.tsv").read_text().splitlines()[1:] for name in found.outcomes
     ]
     assert not set(held[0]) & set(held[1])
     assert len(held[0]) + len(held[1]) > 100  # of 203 pairs, without the repeated ones
-    assert stored_recipe(found.folder / "fold-2").data.fold == [2, 2]  # type: ignore[attr-defined]
-    assert (found.folder / TABLE).read_text().startswith("run\tpairs\tmetric")
+    assert stored_recipe(folder / "fold-2").data.fold == [2, 2]  # type: ignore[attr-defined]
+    assert (folder / TABLE).read_text().startswith("run\tpairs\tmetric")
 
 
-@pytest.mark.parametrize(
-    ("pairs", "advice"),
-    [
-        ([("a", "b"), ("a ", "b"), ("c", "d"), ("", "e")], "choose at most 2 folds, or leave"),
-        ([("a", "b")] * 9, "1 different pair; leave it out"),
-        ([("a", str(n)) for n in range(3)], ""),
-    ],
-)
-def test_fewer_different_pairs_than_folds_are_refused(
-    pairs: list[tuple[str, str]], advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, side in (("en", 0), ("de", 1)):
-        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
-    recipe = recipe_for(tmp_path)
-    if not advice:
-        check_enough_different(recipe, 3)
-        return
-    monkeypatch.setattr(module, "train_subsets", None)  # nothing is trained
-    with pytest.raises(UserError, match=f"--folds 3: the training data have only .*{advice}"):
-        cross_validate(tmp_path / "x", 3, Runs(recipe))
+def test_fewer_pairs_than_folds_are_refused() -> None:
+    with pytest.raises(UserError, match=r"--folds: 4 training pairs are too few; at least 5 are"):
+        fold_experiment(5).check_pairs(4)
+    fold_experiment(5).check_pairs(5)
 
 
 def test_the_sentence_has_mean_range_and_deviation(tmp_path: Path) -> None:
-    def outcome(value: float) -> Outcome:
-        score = BundleScore(metric="BLEU", value=value, signature="s", test_set="validation")
-        return Outcome(tmp_path, 9, [score])
+    def sentences(*values: float) -> list[str]:
+        scores = [
+            BundleScore(metric="BLEU", value=value, signature="s", test_set="validation")
+            for value in values
+        ]
+        return fold_sentences({str(each.value): Outcome(tmp_path, 9, [each]) for each in scores})
 
-    def folds(*values: float) -> Folds:
-        return Folds(tmp_path, {str(value): outcome(value) for value in values})
-
-    three = folds(20.0, 23.0, 26.0)
-    assert three.values("BLEU") == pytest.approx([20, 23, 26])
-    assert three.sentences() == [
+    assert sentences(20.0, 23.0, 26.0) == [
         "BLEU over 3 folds: 23.00 on average (95 % interval 11.22 to 34.78), from 20.00 to 26.00 "
         "(standard deviation 3.00).",
     ]
-    assert folds(20.0, 23.0).sentences() == [
+    assert sentences(20.0, 23.0) == [
         "BLEU over 2 folds: 21.50 on average, from 20.00 to 23.00 (standard deviation 2.12).",
     ]
-    assert "interval 0.00 to" in folds(1.0, 3.0, 9.0).sentences()[0]
+    assert "interval 0.00 to" in sentences(1.0, 3.0, 9.0)[0]
 
 
 def share_outside(quantile: float, freedom: int) -> float:
     """The share of Student's t distribution above a quantile, by summing its density."""
-    places = torch.linspace(quantile, quantile + 4000, 4_000_001, dtype=torch.float64)
+    places = torch.logspace(math.log10(quantile), 5, 200_001, dtype=torch.float64)
     density = torch.distributions.StudentT(torch.tensor(float(freedom))).log_prob(places).exp()
     return float(torch.trapezoid(density, places))
 

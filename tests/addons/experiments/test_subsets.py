@@ -9,6 +9,7 @@ import pytest
 
 from crosshead.addons.experiments.subsets import (
     Outcome,
+    Report,
     Runs,
     Subset,
     check_subsets,
@@ -19,6 +20,7 @@ from crosshead.addons.experiments.subsets import (
     train_subsets,
     write_table,
 )
+from crosshead.bundle.config import BundleScore
 from crosshead.bundle.places import CONFIG, RECIPE
 from crosshead.caller import PYTHON, calling_from
 from crosshead.errors import BundleError, ConfigError, UserError
@@ -193,3 +195,15 @@ def test_the_table_has_a_row_for_each_run_and_metric(
     assert [float(each) for each in lines[1][3:]] == [
         first.scores[0].value, first.scores[0].low, first.scores[0].high,
     ]  # fmt: skip
+
+
+def test_a_report_has_a_table_sentences_and_files(tmp_path: Path) -> None:
+    outcomes = {
+        str(pairs): Outcome(tmp_path, pairs, [
+            BundleScore(metric="BLEU", value=value, signature="s", test_set="v")
+        ])
+        for pairs, value in ((1000, 20.0), (2000, 26.0))
+    }  # fmt: skip
+    said = Report(outcomes, ["More helps."], [tmp_path / "a.tsv", tmp_path / "b.png"]).text()
+    assert said.startswith("\nrun   pairs   BLEU\n1000  1,000  20.00\n2000  2,000  26.00\n")
+    assert said.endswith(f"More helps.\nWritten: {tmp_path / 'a.tsv'}, {tmp_path / 'b.png'}\n")

@@ -1,14 +1,16 @@
 import re
 import shlex
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from crosshead.addons.experiments.synthetic import Odd
 from crosshead.bundle.files import pack
 from crosshead.cli import run
+from crosshead.training.settings import stored_recipe
 from tests.cli.tools import BUNDLE, TINY, Refused, output_of
+
+FAST = ["--max-updates", "1", *TINY, "--set", "decode.beam=1", "--set", "average=0",
+        "--set", "max_extra=2"]  # fmt: skip
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
@@ -88,28 +90,6 @@ def test_a_warning_counts_the_translations_that_may_be_bad(
     assert "warning: 1 of 2 translations may be bad (repetition 1); read some of them" in said
 
 
-@pytest.mark.parametrize(("words", "said_so"), [(6, False), (7, True), (20, True)])
-def test_a_text_in_another_language_is_recognised_by_its_words(
-    words: int,
-    said_so: bool,
-    tmp_path: Path,
-    text: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    odd = Odd(20, 20, Counter(words=words, length=20))
-    monkeypatch.setattr("crosshead.addons.experiments.synthetic._odd", lambda *given: odd)
-    out = ["--out", str(tmp_path / "set"), "--beam", "1"]
-    assert run(["backtranslate", str(BUNDLE), str(text), *out]) == 0
-    said = capfd.readouterr().err
-    assert f"(words {words}, length 20); read some of them before you train on them" in said
-    assert said_so == (
-        f"many words of {text} are not in the training data of this model, which reads en: the "
-        "text may be of another domain, or in another language; for another language, give a model "
-        "that reads it, such as one of the other direction" in said
-    )
-
-
 def test_a_stop_says_how_to_go_on(
     tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,3 +151,51 @@ def test_one_model_translates_in_both_directions(
     assert "holds translations with other settings (target language)" in said
     said = refused("train", "--text", english, "--set", "directions=both", "--out", tmp_path / "x")
     assert "data.directions is for translation; leave it out" in said
+
+
+def test_folds_are_trained_once_and_added_to_a_finished_run(
+    tmp_path: Path, corpus: list[object], capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert run([*map(str, ["train", *corpus, "--out", out, *FAST, "--folds", 2])]) == 0
+    report, said = capfd.readouterr()
+    follow = "more models after this one, each with the same limits"
+    assert f"crosshead: --folds 2 trains 2 {follow}\n" in said
+    assert "Translate with: " in report
+    assert "\nrun     pairs  BLEU  chrF2\nfold-1     15" in report
+    assert "BLEU over 2 folds: " in report
+    assert str(tmp_path / "run.2-folds" / "folds.tsv") in report
+    assert run(["train", "--resume", "--out", str(out), "--folds", "2"]) == 0
+    report, said = capfd.readouterr()
+    assert said.count(": finished in ") == 2 and "BLEU over 2 folds: " in report
+    assert follow not in said
+
+
+def test_folds_of_a_finished_run_have_its_limits(tmp_path: Path, corpus: list[object]) -> None:
+    out = tmp_path / "run"
+    assert run([*map(str, ["train", *corpus, "--out", out, *FAST, "--max-updates", 2])]) == 0
+    assert run(["train", "--resume", "--out", str(out), "--folds", "2", "--max-updates", "1"]) == 0
+    for each in (out, *(tmp_path / "run.2-folds" / f"fold-{number}" for number in (1, 2))):
+        assert stored_recipe(each).train.max_updates == 2
+
+
+def test_a_curve_of_too_few_pairs_is_refused_before_training(
+    tmp_path: Path, corpus: list[object], refused: Refused
+) -> None:
+    out = tmp_path / "run"
+    languages = ["--source-language", "en", "--target-language", "de"]  # else a line says "unknown"
+    said = refused("train", *corpus, *languages, "--out", out, *FAST, "--curve")
+    assert "--curve: 27 training pairs are too few; at least 400 are needed" in said
+    assert not out.exists()
+
+
+def test_subsets_of_other_data_are_refused_before_training(
+    tmp_path: Path, refused: Refused
+) -> None:
+    (tmp_path / "text").write_text("a b\n" * 9)
+    out = tmp_path / "run"
+    said = refused("train", "--text", tmp_path / "text", "--out", out, "--curve")
+    assert "--curve takes subsets of pairs of texts" in said and not out.exists()
+    assert "greater than or equal to 2" in refused(
+        "train", "--text", tmp_path / "text", "--out", out, "--folds", 1
+    )
