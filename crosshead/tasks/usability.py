@@ -99,8 +99,6 @@ class Findings:
     is_usable: bool = True
     """False if a translation or captioning model has faults, or if translations give the gist at
     most. True for all models of other tasks, which have only `faults`."""
-    above_chance: bool = False
-    """True if the scores are above what a model gets that has learned nothing."""
 
 
 _PLACES = {"lower quartile": 0.25, "upper quartile": 0.75, "median": 0.5, "best": 1.0, "worst": 0.0}
@@ -227,7 +225,6 @@ def translation_findings(
         translation_samples(*texts),
         [*remarks.sentences, *bleu_exactness(bleu, len(outputs), nouns.input, faults)],
         is_usable=remarks.is_usable,
-        above_chance=round(bleu.value, 1) >= LOW_BLEU or _exact(*texts) >= LOW_EXACT,
     )
 
 

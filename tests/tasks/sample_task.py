@@ -207,7 +207,7 @@ class SeriesValidator(Validator[SeriesRecipe, SeriesCorpus, SeriesBundle]):
         made = self.bundle.model(self.corpus.valid.inputs[:1]).item()
         wanted = self.corpus.valid.following[0].item()
         sample = Sample("the first window", f"{made:.3f}", f"{wanted:.3f}")
-        return Findings([score], samples=[sample], above_chance=True)
+        return Findings([score], samples=[sample])
 
 
 class Forecaster(Pipeline):

@@ -84,9 +84,7 @@ class ForecastingValidator(Validator[ForecastingRecipe, SeriesCorpus, SeriesBund
         )
         faults = baseline_faults(found)
         test_set = "test period" if has_test else "validation"
-        return Findings(
-            [bundle_score(each, test_set) for each in found], faults, above_chance=not faults
-        )
+        return Findings([bundle_score(each, test_set) for each in found], faults)
 
 
 def bundle_score(score: ForecastScore, test_set: str) -> BundleScore:

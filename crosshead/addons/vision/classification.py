@@ -215,7 +215,7 @@ class ClassificationValidator(Validator[ClassificationRecipe, ImageCorpus, Image
         name = "test images" if len(sets.test) else "validation"
         scores = [BundleScore.of(each, name) for each in found.scores]
         remarks = exactness(found.scores[0], counted(len(images), "image"))
-        return Findings(scores, faults, remarks=remarks, above_chance=not faults)
+        return Findings(scores, faults, remarks=remarks)
 
 
 class ClassificationTask(Task):

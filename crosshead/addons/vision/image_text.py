@@ -110,7 +110,7 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
         findings = translation_findings(scores, inputs, found, nearest, self.labels, self.nouns)
         remarks = bleu_exactness(scores[0], len(found), self.labels[0], findings.faults)
         sound = not findings.faults
-        return dataclasses.replace(findings, remarks=remarks, is_usable=sound, above_chance=sound)
+        return dataclasses.replace(findings, remarks=remarks, is_usable=sound)
 
     @property
     def validations_to_score(self) -> float:
