@@ -1,7 +1,8 @@
 """Pairs whose sides do not translate each other, one by one and in shifted stretches.
 
 Each pair has odds to be misaligned (`pair_odds.py`). A hidden Markov model then takes neighbours
-into account, because a line that is missing on one side shifts all lines after it (`stretches.py`).
+into account, because a line that is missing on one side shifts all lines after it: the neighbours
+of a misaligned pair are probably misaligned too, and by the same shift.
 
 Shifted pairs teach the lexicon wrong translations. So if stretches are shifted, or the text as a
 whole, the lexicon is learned again from the repaired pairs, and all pairs are scored again.
@@ -12,10 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosshead.addons.checks.pair_odds import PairOdds, SideWords
-from crosshead.addons.checks.stretches import LARGEST_ODDS, best_path, smoothed
+from crosshead.addons.checks.pair_odds import PairOdds, SideWords, stemmed_words
 from crosshead.addons.checks.suspects import Suspect
-from crosshead.addons.checks.words import stemmed_words
 
 LEAST_ROWS = 500
 """The smallest number of pairs from which word translations can be learned."""
@@ -42,6 +41,10 @@ of random pairs it is 0.06 to 0.1."""
 _CLEARLY_LESS = 0.25
 """The difference of the misaligned share from which another shift of the whole text is better. The
 shares of random pairs differ by 0.1 between shifts at most."""
+_LARGEST_ODDS = 8.0
+"""The largest log-odds that one row contributes, because no model of a row is perfect."""
+_BEGIN, _STAY = 1e-4, 0.98
+"""The probabilities that a stretch of misaligned pairs begins at a row, and that it continues."""
 
 
 class Alignment(NamedTuple):
@@ -148,11 +151,11 @@ def _shifts(model: PairOdds, rows: np.ndarray, found: np.ndarray, odds: np.ndarr
         return shifts
     long = np.concatenate(runs)
     evidence = np.zeros((len(odds), len(_SHIFTS) + 1))
-    evidence[long, 0] = np.clip(-odds[long], 0, LARGEST_ODDS)
+    evidence[long, 0] = np.clip(-odds[long], 0, _LARGEST_ODDS)
     for state, shift in enumerate(_SHIFTS, 1):
         left = _moved(rows, long, shift)
         places, left = long[left >= 0], left[left >= 0]
-        evidence[places, state] = np.clip(-model.judged(left, places)[0], _UNFIT, LARGEST_ODDS)
+        evidence[places, state] = np.clip(-model.judged(left, places)[0], _UNFIT, _LARGEST_ODDS)
     states = (0, *_SHIFTS)
     for run in runs:
         path = best_path(evidence[run])
@@ -169,3 +172,67 @@ def shift_reason(shift: int) -> str:
     where = "below" if shift > 0 else "above"
     lines = "line" if abs(shift) == 1 else "lines"
     return f"the target translates the source {abs(shift)} {lines} {where}"
+
+
+def smoothed(odds: np.ndarray, share: float) -> np.ndarray:
+    """Return the probability of each row to be misaligned, given all rows.
+
+    The states of a row are aligned, misaligned alone, and misaligned in a stretch. A forward and a
+    backward pass sum over the states of all other rows.
+
+    Reference:
+        Rabiner 1989, "A Tutorial on Hidden Markov Models", section III.
+    """
+    likelihood = np.exp(np.clip(odds, -_LARGEST_ODDS, _LARGEST_ODDS)).tolist()
+    alone = min(share, 0.5)
+    outside = 1 - alone - _BEGIN, alone, _BEGIN
+    inside = (1 - _STAY) * (1 - alone), (1 - _STAY) * alone, _STAY
+    # Transitions do not depend on whether a row outside of stretches is aligned.
+    states, forward = outside, []
+    for each in likelihood:
+        a, b, c = states[0], states[1] * each, states[2] * each
+        total = a + b + c
+        forward.append((a / total, b / total, c / total))
+        out, in_stretch = (a + b) / total, c / total
+        states = (
+            out * outside[0] + in_stretch * inside[0],
+            out * outside[1] + in_stretch * inside[1],
+            out * outside[2] + in_stretch * inside[2],
+        )
+    probability = np.empty(len(likelihood))
+    out = in_stretch = 1.0  # the likelihood of all later rows, by the state of this row
+    for place in range(len(likelihood) - 1, -1, -1):
+        a, b, c = forward[place]
+        a, b, c = a * out, b * out, c * in_stretch
+        probability[place] = (b + c) / (a + b + c)
+        each = likelihood[place]
+        later = out, out * each, in_stretch * each
+        out = sum(p * q for p, q in zip(outside, later, strict=True))
+        in_stretch = sum(p * q for p, q in zip(inside, later, strict=True))
+        total = out + in_stretch
+        out, in_stretch = out / total, in_stretch / total
+    return probability
+
+
+def best_path(evidence: np.ndarray) -> np.ndarray:
+    """Return the most probable state of each row, by the Viterbi algorithm.
+
+    State 0 is no shift, and the text begins and ends with it. A change of the state has the
+    probability `_BEGIN`.
+    """
+    change = np.log(_BEGIN)
+    score = np.full(evidence.shape[1], change)
+    score[0] = 0.0
+    came = np.empty(evidence.shape, np.int64)
+    for row, each in enumerate(evidence):
+        best = int(np.argmax(score))
+        stays = score >= score[best] + change
+        came[row] = np.where(stays, np.arange(len(score)), best)
+        score = np.where(stays, score, score[best] + change) + each
+    score[1:] += change
+    path = np.empty(len(evidence), np.int64)
+    state = int(np.argmax(score))
+    for row in range(len(evidence) - 1, -1, -1):
+        path[row] = state
+        state = int(came[row, state])
+    return path

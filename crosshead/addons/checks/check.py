@@ -7,26 +7,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from crosshead.addons.checks.alignment import GAP, LEAST_ROWS, MOST_MISALIGNED, misaligned
-from crosshead.addons.checks.encoding import damaged
-from crosshead.addons.checks.exchanged import exchanged
-from crosshead.addons.checks.forms import decomposed, empty_or_identical, looped, mark_up
-from crosshead.addons.checks.language import foreign
-from crosshead.addons.checks.lengths import LEAST_PAIRS, odd_lengths
+from crosshead.addons.checks.forms import (
+    damaged,
+    decomposed,
+    empty_or_identical,
+    mark_up,
+    without_words,
+)
+from crosshead.addons.checks.language import exchanged, foreign
+from crosshead.addons.checks.lengths import LEAST_PAIRS, changed_numbers, odd_lengths
 from crosshead.addons.checks.ngrams import LEAST_LINES, LEAST_NGRAMS, LEAST_WORDS
-from crosshead.addons.checks.numbers import changed_numbers
-from crosshead.addons.checks.placeholders import placeholders
 from crosshead.addons.checks.repeats import repeated
-from crosshead.addons.checks.scripts import wrong_script
 from crosshead.addons.checks.suspects import KINDS, REPAIRED, Suspect
 from crosshead.errors import DataError
 from crosshead.text.parallel.pairs import Origin, ParallelText, Sides, composed
 
-_EXPLAINED = (
-    "empty", "identical", "placeholder", "encoding", "doubled", "script", "exchanged", "language",
-)  # fmt: skip
+_EXPLAINED = ("empty", "identical", "placeholder", "encoding", "exchanged", "language")
 """The kinds whose pairs are not compared by their words and lengths."""
 
-_CLEARER = ("empty", "identical", "placeholder", "script")
+_CLEARER = ("empty", "identical", "placeholder")
 """The kinds that say more clearly than `language` why a line is unlike the rest of its side."""
 
 _MANY = {"identical": 0.5, "exchanged": 0.05, "misaligned": MOST_MISALIGNED}
@@ -113,7 +112,7 @@ def check_pairs(
     are not in the report.
     """
     check_kinds(skip)
-    found = _of_lines(sides) + empty_or_identical(*sides) + looped(*sides) + mark_up(*sides)
+    found = _of_lines(sides) + empty_or_identical(*sides) + mark_up(*sides)
     languages, notes = _in_other_languages(sides)
     clear = _rows(found, _CLEARER)
     found += [each for each in languages if each.row not in clear]
@@ -189,11 +188,10 @@ def _others(count: int, rows: Collection[int]) -> np.ndarray:
 
 
 def _of_lines(sides: Sides) -> list[Suspect]:
-    """Return the suspect lines of each side by their characters, script and placeholders."""
-    source, target = sides
-    found = placeholders(source, target, "source") + placeholders(target, source, "target")
-    for lines, name in ((source, "source"), (target, "target")):
-        found += damaged(lines, name) + decomposed(lines, name) + wrong_script(lines, name)
+    """Return the suspect lines of each side by their characters."""
+    found: list[Suspect] = []
+    for lines, others, name in ((*sides, "source"), (*sides[::-1], "target")):
+        found += without_words(lines, others, name) + damaged(lines, name) + decomposed(lines, name)
     return _once(found)
 
 

@@ -1,15 +1,17 @@
 """Pairs that a model should not learn from, by the form of one side or of both.
 
-A side may be empty, the same as the opposite side, a repetition loop, the only one with mark-up, or
-in an unusual Unicode form.
+A side may be empty, the same as the opposite side, without words, damaged by a wrong encoding, in
+an unusual Unicode form, or the only one with mark-up.
 """
 
 import re
 import unicodedata
 from collections.abc import Sequence
 
+from ftfy import fix_encoding
+
 from crosshead.addons.checks.suspects import Suspect
-from crosshead.text.signs import repeats_itself
+from crosshead.text.scripts import UNSPACED, letters_by_script, split_words
 
 TAG = re.compile(
     r"</?[a-z][\w:-]*(?:\s+[\w:.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+))*\s*/?>"
@@ -17,6 +19,35 @@ TAG = re.compile(
 )
 """A tag of HTML or XML in small letters, because <Enter> is the name of a key, or a character
 reference. A reference has at least two letters, because R&D; has none."""
+
+_BROKEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffd\ufffe\uffff]")
+"""Control characters, separators of lines, and the character that replaces undecodable bytes."""
+
+_INVISIBLE = re.compile(r"[\u00ad\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+"""A soft hyphen, zero-width space, word joiner, byte order mark, or a mark that sets the direction
+of text. The zero-width joiner and non-joiner are left out, because Persian and Indic scripts need
+them."""
+
+_LINE_BREAKS = "\u200b\u2060"
+"""The invisible characters that allow or forbid a new line between words. Khmer, Thai and other
+scripts without spaces need them."""
+
+_DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""The invisible characters that set the direction of text. Arabic and Hebrew text needs them."""
+
+_SHOWN = 20
+"""The largest number of characters of a line in a description."""
+
+URL = re.compile(r"\b\w+://\S+|\bwww\.\S+")
+"""A URL, also without its scheme."""
+
+_SEVERAL = 5
+"""The smallest number of words of a text that no number, sign or URL can translate."""
+
+_WORDLESS = re.compile(rf"(?:(?>{URL.pattern})|[\W\d_])++")
+"""A line of numbers, signs and URLs. It does not backtrack, because that may take very long."""
+
+_SIGN = re.compile(r"[^\w\s]")
 
 
 def empty_or_identical(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
@@ -36,14 +67,55 @@ def empty_or_identical(source: Sequence[str], target: Sequence[str]) -> list[Sus
     return suspects
 
 
-def looped(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
-    """Return the pairs of which only one side is a repetition loop. The score is 1."""
+def without_words(lines: Sequence[str], others: Sequence[str], side: str) -> list[Suspect]:
+    """Return the lines without words, such as `12`, `-` or a URL, opposite a text of several words.
+
+    None is suspect if most lines are so: then the text may be about dates or numbers. The score
+    approaches 1 with the number of words of the text.
+    """
     suspects = []
-    for row, (left, right) in enumerate(zip(source, target, strict=True)):
-        if (loops := repeats_itself(left)) != repeats_itself(right):
-            side = "source" if loops else "target"
-            suspects.append(Suspect(row, "doubled", 1.0, f"the {side} repeats a phrase many times"))
-    return suspects
+    for row, line in enumerate(lines):
+        if not _WORDLESS.fullmatch(line) or not line.strip():
+            continue
+        if (words := _count_words(others[row])) >= _SEVERAL:
+            reason = f"the {side} has no words, but the opposite side has {words:,}"
+            suspects.append(Suspect(row, "placeholder", 1 - 1 / words, reason))
+    return suspects if 2 * len(suspects) <= len(lines) else []
+
+
+def damaged(lines: Sequence[str], side: str) -> list[Suspect]:
+    """Return the lines with characters that a wrong encoding has damaged. The score is 1."""
+    return [
+        Suspect(row, "encoding", 1.0, f"the {side} has {found}")
+        for row, line in enumerate(lines)
+        if (found := _damage(line))
+    ]
+
+
+def _damage(line: str) -> str:
+    """Return a description of the damage in a line, or ""."""
+    if broken := _BROKEN.search(line):
+        return f"the character U+{ord(broken[0]):04X}"
+    if line.isascii():
+        return ""
+    if hidden := _invisible(line):
+        return f"the invisible character U+{ord(hidden[0]):04X}"
+    right = fix_encoding(line)
+    if right == line:
+        return ""
+    start = next((at for at, one in enumerate(right) if one != line[at]), 0)
+    shown = slice(start, start + _SHOWN)
+    return f"{line[shown]!r}, probably {right[shown]!r} in a wrong encoding"
+
+
+def _invisible(line: str) -> list[str]:
+    """Return the invisible characters that do not belong into a line."""
+    found = _INVISIBLE.findall(line)
+    if found and not UNSPACED.isdisjoint(letters_by_script([line])):
+        found = [each for each in found if each not in _LINE_BREAKS]
+    if found and any(unicodedata.bidirectional(each) in {"R", "AL"} for each in line):
+        found = [each for each in found if each not in _DIRECTIONS]
+    return found
 
 
 def decomposed(lines: Sequence[str], side: str) -> list[Suspect]:
@@ -64,3 +136,10 @@ def mark_up(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
             side, tag = ("source", left) if left else ("target", right)
             suspects.append(Suspect(row, "mark-up", 1.0, f"only the {side} has {tag and tag[0]!r}"))
     return suspects
+
+
+def _count_words(line: str) -> int:
+    """Return the number of words with letters, outside URLs."""
+    # The vowel signs of Indic scripts do not end a word.
+    words = split_words(_SIGN.sub("", URL.sub(" ", line)))
+    return sum(any(map(str.isalpha, word)) for word in words)

@@ -8,6 +8,11 @@ other line stays in the first group.
 The second group may have the same language and another topic. It is rejected if many lines lie
 between the groups, or if most lines opposite it are unusual for their side, too. A side with many
 n-grams that occur only once, such as Chinese, has no second group.
+
+If many pairs have exchanged sides, both sides of the text hold the same two languages, and neither
+side has a language of its own. So each pair is read in one of its two directions, and the n-grams
+of all sides in one language are counted together. The direction of a pair is the one that fits the
+others, in turns until no pair changes.
 """
 
 from collections.abc import Sequence
@@ -24,12 +29,13 @@ from crosshead.addons.checks.ngrams import (
 )
 from crosshead.addons.checks.suspects import Suspect
 
-LEAST_GROUP = 5
+_LEAST_GROUP = 5
 """The smallest number of lines in the second group. Fewer lines are odd by chance."""
 _RAREST = (0.02, 0.1, 0.3)
 """The shares of lines that begin a second group."""
-_ROUNDS = 10
-MARGIN = 0.6
+_ROUNDS = 20
+"""The largest number of rounds; hardly any line moves after the first few."""
+_MARGIN = 0.6
 """The mean log-odds of an n-gram, in nats, from which a line belongs to the second group."""
 _MOST_UNIQUE = 0.1
 """The largest share of a side's n-grams that occur once. With more, as in Chinese and in texts of
@@ -41,6 +47,9 @@ messages of programs."""
 _MOST_DISTINCT = 0.5
 """The largest share of lines opposite the second group that differ from the rest of their side as
 much as the second group does from its own."""
+_LEAST_CLEAR = 0.5
+"""The smallest share of pairs that are clearly exchanged among those that fit better exchanged. It
+is near 0 if both sides have the same language."""
 
 
 def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Suspect] | None:
@@ -66,7 +75,7 @@ def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Susp
     if _is_topic(opposite_side, theirs, np.array(list(opposite.values()), bool)):
         second = np.zeros_like(second)
     across = own.means(log_share(theirs) - log_share(own.histogram(~second), 1))
-    swapped = judged & (across > np.where(second, np.maximum(odds, MARGIN), MARGIN))
+    swapped = judged & (across > np.where(second, np.maximum(odds, _MARGIN), _MARGIN))
     reasons = {
         True: f"the {side} is in the language of the opposite side",
         False: f"the {side} is in another language than the other {side}s",
@@ -107,7 +116,7 @@ def _settled(
     odds = np.zeros(len(judged))
     for _ in range(_ROUNDS):
         odds = _group_odds(own, whole, second)
-        before, second = second, judged & (odds > MARGIN)
+        before, second = second, judged & (odds > _MARGIN)
         if (second == before).all():
             break
     return second, odds
@@ -120,7 +129,7 @@ def _is_language(second: np.ndarray, odds: np.ndarray, judged: np.ndarray) -> bo
     """
     size = second.sum()
     between = (judged & ~second & (odds > 0)).sum()
-    return bool(LEAST_GROUP <= size <= judged.sum() / 2 and between <= _MOST_BETWEEN * size)
+    return bool(_LEAST_GROUP <= size <= judged.sum() / 2 and between <= _MOST_BETWEEN * size)
 
 
 def _is_topic(opposite_side: NGrams, whole: np.ndarray, opposite: np.ndarray) -> bool:
@@ -130,10 +139,10 @@ def _is_topic(opposite_side: NGrams, whole: np.ndarray, opposite: np.ndarray) ->
     rest, they are another kind of text, such as dates among sentences.
     """
     opposite = opposite & (opposite_side.lengths >= LEAST_NGRAMS)
-    if opposite.sum() < LEAST_GROUP:
+    if opposite.sum() < _LEAST_GROUP:
         return False
     odds = _group_odds(opposite_side, whole, opposite)
-    return bool((odds[opposite] > MARGIN).mean() > _MOST_DISTINCT)
+    return bool((odds[opposite] > _MARGIN).mean() > _MOST_DISTINCT)
 
 
 def _group_odds(own: NGrams, whole: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -145,3 +154,47 @@ def _group_odds(own: NGrams, whole: np.ndarray, second: np.ndarray) -> np.ndarra
         own.means(log_share(theirs, 1) - log_share(ours)),
         own.means(log_share(theirs) - log_share(ours, 1)),
     )
+
+
+def exchanged(source: Sequence[str], target: Sequence[str]) -> list[Suspect] | None:
+    """Return the pairs with exchanged sides, at most half of the text.
+
+    The score approaches 1 with the mean log-odds of the n-grams of the less clear side.
+    """
+    letters = [
+        (letters_of(left), letters_of(right)) for left, right in zip(source, target, strict=True)
+    ]
+    unique = {pair: number for number, pair in enumerate(dict.fromkeys(letters))}
+    lefts, rights = [left for left, _ in unique], [right for _, right in unique]
+    left, right = ngrams(lefts), ngrams(rights)
+    judged = (left.lengths >= LEAST_NGRAMS) & (right.lengths >= LEAST_NGRAMS)
+    if not has_enough(lefts, judged) or not has_enough(rights, judged):
+        return None
+    swap = np.zeros(len(unique), bool)
+    for _ in range(_ROUNDS):
+        odds = _side_odds(left, right, swap)
+        before, swap = swap, judged & (odds[1] > odds[0])
+        if (swap == before).all():
+            break
+    if 2 * swap.sum() > judged.sum():
+        swap, odds = judged & ~swap, odds[::-1]
+    clear = np.minimum(-odds[0], odds[1])
+    found = swap & (clear > _MARGIN)
+    if found.sum() < max(_LEAST_GROUP, _LEAST_CLEAR * swap.sum()):
+        return []
+    return [
+        Suspect(
+            row, "exchanged", float(1 - np.exp(-clear[unique[pair]])),
+            "each side is in the language of the opposite side",
+        )
+        for row, pair in enumerate(letters)
+        if found[unique[pair]]
+    ]  # fmt: skip
+
+
+def _side_odds(left: NGrams, right: NGrams, swap: np.ndarray) -> np.ndarray:
+    """Return the mean log-odds of both sides of each pair for the first language, "2 N"."""
+    first = left.histogram(~swap) + right.histogram(swap)
+    second = right.histogram(~swap) + left.histogram(swap)
+    values = log_share(first) - log_share(second)
+    return np.stack([left.means(values), right.means(values)])

@@ -1,9 +1,9 @@
-"""Pairs whose lengths do not fit together.
+"""Pairs whose lengths or numbers do not fit together.
 
-The distance of a pair is |log(ratio) - log(usual ratio)|. The ratio is that of the lengths of both
-sides. Short sentences vary more, so the distance is divided by a scale that falls with the length.
-The tail of the distances is fitted by an exponential distribution. So freer translations need
-larger distances.
+The distance of the lengths of a pair is |log(ratio) - log(usual ratio)|. The ratio is that of the
+lengths of both sides. Short sentences vary more, so the distance is divided by a scale that falls
+with the length. The tail of the distances is fitted by an exponential distribution. So freer
+translations need larger distances.
 
 Damaged pairs must not widen the fit that is to find them. So the fit begins with the pairs near the
 median, and is repeated with the pairs inside its bound. It stays good with 20 % damaged pairs.
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crosshead.addons.checks.suspects import Suspect
+from crosshead.text.signs import loses_number, numbers
 
 LEAST_PAIRS = 100
 """The smallest number of pairs that the usual ratio of lengths is fitted to."""
@@ -38,6 +39,10 @@ _LEAST_CHARACTERS = 12
 
 In lines of two or three words, single words decide about the ratio.
 """
+
+_MOST_CHANGED = 0.2
+"""If a larger share of the pairs with numbers have a number that differs, the two languages write
+numbers differently, as in dates of other calendars."""
 
 
 def odd_lengths(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -> list[Suspect]:
@@ -78,3 +83,24 @@ def _tail_bound(distances: np.ndarray) -> float:
     """Return the distance that an exponential tail exceeds with the probability `_RARE`."""
     inner, outer = np.quantile(distances, [1 - _BULK, 1 - _TAIL])
     return float(outer + (outer - inner) * np.log(_TAIL / _RARE) / np.log(_BULK / _TAIL))
+
+
+def changed_numbers(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
+    """Return the pairs with equally many numbers on both sides, but not the same numbers.
+
+    Numbers of one digit do not count. Pairs with more numbers on one side do not count either: the
+    opposite side may have words for them, such as the name of a month.
+    """
+    pairs = zip(source, target, strict=True)
+    counts = [tuple(len(numbers(line)) for line in pair) for pair in pairs]
+    rows = [row for row, (left, right) in enumerate(counts) if left == right > 0]
+    changed = [
+        row for row in rows
+        if loses_number(source[row], target[row]) or loses_number(target[row], source[row])
+    ]  # fmt: skip
+    if len(changed) > _MOST_CHANGED * len(rows):
+        return []
+    return [
+        Suspect(row, "number", 1 - len(changed) / len(rows), "a number differs between the sides")
+        for row in changed
+    ]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosshead.addons.checks.encoding import URL
-from crosshead.addons.checks.forms import TAG
+from crosshead.addons.checks.forms import TAG, URL
 from crosshead.text.scripts import NO_LETTERS, NOT_LATIN
 
 LEAST_NGRAMS = 10

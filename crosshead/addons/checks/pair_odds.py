@@ -6,17 +6,38 @@ tells random pairs from real ones turns the scores of a pair into one value. The
 pairs is twice the fraction of real pairs whose value is above the median of the random pairs. The
 odds of a pair come from the ratio of both distributions at its value. They are made to rise with
 the value.
+
+The lexicon is IBM model 1 in both directions (`text/parallel/word_aligner.py`): each word of one
+side translates a word of the opposite side, or none, all with the same probability.
 """
 
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from crosshead.addons.checks.lexicon import Lexicon
-from crosshead.text.parallel.word_aligner import WordIds
+from crosshead.text.parallel.word_aligner import (
+    Direction,
+    Links,
+    Translations,
+    WordIds,
+    WordPairs,
+    learn,
+)
+from crosshead.text.scripts import split_words
 
 MOST_LEARNED = 20_000
 """The largest number of pairs that a lexicon is learned from."""
+
+MOST_WORDS = 80
+"""The largest number of words of a line that are compared; the rest of the line is ignored."""
+
+_STEM = 6
+"""The number of letters of a word that count. So most inflected forms of a word are one word."""
+
+_LINKS = 2_000_000
+"""The number of links, pairs of words of a row, that are scored at a time."""
 
 _SEED = 1
 _FEATURES = 5
@@ -24,6 +45,91 @@ _STEPS, _BINS = 10, 200
 _MANY_ROWS, _FOLDS, _FOLDS_OF_MANY = 10_000, 5, 2
 _LEAST_SHARE, _LARGEST_SHARE = 1e-3, 0.95
 """The smallest and the largest share of misaligned pairs that is assumed."""
+
+
+def stemmed_words(lines: Iterable[str], least: int) -> WordIds:
+    """Return the first `MOST_WORDS` words of each line, each cut to its first letters."""
+    vocabulary: dict[str, int] = {}
+    lengths: list[int] = []
+
+    def numbers(line: str) -> list[int]:
+        found = [word[:_STEM] for word in split_words(line)[:MOST_WORDS]]
+        lengths.append(len(found))
+        return [vocabulary.setdefault(word, len(vocabulary)) for word in found]
+
+    ids = np.fromiter(chain.from_iterable(map(numbers, lines)), np.int32)
+    ends = np.cumsum(lengths, dtype=np.int64)
+    counts = np.bincount(ids, minlength=len(vocabulary))
+    kept = counts[ids] >= least
+    before = np.concatenate([[0], np.cumsum(kept)])
+    numbers_of_kept = np.cumsum(counts >= least, dtype=np.int32) - 1
+    return WordIds(numbers_of_kept[ids[kept]], before[ends], int((counts >= least).sum()))
+
+
+class Lexicon:
+    """Translations of words in both directions, learned from pairs."""
+
+    def __init__(self, source: WordIds, target: WordIds) -> None:
+        links = Links(source, target)
+        words = source.ids[links.source], target.ids[links.target]
+        self._pairs = pairs = WordPairs(*words, target.size)
+        self._forward = learn(
+            Direction(pairs.source, pairs.target, pairs.of_link, links.target, target, source.size)
+        )
+        self._backward = learn(
+            Direction(pairs.target, pairs.source, pairs.of_link, links.source, source, target.size)
+        )
+
+    def scores(self, source: WordIds, target: WordIds) -> np.ndarray:
+        """Return two scores for each pair: one for each direction.
+
+        A score is the mean, over the words of a side, of the logarithm of the probability of the
+        word given the opposite side, divided by its frequency.
+        """
+        found = np.zeros((len(source.ends), 2))
+        for rows in _blocks(source.lengths * target.lengths):
+            found[rows] = self._scored(source.some(rows), target.some(rows))
+        return found
+
+    def _scored(self, source: WordIds, target: WordIds) -> np.ndarray:
+        links = Links(source, target)
+        index, known = self._pairs.find(source.ids[links.source], target.ids[links.target])
+        left, right = (links.source, source), (links.target, target)
+        return np.stack(
+            [
+                _direction_scores(self._forward, index, known, *left, *right),
+                _direction_scores(self._backward, index, known, *right, *left),
+            ],
+            axis=1,
+        )
+
+
+def _direction_scores(
+    model: Translations,
+    index: np.ndarray,
+    known: np.ndarray,
+    given_places: np.ndarray,
+    given: WordIds,
+    said_places: np.ndarray,
+    said: WordIds,
+) -> np.ndarray:
+    """Return the scores of the rows in one direction; see `Lexicon.scores`."""
+    frequency = model.frequency[said.ids]
+    unseen = model.unknown[given.ids][given_places] * frequency[said_places]
+    probability = np.where(known, model.probabilities[index], unseen)
+    mixed = np.bincount(said_places, probability, minlength=len(said.ids)) + frequency
+    row = np.repeat(np.arange(len(said.ends)), said.lengths)
+    gain = np.log(mixed / (given.lengths[row] + 1) / frequency)
+    total = np.bincount(row, gain, minlength=len(said.ends))
+    return np.asarray(total / np.maximum(said.lengths, 1))
+
+
+def _blocks(links: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the rows in blocks of about `_LINKS` links."""
+    number = np.cumsum(links) // _LINKS
+    for block in np.split(np.arange(len(links)), np.flatnonzero(np.diff(number)) + 1):
+        if len(block):
+            yield block
 
 
 class SideWords(NamedTuple):

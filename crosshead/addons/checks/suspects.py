@@ -5,12 +5,10 @@ from typing import NamedTuple
 KINDS = {
     "empty": "a side has no text",
     "identical": "both sides are the same text",
-    "placeholder": "one text opposite many others, no words, or an error of a spreadsheet",
+    "placeholder": "a text without words opposite a sentence",
     "encoding": "characters that are damaged or invisible",
     "unicode": "characters in an unusual Unicode form",
     "mark-up": "tags on one side only",
-    "doubled": "only one side repeats itself",
-    "script": "letters of another script",
     "exchanged": "each side is in the language of the opposite side",
     "language": "another language than the rest of the side",
     "length": "lengths that do not fit together",

@@ -9,6 +9,7 @@ from crosshead.caller import split_names
 from crosshead.cli.app import data_app
 from crosshead.cli.options import Files
 from crosshead.cli.terminal import note, put, shortened, table
+from crosshead.cli.training_options import FieldsOption, PairsOption, SourceOption, TargetOption
 from crosshead.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,32 +28,10 @@ _WIDEST = 50
     "      --skip near-duplicate,mark-up",
 )
 def data_check(
-    source: Annotated[
-        Files,
-        typer.Option(
-            metavar="F", help="File of source sentences, one per line. Repeat it for more files."
-        ),
-    ] = None,
-    target: Annotated[
-        Files,
-        typer.Option(
-            metavar="F",
-            help="File of translations, line by line. Give one for each --source, in order.",
-        ),
-    ] = None,
-    pairs: Annotated[
-        Files,
-        typer.Option(
-            metavar="F",
-            help="File with both sides: TSV, CSV or JSON Lines. Repeat it for more files.",
-        ),
-    ] = None,
-    fields: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B", help="Source and target field of --pairs, as for `crosshead train`."
-        ),
-    ] = None,
+    source: SourceOption = None,
+    target: TargetOption = None,
+    pairs: PairsOption = None,
+    fields: FieldsOption = None,
     valid_source: Annotated[
         Files,
         typer.Option(
@@ -105,8 +84,8 @@ def data_check(
 
     The command prints a table with the number of pairs of each kind and an example. A suspect pair
     is not always wrong: read some of them before you remove them. A pair may be of several kinds.
-    The kinds are empty, identical, placeholder, encoding, unicode, mark-up, doubled, script,
-    exchanged, language, length, misaligned, number, duplicate, near-duplicate and overlap.
+    The kinds are empty, identical, placeholder, encoding, unicode, mark-up, exchanged, language,
+    length, misaligned, number, duplicate, near-duplicate and overlap.
 
     --apply drops the suspect pairs, except for pairs of the kind unicode alone, which it writes in
     the usual Unicode form (NFC). Aligned files keep their names. A file of pairs becomes TSV with

@@ -21,7 +21,6 @@ def damaged() -> Sides:
     target[2] += " \ufffd"
     target[3] += unicodedata.normalize("NFD", " lö")
     target[4] = f"<p>{target[4]}</p>"
-    target[5] = "где мы были вчера"
     for row in range(6, 12):
         target[row] = other[row]
     for row in range(22, 28):
@@ -29,7 +28,6 @@ def damaged() -> Sides:
     target[12] = target[12][:3]
     target[13], target[14] = target[14], target[13]
     target[15] = "404 -"
-    source[16] = " ".join([source[16]] * 4)
     for row in range(32, 42):
         source[row], target[row] = f"{source[row]} {row}", f"{target[row]} {row}"
     target[33] = f"{target[33][:-2]}99"
@@ -49,7 +47,7 @@ def test_every_kind_is_found_and_counted() -> None:
         rows[suspect.kind].append(suspect.row)
     assert rows == {
         "empty": [0], "identical": [1], "placeholder": [15], "encoding": [2],
-        "unicode": [3], "mark-up": [4], "doubled": [16], "script": [5],
+        "unicode": [3], "mark-up": [4],
         "exchanged": [*range(22, 28)],
         "language": [6, 7, 8, 9, 10, 11], "length": [12],
         "misaligned": [13, 14], "number": [33], "duplicate": [600], "near-duplicate": [601],
@@ -151,11 +149,11 @@ def test_stretches_have_one_shift_each() -> None:
 
 
 def test_a_note_counts_the_suspect_pairs_that_nothing_is_learned_from() -> None:
-    source, target = pairs(2000)
+    source, target = pairs(ROWS)
     shifted = [*target[1:], target[0]]
     notes = check_pairs((source, shifted), lambda row: Origin("f", row + 1)).notes
     [found] = [each for each in notes if " kind length " in each]
-    left = re.fullmatch(r".* pairs that are not suspect otherwise, found (\d+) of 2,000", found)
+    left = re.fullmatch(r".* pairs that are not suspect otherwise, found (\d+) of 600", found)
     assert left is not None and int(left[1]) < 100
 
 

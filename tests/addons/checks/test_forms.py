@@ -1,11 +1,148 @@
+"""Pairs that are suspect by the form of one side or of both."""
+
 import unicodedata
 
 import pytest
 
-from crosshead.addons.checks.forms import TAG, decomposed, empty_or_identical, looped, mark_up
+from crosshead.addons.checks.forms import (
+    TAG,
+    URL,
+    damaged,
+    decomposed,
+    empty_or_identical,
+    mark_up,
+    without_words,
+)
 from crosshead.text.parallel.pairs import composed
+from tests.addons.checks.made_up import pairs
 
-USUAL = "Für Öl müssen wir größere Fässer kaufen."
+USUAL = ["Für Öl müssen wir größere Fässer kaufen.", "„Das“ – so heißt es."]
+
+
+@pytest.mark.parametrize("character", ["\u200b", "\u00ad", "\u2060", "\ufeff"])
+def test_invisible_characters_are_damage(character: str) -> None:
+    (found,) = damaged([*USUAL, f"Häu{character}ser"], "target")
+    reason = f"the target has the invisible character U+{ord(character):04X}"
+    assert (found.row, found.score, found.reason) == (2, 1.0, reason)
+
+
+@pytest.mark.parametrize("character", ["\u200b", "\u2060"])
+@pytest.mark.parametrize(
+    "words", ["ខ្ញុំ ស៊ី បាយ", "ฉัน กิน ข้าว", "ຂ້ອຍ ກິນ ເຂົ້າ", "ငါ ထမင်း စား", "彼は 走る"]
+)
+def test_scripts_without_spaces_may_mark_where_words_end(character: str, words: str) -> None:
+    assert damaged([*USUAL, words.replace(" ", character)], "target") == []
+    (found,) = damaged([*USUAL, words.replace(" ", character) + "\ufeff"], "target")
+    assert found.reason == "the target has the invisible character U+FEFF"
+
+
+@pytest.mark.parametrize("marks", ["\u202e{}\u202c", "\u202a{}", "\u2067{}\u2069"])
+def test_marks_of_direction_are_damage_except_in_right_to_left_text(marks: str) -> None:
+    lines = [*USUAL, marks.format("Häuser"), marks.format("שלום Häuser"), marks.format("بيت")]
+    (found,) = damaged(lines, "target")
+    assert found.row == 2 and found.reason.startswith("the target has the invisible character U+2")
+
+
+@pytest.mark.parametrize("line", ["a\x00b", "a\u2028b", "caf\ufffd", "\x93so\x94"])
+def test_characters_that_are_no_text_are_damage(line: str) -> None:
+    assert [(each.row, each.score) for each in damaged([*USUAL, line], "target")] == [(2, 1.0)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["«CAFÉ» et «À»", "Wirklich? Ja!", "http://x.de/a?b=c", "a\tb", "Ärger, Ãos", "…", "¿Qué?"],
+)
+def test_usual_characters_are_no_damage(line: str) -> None:
+    assert damaged([*USUAL, line], "target") == []
+
+
+REAL = """\
+Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.
+Mehrere Männer mit Schutzhelmen bedienen ein Antriebsradsystem.
+Ein kleines Mädchen klettert in ein Spielhaus aus Holz.
+Zwei Männer stehen am Herd und bereiten Essen zu.
+Ein Mann lächelt einen ausgestopften Löwen an.
+Eine Frau mit einer großen Geldbörse geht an einem Tor vorbei.
+Eine Ballettklasse mit fünf Mädchen, die nacheinander springen.
+Ein schwarzer Hund und ein gefleckter Hund kämpfen.
+Ein kleines Mädchen sitzt vor einem großen gemalten Regenbogen.
+Fünf Personen sitzen mit Instrumenten im Kreis.
+Ein großes Bauwerk ist kaputt gegangen und liegt auf einer Fahrbahn.
+Ein Mann, der ein Tattoo auf seinem Rücken erhält.
+Ein Mann in grünen Hosen läuft die Straße entlang.
+Du weißt, dass ich aussehe wie Justin Bieber.
+Fünf gehende Personen mit einem mehrfarbigen Himmel im Hintergrund.
+Eine Person fährt auf einer verschneiten Straße Fahrrad.
+Eine schöne Braut geht auf einem Gehweg mit ihrem neuen Ehemann.
+Männer, die eine Straße mit Kindern entlang laufen.
+Ein schwarzer Hund springt über einen Baumstamm.
+Eine Menschenmenge steht und wartet, bis die Ampel grün wird.
+""".splitlines()
+"""Lines of Multi30k."""
+
+LEGITIMATE = r"""
+a²+b²=c² und 10‰ von √2, 2√π, √Ω
+Греческое Wort Привет, дом und Ωmega
+Das Wort ελλάδα heißt Griechenland, дома auch
+O2 ½ Liter, H₂O, CO₂
+x=12, y=A1, n=C3, id=F0, A1=C3=A4, color=FFAA00
+http://x.de/a%20b/K%C3%B6ln?x=M%C3%A4nner und www.x.de/M%E4nner
+de.wikipedia.org/wiki/K%C3%B6ln
+C:\xampp\htdocs C:\users\u00e4nder D:\xe4nder\xe4 \\server\xe4\u00e4b
+5 μm und 5 µm, Ωmega, α-helix, β-Carotin, αβγ
+«CAFÉ» et «À», PRÈS DE LA MÈRE, dès l’été
+≈£5, ≈¥7 und ±½, ≈±5
+Was??Nein! Wirklich?? Ja. Wer?!
+不確定按鈕是作什麼的?很簡單 本当ですか?はい ไหม?ครับ
+├── src
+└── tests ─┬┐ ╔═╗ █▓▒░ ████░░░░
+sinαcosβ xⁿyᵐ a√b A∩B a±b
+50%AB 100%C3 10%DE Rabatt
+IT-компания USBшный
+reﬂect ﬂy oﬃce
+„Ärger“, ‚Ärger‘ –Öl —Öl …tes
+in URLs steht %C3%A4 für ä, \u00e4 steht in Java, [\u4e00-\u9fff]
+mère España Müller São João Ångström Øresund Škoda Łódź
+étudiant·e·s col·lecció Tír na nÓg hÉireann
+\xi \alpha \upsilon \undefined \u \x
+È vero. Ève, Êtres, Ère
+f(x)=E4n, Preis=12€, =Ö=, ¬p, ¬π
+¿Qué? ¡Olé! 20 °C 5º ª ñandú
+iPhone™ ®️ ©2020 §5 ¶ †1900 ‡ foot
+Größe 5ƒ ƒ£ eʋe ƒé
+""".splitlines()
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+@pytest.mark.parametrize("line", [*REAL, "für alle", "Öl über Öl", "größer"])
+def test_utf8_read_in_another_encoding_is_damage(line: str, encoding: str) -> None:
+    found = damaged([*USUAL, line.encode().decode(encoding)], "target")
+    assert [(each.row, each.score) for each in found] == [(2, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong", "right"),
+    [
+        ("Arsenal 1 â€“ 1 Stoke", "'â€“ 1 Stoke'", "'– 1 Stoke'"),
+        ("what was ‚Äòmedia", "'‚Äòmedia'", "'‘media'"),
+        ("behind a fa√ßade that", "'√ßade that'", "'çade that'"),
+        ("not be naÃ¯ve", "'Ã¯ve'", "'ïve'"),
+    ],
+)
+def test_the_reason_shows_where_the_damage_begins(line: str, wrong: str, right: str) -> None:
+    (found,) = damaged([line], "target")
+    assert found.reason == f"the target has {wrong}, probably {right} in a wrong encoding"
+
+
+def test_legitimate_symbols_and_mixed_words_are_no_damage() -> None:
+    other = ["déjà où il était", "něco příště", "perché è"]
+    assert damaged([*USUAL, *REAL, *other * 9, *LEGITIMATE], "target") == []
+
+
+def test_a_long_line_without_breaks_is_searched_in_one_pass() -> None:
+    """With a pass for each of its characters, this would take minutes."""
+    assert URL.findall("a1b2" * 100_000) == []
+    assert URL.findall("see https://a.b/c or www.d.e") == ["https://a.b/c", "www.d.e"]
 
 
 def test_empty_and_identical_sides() -> None:
@@ -18,22 +155,11 @@ def test_empty_and_identical_sides() -> None:
     ]
 
 
-def test_one_side_that_is_a_loop_is_doubled() -> None:
-    loop, phrase = f"a man{' with' * 15}", " ".join(["a man in a red shirt"] * 3)
-    source = [loop, "a man", phrase, loop, "1 1 1 1 1", USUAL]
-    target = ["ein Mann", f"ein Mann{' mit' * 15}", "ein Mann", f"ein{' mit' * 9}", "eins", USUAL]
-    assert [(each.row, each.reason) for each in looped(source, target)] == [
-        (0, "the source repeats a phrase many times"),
-        (1, "the target repeats a phrase many times"),
-        (2, "the source repeats a phrase many times"),
-    ]
-
-
 def test_decomposed_characters_are_found_and_composed() -> None:
-    apart = unicodedata.normalize("NFD", USUAL)
-    found = decomposed([USUAL, apart, "ascii"], "source")
+    apart = unicodedata.normalize("NFD", USUAL[0])
+    found = decomposed([USUAL[0], apart, "ascii"], "source")
     assert [(each.row, each.kind) for each in found] == [(1, "unicode")]
-    assert composed(apart) == USUAL
+    assert composed(apart) == USUAL[0]
 
 
 def test_mark_up_is_suspect_on_one_side() -> None:
@@ -86,3 +212,35 @@ def test_tags_on_one_side_are_mark_up(tag: str) -> None:
 def test_a_long_line_of_open_tags_is_searched_in_one_pass() -> None:
     """With a pass for each of its tags, this would take minutes."""
     assert TAG.findall("<a b=c d " * 50_000 + "<a" + " " * 100_000) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["50394", "-", "... ?", "3,5 %", "http://x.de/abc", "(www.x.de) 5"]
+)
+def test_a_single_line_without_words_opposite_a_sentence_is_found(text: str) -> None:
+    source, target = pairs(300)
+    target[7] = text
+    (found,) = without_words(target, source, "target")
+    words = len(source[7].split())
+    assert (found.row, found.kind, found.score) == (7, "placeholder", 1 - 1 / words)
+    assert found.reason == f"the target has no words, but the opposite side has {words}"
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("5.12.", "am fünften Dezember 2026"),
+        ("http://x.de/abc", "see http://x.de/a-b-c-d-e for more"),
+        ("", "eine leere Zeile steht hier"),
+        (",", "अंतर्राष्ट्रीयता"),
+        ("x = 5", "hier ist x gleich fünf"),
+    ],
+)
+def test_numbers_and_urls_may_stand_opposite_a_few_words(text: str, other: str) -> None:
+    source, target = pairs(300)
+    assert without_words([*target, text], [*source, other], "target") == []
+
+
+def test_a_text_about_numbers_has_lines_without_words() -> None:
+    source, _ = pairs(300)
+    assert without_words([str(row) for row in range(300)], source, "target") == []

@@ -20,26 +20,31 @@ def text(source: list[str], target: list[str]) -> ParallelText:
     return ParallelText(source, target, [Origin("f", n + 1) for n in range(len(source))])
 
 
-def shifted(count: int) -> ParallelText:
+def shifted(count: int, moved: int) -> ParallelText:
+    """A text whose last targets have moved up by a row."""
     source, target = pairs(count)
-    return text(source, target[:-300] + target[-299:] + target[-300:-299])
+    first = count - moved
+    return text(source, target[:first] + target[first + 1 :] + target[first : first + 1])
+
+
+SHIFTED = shifted(1000, 150)
 
 
 def test_a_warning_has_counts_and_the_command() -> None:
-    (line,) = glance(shifted(2000), FILES, None).warnings
-    assert line.startswith("warning: suspect pairs in 2,000 pairs: ")
+    (line,) = glance(SHIFTED, FILES, None).warnings
+    assert line.startswith("warning: suspect pairs in 1,000 pairs: ")
     assert " misaligned; to see them: crosshead data check --source 'my train.en'" in line
     assert line.endswith("--target train.de --valid-source v.en --valid-target v.de")
     with calling_from(PYTHON):
         assert (
             "crosshead.check_data(source='my train.en', "
-            in glance(shifted(2000), FILES, None).warnings[0]
+            in glance(SHIFTED, FILES, None).warnings[0]
         )
 
 
 def test_the_command_has_the_fields_of_the_tables() -> None:
     table = {"pairs": ["new.csv"], "fields": ["c", "d"]}
-    (line,) = glance(shifted(2000), FILES.model_copy(update=table), None).warnings
+    (line,) = glance(SHIFTED, FILES.model_copy(update=table), None).warnings
     assert " --pairs new.csv --fields c,d --valid-source v.en " in line
 
 
@@ -70,8 +75,8 @@ def test_validation_files_that_do_not_fit_the_training_pairs_are_named() -> None
 
 
 def test_validation_files_change_nothing_that_training_pairs_are_told() -> None:
-    trained = shifted(2000)
-    source, target = pairs(4000, seed=2)
+    trained = SHIFTED
+    source, target = pairs(400, seed=2)
     *same, last = glance(trained, FILES, text(target, source))[0]
     assert same == glance(trained, FILES, None).warnings
     assert last.startswith("warning: 300 of a sample of 300 validation pairs are suspect, most ")
@@ -149,7 +154,7 @@ def test_pairs_of_the_validation_set_bring_a_warning() -> None:
 
 def test_a_large_text_is_sampled_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_ROWS", 900)
-    verdict, line = glance(shifted(20_000), FILES, None).warnings
+    verdict, line = glance(shifted(20_000, 300), FILES, None).warnings
     assert verdict.startswith("warning: an estimated 3") and "at f:19" in verdict
     assert line.startswith("warning: suspect pairs in a sample of 900 pairs: ")
     rows = module._sample(20_000, 900)

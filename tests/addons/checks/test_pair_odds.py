@@ -2,10 +2,63 @@ import numpy as np
 import pytest
 
 from crosshead.addons.checks import pair_odds
-from crosshead.addons.checks.lexicon import Lexicon
-from crosshead.addons.checks.pair_odds import PairOdds, SideWords
-from crosshead.addons.checks.words import stemmed_words
+from crosshead.addons.checks.pair_odds import (
+    MOST_WORDS,
+    Lexicon,
+    PairOdds,
+    SideWords,
+    stemmed_words,
+)
 from tests.addons.checks.made_up import pairs
+
+
+def test_flat_arrays_hold_the_words_of_each_line() -> None:
+    found = stemmed_words(["a b a", "", "b rare", "a"], 2)
+    assert found.size == 2 and found.lengths.tolist() == [3, 0, 1, 1]
+    assert found.ids.tolist() == [0, 1, 0, 1, 0]
+
+
+def test_inflected_forms_are_one_word_and_long_lines_are_cut() -> None:
+    found = stemmed_words(["translate translation", "x " * (MOST_WORDS + 5)], 1)
+    assert found.lengths.tolist() == [2, MOST_WORDS] and found.size == 2
+
+
+def test_some_lines_have_the_words_of_these_lines() -> None:
+    lines = ["a b", "c", "", "a c b", "b"]
+    rows = np.array([3, 2, 0, 3])
+    found, whole = stemmed_words(lines, 1).some(rows), stemmed_words(lines, 1)
+    ends = whole.ends - whole.lengths
+    expected = [whole.ids[ends[row] : whole.ends[row]].tolist() for row in rows]
+    assert [part.tolist() for part in np.split(found.ids, found.ends[:-1])] == expected
+
+
+def learned(count: int = 400) -> tuple[Lexicon, np.ndarray, np.ndarray]:
+    """A lexicon, and the scores of unseen pairs as they are and with the next row's target."""
+    source, target = (stemmed_words(side, 1) for side in pairs(count + 50))
+    rows, unseen = np.arange(count), np.arange(count, count + 50)
+    lexicon = Lexicon(source.some(rows), target.some(rows))
+    right = lexicon.scores(source.some(unseen), target.some(unseen))
+    wrong = lexicon.scores(source.some(unseen), target.some(np.roll(unseen, 1)))
+    return lexicon, right, wrong
+
+
+def test_translations_score_above_other_sentences_in_both_directions() -> None:
+    _, right, wrong = learned()
+    assert (right.min(0) > wrong.max(0)).all()
+
+
+def test_scores_do_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, whole, _ = learned()
+    monkeypatch.setattr(pair_odds, "_LINKS", 100)
+    _, parts, _ = learned()
+    np.testing.assert_allclose(parts, whole)
+
+
+def test_a_side_without_words_has_the_score_zero() -> None:
+    source, target = stemmed_words(["a b", ""], 1), stemmed_words(["x", "x"], 1)
+    lexicon = Lexicon(source, target)
+    assert lexicon.scores(source, target)[1].tolist() == [0, 0]
+
 
 ROWS = 900
 
