@@ -13,10 +13,10 @@ _HOMES = {
     "perplexity": "crosshead.tasks.likelihood",
     "text_scores": "crosshead.tasks.likelihood",
     "ClassScores": "crosshead.addons.vision.scores",
-    "ForecastScore": "crosshead.addons.series.forecasts",
+    "ForecastScore": "crosshead.addons.series.forecasting",
     "caption_scores": "crosshead.addons.vision.scores",
     "classification_scores": "crosshead.addons.vision.scores",
-    "forecast_scores": "crosshead.addons.series.forecasts",
+    "forecast_scores": "crosshead.addons.series.forecasting",
     "multi_bleu": "crosshead.addons.vision.scores",
 }
 """The modules of names that need models, and of those that add-ons define."""

@@ -18,7 +18,7 @@ def register() -> None:
         SeriesTransformer,
         SeriesTransformerConfig,
     )
-    from crosshead.addons.series.presets import PRESETS
+    from crosshead.addons.series.series_recipe import PRESETS
     from crosshead.tasks.registry import register_architecture, register_task
 
     register_task(ForecastingTask(), {})

@@ -18,7 +18,7 @@ from crosshead.addons.series.models.forecaster import (
     ForecasterShape,
     build_forecaster,
 )
-from crosshead.addons.series.reading import Series, fewer, read_series
+from crosshead.addons.series.reading import Series, of_each, read_series
 from crosshead.addons.series.steps import CALENDAR, Step, calendar, shown_time
 from crosshead.addons.series.windows import (
     Scale,
@@ -244,17 +244,8 @@ class SeriesForecaster(Pipeline):
         Raises:
             DataError: As for a call, or if no series can be forecast.
         """
-        found, notes = [], []
-        for each in self.checked(series):
-            try:
-                found.append(self._forecast(each, start))
-            except DataError as error:
-                if not each.id:
-                    raise
-                notes.append(f"series {each.key} left out: {error}")
-        if not found:
-            raise DataError(notes[0])
-        found[0] = replace(found[0], notes=(*found[0].notes, *fewer(notes)))
+        found, notes = of_each(self.checked(series), lambda each: self._forecast(each, start))
+        found[0] = replace(found[0], notes=(*found[0].notes, *notes))
         return found
 
     def _forecast(self, series: Series, start: str | None) -> Forecast:

@@ -6,9 +6,9 @@ change that a rule makes is counted in `Series.notes`.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ ID_NAMES = ("unique_id", "item_id")
 
 _VALUE = "y"
 """The column to forecast of a long table, if it is there."""
+
+T = TypeVar("T")
 
 _EQUAL = 0.1
 """The largest share of rows with the time of another row."""
@@ -124,8 +126,10 @@ def read_series(
       values are read, but not predicted or scored.
     - Rows before the first value of each column are left out.
     - Without `target`, columns of text and columns without a name are left out.
-    - In a file with semicolons or tabs between its cells, a column may have decimal commas.
-    - Separators of thousands are left out if a number of the column also has a decimal mark.
+    - In a file with semicolons or tabs between its cells, a column may have decimal commas, and
+      points as separators of thousands.
+    - In a file with commas between its cells, separators of thousands are left out if a number of
+      the column also has a decimal point.
     - Lines above the names of the columns that begin with `#` are left out.
     """
     notes: list[str] = []
@@ -166,6 +170,24 @@ def read_series(
     return found
 
 
+def of_each(every: Sequence[Series], use: Callable[[Series], T]) -> tuple[list[T], list[str]]:
+    """Return what a function makes of each series, and messages.
+
+    A series of a long table that the function refuses is left out, with a message.
+    """
+    found, left = [], []
+    for series in every:
+        try:
+            found.append(use(series))
+        except DataError as error:
+            if not series.id:
+                raise
+            left.append(f"series {series.key} left out: {error}")
+    if not found:
+        raise DataError(left[0])
+    return found, fewer(left)
+
+
 def fewer(notes: Sequence[str], most: int = 8) -> list[str]:
     """Return messages; of a long list the first ones, and the number of further ones."""
     left = len(notes) - most
@@ -176,11 +198,6 @@ def _values(
     table: Any, target: Sequence[str], time: str, id: str, notes: list[str]
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Return the columns to read, and their numbers; add messages about rules to `notes`."""
-    if clash := [name for name in (time, id) if name in target]:
-        raise DataError(
-            f"{table.index[0][0]}: {clash[0]!r} has the times or the names of the series; choose "
-            "other columns"
-        )
     names = target or [name for name in table if name not in (time, id or time)]
     if not target and id and _VALUE in names:
         names = [_VALUE]

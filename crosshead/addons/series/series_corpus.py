@@ -11,9 +11,8 @@ import numpy as np
 
 from crosshead.addons.series.forecaster import SeriesBundle, SeriesBundleConfig, shown_names
 from crosshead.addons.series.models.forecaster import ForecasterConfig
-from crosshead.addons.series.reading import Series, fewer, read_series
-from crosshead.addons.series.section import SeriesData
-from crosshead.addons.series.series_recipe import ForecastingRecipe
+from crosshead.addons.series.reading import Series, of_each, read_series
+from crosshead.addons.series.series_recipe import ForecastingRecipe, SeriesData
 from crosshead.addons.series.steps import CALENDAR, pandas, shown_time
 from crosshead.addons.series.tables import read_table
 from crosshead.addons.series.windows import Scale, SeriesWindows, fit_scale, split_rows, windows
@@ -198,26 +197,17 @@ def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesC
 def _usable(
     every: Sequence[Series], data: SeriesData, base: SeriesBundle | None, notes: list[str]
 ) -> tuple[list[tuple[Series, Scale]], np.ndarray]:
-    """Return series with their scales, and the rows where the periods of each end.
+    """Return series with their scales, and the rows where the periods of each end."""
 
-    A series of a long table that cannot be used is left out, with a message in `notes`.
-    """
-    parts, periods, left = [], [], []
-    for series in every:
-        try:
-            ends = split_rows(data.split, len(series), series.step)
-            _check_lengths(ends, data)
-            scale = base.scale_of(series, ends[0]) if base else fit_scale(series, ends[0])
-            parts.append(_without_constants(series, scale, ends[0], data, notes))
-            periods.append(ends)
-        except DataError as error:
-            if not series.id:
-                raise
-            left.append(f"series {series.key} left out: {error}")
-    if not parts:
-        raise DataError(left[0])
-    notes += fewer(left)
-    return parts, np.array(periods)
+    def use(series: Series) -> tuple[tuple[Series, Scale], tuple[int, int, int]]:
+        ends = split_rows(data.split, len(series), series.step)
+        _check_lengths(ends, data)
+        scale = base.scale_of(series, ends[0]) if base else fit_scale(series, ends[0])
+        return _without_constants(series, scale, ends[0], data, notes), ends
+
+    found, left = of_each(every, use)
+    notes += left
+    return [part for part, _ in found], np.array([ends for _, ends in found])
 
 
 def _check_lengths(ends: tuple[int, int, int], data: SeriesData) -> None:

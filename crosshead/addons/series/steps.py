@@ -211,9 +211,8 @@ def read_times(cells: Sequence[str], utc: bool | None = None, *, numbers: bool =
     if utc is None:
         utc = len(np.unique(found - found.astype("M8[D]"))) > 1
     if utc:
-        ends = text.str.extract(f"({_OFFSET})", expand=False).str.strip()
-        whole = pandas().to_datetime("2000-01-01 00:00:00" + ends, format="ISO8601", utc=True)
-        found += whole.dt.tz_localize(None).to_numpy() - np.datetime64("2000-01-01", "us")
+        times = pandas().to_datetime(text, format="ISO8601", errors="coerce", utc=True)
+        found = np.where(zoned, times.dt.tz_localize(None).to_numpy("M8[us]"), found)
     return Times(found, zoned=True, utc=utc)
 
 

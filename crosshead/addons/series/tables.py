@@ -6,7 +6,6 @@ A table is a pandas DataFrame of text. Its index has the file and the line of ea
 import os
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -26,7 +25,6 @@ _TIME_NAMES = (
 )  # fmt: skip
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "-", ".", "?")
 """The cells that are missing values, in small letters."""
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 _LARGEST = 1e100
 """The largest size of a number, so that squares and their sums are numbers too."""
 
@@ -105,25 +103,19 @@ def _read_csv(path: Path, notes: list[str]) -> Any:
 def _with_points(cells: Any, delimiter: str) -> Any:
     """Return numbers with decimal points, and without separators of thousands.
 
-    A number such as `1,234.50` shows both marks. Commas alone are decimal commas, but not in a file
-    with commas between its cells.
+    Between commas, `1,234.5` is such a number, because it shows both marks. Between semicolons or
+    tabs, it is `1.234,5`, and a comma alone is a decimal comma.
     """
-    if not any("," in cell for cell in cells):
+    group, mark = (",", ".") if delimiter == "," else (".", ",")
+    shows = cells.str.contains(r",\d{3}\.\d" if delimiter == "," else r",\d")
+    if not shows.any():
         return cells
-    for group, mark in (",.", ".,"):
-        number = (
-            rf"\s*[-+]?(?:\d{{1,3}}(?:\{group}\d{{3}})+|\d*)(?:\{mark}\d*)?(?:[eE][-+]?\d+)?\s*"
-        )
-        written = cells.str.fullmatch(number)
-        shows = cells.str.contains(rf"\{group}\d{{3}}\{mark}\d")
-        if mark == "," != delimiter and not shows.any():
-            shows = cells.str.contains(rf"{mark}\d")
-            written &= ~cells.str.contains(group, regex=False)
-        others = cells[~written].str.contains(rf"\{group}\d|\d\{group}")
-        if (written & shows).any() and not others.any():
-            points = cells.str.replace(group, "", regex=False).str.replace(mark, ".", regex=False)
-            return points.where(written, cells)
-    return cells
+    number = rf"\s*[-+]?(?:\d{{1,3}}(?:\{group}\d{{3}})+|\d*)(?:\{mark}\d*)?(?:[eE][-+]?\d+)?\s*"
+    written = cells.str.fullmatch(number)
+    if not (written & shows).any() or cells[~written].str.contains(rf"\{group}\d|\d\{group}").any():
+        return cells
+    points = cells.str.replace(group, "", regex=False).str.replace(mark, ".", regex=False)
+    return points.where(written, cells)
 
 
 def _text(table: Any) -> Any:
@@ -183,22 +175,16 @@ def times(table: Any, name: str | None, numbers: bool) -> tuple[str, Times]:
 def _has_times(cells: Any) -> bool:
     """Return whether the first of some cells is a time, and no number."""
     values = read_times(cells).values
-    number = re.fullmatch(_NUMBER, cells.iloc[0].strip().lower())
-    return not number and values.dtype.kind == "M" and not np.isnat(values[0])
+    is_number = not np.isnan(numbers(cells[:1])[0][0])
+    return not is_number and values.dtype.kind == "M" and not np.isnat(values[0])
 
 
 def numbers(cells: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of cells, NaN for missing values, and which cells are neither."""
-    with suppress(ValueError):  # most columns need no closer look
-        found = cells.to_numpy(dtype=object).astype(float)
-        if (np.abs(found) <= _LARGEST).all() and not any("_" in cell for cell in cells):
-            return found, np.zeros(len(found), bool)
     cells = cells.str.strip().str.lower().replace({"true": "1", "false": "0"})
-    good = cells.str.fullmatch(_NUMBER).to_numpy(bool)
-    found = cells.where(good, "nan").to_numpy(dtype=object).astype(float)
-    large = np.abs(found) > _LARGEST
-    found[large] = np.nan
-    return found, large | ~(good | cells.isin(_MISSING).to_numpy())
+    found = np.array(pandas().to_numeric(cells, errors="coerce"), float)
+    found[np.abs(found) > _LARGEST] = np.nan
+    return found, np.isnan(found) & ~cells.isin(_MISSING).to_numpy()
 
 
 def table_lines(table: Any) -> list[str]:

@@ -22,7 +22,7 @@ from crosshead.system.plotting import drawing, new_figure
 
 if TYPE_CHECKING:
     from crosshead.addons.series.forecaster import Forecast
-    from crosshead.addons.series.forecasts import ForecastScore
+    from crosshead.addons.series.forecasting import ForecastScore
 
 MOST_DRAWN = 12
 """The largest number of columns in a picture."""
@@ -262,7 +262,7 @@ def series_evaluation(
 ) -> "list[ForecastScore]":
     """Return the scores of a forecaster on a series."""
     from crosshead.addons.series.forecaster import SeriesForecaster
-    from crosshead.addons.series.forecasts import forecast_scores, why_without_season
+    from crosshead.addons.series.forecasting import forecast_scores, why_without_season
     from crosshead.cli.answers import answering
     from crosshead.tasks.loading import load_as
 

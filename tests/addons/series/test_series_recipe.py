@@ -2,7 +2,11 @@ from typing import Any
 
 import pytest
 
+from crosshead.addons.series.series_recipe import PRESETS, SeriesData
+from crosshead.config import validate
 from crosshead.errors import ConfigError
+from crosshead.models.registry import CONFIGS
+from crosshead.recipe import presets
 from crosshead.tasks.recipes import compose
 
 
@@ -50,3 +54,27 @@ def test_learned_positions_reach_over_context_and_horizon() -> None:
     data = {"series": ["wave.csv"], "context": 50, "horizon": 200}
     with pytest.raises(ConfigError, match=r"more than the 100 learned positions"):
         compose(flags={"data": data, "model": learned})
+
+
+def test_columns_may_be_given_in_one_text() -> None:
+    assert SeriesData(target="a, b,c").target == ["a", "b", "c"]  # type: ignore[arg-type]
+    assert SeriesData(target=["a, b", "c"]).target == ["a, b", "c"]
+    assert SeriesData(target="x", inputs="y, z").inputs == ["y", "z"]  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"data.target, .* name 'x' twice"):
+        validate(SeriesData, {"target": "x,y,x"})
+    assert SeriesData(series="a.csv", target="x,y").target == ["x", "y"]  # type: ignore[arg-type]
+
+
+def test_inputs_are_columns_beside_the_target() -> None:
+    with pytest.raises(ConfigError, match=r"data.inputs and data.future need data.target"):
+        validate(SeriesData, {"inputs": "x"})
+    with pytest.raises(ConfigError, match=r"data.inputs, .* name 'x' twice"):
+        validate(SeriesData, {"inputs": "y,x", "target": "x"})
+    with pytest.raises(ConfigError, match=r"data.inputs, .* name 'y' twice"):
+        validate(SeriesData, {"inputs": "y", "future": "y", "target": "x"})
+
+
+def test_every_forecaster_has_presets() -> None:
+    names = {name for name, config in CONFIGS.items() if config.task == "forecasting"}
+    assert names == PRESETS.keys()
+    assert all(presets.PRESETS[name] == PRESETS[name] for name in names)

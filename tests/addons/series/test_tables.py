@@ -52,7 +52,7 @@ from tests.text.written import read, read_series, refusal, write, write_series
         ("date,a\n", [], "is empty"),
         ("a,b\n1,2\n3,4", [], "there is no time column among a, b; name it with data.time"),
         ("date,a\n2024-01-01,1", [], "expected at least two rows with different times"),
-        ("date,a\n2024-01-01,1\n2024-01-02,2", ["date"], "'date' has the times"),
+        ("date,a\n2024-01-01,1\n2024-01-02,2", ["date"], ":2: column 'date': expected a number"),
         ("date,a\n2024-01-01,x\n2024-01-02,y", [], "there is no column of numbers beside 'date'"),
         ("date,a,b\n2024-01-01,1,\n2024-01-02,2,", ["b"], "column 'b' has no value at all"),
     ],
