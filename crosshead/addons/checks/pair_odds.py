@@ -146,21 +146,32 @@ class SideWords(NamedTuple):
         return np.stack([np.ones(len(left)), *scores.T, size, scores.sum(1) * size], axis=1)
 
 
-class _Mixture(NamedTuple):
+class Mixture:
     """The distributions of the values of aligned and misaligned pairs."""
 
-    mean: np.ndarray
-    spread: np.ndarray
-    weights: np.ndarray
-    """The weights of the standardised features, whose sum is the value of a pair."""
-    median: float
-    """The median value of misaligned pairs."""
-    edges: np.ndarray
-    """The bounds of the bins of values."""
-    odds: np.ndarray
-    """The log-odds of each bin, misaligned to aligned. They do not contain the share."""
+    def __init__(self, real: np.ndarray, random: np.ndarray) -> None:
+        self.mean, self.spread = real.mean(0), real.std(0) + 1e-9
+        self.mean[0], self.spread[0] = 0.0, 1.0
+        self.weights = _regression(*((each - self.mean) / self.spread for each in (random, real)))
+        value, random_value = self.values(real), self.values(random)
+        self.median = float(np.median(random_value))
+        share = self.share(value)
+        both = np.concatenate([value, random_value])
+        self.edges = np.quantile(both, np.linspace(0, 1, _BINS + 1)[1:-1])
+        real_share, random_share = (
+            np.bincount(np.searchsorted(self.edges, each), minlength=_BINS) / len(each)
+            for each in (value, random_value)
+        )
+        total = real_share + random_share
+        rising, there = np.zeros(_BINS), total > 0  # equal values leave bins empty
+        rising[there] = _rising(random_share[there] / total[there], total[there])
+        rising = np.clip(rising, 1e-9, 1 - 1e-9)
+        aligned = np.maximum((1 - rising) / rising - share, 1e-9) / (1 - share)
+        self.odds = -np.log(aligned)
+        """The log-odds of each bin, misaligned to aligned. They do not contain the share."""
 
     def values(self, features: np.ndarray) -> np.ndarray:
+        """Return the value of each pair: the weighted sum of its standardised features."""
         return np.asarray((features - self.mean) / self.spread @ self.weights)
 
     def share(self, values: np.ndarray) -> float:
@@ -198,7 +209,7 @@ class PairOdds:
             places = np.random.default_rng(_SEED).permutation(places)[:MOST_LEARNED]
             apart = left[places], right[np.roll(places, 1)]
             random.append(self.sides.features(self._lexicons[each], *apart))
-        self.mixture = _mixture(self.features(left, right), np.concatenate(random))
+        self.mixture = Mixture(self.features(left, right), np.concatenate(random))
 
     def features(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the features of pairs, "P F", by the lexicons not learned from their targets."""
@@ -215,28 +226,6 @@ class PairOdds:
         empty = (self.sides.source.lengths[left] == 0) | (self.sides.target.lengths[right] == 0)
         odds[empty] = 0.0
         return odds, self.mixture.share(values)
-
-
-def _mixture(real: np.ndarray, random: np.ndarray) -> _Mixture:
-    """Return the distributions of the values of pairs."""
-    mean, spread = real.mean(0), real.std(0) + 1e-9
-    mean[0], spread[0] = 0.0, 1.0
-    weights = _regression((random - mean) / spread, (real - mean) / spread)
-    nothing = np.zeros(0)
-    mixture = _Mixture(mean, spread, weights, 0.0, nothing, nothing)
-    value, random_value = mixture.values(real), mixture.values(random)
-    mixture = mixture._replace(median=float(np.median(random_value)))
-    share = mixture.share(value)
-    edges = np.quantile(np.concatenate([value, random_value]), np.linspace(0, 1, _BINS + 1)[1:-1])
-    place, random_place = np.searchsorted(edges, value), np.searchsorted(edges, random_value)
-    real_share = np.bincount(place, minlength=_BINS) / len(value)
-    random_share = np.bincount(random_place, minlength=_BINS) / len(random_value)
-    both = real_share + random_share
-    rising, there = np.zeros(_BINS), both > 0  # equal values leave bins empty
-    rising[there] = _rising(random_share[there] / both[there], both[there])
-    rising = np.clip(rising, 1e-9, 1 - 1e-9)
-    aligned = np.maximum((1 - rising) / rising - share, 1e-9) / (1 - share)
-    return mixture._replace(edges=edges, odds=-np.log(aligned))
 
 
 def _rising(values: np.ndarray, weights: np.ndarray) -> np.ndarray:

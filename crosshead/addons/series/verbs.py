@@ -243,47 +243,33 @@ def evaluate_forecasts(
     The command forecasts from every row that has a context before it and a horizon after it, and
     prints the errors beside those of two untrained forecasts.
     """
+    from crosshead.addons.series.forecaster import SeriesForecaster
+    from crosshead.addons.series.forecasting import forecast_scores, why_without_season
     from crosshead.cli import arguments
+    from crosshead.cli.answers import answering
     from crosshead.cli.evaluation import scores_jsonl
+    from crosshead.tasks.loading import load_as
 
     assert series is not None
     bundle = arguments.only(bundles, "--series")
-    found = series_evaluation(bundle, series, start, original, device, threads)
-    put(scores_jsonl(found) if jsonl else forecast_table(found))
-
-
-def series_evaluation(
-    bundle: Path,
-    series: Path,
-    start: str | None,
-    original: bool,
-    device: str,
-    threads: int | None,
-) -> "list[ForecastScore]":
-    """Return the scores of a forecaster on a series."""
-    from crosshead.addons.series.forecaster import SeriesForecaster
-    from crosshead.addons.series.forecasting import forecast_scores, why_without_season
-    from crosshead.cli.answers import answering
-    from crosshead.tasks.loading import load_as
-
     forecaster = load_as(SeriesForecaster, bundle, device, threads)
     every = forecaster.checked(series)
     for line in every[0].notes:
         note(f"{series}: {line}")
     given, season = forecaster.windows(every, start), forecaster.bundle.config.season
+    total = len(given)
     if start is None:
         note(
-            f"{series}: all {len(given.starts):,} windows are scored; if the model was trained on "
-            "this file, give --start after its training period"
+            f"{series}: all {total:,} windows are scored; if the model was trained on this file, "
+            "give --start after its training period"
         )
     if why := why_without_season(given, season):
         note(f"{series}: {why}")
-    total = len(given.starts)
     with answering(total, "windows") as advance:
         progress = partial(advance, 0, total)
         found = forecast_scores(forecaster, given, original=original, progress=progress)
         progress(1.0)
-    return found
+    put(scores_jsonl(found) if jsonl else forecast_table(found))
 
 
 def forecast_table(scores: "Sequence[ForecastScore]") -> str:

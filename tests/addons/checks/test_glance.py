@@ -88,19 +88,19 @@ def test_validation_files_change_nothing_that_training_pairs_are_told() -> None:
 
 
 def test_a_shifted_and_a_shuffled_text_bring_a_verdict() -> None:
-    source, target = pairs(1200)
+    source, target = pairs(600)
     first, second = glance(text(source, target[1:] + target[:1]), FILES, None).warnings
     assert first.startswith("warning: an estimated ") and " 1 line below; repair the" in first
-    assert second.startswith("warning: suspect pairs in 1,200 pairs: ")
+    assert second.startswith("warning: suspect pairs in 600 pairs: ")
     random.Random(1).shuffle(target)
     assert "do not belong together" in glance(text(source, target), FILES, None).warnings[0]
 
 
-@pytest.mark.parametrize(("spoilt", "is_cause"), [(800, True), (400, False)])
+@pytest.mark.parametrize(("spoilt", "is_cause"), [(400, True), (200, False)])
 def test_the_data_is_a_likely_cause_if_half_of_the_pairs_have_one_fault(
     spoilt: int, is_cause: bool
 ) -> None:
-    source, target = pairs(1200)
+    source, target = pairs(600)
     shuffled = random.Random(1).sample(target[:spoilt], spoilt)
     found = glance(text(source, shuffled + target[spoilt:]), FILES, None)
     verdict = found.warnings[0].removeprefix("warning: ")
@@ -109,36 +109,36 @@ def test_the_data_is_a_likely_cause_if_half_of_the_pairs_have_one_fault(
 
 
 def test_a_text_that_is_the_same_on_both_sides_is_a_likely_cause() -> None:
-    source, target = pairs(1200)
+    source, target = pairs(600)
     found = glance(text(source, source), FILES, None)
     assert found.warnings == [f"warning: {found.data_fault}"]
     assert found.data_fault.startswith("both sides hold the same text in 100% of the pairs; ")
-    most = glance(text(source, source[:900] + target[900:]), FILES, None)
+    most = glance(text(source, source[:450] + target[450:]), FILES, None)
     assert most.data_fault.startswith("both sides hold the same text in 75% of the pairs; ")
     assert glance(text(source, source[:30] + target[30:]), FILES, None).data_fault == ""
 
 
 def test_a_few_exchanged_pairs_are_no_likely_cause() -> None:
-    source, target = pairs(1200)
-    found = glance(text(target[:99] + source[99:], source[:99] + target[99:]), FILES, None)
+    source, target = pairs(600)
+    found = glance(text(target[:50] + source[50:], source[:50] + target[50:]), FILES, None)
     assert "8% of the pairs have exchanged sides" in found.warnings[0] and not found.data_fault
 
 
 def test_a_clean_text_and_a_few_suspects_bring_no_warning() -> None:
-    source, target = pairs(1200)
+    source, target = pairs(600)
     source[1], target[5], target[7] = "", "", source[7]
     target[9], target[10] = target[10], target[9]
     assert glance(text(source, target), FILES, None).warnings == []
 
 
 def test_many_repeats_bring_a_warning_unless_they_are_dropped() -> None:
-    source, target = pairs(1200)
-    few = text([*source, *source[:100]], [*target, *target[:100]])
+    source, target = pairs(600)
+    few = text([*source, *source[:50]], [*target, *target[:50]])
     assert glance(few, FILES, None).warnings == []
     many = text([*source, *source], [*target, *target])
     (line,) = glance(many, FILES, None).warnings
     assert line == (
-        "warning: 1,200 of 2,400 pairs repeat an earlier one; to use each once: "
+        "warning: 600 of 1,200 pairs repeat an earlier one; to use each once: "
         "--set data.drop_duplicates=true"
     )
     with calling_from(PYTHON):
@@ -147,7 +147,7 @@ def test_many_repeats_bring_a_warning_unless_they_are_dropped() -> None:
 
 
 def test_pairs_of_the_validation_set_bring_a_warning() -> None:
-    source, target = pairs(1200)
+    source, target = pairs(600)
     (line,) = glance(text(source, target), FILES, text(source[:50], target[:50])).warnings
     assert "50 overlap" in line
 
