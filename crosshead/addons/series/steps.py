@@ -55,30 +55,26 @@ class Step(NamedTuple):
     """The step of times that are whole numbers."""
 
     def after(self, last: Any, count: int) -> Any:
-        """Return the times after another."""
-        if not self.months and self.weekdays == _ALL_DAYS:
-            return last + self._size * np.arange(1, count + 1)
-        offset = pandas().offsets.CustomBusinessDay(weekmask=self.weekdays)
+        """Return the times after another, which is on the grid."""
+        ahead, day = np.arange(1, count + 1), _days(last)
         if self.months:
-            offset = pandas().DateOffset(months=self.months, day=self.day)
-        first = pandas().Timestamp(last).as_unit("us") + offset
-        return pandas().date_range(first, periods=count, freq=offset).to_numpy("M8[us]")
+            return self._in_months(_months(last) + self.months * ahead) + (last - day)
+        if self.weekdays != _ALL_DAYS:
+            return np.busday_offset(day, ahead, weekmask=self.weekdays) + (last - day)
+        return last + self._size * ahead
 
     def on_grid(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the place of each row on the grid, its time, and whether the row lies between.
 
         A row between places has another month, or if the step is no month, another time.
         """
-        days = times.astype("M8[D]") if times.dtype.kind == "M" else times
+        days = _days(times)
         clock = times[0] - days[0]
         if self.months:
             months = _months(times)
             places = np.rint((months - months[0]) / self.months).astype(int)
             found = months[0] + self.months * places
-            first = found.astype("M8[M]").astype("M8[D]")
-            length = (found + 1).astype("M8[M]").astype("M8[D]") - first
-            nearest = first + np.minimum(length, np.timedelta64(self.day, "D")) - _DAY + clock
-            return places, nearest, found != months
+            return places, self._in_months(found) + clock, found != months
         if self.weekdays != _ALL_DAYS:
             ahead = np.busday_offset(days, 0, "forward", self.weekdays)
             back = np.busday_offset(days, 0, "backward", self.weekdays)
@@ -88,6 +84,11 @@ class Step(NamedTuple):
             places = np.rint((times - times[0]) / self._size).astype(int)
             nearest = times[0] + places * self._size
         return places, nearest, nearest != times
+
+    def _in_months(self, months: Any) -> Any:
+        """Return the day of the step in each month, or the month's last day if it is shorter."""
+        first, end = (each.astype("M8[M]").astype("M8[D]") for each in (months, months + 1))
+        return first + np.minimum(end - first, np.timedelta64(self.day, "D")) - _DAY
 
     @property
     def _size(self) -> Any:
@@ -177,8 +178,13 @@ def _has_fixed_steps(times: np.ndarray, gaps: np.ndarray) -> bool:
     return not of_months and not (gaps % gaps.min()).any()
 
 
-def _months(times: np.ndarray) -> np.ndarray:
+def _months(times: Any) -> Any:
     return times.astype("M8[M]").astype(int)
+
+
+def _days(times: Any) -> Any:
+    """Return the days of times; whole numbers are days of their own."""
+    return times.astype("M8[D]") if times.dtype.kind == "M" else times
 
 
 class Times(NamedTuple):
