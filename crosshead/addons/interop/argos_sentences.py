@@ -1,12 +1,15 @@
 """A splitter of sentences in the form of MiniSBD, which Argos Translate runs.
 
 MiniSBD asks an ONNX model for the class of each character: 2 ends a sentence. This model has no
-learned weights: it computes most rules of `crosshead.text.sentences.split_sentences` from the
-kinds of neighbouring characters. It knows no abbreviations.
+learned weights: a convolution looks for the rules below, which are most of those of
+`crosshead.text.sentences.split_sentences`. It knows no abbreviations.
 """
 
 import json
 import sys
+from collections.abc import Collection
+
+import numpy as np
 
 from crosshead.addons.interop.onnx_nodes import Nodes
 
@@ -20,6 +23,27 @@ _MARKS = {
     CLOSER: "\"'”’»›)]}」』】）］",
     SPACE: " ",
 }
+
+_WESTERN, _AFTER = {ENDER, DOT}, {SPACE, PAD}
+
+_ENDS: tuple[dict[int, Collection[int]], ...] = (
+    {0: _WESTERN, 1: _AFTER},
+    {-1: _WESTERN, 0: {CLOSER}, 1: _AFTER},
+    {0: {IDEOGRAPHIC}},
+    {-1: {IDEOGRAPHIC}, 0: {CLOSER}},
+)
+"""The rules by which a character ends a sentence: kinds by offset. One of them is enough."""
+
+_GOES_ON: tuple[dict[int, Collection[int]], ...] = (
+    {0: _WESTERN, 1: {SPACE}, 2: {LOWER}},
+    {-1: _WESTERN, 0: {CLOSER}, 1: {SPACE}, 2: {LOWER}},
+    {-2: {SPACE}, -1: {UPPER, LOWER}, 0: {DOT}},  # an initial
+    {-2: {SPACE}, -1: {DIGIT}, 0: {DOT}, 1: {SPACE}},  # an ordinal number
+    {-3: {SPACE}, -2: {DIGIT}, -1: {DIGIT}, 0: {DOT}, 1: {SPACE}},
+    {0: {IDEOGRAPHIC}, 1: {CLOSER, ENDER, DOT, IDEOGRAPHIC}},
+)
+"""The rules by which it does not. They win. The text begins after a space, so that an initial may
+begin it, and ends before padding."""
 
 
 def kinds() -> dict[str, int]:
@@ -37,14 +61,34 @@ def kinds() -> dict[str, int]:
 
 def sentence_splitter(language: str) -> bytes:
     """Return the splitter as a serialised ONNX model."""
-    graph = _Graph(opset=13)
-    end = _ends(graph)
-    graph.add("Cast", [end], to=graph.types.FLOAT, out="is_end")
-    zeros = graph.add("Sub", ["is_end", "is_end"])
-    stay = graph.add("Sub", [graph.number("half", 0.5), "is_end"])
-    columns = [graph.add("Unsqueeze", [each, graph.whole("last", [-1])]) for each in (stay, zeros)]
-    columns.append(graph.add("Unsqueeze", ["is_end", "last"]))
-    graph.add("Concat", columns, axis=-1, out="classes")
+    graph = Nodes(opset=13)
+    rules = (*_ENDS, *_GOES_ON)
+    first, last = min(map(min, rules)), max(map(max, rules))
+    filters = np.zeros((len(rules), DIGIT + 1, last - first + 1))
+    for row, rule in enumerate(rules):
+        for offset, wanted in rule.items():
+            filters[row, list(wanted), offset - first] = 1
+    # A rule holds if all its offsets have the kinds; then the sum is above this bias.
+    bias = np.array([0.5 - len(rule) for rule in rules])
+    # Class 0 is 0.5, and class 2 is positive if a rule ends the sentence and none goes on.
+    classes = np.zeros((len(rules), 3))
+    classes[:, 2] = [1] * len(_ENDS) + [-len(rules)] * len(_GOES_ON)
+
+    def padded(x: str, before: int, after: int, kind: int) -> str:
+        pads = graph.whole(f"pads_{kind}", [0, before, 0, after])
+        return graph.add(
+            "Pad", [x, pads, graph.add("Squeeze", [graph.whole(f"kind_{kind}", [kind])])]
+        )
+
+    x = padded(padded("units", -first, 0, SPACE), 0, last, PAD)
+    x = graph.add("Gather", [graph.tensor("kinds", np.eye(DIGIT + 1)), x])
+    x = graph.add("Transpose", [x], perm=[0, 2, 1])
+    x = graph.add("Conv", [x, graph.tensor("filters", filters), graph.tensor("bias", bias)])
+    x = graph.add("Greater", [x, graph.number("zero", 0.0)])
+    x = graph.add("Cast", [x], to=graph.types.FLOAT)
+    x = graph.add("Transpose", [x], perm=[0, 2, 1])
+    x = graph.add("MatMul", [x, graph.tensor("rules", classes)])
+    graph.add("Add", [x, graph.tensor("stay", np.array([0.5, 0, 0]))], out="classes")
     vocabulary = {"<PAD>": PAD, "<UNK>": 1, "<EMPTY>": 2, "<ROOT>": 3, **kinds()}
     names = [*list(vocabulary)[:4], *(f"kind {kind}" for kind in range(SPACE, DIGIT + 1))]
     metadata = {
@@ -61,70 +105,3 @@ def sentence_splitter(language: str) -> bytes:
         {"classes": (graph.types.FLOAT, [*rows, 3])},
         metadata,
     )
-
-
-def _ends(graph: "_Graph") -> str:
-    """Return the name of the truth values of which characters end a sentence."""
-    at = {offset: graph.shifted(offset) for offset in (-3, -2, -1, 0, 1, 2)}
-
-    def is_one(offset: int, *wanted: int) -> str:
-        return graph.any([graph.equal(at[offset], kind) for kind in wanted])
-
-    western, marks = (ENDER, DOT), (ENDER, DOT, IDEOGRAPHIC)
-    before_space = is_one(1, SPACE, PAD)
-    # The space before the text counts as one, so that an initial may begin it.
-    initial = graph.all([is_one(-1, UPPER, LOWER), is_one(-2, SPACE)])
-    one_digit = graph.all([is_one(-1, DIGIT), is_one(-2, SPACE)])
-    two_digits = graph.all([is_one(-1, DIGIT), is_one(-2, DIGIT), is_one(-3, SPACE)])
-    ordinal = graph.all([graph.any([one_digit, two_digits]), graph.no(is_one(1, PAD))])
-    short = graph.all([is_one(0, DOT), graph.any([initial, ordinal])])
-    goes_on = graph.all([is_one(1, SPACE), is_one(2, LOWER)])
-    closed = graph.all([is_one(0, CLOSER), is_one(-1, *western), before_space])
-    return graph.any(
-        [
-            graph.all([is_one(0, *western), before_space, graph.no(short), graph.no(goes_on)]),
-            graph.all([closed, graph.no(goes_on)]),
-            graph.all([is_one(0, IDEOGRAPHIC), graph.no(is_one(1, CLOSER, *marks))]),
-            graph.all([is_one(0, CLOSER), is_one(-1, IDEOGRAPHIC)]),
-        ]
-    )
-
-
-class _Graph(Nodes):
-    """The graph of the splitter, with its operations on kinds of characters."""
-
-    def shifted(self, offset: int) -> str:
-        """Return the kinds of the characters `offset` places later, with a space before the text.
-
-        The characters after the text are padding.
-        """
-        before, after = max(-offset, 0), max(offset, 0)
-        pads = self.whole(f"pads_{offset}", [0, before, 0, after])
-        fill = self.whole(f"fill_{offset}", [SPACE if before else PAD])
-        scalar = self.add("Squeeze", [fill])
-        padded = self.add("Pad", ["units", pads, scalar])
-        starts = self.whole(f"start_{offset}", [after])
-        ends = self.whole(f"end_{offset}", [-before if before else sys.maxsize])
-        return self.add("Slice", [padded, starts, ends, self.whole("axis", [1])])
-
-    def equal(self, value: str, kind: int) -> str:
-        """Return where a value has a kind."""
-        return self.add("Equal", [value, self.whole(f"kind_{kind}", [kind])])
-
-    def any(self, values: list[str]) -> str:
-        """Return where any of the values is true."""
-        return self._joined("Or", values)
-
-    def all(self, values: list[str]) -> str:
-        """Return where all values are true."""
-        return self._joined("And", values)
-
-    def no(self, value: str) -> str:
-        """Return where a value is false."""
-        return self.add("Not", [value])
-
-    def _joined(self, op: str, values: list[str]) -> str:
-        first, *rest = values
-        for each in rest:
-            first = self.add(op, [first, each])
-        return first
