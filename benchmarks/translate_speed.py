@@ -35,7 +35,7 @@ from harness import (
     take_turns,
 )
 
-from crosshead.addons.interop.ctranslate2_library import library
+from crosshead.addons.interop.ctranslate2_layers import library
 from crosshead.bundle.base import Bundle
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import UserError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.addons.interop.language_tokenizer import tokenizer_files
+from crosshead.addons.interop.tokenizer_json import tokenizer_files
 from crosshead.errors import ConfigError, DamagedBundle, DataError, UserError
 from crosshead.text import imported
 from crosshead.text.imported import ForeignVocabulary, ImportedTokenizer, JsonTokenizer

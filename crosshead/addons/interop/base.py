@@ -1,69 +1,29 @@
-"""The interface of foreign formats, and how each expresses the options of a model.
-
-The registry of formats is in `crosshead.addons.interop.formats`.
-"""
+"""The interface of foreign formats: one entry of `FORMATS` holds all that a format is."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from crosshead.addons.interop.options import Option
-from crosshead.bundle.card import Words
+from crosshead.bundle.base import Bundle
+from crosshead.bundle.card import Words, inline_code
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.models.registry import CONFIGS
+from crosshead.models.attention_kinds import POSITIONS
 from crosshead.tasks.language.text_generator import TextGenerator
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.batching import Example
+from crosshead.text.imported import ImportedTokenizer
 from crosshead.text.parallel.languages import tag_of
 from crosshead.text.streams import encode_text, with_prompt_start
-
-Status = Literal["exact", "rewritten", "refused"]
-
-
-class Cell(NamedTuple):
-    """The way in which a format expresses an option of a model."""
-
-    status: Status
-    """"exact": the format has the option. "rewritten": other weights give the same output.
-    "refused": the format cannot express it."""
-    note: str = ""
-    """The rewriting, or what works instead: a clause in the imperative, such as `train with
-    positions = rotary`."""
-
-
-EXACT = Cell("exact")
-
-
-def cells(options: Iterable[str], others: Mapping[str, Cell]) -> dict[str, Cell]:
-    """Return the cell of each option: exact, unless `others` has another one."""
-    return {name: others.get(name, EXACT) for name in options}
-
-
-def valued(key: str, values: Iterable[str], cell: Cell) -> dict[str, Cell]:
-    """Return one cell for several values of a key."""
-    return {f"{key} = {value}": cell for value in values}
-
-
-PATTERNS = ("window", "dilated", "strided", "fixed")
-"""The patterns of attention other than `full`."""
-
-SINUSOIDS = ("sinusoidal", "sinusoidal-halves", "sinusoidal-marian")
-"""The positions that are sinusoids."""
-
-OTHER_KINDS = ("words", "characters", "bytes")
-"""The kinds of tokenizers without a SentencePiece model."""
-
-SUBWORDS = "train with tokenizer.kind = bpe or unigram"
-"""The note on these kinds in a format that needs such a model."""
-
-OTHER_ARCHITECTURES = tuple(name for name in CONFIGS if name != "transformer")
-"""The architectures that no format of translation models has."""
-
+from crosshead.version import __version__
+from crosshead.vocabulary import PAD
 
 EXAMPLE = "A dog runs."
 """The text that the programs of exports translate."""
+
+OWN_POSITIONS = tuple(POSITIONS)
+"""The positions of crosshead's own; a program may register others."""
 
 
 def tagged_example(bundle: TextBundle) -> str:
@@ -76,6 +36,17 @@ def words(config: TextBundleConfig) -> Words:
     """Return the words of the model card of a translation model or of a language model."""
     pipeline = Translator if config.model.vocabularies == 2 else TextGenerator
     return pipeline.words(config)
+
+
+def about(bundle: TextBundle) -> str:
+    """Return what a model does, its origin and its licence, as far as they are known."""
+    config = bundle.config
+    parts = [f"A model that {words(config).does}, exported with crosshead {__version__}."]
+    if config.origin:
+        parts.append(f"It was fine-tuned or imported from {config.origin}.")
+    if config.license:
+        parts.append(f"Licence: {inline_code(config.license)}.")
+    return " ".join(parts)
 
 
 def json_bytes(values: Mapping[str, Any]) -> bytes:
@@ -114,6 +85,15 @@ class ForeignSearch:
     top_k: int = 0
     top_p: float = 1.0
     exact: bool = False
+
+    def __str__(self) -> str:
+        """Return the settings as a clause."""
+        if self.sample:
+            limits = f"top-k {self.top_k}, top-p {self.top_p:g}"
+            return f"samples, temperature {self.temperature:g}, {limits}"
+        if self.beam == 1:
+            return "greedy search"
+        return f"beam {self.beam}, length penalty {self.length_penalty:g} (length^p)"
 
 
 class Foreign(Protocol):
@@ -165,17 +145,50 @@ class Tolerance:
     different: int
 
 
+class Limit(NamedTuple):
+    """A property of bundles that a format cannot express."""
+
+    name: str
+    holds: Callable[[TextBundle], bool]
+    instead: str
+    """A clause in the imperative: what works instead."""
+
+
+def _without_control(bundle: TextBundle) -> bool:
+    return any(
+        tokenizer.vocabulary.control[index] is None
+        for tokenizer in (bundle.source_tokenizer, bundle.target_tokenizer)
+        if isinstance(tokenizer, ImportedTokenizer)
+        for index in (PAD, bundle.specials.start)
+    )
+
+
+def _other_widths(bundle: TextBundle) -> bool:
+    model: Any = bundle.config.model
+    return {model.key_width, model.value_width} != {model.d_model // model.heads}
+
+
+WITHOUT_CONTROL = Limit(
+    "an imported vocabulary without padding or start",
+    _without_control,
+    "the library pads with a piece and begins with one: export to ctranslate2",
+)
+OTHER_WIDTHS = Limit(
+    "model.d_key or model.d_value other than d_model / heads", _other_widths, "leave both out"
+)
+
+
 @dataclass(frozen=True)
-class Format:
-    """A foreign format for the models of an architecture.
+class Export:
+    """The export of the models of one architecture to a format.
 
     Attributes:
-        name: The value of `--to`.
-        options: The options of these models, by name.
+        name: The name of the format, which is the value of `--to`.
         extra: The extra of crosshead that installs `modules`.
         modules: The modules that `load` imports.
         writes_with: The modules that `write` imports.
-        cells: How the format expresses each option, by name.
+        accepts: The values of settings that the format has, by name, such as `model.norm`. Of other
+            settings it has every value.
         types: The tolerance of each number format of the weights, by name; the first is the
             default.
         write: Writes the model, without search settings, into an empty directory. It receives the
@@ -185,32 +198,90 @@ class Format:
         load: Loads what `write` has written with the foreign library.
         usage: Returns a program that loads the export and uses it, without crosshead. It receives
             the bundle and the path of the export.
-        language: The language of this program, as Markdown names it.
+        architecture: The architecture of the models.
+        refuses: What the format cannot express beside the settings.
+        language: The language of the program, as Markdown names it.
         library: The library that loads the export, as model hubs name it.
         notes: Further sentences on its use, in Markdown.
-        quantises_with: Further modules that `write` needs for number formats other than the first.
         suffix: The suffix of an export that is one file, which is then the only file that `write`
             leaves in the directory; empty for a directory.
         fixed_search: The search of the foreign library, if an export cannot change it.
-        expected: Returns the translations of lines that the library should find with its fixed
-            search. It receives the bundle, the directory of the export and the lines.
     """
 
     name: str
-    options: Mapping[str, Option]
     extra: str
     modules: tuple[str, ...]
-    cells: Mapping[str, Cell]
+    accepts: Mapping[str, tuple[Any, ...]]
     types: Mapping[str, Tolerance]
     write: Callable[[TextBundle, str, Path], None]
     write_search: Callable[[TextBundle, ForeignSearch, Path], None]
     load: Callable[[TextBundle, Path], Foreign]
     usage: Callable[[TextBundle, str], str]
+    architecture: str = "transformer"
+    refuses: tuple[Limit, ...] = ()
     writes_with: tuple[str, ...] = ()
-    quantises_with: tuple[str, ...] = ()
     suffix: str = ""
     fixed_search: ForeignSearch | None = None
-    expected: Callable[[TextBundle, Path, Sequence[str]], list[str]] | None = None
     language: str = "python"
     library: str = ""
     notes: str = ""
+
+    def refusals(self, bundle: Bundle) -> list[str]:
+        """Return what the format cannot express of a bundle, with what works instead."""
+        architecture = bundle.config.model.architecture
+        if architecture != self.architecture or not isinstance(bundle, TextBundle):
+            return [f"model.architecture = {architecture} (only {self.architecture})"]
+        found = []
+        for key, accepted in self.accepts.items():
+            only = " or ".join(map(_shown, accepted))
+            found += [
+                f"{key} = {_shown(value)} (only {only})"
+                for value in _values(bundle, key)
+                if value not in accepted
+            ]
+        return found + [f"{name} ({to})" for name, holds, to in self.refuses if holds(bundle)]
+
+
+def _values(bundle: TextBundle, key: str) -> list[Any]:
+    """Return the values of a setting of a bundle; of the tokenizers, those of both."""
+    if key == "tokenizer.kind":
+        return [*dict.fromkeys([bundle.source_tokenizer.kind, bundle.target_tokenizer.kind])]
+    section, _, name = key.partition(".")
+    return [getattr(getattr(bundle.config, section), name)]
+
+
+def _shown(value: object) -> str:
+    return str(value).lower()
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model of another toolkit as a bundle.
+
+    Attributes:
+        bundle: The bundle.
+        notes: Sentences about settings that do not come along.
+    """
+
+    bundle: TextBundle
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of models of another library, for exports and imports.
+
+    Attributes:
+        name: The value of `--to`, and of `--kind` of `crosshead import`.
+        exports: The exports to it, one for an architecture.
+        read: Returns the model of a directory as a bundle. It receives the directory and the name
+            of the model. None if models of the format cannot be imported.
+        weights: The patterns of the files of weights that `read` takes.
+        files: The patterns of the other files that it takes.
+    """
+
+    name: str
+    exports: tuple[Export, ...] = ()
+    read: Callable[[Path, str], Imported] | None = None
+    weights: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()

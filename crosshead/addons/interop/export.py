@@ -1,36 +1,23 @@
 """Export a trained model: refuse, write beside the place, verify, and only then put it there."""
 
 import importlib.util
+import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from crosshead.addons.interop.base import Foreign, Format, Tolerance
-from crosshead.addons.interop.formats import (
-    ALL,
-    FORMATS,
-    check_expressible,
-    check_format,
-    format_of,
-)
-from crosshead.addons.interop.languages import with_languages
-from crosshead.addons.interop.readme import readme
-from crosshead.addons.interop.search_settings import (
-    ChosenSearch,
-    check_references,
-    choose_search,
-    usual_search,
-)
+from crosshead.addons.interop.base import Export, Foreign, ForeignSearch, Tolerance, about, words
+from crosshead.addons.interop.formats import FORMATS, check_expressible, export_of
 from crosshead.addons.interop.verify import (
     Comparison,
     check_comparison,
     compare_export,
-    pairs_to_compare,
-    write_comparison,
+    lines_to_compare,
+    longest_output,
 )
 from crosshead.bundle.base import Bundle
+from crosshead.bundle.card import fenced, front_matter, inline_code
 from crosshead.bundle.places import CARD
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
@@ -46,11 +33,16 @@ from crosshead.system.files import (
     synchronise_all,
 )
 from crosshead.system.stored import LARGEST_CONFIG, read_metadata
+from crosshead.text.parallel.languages import looks_like_code
 from crosshead.version import __version__
 
 VERIFICATION = "verification.json"
 """The file with the differences between an export and its model. Every export has it, verified or
 not: only a place with this file is replaced."""
+
+USUAL_LENGTH = 20
+"""The number of tokens at which crosshead's length penalty and that of the other libraries have the
+same slope in log length: a sentence of usual length."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +62,7 @@ class Exported:
     form: str
     kind: str
     size: int
-    search: ChosenSearch
+    search: ForeignSearch
     comparison: Comparison | None
 
 
@@ -81,7 +73,6 @@ def export(
     *,
     kind: str | None = None,
     sources: Sequence[str] | None = None,
-    references: Sequence[str] | None = None,
     verify: bool = True,
     force: bool = False,
     source: Path | None = None,
@@ -92,43 +83,73 @@ def export(
 
     Nothing is left behind by an error, and an earlier export stays until a new one takes its place.
     """
-    check_format(to)
-    bundle = with_languages(bundle, source_language, target_language)
-    form = format_of(bundle, to)
-    text = check_expressible(bundle, form)
-    check_references(text, references)
+    form = export_of(bundle, to)
+    text = check_expressible(with_languages(bundle, source_language, target_language), form)
     chosen = number_format(form, kind)
     check_place(out, force=force, suffix=form.suffix, source=source)
-    check_libraries(form, chosen, verify=verify)
+    check_libraries(form, verify=verify)
     with hidden_directory(out) as hidden, explain_os_errors(out):
-        done = write_export(text, form, chosen, hidden, out, sources, references, verify)
+        done = _written(text, form, chosen, hidden, out, sources, verify)
         check_place(out, force=force, suffix=form.suffix, source=source)  # minutes have passed
-        put_export(form, hidden, real_path(out), force=force)
+        _put(form, hidden, real_path(out), force=force)
     return done
 
 
-def check_libraries(form: Format, kind: str, *, verify: bool) -> None:
-    """Check that the libraries of a format are installed."""
-    if missing := missing_libraries(form, kind, verify=verify):
-        raise UserError(missing)
+def with_languages(bundle: Bundle, source: str | None, target: str | None) -> Bundle:
+    """Return a bundle with the languages that the user names, which it must not contradict."""
+    given = {"source_language": source, "target_language": target}
+    named = {key: code.replace("_", "-") for key, code in given.items() if code is not None}
+    if not named:
+        return bundle
+    if not isinstance(bundle, TextBundle) or bundle.config.model.vocabularies == 1:
+        raise ConfigError(f"{option('source-language')}: only translation models have languages")
+    config = bundle.config
+    for key, code in named.items():
+        name = option(key.replace("_", "-"), code)
+        if not looks_like_code(code):
+            raise ConfigError(f"{name}: expected a language code such as en or pt-BR")
+        several = config.target_languages if key == "target_language" else []
+        known = ", ".join(several) or getattr(config, key)
+        if known not in (None, code):
+            raise ConfigError(f"{name}: the bundle says {known}; leave the option out")
+    return replace(bundle, config=config.model_copy(update=named))
 
 
-def missing_libraries(form: Format, kind: str, *, verify: bool) -> str:
-    """Return which libraries of a format are not installed and what installs them, or ""."""
-    to_write = {*form.writes_with}
-    if kind != number_format(form, None):
-        to_write.update(form.quantises_with)
-    needed = to_write | set(form.modules if verify else ())
-    missing = sorted(name for name in needed if importlib.util.find_spec(name) is None)
-    if not missing:
-        return ""
-    alone = "" if set(missing) & to_write else f", or give {option('no-verify')}"
-    return (
-        f"{form.name} needs {' and '.join(missing)}: pip install 'crosshead[{form.extra}]'{alone}"
+def usual_search(bundle: TextBundle) -> ForeignSearch:
+    """Return the search settings nearest to a bundle's.
+
+    CTranslate2 and Hugging Face divide a log-probability by length^p, and crosshead divides by
+    ((k + length) / (k + 1))^alpha (Wu et al. 2016, section 7, Eq. 14). No p equals an alpha, so the
+    slopes in log length are equal at `USUAL_LENGTH`. For k = 0, as imported models have it, p is
+    alpha.
+    """
+    decode = bundle.config.decode
+    exponent = decode.length_penalty
+    if decode.length_offset:
+        exponent = round(exponent * USUAL_LENGTH / (decode.length_offset + USUAL_LENGTH), 2)
+    return ForeignSearch(
+        beam=decode.beam,
+        length_penalty=exponent,
+        max_length=longest_output(bundle),
+        sample=decode.sample,
+        temperature=decode.temperature,
+        top_k=decode.top_k,
+        top_p=decode.top_p,
+        exact=decode.stop == "exact",
     )
 
 
-def number_format(form: Format, kind: str | None) -> str:
+def check_libraries(form: Export, *, verify: bool) -> None:
+    """Check that the libraries of a format are installed."""
+    needed = {*form.writes_with, *(form.modules if verify else ())}
+    missing = sorted(name for name in needed if importlib.util.find_spec(name) is None)
+    if missing:
+        raise UserError(
+            f"{form.name} needs {' and '.join(missing)}: pip install 'crosshead[{form.extra}]'"
+        )
+
+
+def number_format(form: Export, kind: str | None) -> str:
     """Return the number format of the weights of an export."""
     if kind is None:
         return next(iter(form.types))
@@ -153,109 +174,88 @@ def check_place(out: Path, *, force: bool, suffix: str = "", source: Path | None
                 f"{out}: the bundle {source} is there, and an export would damage it; name a place "
                 "outside the bundle"
             )
-    marker = _marker(real)
-    if not os.path.lexists(out):
-        if suffix and os.path.lexists(marker) and not is_export(real):
-            raise UserError(
-                f"{marker} is no file of crosshead, and the export would replace it; move it, or "
-                "name another place"
-            )
+    if not os.path.lexists(out) and not (suffix and os.path.lexists(_marker(real))):
         return
-    if not (is_export(real) or _is_empty(real)):
-        why = "is no file of crosshead" if os.path.lexists(marker) else "is missing"
+    if (listed := _files_of(real)) is None:
         raise UserError(
-            f"{out} exists already and is no export of crosshead: {marker.name} {why}; only an "
-            "export is replaced: remove it yourself, or name another place"
+            f"{out} is no export of crosshead by {_marker(real).name}; remove it yourself, or name "
+            "another place"
         )
-    if not force:
+    if not force and os.path.lexists(out):
         raise UserError(
             f"{out} exists already; name another place, or replace it with {option('force')}"
         )
-    if (foreign := _foreign_entry(real)) is not None:
-        raise UserError(
-            f"{out / foreign} is not listed in {marker.name} of the export, and the new export "
-            "would remove it; move it, or name another place"
-        )
+    own = {*listed, *(parent for each in listed for parent in each.parents)}
+    for each in sorted(real.rglob("*")):
+        if each.relative_to(real) not in own:
+            raise UserError(
+                f"{out / each.relative_to(real)} is not listed in {VERIFICATION} of the export, "
+                "and the new export would remove it; move it, or name another place"
+            )
 
 
-def is_export(place: Path) -> bool:
-    """Return whether a place holds an export: its `VERIFICATION` names a format and crosshead."""
+def _files_of(place: Path) -> set[Path] | None:
+    """Return the files of an export at a place, none of an empty directory, or None."""
+    if place.is_dir() and not any(place.iterdir()):
+        return set()
     try:
         found = read_metadata(_marker(place), LARGEST_CONFIG)
     except (OSError, BundleError):
-        return False
-    return found.get("format") in (*FORMATS, ALL) and isinstance(found.get("crosshead"), str)
+        return None
+    if found.get("format") not in FORMATS or not isinstance(found.get("crosshead"), str):
+        return None
+    files = found.get("files")
+    return {Path(each) for each in files if isinstance(each, str)} if files else set()
 
 
 def _marker(place: Path) -> Path:
     """Return the place of the file that says that another place holds an export."""
-    return place / VERIFICATION if place.is_dir() else place.with_name(beside(place.name))
+    if place.is_dir():
+        return place / VERIFICATION
+    return place.with_name(f"{place.name}.{VERIFICATION}")
 
 
-def _written(directory: Path) -> list[str]:
-    """Return the names of the files of an export that is a directory, its `VERIFICATION` too."""
-    files = {each.relative_to(directory) for each in directory.rglob("*") if not each.is_dir()}
-    return sorted(each.as_posix() for each in {*files, Path(VERIFICATION)})
-
-
-def _foreign_entry(place: Path) -> Path | None:
-    """Return the first entry of an export, by name, that crosshead has not written, or None."""
-    if not place.is_dir() or _is_empty(place):
-        return None
-    listed = read_metadata(_marker(place), LARGEST_CONFIG).get("files")
-    names = listed if isinstance(listed, list) else []
-    files = {Path(each) for each in names if isinstance(each, str)}
-    own = {*files, *(parent for each in files for parent in each.parents)}
-    found = sorted(each.relative_to(place) for each in place.rglob("*"))
-    return next((each for each in found if each not in own), None)
-
-
-def _is_empty(place: Path) -> bool:
-    return place.is_dir() and not any(place.iterdir())
-
-
-def write_export(
+def _written(
     bundle: TextBundle,
-    form: Format,
+    form: Export,
     kind: str,
     directory: Path,
     out: Path,
     sources: Sequence[str] | None,
-    references: Sequence[str] | None,
     verify: bool,
 ) -> Exported:
     """Write an export into an empty directory and verify it there."""
     form.write(bundle, kind, directory)
-    chosen, comparison = ChosenSearch(form.fixed_search or usual_search(bundle)), None
+    search, comparison = form.fixed_search or usual_search(bundle), None
     if verify:
-        if sources is not None:
-            sources, references = pairs_to_compare(bundle, sources, references)
         foreign = form.load(bundle, directory)
         comparison = compare_export(
             bundle,
             foreign,
-            sources,
+            None if sources is None else lines_to_compare(bundle, sources),
             every_piece=kind == "float32",
-            expected=form.expected and partial(form.expected, bundle, directory),
         )
         check_comparison(comparison, tolerance_of(form, kind, foreign), f"{form.name} {kind}")
-        if sources is not None and references is not None:
-            chosen = choose_search(bundle, foreign, sources, references, fixed=form.fixed_search)
-    form.write_search(bundle, chosen.search, directory)
+    form.write_search(bundle, search, directory)
     if not form.suffix:
         text = readme(bundle, form, real_path(out).name, kind, comparison)
         atomic_write(directory / CARD, text.encode(errors="replace"))
-    write_verification(directory, form.name, comparison, type=kind, verified=verify)
+    marker = directory / VERIFICATION
+    files = {each.relative_to(directory) for each in directory.rglob("*") if each.is_file()}
+    values = {
+        "format": form.name,
+        "type": kind,
+        "verified": verify,
+        "crosshead": __version__,
+        "files": sorted(each.as_posix() for each in {*files, Path(VERIFICATION)}),
+        **(asdict(comparison) if comparison else {}),
+    }
+    atomic_write(marker, (json.dumps(values, indent=1) + "\n").encode())
     size = sum(each.stat().st_size for each in directory.rglob("*") if each.is_file())
-    return Exported(out, form.name, kind, size, chosen, comparison)
+    return Exported(out, form.name, kind, size, search, comparison)
 
 
-def beside(name: str) -> str:
-    """Return the name of the file with the differences, beside an export that is one file."""
-    return f"{name}.{VERIFICATION}"
-
-
-def tolerance_of(form: Format, kind: str, foreign: Foreign) -> Tolerance:
+def tolerance_of(form: Export, kind: str, foreign: Foreign) -> Tolerance:
     """Return the tolerance of stored weights, or that of the library's computation if it is larger.
 
     Some processors compute with weights in int16 in int8.
@@ -265,25 +265,33 @@ def tolerance_of(form: Format, kind: str, foreign: Foreign) -> Tolerance:
     return max(stored, computed, key=lambda each: each.log_prob)
 
 
-def write_verification(
-    directory: Path, name: str, comparison: Comparison | None, **more: object
-) -> None:
-    """Write the file that marks an export, with its differences from the model and its files."""
-    path = directory / VERIFICATION
-    files = _written(directory)
-    write_comparison(comparison, path, format=name, **more, crosshead=__version__, files=files)
-
-
-def put_export(form: Format, hidden: Path, place: Path, *, force: bool) -> None:
+def _put(form: Export, hidden: Path, place: Path, *, force: bool) -> None:
     """Put a finished export in its place."""
     if not form.suffix:
         put(hidden, place, replace=force)
         return
     [file] = [each for each in hidden.iterdir() if each.name != VERIFICATION]
     synchronise_all(hidden)
-    figures = place.with_name(beside(place.name))
     # First the figures, which mark the place: if the process is killed here, --force still works.
-    (hidden / VERIFICATION).replace(figures)
+    (hidden / VERIFICATION).replace(_marker(place))
     file.replace(place)
     hidden.rmdir()
     synchronise(place.parent)
+
+
+def readme(
+    bundle: TextBundle, form: Export, name: str, kind: str, comparison: Comparison | None
+) -> str:
+    """Return the README of an export: the model, its licence, its program and its differences."""
+    config = bundle.config
+    quoted = json.dumps(name, ensure_ascii=False)[1:-1]  # as a string of Python or JavaScript
+    parts = [
+        front_matter("", words(config), licence=config.license, library=form.library),
+        about(bundle),
+        f"## Use {inline_code(name)} ({form.name} {kind})",
+        f"Start this program in the folder that holds {inline_code(name)}:",
+        fenced(form.language, form.usage(bundle, quoted)),
+        form.notes,
+        "" if comparison is None else f"Compared with crosshead: {comparison}.",
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"

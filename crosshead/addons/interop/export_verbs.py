@@ -16,8 +16,7 @@ from crosshead.cli.terminal import put, table
     "  crosshead export runs/en-de --to ctranslate2 --type int8 --out en-de-int8 \\\n"
     "    --valid-source val.en --valid-target val.de\n"
     "  crosshead export runs/en-de --to argos --out en-de.argosmodel\n"
-    "  crosshead export runs/en-de --to onnx --out en-de-onnx\n"
-    "  crosshead export runs/en-de --to all --out en-de-exports"
+    "  crosshead export runs/en-de --to onnx --out en-de-onnx"
 )
 def export(
     bundle: BundleArgument,
@@ -25,8 +24,7 @@ def export(
         str,
         typer.Option(
             metavar="FORMAT",
-            help="Format to write: ctranslate2, argos, huggingface, onnx, or all, which writes "
-            "one directory with every format that can express the model, in float32.",
+            help="Format to write: ctranslate2, argos, huggingface or onnx.",
         ),
     ],
     out: Annotated[
@@ -40,8 +38,7 @@ def export(
             metavar="T",
             help="Number format of the weights: float32, int8, int8_float32, int16, float16 or "
             "bfloat16 (default: float32). int8 is the smallest and fastest; int8_float32 gives the "
-            "same file. onnx has float32 and int8, huggingface has float32 alone, and all takes no "
-            "type.",
+            "same file. onnx has float32 and int8, huggingface has float32 alone.",
         ),
     ] = None,
     valid_source: Annotated[
@@ -51,15 +48,6 @@ def export(
             help="Source lines on which the export is compared with the model, or lines of text "
             "for a language model (default: lines made up from the vocabulary). The first 200 are "
             "used.",
-        ),
-    ] = None,
-    valid_target: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="F",
-            help="Translations of these lines. With them, crosshead tries six more length "
-            "penalties, because other libraries define the penalty differently. It takes another "
-            "one if that gives clearly more of crosshead's translations.",
         ),
     ] = None,
     source_language: Annotated[
@@ -97,66 +85,25 @@ def export(
     Every directory has a README with the program that uses it. A translation model has all formats.
     A language model has ctranslate2 and huggingface (GPT-2).
     """
-    from crosshead.addons.interop.every import EveryExport, export_all
     from crosshead.addons.interop.export import export as export_bundle
-    from crosshead.addons.interop.formats import ALL
-    from crosshead.errors import ConfigError
+    from crosshead.system.lines import read_lines
     from crosshead.tasks.registry import load_bundle
 
-    sources, references = _read_validation(valid_source, valid_target)
-    loaded, verify = load_bundle(bundle), not no_verify
-    if to == ALL:
-        if kind is not None:
-            raise ConfigError(
-                "--type is for one format; leave it out with --to all, which writes float32"
-            )
-        every = export_all(
-            loaded,
-            out,
-            sources=sources,
-            references=references,
-            verify=verify,
-            force=force,
-            source=bundle,
-            source_language=source_language,
-            target_language=target_language,
-        )
-    else:
-        done = export_bundle(
-            loaded,
-            to,
-            out,
-            kind=kind,
-            sources=sources,
-            references=references,
-            verify=verify,
-            force=force,
-            source=bundle,
-            source_language=source_language,
-            target_language=target_language,
-        )
-        every = EveryExport([done], {})
-    rows = []
-    for done in every.exports:
-        rows += [
-            ["export", f"{done.path}, {done.form} {done.kind}, {done.size / 1e6:.1f} MB"],
-            ["search", str(done.search)],
-            ["verified", "no" if done.comparison is None else str(done.comparison)],
-        ]
-    rows += [["left out", needs] for needs in every.left_out.values()]
+    done = export_bundle(
+        load_bundle(bundle),
+        to,
+        out,
+        kind=kind,
+        sources=None if valid_source is None else read_lines(valid_source),
+        verify=not no_verify,
+        force=force,
+        source=bundle,
+        source_language=source_language,
+        target_language=target_language,
+    )
+    rows = [
+        ["export", f"{done.path}, {done.form} {done.kind}, {done.size / 1e6:.1f} MB"],
+        ["search", str(done.search)],
+        ["verified", "no" if done.comparison is None else str(done.comparison)],
+    ]
     put(table(rows))
-
-
-def _read_validation(
-    source: Path | None, target: Path | None
-) -> tuple[list[str] | None, list[str] | None]:
-    """Return the validation lines and their translations; None for what is not given."""
-    from crosshead.errors import ConfigError
-    from crosshead.system.lines import read_lines
-    from crosshead.text.parallel.corpora import read_aligned
-
-    if source is not None and target is not None:
-        return read_aligned(source, target)
-    if target is not None:
-        raise ConfigError(f"--valid-target {target} has no --valid-source; give both")
-    return None if source is None else read_lines(source), None

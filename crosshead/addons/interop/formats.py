@@ -1,82 +1,95 @@
 """The foreign formats by name, and the refusal of what a format cannot express.
 
-A new format takes a module with a `Format` and a line in `FORMATS` or `LANGUAGE_FORMATS`.
+A package outside the repository adds a `Format` by an entry point in `crosshead.formats`.
 """
 
+from collections.abc import Mapping
+from pathlib import Path
+
 from crosshead.addons.interop.argos import ARGOS
-from crosshead.addons.interop.base import Format
-from crosshead.addons.interop.ctranslate2 import CTRANSLATE2
-from crosshead.addons.interop.ctranslate2_language import CTRANSLATE2_LANGUAGE
+from crosshead.addons.interop.base import Export, Format, Imported
+from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, CTRANSLATE2_LANGUAGE, SEARCH
 from crosshead.addons.interop.gpt2 import GPT2
 from crosshead.addons.interop.huggingface import HUGGINGFACE
+from crosshead.addons.interop.imports import argos, ctranslate2, gpt2, huggingface, marian
+from crosshead.addons.interop.imports.reading import ForeignDirectory
+from crosshead.addons.interop.imports.values import one_of
 from crosshead.addons.interop.onnx import ONNX
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
 from crosshead.errors import ConfigError
-
-FORMATS: dict[str, Format] = {
-    "ctranslate2": CTRANSLATE2,
-    "argos": ARGOS,
-    "huggingface": HUGGINGFACE,
-    "onnx": ONNX,
-}
-"""The formats of translation models by the value of `--to`. They refuse other models by name."""
-
-ALL = "all"
-"""The value of `--to` for every format that can express a model, in one directory."""
-
-LANGUAGE_FORMATS: dict[str, Format] = {"ctranslate2": CTRANSLATE2_LANGUAGE, "huggingface": GPT2}
-"""The formats of language models by the value of `--to`."""
+from crosshead.extensions import added
 
 
-def check_format(name: str) -> None:
-    """Check that there is a format of a name."""
-    if name in FORMATS:
-        return
-    types = {kind for form in FORMATS.values() for kind in form.types}
-    hint = f"a number format is given with {option('type')}; " if name in types else ""
-    raise ConfigError(f"unknown format {name!r}; {hint}known: {', '.join([*FORMATS, ALL])}")
+def _read_huggingface(path: Path, name: str) -> Imported:
+    readers = {
+        huggingface.MARIAN: huggingface.read,
+        huggingface.PEGASUS: huggingface.read,
+        gpt2.MODEL_TYPE: gpt2.read,
+    }
+    model_type = ForeignDirectory(path).json(huggingface.CONFIG).get("model_type")
+    return one_of(model_type, "model_type", readers, path / huggingface.CONFIG)(path, name)
 
 
-def format_of(bundle: Bundle, name: str) -> Format:
-    """Return the format of a name for the models of a bundle's architecture."""
-    if bundle.config.model.architecture == "language":
-        return LANGUAGE_FORMATS.get(name, FORMATS[name])
-    return FORMATS[name]
+_BUILTIN = (
+    Format(
+        "ctranslate2",
+        (CTRANSLATE2, CTRANSLATE2_LANGUAGE),
+        ctranslate2.read,
+        weights=(ctranslate2.MODEL,),
+        files=("config.json", SEARCH, "*vocabulary.json", "*.spm", "*.model"),
+    ),
+    Format("argos", (ARGOS,), argos.read),
+    Format(
+        "huggingface",
+        (HUGGINGFACE, GPT2),
+        _read_huggingface,
+        weights=(huggingface.SAFE,),
+        files=(
+            *("config.json", "generation_config.json", "tokenizer_config.json", "*.spm"),
+            *("vocab.json", "target_vocab.json", "tokenizer.json", "merges.txt"),
+        ),
+    ),
+    Format("onnx", (ONNX,)),
+    Format(
+        "marian",
+        read=marian.read,
+        weights=("*.npz",),
+        files=("*.yml", "*.yaml", "*vocab.json", "*.spm"),
+    ),
+)
+
+FORMATS: dict[str, Format] = {each.name: each for each in _BUILTIN} | added("formats")
+"""The formats by name: those of this package, and those that other packages add."""
 
 
-def refused_options(bundle: Bundle, form: Format) -> list[str]:
-    """Return the names of a bundle's options that a format cannot express.
-
-    If the format has no such architecture, its other options do not count.
-    """
-    found = [
-        name
-        for name, option in form.options.items()
-        if option.holds(bundle) and form.cells[name].status == "refused"
-    ]
-    architectures = [name for name in found if name.startswith("model.architecture")]
-    return architectures or found
+def exports() -> Mapping[str, Format]:
+    """Return the formats that models can be exported to, by name."""
+    return {name: each for name, each in FORMATS.items() if each.exports}
 
 
-def check_expressible(bundle: Bundle, form: Format) -> TextBundle:
+def export_of(bundle: Bundle, name: str) -> Export:
+    """Return the export to a format for the models of a bundle's architecture."""
+    if name not in (known := exports()):
+        types = {kind for form in known.values() for each in form.exports for kind in each.types}
+        hint = f"a number format is given with {option('type')}; " if name in types else ""
+        raise ConfigError(f"unknown format {name!r}; {hint}known: {', '.join(known)}")
+    found = known[name].exports
+    architecture = bundle.config.model.architecture
+    return next((each for each in found if each.architecture == architecture), found[0])
+
+
+def check_expressible(bundle: Bundle, export: Export) -> TextBundle:
     """Return the bundle if a format can express it."""
-    whys = refusals(bundle, form)
-    if not whys:
-        assert isinstance(bundle, TextBundle)  # every other architecture is a refused option
+    if not (whys := export.refusals(bundle)):
+        assert isinstance(bundle, TextBundle)  # by `refusals`
         return bundle
-    others = formats_for(bundle)
-    said = "; ".join(whys)
-    instead = f", or export to {' or '.join(others)}" if others and "export to" not in said else ""
-    raise ConfigError(f"{form.name} cannot express {said}{instead}")
-
-
-def refusals(bundle: Bundle, form: Format) -> list[str]:
-    """Return the options of a bundle that a format cannot express, with what works instead."""
-    return [f"{name} ({form.cells[name].note})" for name in refused_options(bundle, form)]
+    others = " or ".join(formats_for(bundle))
+    to_do = f"export to {others}" if others else "train with other settings"
+    raise ConfigError(f"{export.name} cannot express {'; '.join(whys)}: {to_do}")
 
 
 def formats_for(bundle: Bundle) -> list[str]:
     """Return the names of the formats that can express a bundle."""
-    return [name for name in FORMATS if not refused_options(bundle, format_of(bundle, name))]
+    return [name for name in exports() if not export_of(bundle, name).refusals(bundle)]

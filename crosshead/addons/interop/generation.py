@@ -1,6 +1,9 @@
-"""The search settings of exports that transformers reads: `generation_config.json`."""
+"""What exports share that transformers reads: the search settings, and the loaded model."""
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import importlib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +11,8 @@ import torch
 from torch import Tensor
 
 from crosshead.addons.interop.base import ForeignSearch, json_bytes
-from crosshead.addons.interop.rows import foreign_ids
 from crosshead.addons.interop.verify import in_batches, token_log_probs
+from crosshead.addons.interop.vocabularies import foreign_ids
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.system.files import atomic_write
 from crosshead.text.batching import Batch, Example, collate
@@ -55,29 +58,84 @@ def forbidden_ids(bundle: TextBundle) -> list[list[int]]:
     return [[row] for index in bundle.forbidden if (row := ids[index]) is not None]
 
 
-def scored(
-    bundle: TextBundle, examples: Sequence[Example], logits: Callable[[Batch], Tensor]
-) -> list[list[float]]:
-    """Return the log-probability of each target token, as `Foreign` says.
+def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write files by their names."""
+    for name, data in files.items():
+        atomic_write(directory / name, data)
 
-    `logits` returns those of a batch by the exported ids.
+
+def write_generation(values: Mapping[str, Any], directory: Path) -> None:
+    """Write the defaults of `generate`."""
+    write_files(directory, {GENERATION: json_bytes(values)})
+
+
+@contextlib.contextmanager
+def _quiet_loading() -> Iterator[None]:
+    """Let transformers load an export in the block without progress bars.
+
+    Its advice to install sacremoses, which splits texts of other models into words, is left out.
     """
-    target = own_to_foreign(bundle.target_tokenizer)
-    never = [row[0] for row in forbidden_ids(bundle)]
+    logging: Any = importlib.import_module("transformers.utils.logging")
+    shows = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Recommended: pip install sacremoses", UserWarning)
+            yield
+    finally:
+        if shows:
+            logging.enable_progress_bar()
 
-    def of_batch(rows: list[int]) -> list[list[float]]:
-        batch = collate(examples, rows, bundle.specials.start)
-        with torch.inference_mode():
-            return token_log_probs(logits(batch), target[batch.target_output], never)
 
-    return in_batches(examples, of_batch)
+class LoadedTransformers:
+    """An export that transformers has loaded: see `Foreign`."""
+
+    computes = ""
+
+    def __init__(self, bundle: TextBundle, directory: Path, auto: str) -> None:
+        library: Any = importlib.import_module("transformers")
+        self._bundle = bundle
+        self._rows = foreign_ids(bundle.target_tokenizer)
+        with _quiet_loading():
+            self._tokenizer: Any = library.AutoTokenizer.from_pretrained(str(directory))
+            self._model: Any = getattr(library, auto).from_pretrained(str(directory)).eval()
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of lines, as `Foreign` says, by the export's tokenizer."""
+        rows = foreign_ids(self._bundle.source_tokenizer)
+        own = {row: index for index, row in enumerate(rows) if row is not None}
+        return [[own[row] for row in each] for each in self._read(lines)]
+
+    def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of outputs, as `Foreign` says, by the export's tokenizer."""
+        return [self._text([self._rows[index] for index in each]) for each in outputs]
+
+    def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
+        """Return the log-probability of each target token, as `Foreign` says."""
+        target = own_to_foreign(self._bundle.target_tokenizer)
+        never = [row[0] for row in forbidden_ids(self._bundle)]
+
+        def of_batch(rows: list[int]) -> list[list[float]]:
+            batch = collate(examples, rows, self._bundle.specials.start)
+            with torch.inference_mode():
+                logits = self._logits(batch, target[batch.target_input])
+                return token_log_probs(logits, target[batch.target_output], never)
+
+        return in_batches(examples, of_batch)
+
+    def _read(self, lines: Sequence[str]) -> list[list[int]]:
+        """Return the exported ids of lines, without the end."""
+        raise NotImplementedError
+
+    def _text(self, output: Sequence[int | None]) -> str:
+        """Return the text of exported ids."""
+        raise NotImplementedError
+
+    def _logits(self, batch: Batch, target: Tensor) -> Tensor:
+        """Return the logits after exported target tokens."""
+        raise NotImplementedError
 
 
 def own_to_foreign(tokenizer: Tokenizer) -> Tensor:
     """Return the exported id of each id; 0 for one that is not exported."""
     return torch.tensor([row or 0 for row in foreign_ids(tokenizer)])
-
-
-def write_generation(values: Mapping[str, Any], directory: Path) -> None:
-    """Write the defaults of `generate`."""
-    atomic_write(directory / GENERATION, json_bytes(values))

@@ -11,40 +11,31 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crosshead.addons.interop.bart import activation_name
 from crosshead.addons.interop.base import (
-    PATTERNS,
-    SINUSOIDS,
-    Cell,
+    OTHER_WIDTHS,
+    Export,
     ForeignSearch,
-    Format,
+    Limit,
     Tolerance,
-    cells,
     json_bytes,
-    valued,
 )
-from crosshead.addons.interop.ctranslate2 import TABLE
 from crosshead.addons.interop.ctranslate2_layers import position_table, positions_written
 from crosshead.addons.interop.generation import (
     GENERATION,
+    LoadedTransformers,
     beam_arguments,
     forbidden_ids,
-    own_to_foreign,
-    scored,
+    write_files,
     write_generation,
 )
-from crosshead.addons.interop.gpt2_weights import is_tied, to_gpt2
-from crosshead.addons.interop.huggingface import quiet_loading
-from crosshead.addons.interop.language_tokenizer import tokenizer_files
-from crosshead.addons.interop.options import LANGUAGE_OPTIONS
-from crosshead.addons.interop.rows import foreign_ids
+from crosshead.addons.interop.tokenizer_json import tokenizer_files
 from crosshead.addons.interop.verify import INVALID, in_equal_lengths
-from crosshead.addons.interop.weights import with_repeated_heads
+from crosshead.addons.interop.vocabularies import foreign_ids
+from crosshead.addons.interop.weights import activation_name, is_tied, to_gpt2, with_repeated_heads
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.bundle.weights import serialized
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
-from crosshead.system.files import atomic_write
-from crosshead.text.batching import Batch, Example
+from crosshead.text.batching import Batch
 from crosshead.text.streams import decode_text
 from crosshead.vocabulary import EOS, PAD
 
@@ -57,8 +48,7 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
         "model.safetensors": serialized(_weights(bundle)),
         **tokenizer_files(bundle.target_tokenizer, most_positions(bundle)),
     }
-    for name, data in files.items():
-        atomic_write(directory / name, data)
+    write_files(directory, files)
 
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
@@ -77,16 +67,10 @@ def most_positions(bundle: TextBundle) -> int:
     return bundle.config.model.most_positions or positions_written(bundle)
 
 
-def _parts(bundle: TextBundle) -> tuple[LanguageConfig, TransformerLanguageModel]:
-    model = bundle.model
-    assert isinstance(model, TransformerLanguageModel)
-    assert isinstance(model.config, LanguageConfig)
-    return model.config, model
-
-
 def _settings(bundle: TextBundle) -> dict[str, Any]:
     """Return the content of `config.json`."""
-    config, _ = _parts(bundle)
+    config = bundle.config.model
+    assert isinstance(config, LanguageConfig)
     return {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
@@ -129,37 +113,21 @@ def _generation(bundle: TextBundle) -> dict[str, Any]:
 
 def _weights(bundle: TextBundle) -> dict[str, Tensor]:
     """Return the weights by GPT-2's names."""
-    config, model = _parts(bundle)
-    most = most_positions(bundle)
+    model, most = bundle.model, most_positions(bundle)
+    assert isinstance(model, TransformerLanguageModel)
+    config = model.config
+    assert isinstance(config, LanguageConfig)
     table = position_table(model.embeddings, most)
     positions = torch.zeros(most, config.d_model) if table is None else torch.from_numpy(table)
     weights = with_repeated_heads(model)
     return to_gpt2(config, weights, positions, foreign_ids(bundle.target_tokenizer))
 
 
-class LoadedGPT2:
-    """An export that transformers has loaded."""
-
-    computes = ""
+class LoadedGPT2(LoadedTransformers):
+    """A language model that transformers has loaded."""
 
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        self._bundle = bundle
-        with quiet_loading():
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(str(directory))
-            loaded: Any = AutoModelForCausalLM.from_pretrained(str(directory))
-        self._model = loaded.eval()
-        self._rows = foreign_ids(bundle.target_tokenizer)
-
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of prompts, as `Foreign` says, by the export's tokenizer."""
-        own = {row: index for index, row in enumerate(self._rows) if row is not None}
-        return [[own[row] for row in prompt] for prompt in self._prompts(lines)]
-
-    def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
-        """Return the texts of outputs, as `Foreign` says, by the export's tokenizer."""
-        return [self._text([self._rows[index] for index in each]) for each in outputs]
+        super().__init__(bundle, directory, "AutoModelForCausalLM")
 
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         """Return the continuation of each line, as `Foreign` says, by the export's tokenizer."""
@@ -177,9 +145,9 @@ class LoadedGPT2:
             )
             return [self._shown(output) for output in outputs[:, batch.shape[1] :].tolist()]
 
-        return in_equal_lengths(self._prompts(lines), continued)
+        return in_equal_lengths(self._read(lines), continued)
 
-    def _prompts(self, lines: Sequence[str]) -> list[list[int]]:
+    def _read(self, lines: Sequence[str]) -> list[list[int]]:
         start = self._rows[EOS]
         assert start is not None
         return [self._tokenizer(line)["input_ids"] or [start] for line in lines]
@@ -192,8 +160,7 @@ class LoadedGPT2:
         text = self._text(output)
         if INVALID not in text:
             return text
-        own = {row: index for index, row in enumerate(self._rows) if row is not None}
-        return decode_text(self._bundle.target_tokenizer, [own[row] for row in output])
+        return decode_text(self._bundle.target_tokenizer, [self._rows.index(n) for n in output])
 
     def _text(self, output: Sequence[int | None]) -> str:
         """Return the text of exported ids. An end token of another toolkit ends a line, too."""
@@ -201,16 +168,10 @@ class LoadedGPT2:
         end = self._tokenizer.eos_token
         return text.replace(end, "\n") if end else text
 
-    def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
-        """Return the log-probability of each target token, as `Foreign` says."""
-        target = own_to_foreign(self._bundle.target_tokenizer)
-
-        def logits(batch: Batch) -> Tensor:
-            mask = torch.ones_like(batch.target_input)  # nothing attends to padding at the end
-            found: Tensor = self._model(target[batch.target_input], attention_mask=mask).logits
-            return found
-
-        return scored(self._bundle, examples, logits)
+    def _logits(self, batch: Batch, target: Tensor) -> Tensor:
+        mask = torch.ones_like(target)  # nothing attends to padding at the end
+        found: Tensor = self._model(target, attention_mask=mask).logits
+        return found
 
 
 def usage(bundle: TextBundle, path: str) -> str:
@@ -224,43 +185,31 @@ print(tokenizer.decode(model.generate(**batch)[0]))
 """
 
 
-_REGISTERED = "(registered by a program)"
+def _has_line_feed(bundle: TextBundle) -> bool:
+    """Return whether a piece of a tokenizer of lines is a line feed."""
+    tokenizer = bundle.target_tokenizer
+    return not tokenizer.spans_lines and "\n" in tokenizer.pieces(range(tokenizer.vocab_size))
 
-_CELLS = {
-    "model.norm = post": Cell("refused", "GPT-2 is pre-norm: train with norm = pre"),
-    **valued(
-        "model.score",
-        ("additive", "concat", "general", "cosine", _REGISTERED),
-        Cell("refused", "train with score = scaled-dot or dot"),
-    ),
-    **valued("model.positions", (*SINUSOIDS, "none"), Cell("rewritten", TABLE)),
-    **valued(
-        "model.positions",
-        ("rotary", "shaw", "t5", "alibi", _REGISTERED),
-        Cell("refused", "train with positions = learned"),
-    ),
-    **valued("model.pattern", PATTERNS, Cell("refused", "train with pattern = full")),
-    "model.kv_heads below model.heads": Cell("rewritten", "keys and values are repeated"),
-    "model.d_key other than d_model / heads": Cell("refused", "leave d_key and d_value out"),
-    "model.d_key other than model.d_value": Cell("refused", "leave d_key and d_value out"),
-    "model.scale_embeddings = true": Cell(
-        "rewritten", "the factor is multiplied in; with tie = true the matrix is stored twice"
-    ),
-    "model.output_bias = true": Cell(
-        "refused", "GPT-2's projection has no bias: train with output_bias = false"
-    ),
-    "a line feed in the vocabulary": Cell("refused", "export to ctranslate2"),
-    "tokenizer.kind = words": Cell(
-        "refused", "train with tokenizer.kind = bpe, unigram, characters or bytes"
-    ),
-}
 
-GPT2 = Format(
+GPT2 = Export(
     name="huggingface",
-    options=LANGUAGE_OPTIONS,
+    architecture="language",
     extra="export",
     modules=("transformers",),
-    cells=cells(LANGUAGE_OPTIONS, _CELLS),
+    accepts={
+        "model.norm": ("pre",),
+        "model.score": ("scaled-dot", "dot"),
+        "model.positions": (
+            *("learned", "sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "none"),
+        ),
+        "model.pattern": ("full",),
+        "model.output_bias": (False,),
+        "tokenizer.kind": ("bpe", "unigram", "characters", "bytes", "tokenizer-json"),
+    },
+    refuses=(
+        OTHER_WIDTHS,
+        Limit("a line feed in the vocabulary", _has_line_feed, "train on lines of text"),
+    ),
     types={"float32": Tolerance(1e-3, 1e-4, 1)},
     write=write,
     write_search=write_search,
@@ -269,4 +218,4 @@ GPT2 = Format(
     writes_with=("tokenizers",),
     library="transformers",
 )
-"""The format `huggingface` of language models."""
+"""The export of language models."""

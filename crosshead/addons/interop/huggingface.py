@@ -4,9 +4,6 @@ Post-norm models become `MarianMTModel`, pre-norm ones `PegasusForConditionalGen
 compute sinusoids in halves, so the axes of a model with interleaved sinusoids are reordered.
 """
 
-import contextlib
-import importlib
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,43 +11,34 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crosshead.addons.interop.bart import TABLES, activation_name, to_family
 from crosshead.addons.interop.base import (
-    OTHER_ARCHITECTURES,
-    OTHER_KINDS,
-    PATTERNS,
-    SUBWORDS,
-    Cell,
+    OTHER_WIDTHS,
+    WITHOUT_CONTROL,
+    Export,
     ForeignSearch,
-    Format,
+    Limit,
     Tolerance,
-    cells,
     json_bytes,
     tagged_example,
-    valued,
 )
 from crosshead.addons.interop.generation import (
     GENERATION,
+    LoadedTransformers,
     control,
     forbidden_ids,
     own_to_foreign,
-    scored,
     search_arguments,
+    write_files,
     write_generation,
 )
-from crosshead.addons.interop.options import OPTIONS
-from crosshead.addons.interop.rows import foreign_ids, vocabulary
-from crosshead.addons.interop.verify import (
-    longest_output,
-    tagged_sources,
-)
-from crosshead.addons.interop.weights import with_repeated_heads
+from crosshead.addons.interop.verify import longest_output, tagged_sources
+from crosshead.addons.interop.vocabularies import foreign_ids, vocabulary
+from crosshead.addons.interop.weights import TABLES, activation_name, to_bart, with_repeated_heads
 from crosshead.attention.positions import sinusoidal
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.bundle.weights import serialized
 from crosshead.models.transformer import Transformer, TransformerConfig
-from crosshead.system.files import atomic_write
-from crosshead.text.batching import Batch, Example
+from crosshead.text.batching import Batch
 from crosshead.text.imported import ImportedTokenizer
 from crosshead.text.subwords import SubwordTokenizer
 from crosshead.text.tokenizers import Tokenizer
@@ -75,8 +63,7 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
         "model.safetensors": serialized(weights),
         **_tokenizer_files(bundle),
     }
-    for name, data in files.items():
-        atomic_write(directory / name, data)
+    write_files(directory, files)
 
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
@@ -84,48 +71,11 @@ def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> 
     write_generation({**_generation(bundle), **search_arguments(search)}, directory)
 
 
-@contextlib.contextmanager
-def quiet_loading() -> Iterator[None]:
-    """Let transformers load an export in the block without progress bars.
-
-    Its advice to install sacremoses, which splits texts of other models into words, is left out.
-    """
-    logging: Any = importlib.import_module("transformers.utils.logging")
-    shows = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Recommended: pip install sacremoses", UserWarning)
-            yield
-    finally:
-        if shows:
-            logging.enable_progress_bar()
-
-
-class LoadedMarian:
-    """An export that transformers has loaded."""
-
-    computes = ""
+class LoadedMarian(LoadedTransformers):
+    """A translation model that transformers has loaded."""
 
     def __init__(self, bundle: TextBundle, directory: Path) -> None:
-        from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-        self._bundle = bundle
-        with quiet_loading():
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(str(directory))
-            self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(str(directory)).eval()
-
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of lines, as `Foreign` says, by `MarianTokenizer`."""
-        ids = foreign_ids(self._bundle.source_tokenizer)
-        own = {row: n for n, row in enumerate(ids) if row is not None}
-        found = self._tokenizer(tagged_sources(self._bundle, lines))["input_ids"]
-        return [[own[token] for token in row[:-1]] for row in found]
-
-    def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
-        """Return the texts of outputs, as `Foreign` says, by `MarianTokenizer`."""
-        rows = foreign_ids(self._bundle.target_tokenizer)
-        return self._texts([[rows[token] for token in each] for each in outputs])
+        super().__init__(bundle, directory, "AutoModelForSeq2SeqLM")
 
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         """Return the translation of each line, as `Foreign` says."""
@@ -134,26 +84,25 @@ class LoadedMarian:
         for first in range(0, len(tagged), _BATCH):
             some = tagged[first : first + _BATCH]
             batch = self._tokenizer(some, return_tensors="pt", padding=True)
-            found += self._texts(self._model.generate(**batch, **search_arguments(search)).tolist())
+            rows = self._model.generate(**batch, **search_arguments(search)).tolist()
+            found += map(self._text, rows)
         return found
 
-    def _texts(self, rows: Sequence[Sequence[int | None]]) -> list[str]:
-        found: list[str] = self._tokenizer.batch_decode(rows, skip_special_tokens=True)
+    def _read(self, lines: Sequence[str]) -> list[list[int]]:
+        found = self._tokenizer(tagged_sources(self._bundle, lines))["input_ids"]
+        return [row[:-1] for row in found]
+
+    def _text(self, output: Sequence[int | None]) -> str:
+        text: str = self._tokenizer.decode(output, skip_special_tokens=True)
+        return text
+
+    def _logits(self, batch: Batch, target: Tensor) -> Tensor:
+        source = own_to_foreign(self._bundle.source_tokenizer)[batch.source]
+        mask = batch.source != PAD
+        found: Tensor = self._model(
+            input_ids=source, attention_mask=mask, decoder_input_ids=target
+        ).logits
         return found
-
-    def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
-        """Return the log-probability of each target token, as `Foreign` says."""
-        source, target = map(own_to_foreign, _sides(self._bundle))
-
-        def logits(batch: Batch) -> Tensor:
-            found: Tensor = self._model(
-                input_ids=source[batch.source],
-                attention_mask=batch.source != PAD,
-                decoder_input_ids=target[batch.target_input],
-            ).logits
-            return found
-
-        return scored(self._bundle, examples, logits)
 
 
 def _sides(bundle: TextBundle) -> tuple[Tokenizer, Tokenizer]:
@@ -232,7 +181,7 @@ def _weights(
 ) -> dict[str, Tensor]:
     """Return the weights by Hugging Face's names, for a number of positions."""
     config = model.config
-    found = to_family(config, dict(rewritten(model)), rows)
+    found = to_bart(config, dict(rewritten(model)), rows)
     if config.positions == "sinusoidal":
         width = torch.arange(config.d_model)
         halves = torch.cat([width[0::2], width[1::2]])
@@ -273,48 +222,37 @@ print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)[
 """
 
 
-_SCORES = ("additive", "concat", "cosine", "general", "(registered by a program)")
-_POSITIONS = (
-    "sinusoidal-marian", "learned", "rotary", "shaw", "t5", "alibi", "none",
-    "(registered by a program)",
-)  # fmt: skip
+def _unequal_matrices(bundle: TextBundle) -> bool:
+    model: Any = bundle.config.model
+    return bool(model.norm == "pre" and model.tie != "three-way")
 
-_CELLS = {
-    **valued(
-        "model.architecture", OTHER_ARCHITECTURES, Cell("refused", "train with --model transformer")
-    ),
-    **valued("model.score", _SCORES, Cell("refused", "train with score = scaled-dot or dot")),
-    **valued(
-        "model.positions",
-        _POSITIONS,
-        Cell("refused", "train with positions = sinusoidal or sinusoidal-halves"),
-    ),
-    **valued("model.pattern", PATTERNS, Cell("refused", "train with pattern = full")),
-    **valued("tokenizer.kind", OTHER_KINDS, Cell("refused", SUBWORDS)),
-    "model.norm = pre": Cell("rewritten", "written as a Pegasus"),
-    "model.norm = pre with model.tie other than three-way": Cell(
-        "refused", "Pegasus shares one matrix: train with tie = three-way"
-    ),
-    "an imported vocabulary without padding or start": Cell(
-        "refused", "transformers pads with a piece and begins with one"
-    ),
-    "model.norm_eps other than 1e-5": Cell("refused", "train with norm_eps = 1e-5"),
-    "model.score = dot": Cell("rewritten", "queries are multiplied by sqrt(d_key)"),
-    "model.positions = sinusoidal": Cell("rewritten", "the axes of width d_model are reordered"),
-    "model.kv_heads below model.heads": Cell("rewritten", "keys and values are repeated"),
-    "model.d_key other than d_model / heads": Cell("refused", "leave d_key and d_value out"),
-    "model.d_key other than model.d_value": Cell("refused", "leave d_key and d_value out"),
-    "decode.sample = true": Cell(
-        "refused", "export a bundle whose [decode] searches; a sampled search cannot be compared"
-    ),
+
+ACCEPTS: dict[str, tuple[object, ...]] = {
+    "model.score": ("scaled-dot", "dot"),
+    "model.pattern": ("full",),
+    "tokenizer.kind": ("bpe", "unigram", "sentencepiece"),
+    "decode.sample": (False,),
 }
+"""The values of settings that the translation models of transformers and the ONNX graphs have."""
 
-HUGGINGFACE = Format(
+HUGGINGFACE = Export(
     name="huggingface",
-    options=OPTIONS,
     extra="export",
     modules=("transformers",),
-    cells=cells(OPTIONS, _CELLS),
+    accepts={
+        **ACCEPTS,
+        "model.positions": ("sinusoidal", "sinusoidal-halves"),
+        "model.norm_eps": (1e-5,),
+    },
+    refuses=(
+        Limit(
+            "model.norm = pre with model.tie other than three-way",
+            _unequal_matrices,
+            "Pegasus shares one matrix: train with tie = three-way",
+        ),
+        WITHOUT_CONTROL,
+        OTHER_WIDTHS,
+    ),
     types={"float32": Tolerance(1e-3, 1e-4, 1)},
     write=write,
     write_search=write_search,
@@ -322,4 +260,4 @@ HUGGINGFACE = Format(
     usage=usage,
     library="transformers",
 )
-"""The format `huggingface`."""
+"""The export of translation models."""

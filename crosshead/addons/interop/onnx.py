@@ -13,55 +13,73 @@ names of inputs from it. The graphs hold the rest.
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from crosshead.addons.interop.bart import to_family
 from crosshead.addons.interop.base import (
-    EXACT,
-    SINUSOIDS,
-    Cell,
+    OTHER_WIDTHS,
+    OWN_POSITIONS,
+    WITHOUT_CONTROL,
+    Export,
     ForeignSearch,
-    Format,
+    Limit,
     Tolerance,
-    cells,
     json_bytes,
     tagged_example,
-    valued,
 )
 from crosshead.addons.interop.ctranslate2 import output_bias
 from crosshead.addons.interop.generation import (
     GENERATION,
     control,
     search_arguments,
+    write_files,
     write_generation,
 )
-from crosshead.addons.interop.huggingface import HUGGINGFACE, rewritten, settings
-from crosshead.addons.interop.joined_vocabulary import JoinedVocabulary
+from crosshead.addons.interop.huggingface import ACCEPTS, rewritten, settings
 from crosshead.addons.interop.onnx_graph import Weights, decoder_graph, encoder_graph
-from crosshead.addons.interop.onnx_int8 import quantised
 from crosshead.addons.interop.onnx_runtime import (
     CONFIG,
+    DECODER,
     DTYPES,
+    ENCODER,
     FOLDER,
     JS_CONFIG,
     TOKENIZER,
-    Dtype,
     LoadedGraphs,
     exported_vocabulary,
-    graph_names,
 )
-from crosshead.addons.interop.options import OPTIONS
-from crosshead.addons.interop.rows import foreign_ids
 from crosshead.addons.interop.tokenizer_json import tokenizer_json
+from crosshead.addons.interop.vocabularies import JoinedVocabulary, foreign_ids
+from crosshead.addons.interop.weights import to_bart
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.models.transformer import Transformer
-from crosshead.system.files import atomic_write
 from crosshead.text.imported import ImportedTokenizer
 from crosshead.text.subwords import SubwordTokenizer
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 PAGE = "translate.html"
 """The page that translates in a browser. It lies beside this module, and in every export."""
+
+
+def quantised(graph: bytes) -> bytes:
+    """Return a graph with its weights in eight bits, by ONNX Runtime's dynamic quantisation.
+
+    Matrices have a scale for each output, embeddings one scale. Activations become eight bits at
+    run time, with one scale for a batch. The weights have no sign: with signed ones, the products
+    of a processor with AVX2 and without VNNI instructions overflow.
+    """
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.quant_utils import add_pre_process_metadata
+
+    model = onnx.load_from_string(graph)
+    # The written graph has nothing to simplify first. Without the mark, the library warns.
+    add_pre_process_metadata(model)
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch) / "model.onnx"
+        quantize_dynamic(model, path, per_channel=True, weight_type=QuantType.QUInt8)
+        return path.read_bytes()
+
 
 _STORED: dict[str, Callable[[bytes], bytes]] = {"float32": bytes, "int8": quantised}
 """The function that brings a graph into each number format."""
@@ -71,22 +89,21 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
     """Write a bundle's model and its tokenizer."""
     tokenizer = bundle.source_tokenizer
     assert isinstance(tokenizer, ImportedTokenizer | SubwordTokenizer)
-    joined, dtype = exported_vocabulary(bundle), DTYPES[kind]
+    joined = exported_vocabulary(bundle)
     weights = _weights(bundle, joined)
     stored = _STORED[kind]
-    encoder, decoder = graph_names(dtype)
+    suffix = "_quantized" if kind == "int8" else ""
     contents = {
-        CONFIG: json_bytes(_settings(bundle, joined, dtype)),
+        CONFIG: json_bytes(_settings(bundle, joined, DTYPES[kind])),
         GENERATION: json_bytes(_generation(bundle)),
         TOKENIZER: tokenizer_json(tokenizer, joined),
         "tokenizer_config.json": json_bytes(_tokenizer_settings(bundle, joined)),
         PAGE: files("crosshead.addons.interop").joinpath(PAGE).read_bytes(),
-        f"{FOLDER}/{encoder}": stored(encoder_graph(weights)),
-        f"{FOLDER}/{decoder}": stored(decoder_graph(weights)),
+        f"{FOLDER}/{ENCODER}{suffix}.onnx": stored(encoder_graph(weights)),
+        f"{FOLDER}/{DECODER}{suffix}.onnx": stored(decoder_graph(weights)),
     }
     (directory / FOLDER).mkdir()
-    for name, data in contents.items():
-        atomic_write(directory / name, data)
+    write_files(directory, contents)
 
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
@@ -102,11 +119,11 @@ def _weights(bundle: TextBundle, joined: JoinedVocabulary) -> Weights:
     # No library needs to know the tokens that search never produces: the graph excludes them.
     values["projection.bias"] = output_bias(model.projection.bias, bundle)
     rows = [foreign_ids(each) for each in (bundle.source_tokenizer, bundle.target_tokenizer)]
-    family = to_family(model.config, values, rows)
+    family = to_bart(model.config, values, rows)
     return Weights(model, family, settings(bundle)["max_position_embeddings"], joined.target_rows)
 
 
-def _settings(bundle: TextBundle, joined: JoinedVocabulary, dtype: Dtype) -> dict[str, Any]:
+def _settings(bundle: TextBundle, joined: JoinedVocabulary, dtype: str) -> dict[str, Any]:
     """Return the content of `config.json`."""
     return {
         **settings(bundle),
@@ -116,7 +133,7 @@ def _settings(bundle: TextBundle, joined: JoinedVocabulary, dtype: Dtype) -> dic
         "vocab_size": len(joined.pieces),
         "decoder_vocab_size": len(joined.pieces),
         # Without it, the library chooses the number format by the machine.
-        JS_CONFIG: {"dtype": dtype.name},
+        JS_CONFIG: {"dtype": dtype},
     }
 
 
@@ -167,45 +184,36 @@ _IN_A_BROWSER = (
     f"127.0.0.1`, and open `http://127.0.0.1:8000/{PAGE}`."
 )
 
-_CELLS = {
-    **HUGGINGFACE.cells,
-    "model.norm = pre": EXACT,
-    "model.norm = pre with model.tie other than three-way": EXACT,
-    "model.norm_eps other than 1e-5": EXACT,
-    **valued("model.positions", SINUSOIDS, Cell("rewritten", "written as a table of positions")),
-    **valued("model.positions", ("learned", "rotary", "shaw", "t5", "alibi", "none"), EXACT),
-    "model.positions = (registered by a program)": Cell(
-        "refused", "train with positions of crosshead's own"
-    ),
-    "an imported vocabulary without pieces of its SentencePiece model": Cell(
-        "refused", "export to ctranslate2"
-    ),
-    "tokenizer.kind = unigram": Cell(
-        "exact", "transformers.js reads a character without a piece as unknown"
-    ),
-    "tokenizer.kind = sentencepiece": Cell(
-        "exact", "a tag such as >>deu<< is a piece of its own anywhere in a line"
-    ),
-    "tokenizer.joint = false": Cell(
-        "rewritten", "one vocabulary holds the pieces of the source, and then those of the target"
-    ),
-}
 
-ONNX = Format(
+def _lacks_pieces(bundle: TextBundle) -> bool:
+    return any(
+        isinstance(each, ImportedTokenizer) and bool(each.missing_pieces())
+        for each in (bundle.source_tokenizer, bundle.target_tokenizer)
+    )
+
+
+ONNX = Export(
     name="onnx",
-    options=OPTIONS,
     extra="export",
     modules=("onnxruntime",),
-    cells=cells(OPTIONS, _CELLS),
+    accepts={**ACCEPTS, "model.positions": OWN_POSITIONS},
+    refuses=(
+        WITHOUT_CONTROL,
+        OTHER_WIDTHS,
+        Limit(
+            "an imported vocabulary without pieces of its SentencePiece model",
+            _lacks_pieces,
+            "export to ctranslate2",
+        ),
+    ),
     types={"float32": Tolerance(1e-3, 1e-4, 1), "int8": Tolerance(0.5, 0.03, 20)},
     write=write,
     write_search=write_search,
     load=LoadedGraphs,
     usage=usage,
-    writes_with=("onnx", "tokenizers"),
-    quantises_with=("onnxruntime",),
+    writes_with=("onnx", "onnxruntime", "tokenizers"),
     language="js",
     library="transformers.js",
     notes=_IN_A_BROWSER,
 )
-"""The format `onnx`."""
+"""The export of translation models."""

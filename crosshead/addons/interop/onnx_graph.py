@@ -1,6 +1,6 @@
 """The encoder and the decoder of a Transformer as ONNX graphs.
 
-The weights come under the names of Hugging Face's BART family (`bart.py`). There is
+The weights come under the names of Hugging Face's BART family (`BART` in `weights.py`). There is
 one graph for every step of the decoder, without subgraphs: it cuts the past to length zero where
 `use_cache_branch` is false, and projects the encoder's output only if no keys of it are given.
 
@@ -10,15 +10,14 @@ positions, `D` width, `E` width of a head, `V` vocabulary.
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from crosshead.addons.interop.bart import LOGITS_BIAS, matrices
 from crosshead.addons.interop.ctranslate2_layers import numbers, position_table
-from crosshead.addons.interop.onnx_nodes import Nodes
-from crosshead.addons.interop.onnx_positions import Positions, Span, positions_of
+from crosshead.addons.interop.onnx_nodes import Nodes, Positions, Span, positions_of
+from crosshead.addons.interop.weights import LOGITS_BIAS, bart_matrices
 from crosshead.layers.embeddings import Embeddings
 from crosshead.models.transformer import Transformer
 
@@ -53,22 +52,19 @@ def encoder_graph(weights: Weights) -> bytes:
     shape = ["batch_size", "encoder_sequence_length"]
     padding = graph.padding_bias("attention_mask")
     span = Span(graph, graph.whole("zero", [0]), graph.size("input_ids", 1))
-    name, _, _ = matrices(model.config)
+    name, _, _ = bart_matrices(model.config)
     x = graph.embedded(name, "input_ids", model.source_embeddings, span)
     attentions = [each.attention for each in model.encoder.layers]
     for layer, positions in enumerate(positions_of(attentions, graph, span, weights.length)):
         prefix = f"model.encoder.layers.{layer}"
-
-        def attention(
-            x: str, positions: Positions = positions, prefix: str = f"{prefix}.self_attn"
-        ) -> str:
-            query, key, value = (graph.projected(x, prefix, each) for each in "qkv")
-            query, key = positions.rotated(query), positions.rotated(key)
-            return graph.attended(query, key, value, padding, prefix, positions)
-
-        x = graph.sublayer(x, f"{prefix}.self_attn_layer_norm", attention)
+        name = f"{prefix}.self_attn"
+        y = graph.before(x, f"{name}_layer_norm")
+        query, key, value = (graph.projected(y, name, each) for each in "qkv")
+        query, key = positions.rotated(query), positions.rotated(key)
+        y = graph.attended(query, key, value, padding, name, positions)
+        x = graph.after(x, y, f"{name}_layer_norm")
         x = graph.feedforward(x, prefix)
-    x = graph.final_norm(x, "encoder")
+    x = graph.before(x, "model.encoder.layer_norm")
     graph.add("Identity", [x], "last_hidden_state")
     whole, real = graph.types.INT64, graph.types.FLOAT
     return graph.serialized(
@@ -84,7 +80,7 @@ def decoder_graph(weights: Weights) -> bytes:
     Its inputs and outputs have the names that optimum and transformers.js give the merged decoder.
     """
     graph, model, config = _Graph(weights), weights.model, weights.model.config
-    _, name, output = matrices(config)
+    _, name, output = bart_matrices(config)
     past = _Past(graph)
     length = graph.size("input_ids", 1)
     span = Span(graph, past.length, graph.add("Add", [past.length, length]))
@@ -94,34 +90,24 @@ def decoder_graph(weights: Weights) -> bytes:
     attentions = [each.self_attention for each in model.decoder.layers]
     for layer, positions in enumerate(positions_of(attentions, graph, span, weights.length)):
         prefix = f"model.decoder.layers.{layer}"
-
-        def self_attention(
-            x: str,
-            layer: int = layer,
-            positions: Positions = positions,
-            prefix: str = f"{prefix}.self_attn",
-        ) -> str:
-            query, key, value = (graph.projected(x, prefix, each) for each in "qkv")
-            keys = past.extended(layer, "decoder", "key", positions.rotated(key))
-            values = past.extended(layer, "decoder", "value", value)
-            return graph.attended(positions.rotated(query), keys, values, causal, prefix, positions)
-
-        def cross_attention(
-            x: str, layer: int = layer, prefix: str = f"{prefix}.encoder_attn"
-        ) -> str:
-            keys, values = (
-                past.extended(
-                    layer, "encoder", name, graph.projected(past.new_source, prefix, name[0])
-                )
-                for name in ("key", "value")
-            )
-            query = graph.projected(x, prefix, "q")
-            return graph.attended(query, keys, values, padding, prefix, Positions())
-
-        x = graph.sublayer(x, f"{prefix}.self_attn_layer_norm", self_attention)
-        x = graph.sublayer(x, f"{prefix}.encoder_attn_layer_norm", cross_attention)
+        name = f"{prefix}.self_attn"
+        y = graph.before(x, f"{name}_layer_norm")
+        query, key, value = (graph.projected(y, name, each) for each in "qkv")
+        keys = past.extended(layer, "decoder", "key", positions.rotated(key))
+        values = past.extended(layer, "decoder", "value", value)
+        y = graph.attended(positions.rotated(query), keys, values, causal, name, positions)
+        x = graph.after(x, y, f"{name}_layer_norm")
+        name = f"{prefix}.encoder_attn"
+        y = graph.before(x, f"{name}_layer_norm")
+        keys, values = (
+            past.extended(layer, "encoder", each, graph.projected(past.new_source, name, each[0]))
+            for each in ("key", "value")
+        )
+        query = graph.projected(y, name, "q")
+        y = graph.attended(query, keys, values, padding, name, Positions())
+        x = graph.after(x, y, f"{name}_layer_norm")
         x = graph.feedforward(x, prefix)
-    vocabulary = graph.logits(graph.final_norm(x, "decoder"), output, length)
+    vocabulary = graph.logits(graph.before(x, "model.decoder.layer_norm"), output, length)
     whole, real = graph.types.INT64, graph.types.FLOAT
     states = ["batch_size", "encoder_sequence_length"]
     tokens = ["batch_size", "decoder_sequence_length"]
@@ -182,23 +168,20 @@ class _Graph(Nodes):
         inputs = [x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias")]
         return self.add("LayerNormalization", inputs, axis=-1, epsilon=self.config.norm_eps)
 
-    def final_norm(self, x: str, side: str) -> str:
-        """Return x after the norm that ends a stack, which only pre-norm models have."""
-        return self.norm(x, f"model.{side}.layer_norm") if self.config.norm == "pre" else x
+    def before(self, x: str, norm: str) -> str:
+        """Return what a sublayer or the output reads: x, or its norm in a pre-norm model."""
+        return self.norm(x, norm) if self.config.norm == "pre" else x
 
-    def sublayer(self, x: str, norm: str, part: Callable[[str], str]) -> str:
-        """Return x after a residual connection around a part, with the norm before or after it."""
-        if self.config.norm == "pre":
-            return self.add("Add", [x, part(self.norm(x, norm))])
-        return self.norm(self.add("Add", [x, part(x)]), norm)
+    def after(self, x: str, y: str, norm: str) -> str:
+        """Return the sum of x and a sublayer's output y, or its norm in a post-norm model."""
+        total = self.add("Add", [x, y])
+        return total if self.config.norm == "pre" else self.norm(total, norm)
 
     def feedforward(self, x: str, prefix: str) -> str:
         """Return x after the feed-forward sublayer."""
-
-        def part(x: str) -> str:
-            return self.linear(self._activated(self.linear(x, f"{prefix}.fc1")), f"{prefix}.fc2")
-
-        return self.sublayer(x, f"{prefix}.final_layer_norm", part)
+        norm = f"{prefix}.final_layer_norm"
+        inner = self._activated(self.linear(self.before(x, norm), f"{prefix}.fc1"))
+        return self.after(x, self.linear(inner, f"{prefix}.fc2"), norm)
 
     def projected(self, x: str, prefix: str, letter: str) -> str:
         """Return the queries (q), keys (k) or values (v) of "B T D" as "B H T E"."""

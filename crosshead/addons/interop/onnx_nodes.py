@@ -1,9 +1,23 @@
-"""A small builder of ONNX graphs: a node at a time, with the library `onnx` and nothing else."""
+"""A small builder of ONNX graphs, a node at a time, and positions that act in attention as nodes.
+
+A graph computes the distances of its queries and keys once. A table holds the bias or the vector of
+each distance up to a furthest one. Larger distances have the bias or vector of the furthest one, so
+a table fits texts of any length.
+
+Axes: `B` batch, `H` heads, `T` query positions, `K` key positions, `E` width of a head, `F` the
+furthest distance of a table, `N` positions of a table.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
+
+from crosshead.addons.interop.ctranslate2_layers import numbers
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.attention.positions import Rotary
+from crosshead.attention.relative import ALiBi, Biased, ShawKeys, ShawValues, T5Buckets
 
 
 class Nodes:
@@ -67,3 +81,139 @@ class Nodes:
         if name not in self.constants:
             self.constants[name] = self.helper.make_tensor(name, kind, shape, values, raw=raw)
         return name
+
+
+class Span:
+    """The positions of queries and keys: queries from a start to an end, keys from 0 to the end."""
+
+    def __init__(self, graph: Nodes, start: str, end: str) -> None:
+        self._graph, self._start, self._end = graph, start, end
+        first, last = (graph.add("Squeeze", [each]) for each in (start, end))
+        zero, one = (graph.add("Squeeze", [graph.whole(f"scalar_{n}", [n])]) for n in (0, 1))
+        keys = graph.add("Range", [zero, last, one])
+        queries = graph.add("Range", [first, last, one])
+        column = graph.add("Unsqueeze", [queries, graph.whole("second_axis", [1])])
+        self.distances = graph.add("Sub", [column, keys])
+        """The distance by which each query comes after each key, "T K"."""
+
+    def rows(self, table: str) -> str:
+        """Return the rows of a table at the positions of the queries, "T ..."."""
+        axis = self._graph.whole("first_axis", [0])
+        return self._graph.add("Slice", [table, self._start, self._end, axis])
+
+    def indices(self, furthest: int) -> str:
+        """Return the index of each distance in a table from `-furthest` to `furthest`, "T K"."""
+        graph = self._graph
+        ends = (graph.whole(f"scalar_{each}", [each]) for each in (-furthest, furthest))
+        limits = [graph.add("Squeeze", [each]) for each in ends]
+        return graph.add("Add", [graph.add("Clip", [self.distances, *limits]), limits[1]])
+
+
+class Positions:
+    """Positions that do not act in attention: added to embeddings, or none at all."""
+
+    def rotated(self, x: str) -> str:
+        """Return new queries or keys, "B H T E", rotated by their positions."""
+        return x
+
+    def scored(self, query: str, scores: str) -> str:
+        """Return the scores, "B H T K", with those of the distances."""
+        return scores
+
+    def combined(self, weights: str, values: str) -> str:
+        """Return the sums of values, "B H T E", with those of the distances."""
+        return values
+
+
+class Rotated(Positions):
+    """Queries and keys are rotated, pair by pair."""
+
+    def __init__(self, graph: Nodes, span: Span, rotary: Rotary, length: int) -> None:
+        self._graph = graph
+        sine, cosine = np.split(numbers(rotary.sinusoids(0, length)), 2, axis=1)
+        # The first half of a vector turns by the negative sine of its second half.
+        tables = {
+            "rotary_cosine": np.concatenate([cosine, cosine], axis=1),
+            "rotary_sine": np.concatenate([-sine, sine], axis=1),
+        }
+        self._cosine, self._sine = (
+            span.rows(graph.tensor(name, table)) for name, table in tables.items()
+        )
+        self._half = sine.shape[1]
+
+    def rotated(self, x: str) -> str:
+        """Return x cos + swapped(x) sin, as `Positions` says."""
+        graph = self._graph
+        bounds = [graph.whole(f"width_{each}", [each]) for each in (0, self._half, 2 * self._half)]
+        axis = graph.whole("last_axis", [-1])
+        halves = [graph.add("Slice", [x, *bounds[n : n + 2], axis]) for n in (1, 0)]
+        swapped = graph.add("Concat", halves, axis=-1)
+        parts = [graph.add("Mul", [x, self._cosine]), graph.add("Mul", [swapped, self._sine])]
+        return graph.add("Add", parts)
+
+
+class Biases(Positions):
+    """Each head has a bias for the distance."""
+
+    def __init__(self, graph: Nodes, bias: str) -> None:
+        self._graph, self._bias = graph, bias
+
+    def scored(self, query: str, scores: str) -> str:
+        """Return scores + bias, as `Positions` says."""
+        return self._graph.add("Add", [scores, self._bias])
+
+
+class Vectors(Positions):
+    """Keys and values have a further vector for the distance."""
+
+    def __init__(self, graph: Nodes, keys: str, values: str) -> None:
+        self._graph, self._keys, self._values = graph, keys, values
+
+    def scored(self, query: str, scores: str) -> str:
+        """Return q . (k + a), as `Positions` says."""
+        further = self._graph.add("Einsum", [query, self._keys], equation="bhte,tke->bhtk")
+        return self._graph.add("Add", [scores, further])
+
+    def combined(self, weights: str, values: str) -> str:
+        """Return the sums of v + a, as `Positions` says."""
+        further = self._graph.add("Einsum", [weights, self._values], equation="bhtk,tke->bhte")
+        return self._graph.add("Add", [values, further])
+
+
+def positions_of(
+    attentions: Sequence[MultiHeadAttention], graph: Nodes, span: Span, length: int
+) -> list[Positions]:
+    """Return the positions of each layer of self-attention of a stack."""
+    rotary, score = attentions[0].rotate, attentions[0].score
+    if isinstance(rotary, Rotary):
+        return [Rotated(graph, span, rotary, length)] * len(attentions)
+    if isinstance(score, Biased) and isinstance(score.bias, ALiBi):
+        return [Biases(graph, _linear_biases(graph, span, score.bias))] * len(attentions)
+    if isinstance(score, Biased | ShawKeys):
+        return [_by_distance(each, graph, span, layer) for layer, each in enumerate(attentions)]
+    return [Positions()] * len(attentions)
+
+
+def _linear_biases(graph: Nodes, span: Span, bias: ALiBi) -> str:
+    """Return the biases of ALiBi, "H T K", for distances of any size."""
+    slopes = graph.tensor("slopes", numbers(bias(torch.tensor([1])))[..., None])
+    real = graph.add("Cast", [span.distances], to=graph.types.FLOAT)
+    return graph.add("Mul", [graph.add("Abs", [real]), slopes])
+
+
+def _by_distance(mine: MultiHeadAttention, graph: Nodes, span: Span, layer: int) -> Positions:
+    """Return learned biases or vectors of a layer's own."""
+    score, combine = mine.score, mine.combine
+    if isinstance(score, Biased):
+        assert isinstance(score.bias, T5Buckets)
+        furthest = score.bias.furthest
+        table = score.bias(torch.arange(-furthest, furthest + 1))
+        name = graph.tensor(f"biases.{layer}", numbers(table))
+        return Biases(graph, graph.add("Gather", [name, span.indices(furthest)], axis=1))
+    assert isinstance(score, ShawKeys) and isinstance(combine, ShawValues)
+    found = []
+    for name, vectors in (("keys", score.vectors), ("values", combine.vectors)):
+        table = vectors(torch.arange(-vectors.furthest, vectors.furthest + 1))
+        rows = graph.tensor(f"{name}.{layer}", numbers(table))
+        found.append(graph.add("Gather", [rows, span.indices(vectors.furthest)]))
+    return Vectors(graph, *found)

@@ -3,19 +3,18 @@
 Crosshead's own search steps the graphs, so an export can be compared with its model.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from crosshead.addons.interop.base import ForeignSearch
-from crosshead.addons.interop.joined_vocabulary import JoinedVocabulary, joined_vocabulary
 from crosshead.addons.interop.verify import INVALID, in_batches, tagged_sources, token_log_probs
+from crosshead.addons.interop.vocabularies import JoinedVocabulary, joined_vocabulary
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.search import DecodeConfig
 from crosshead.decoding.search import search as search_batch
@@ -35,36 +34,17 @@ JS_CONFIG = "transformers.js_config"
 """The key of `config.json` that transformers.js reads its own settings from."""
 
 
-class Dtype(NamedTuple):
-    """A number format of the weights, as transformers.js spells it."""
+DTYPES = {"float32": "fp32", "int8": "q8"}
+"""The values of `dtype` of transformers.js by those of `--type`."""
 
-    name: str
-    """The value of `dtype`."""
-    suffix: str
-    """The end of the names of the graphs' files."""
-
-
-DTYPES = {"float32": Dtype("fp32", ""), "int8": Dtype("q8", "_quantized")}
-"""The number formats by the value of `--type`."""
-
-
-def graph_names(dtype: Dtype) -> tuple[str, str]:
-    """Return the file names of the encoder and of the decoder.
-
-    The decoder is merged: it takes a past of any length, none included.
-    """
-    return f"encoder_model{dtype.suffix}.onnx", f"decoder_model_merged{dtype.suffix}.onnx"
+ENCODER, DECODER = "encoder_model", "decoder_model_merged"
+"""The beginnings of the names of the graphs' files. The decoder is merged: it takes a past of any
+length, none included."""
 
 
 def exported_vocabulary(bundle: TextBundle) -> JoinedVocabulary:
     """Return the vocabulary of the export of a bundle."""
     return joined_vocabulary(bundle.source_tokenizer, bundle.target_tokenizer)
-
-
-def _dtype(directory: Path) -> Dtype:
-    """Return the number format of an export, which `config.json` names for transformers.js."""
-    found = json.loads((directory / CONFIG).read_text())[JS_CONFIG]["dtype"]
-    return next(each for each in DTYPES.values() if each.name == found)
 
 
 @dataclass(frozen=True)
@@ -97,9 +77,11 @@ class OnnxModel:
         options.log_severity_level = 3
         self._encoder, self._decoder = (
             onnxruntime.InferenceSession(
-                directory / FOLDER / name, options, providers=["CPUExecutionProvider"]
+                next((directory / FOLDER).glob(f"{name}*.onnx")),
+                options,
+                providers=["CPUExecutionProvider"],
             )
-            for name in graph_names(_dtype(directory))
+            for name in (ENCODER, DECODER)
         )
         joined = exported_vocabulary(bundle)
         self._source, self._target = (

@@ -7,13 +7,11 @@ translates lines. A language model continues the first half of each line with th
 tokens.
 """
 
-import json
 import random
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -22,10 +20,9 @@ from torch import Tensor
 from crosshead.addons.interop.base import Foreign, ForeignSearch, Tolerance, prompted
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
-from crosshead.decoding.search import DecodeConfig, Hypothesis, greedy_search
+from crosshead.decoding.search import DecodeConfig, greedy_search
 from crosshead.errors import UserError
 from crosshead.models.base import SequenceModel, decodable
-from crosshead.system.files import atomic_write
 from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.text.batching import Example, collate, example_lengths, plan_in_order
 from crosshead.text.parallel.languages import tag_of, with_tag
@@ -33,7 +30,7 @@ from crosshead.text.streams import decode_text
 from crosshead.text.subwords import RESERVED
 from crosshead.text.tokenizers import token_ids
 
-Output = TypeVar("Output")
+T = TypeVar("T")
 
 INVALID = "\ufffd"
 """The character for bytes that are no text."""
@@ -105,66 +102,42 @@ class Comparison:
         )
 
 
-class Reading(NamedTuple):
-    """A line that the model reads and an output, as crosshead's tokenizer has both."""
+class Output(NamedTuple):
+    """A line that the model reads and crosshead's output, as crosshead's tokenizer has both."""
 
     line: str
     ids: list[int]
     """The token ids of the line."""
-    output: list[int]
+    tokens: list[int]
     """The token ids of the output."""
     text: str
-    """The text of the output."""
+    ended: bool = True
+    """Whether the search found an end; only such outputs are compared as texts."""
 
 
-class Trial(NamedTuple):
-    """The inputs of a comparison, and what crosshead makes of them."""
-
-    examples: list[Example]
-    """The pairs whose tokens are scored."""
-    lines: list[str]
-    """The lines whose outputs are compared."""
-    outputs: list[str]
-    """Crosshead's output for each of these lines."""
-    search: ForeignSearch
-    """The settings of both searches."""
-    kind: str
-    """The noun for the outputs, in the plural: `translations` or `continuations`."""
-    readings: list[Reading]
-    """All lines and their outputs, those that did not end included."""
-
-
-def pairs_to_compare(
-    bundle: TextBundle, sources: Sequence[str], references: Sequence[str] | None
-) -> tuple[list[str], list[str] | None]:
-    """Return the validation lines that both sides translate, and their translations.
+def lines_to_compare(bundle: TextBundle, sources: Sequence[str]) -> list[str]:
+    """Return the validation lines that both sides translate.
 
     Lines that are blank, that crosshead would split, or that have a character which some formats
     read otherwise (`RESERVED`) are left out.
     """
     longest = _longest_line(bundle)
-    rows = [
-        row
-        for row, (line, ids) in enumerate(zip(sources, source_ids(bundle, sources), strict=True))
+    found = [
+        line
+        for line, ids in zip(sources, source_ids(bundle, sources), strict=True)
         if line.strip() and len(ids) <= longest and _is_usual(line)
-    ][:MOST_LINES]
-    if not rows:
+    ]
+    if not found:
         raise ExportError(
             f"none of the {len(sources)} validation lines has 1 to {longest} tokens; give other "
             "lines"
         )
-    chosen = None if references is None else [references[row] for row in rows]
-    return [sources[row] for row in rows], chosen
+    return found[:MOST_LINES]
 
 
 def _is_usual(text: str) -> bool:
     """Return whether a text has no character that crosshead's subword tokenizers escape."""
     return not set(text) & set(RESERVED)
-
-
-def _is_text(output: str) -> bool:
-    """Return whether an output is usual, and none of its bytes are no text."""
-    return _is_usual(output) and INVALID not in output
 
 
 def _longest_line(bundle: TextBundle) -> int:
@@ -196,29 +169,37 @@ def compare_export(
     lines: Sequence[str] | None,
     *,
     every_piece: bool,
-    expected: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> Comparison:
     """Compare an export with its model."""
-    chosen = _made_up(bundle) if lines is None else lines
-    make = _translations if bundle.config.model.vocabularies == 2 else _continuations
-    trial = make(bundle, chosen)
-    examples = [*trial.examples, *(_covering(bundle) if every_piece else ())]
+    chosen, room = _made_up(bundle) if lines is None else lines, longest_output(bundle)
+    examples: list[Example]
+    if bundle.config.model.vocabularies == 2:
+        search = ForeignSearch(bundle.config.decode.beam, 0.0, room)
+        own = _translations(bundle, chosen, search)
+        # An output that did not end has no place for the end that is scored after it.
+        examples = [(each.ids, each.tokens[: room - 1]) for each in own]
+    else:
+        search = ForeignSearch(1, 0.0, max(1, min(CONTINUED_TOKENS, room // 2)))
+        own = _continuations(bundle, chosen, search.max_length)
+        examples = [((), ids) for ids in source_ids(bundle, chosen)]
+    examples += _covering(bundle) if every_piece else []
     differences = _differences(bundle, foreign, examples)
-    wanted = trial.outputs if expected is None else expected(trial.lines)
-    texts = foreign.translate(trial.lines, trial.search) if trial.lines else []
+    ended = [each for each in own if each.ended and _is_usual(each.text)]
+    compared = [each.line for each in ended]
+    texts = foreign.translate(compared, search) if compared else []
     return Comparison(
         lines=len(chosen),
         made_up=lines is None,
         tokens=len(differences),
         largest_difference=float(differences.max()),
         mean_difference=float(differences.mean()),
-        misread=_misread(foreign, trial.readings),
+        misread=_misread(foreign, own),
         compared=len(texts),
         different=sum(
-            shown(text) != shown(right) for text, right in zip(texts, wanted, strict=True)
+            shown(text) != shown(each.text) for text, each in zip(texts, ended, strict=True)
         ),
-        beam=trial.search.beam,
-        outputs=trial.kind,
+        beam=search.beam,
+        outputs="translations" if bundle.config.model.vocabularies == 2 else "continuations",
     )
 
 
@@ -239,84 +220,75 @@ def shown(text: str) -> str:
     return re.sub(f"{INVALID}+", INVALID, text).strip()
 
 
-def _misread(foreign: Foreign, readings: Sequence[Reading]) -> int:
+def _misread(foreign: Foreign, own: Sequence[Output]) -> int:
     """Return the number of lines that the tokenizer of an export reads or shows otherwise.
 
     Outputs with bytes that are no text do not count: libraries show other parts of them.
     """
-    read = foreign.encode([each.line for each in readings])
-    texts = foreign.decode([each.output for each in readings])
+    read = foreign.encode([each.line for each in own])
+    texts = foreign.decode([each.tokens for each in own])
     return sum(
-        ids != own.ids or (_is_text(own.text) and shown(text) != shown(own.text))
-        for own, ids, text in zip(readings, read, texts, strict=True)
+        ids != each.ids
+        or (_is_usual(each.text) and INVALID not in each.text and shown(text) != shown(each.text))
+        for each, ids, text in zip(own, read, texts, strict=True)
     )
 
 
-def _translations(bundle: TextBundle, lines: Sequence[str]) -> Trial:
-    """Return the translations of lines; only those that ended are compared as texts."""
-    sources = source_ids(bundle, lines)
-    search = ForeignSearch(bundle.config.decode.beam, 0.0, longest_output(bundle))
-    own = _own_search(bundle, sources, search)
-    # An output that did not end has no place for the end that is scored after it.
-    scored = [best.tokens[: search.max_length - 1] for best in own]
-    examples: list[Example] = list(zip(sources, scored, strict=True))
-    decode = bundle.target_tokenizer.decode
-    readings = [
-        Reading(line, source, list(best.tokens), decode(best.tokens))
-        for line, source, best in zip(lines, sources, own, strict=True)
+def _translations(bundle: TextBundle, lines: Sequence[str], search: ForeignSearch) -> list[Output]:
+    """Return the translations of lines, with the settings of the foreign search."""
+    sources, decode = source_ids(bundle, lines), bundle.target_tokenizer.decode
+    settings = DecodeConfig(
+        beam=search.beam,
+        length_penalty=search.length_penalty,
+        length_offset=0.0,
+        max_extra=1000,
+        batch_tokens=bundle.config.decode.batch_tokens,
+    )
+    found = search_all(
+        decodable(bundle.model),
+        TokenInputs(sources),
+        bundle.specials,
+        settings,
+        most=search.max_length,
+    )
+    return [
+        Output(line, ids, list(best.tokens), decode(best.tokens), best.finished)
+        for line, ids, [best, *_] in zip(lines, sources, found, strict=True)
     ]
-    ended = [
-        each
-        for each, best in zip(readings, own, strict=True)
-        if best.finished and _is_usual(each.text)
-    ]
-    outputs = [each.text for each in ended]
-    return Trial(examples, [each.line for each in ended], outputs, search, "translations", readings)
 
 
-def _continuations(bundle: TextBundle, lines: Sequence[str]) -> Trial:
+def _continuations(bundle: TextBundle, lines: Sequence[str], length: int) -> list[Output]:
     """Return the greedy continuations of the first halves of lines."""
     tokenizer, room = bundle.target_tokenizer, longest_output(bundle)
-    search = ForeignSearch(1, 0.0, max(1, min(CONTINUED_TOKENS, room // 2)))
-    examples: list[Example] = [((), ids) for ids in source_ids(bundle, lines)]
     prompts: dict[str, list[int]] = {}
     for line in lines:
         prompt = line[: len(line) // 2]
-        while len(ids := prompted(bundle, prompt)) + search.max_length > room:
+        while len(ids := prompted(bundle, prompt)) + length > room:
             prompt = prompt[: len(prompt) // 2]
         prompts[prompt] = ids
 
     def continued(some: list[list[int]]) -> list[list[int]]:
-        prefix, limits = torch.tensor(some), torch.full((len(some),), search.max_length)
+        prefix, limits = torch.tensor(some), torch.full((len(some),), length)
         best = greedy_search(
             decodable(bundle.model), prefix[:, :0], limits, bundle.specials, 0.0, prefix
         )
         return [list(hypothesis.tokens) for [hypothesis] in best]
 
     outputs = in_equal_lengths(list(prompts.values()), continued)
-    readings = [
-        Reading(line, ids, output, decode_text(tokenizer, output))
-        for (line, ids), output in zip(prompts.items(), outputs, strict=True)
+    return [
+        Output(line, ids, tokens, decode_text(tokenizer, tokens))
+        for (line, ids), tokens in zip(prompts.items(), outputs, strict=True)
     ]
-    usual = [each for each in readings if _is_usual(each.text)]
-    return Trial(
-        examples,
-        [each.line for each in usual],
-        [each.text for each in usual],
-        search,
-        "continuations",
-        readings,
-    )
 
 
 def in_equal_lengths(
-    prompts: Sequence[list[int]], continued: Callable[[list[list[int]]], list[Output]]
-) -> list[Output]:
+    prompts: Sequence[list[int]], continued: Callable[[list[list[int]]], list[T]]
+) -> list[T]:
     """Return the continuation of each prompt; prompts of one length are continued together."""
     by_length = defaultdict(list)
     for row, prompt in enumerate(prompts):
         by_length[len(prompt)].append(row)
-    found: dict[int, Output] = {}
+    found: dict[int, T] = {}
     for rows in by_length.values():
         found |= zip(rows, continued([prompts[row] for row in rows]), strict=True)
     return [found[row] for row in range(len(prompts))]
@@ -343,13 +315,6 @@ def check_comparison(found: Comparison, tolerance: Tolerance, name: str) -> None
         f"{found.outputs}, and other tokens or texts in at most {found.lines // 50} lines; try "
         "another number format"
     )
-
-
-def write_comparison(found: Comparison | None, path: Path, **more: object) -> None:
-    """Write the differences of an export as JSON."""
-    values = {} if found is None else asdict(found)
-    text = json.dumps({**more, **values}, indent=1) + "\n"
-    atomic_write(path, text.encode())
 
 
 def longest_output(bundle: TextBundle) -> int:
@@ -402,27 +367,6 @@ def token_log_probs(logits: Tensor, expected: Tensor, never: Iterable[int]) -> l
         allowed.log_softmax(-1).gather(-1, expected[..., None])[..., 0].tolist()
     )
     return found
-
-
-def _own_search(
-    bundle: TextBundle, sources: Sequence[Sequence[int]], search: ForeignSearch
-) -> list[Hypothesis]:
-    """Return the best hypothesis of each source, with the settings of the foreign search."""
-    decode = DecodeConfig(
-        beam=search.beam,
-        length_penalty=search.length_penalty,
-        length_offset=0.0,
-        max_extra=1000,
-        batch_tokens=bundle.config.decode.batch_tokens,
-    )
-    found = search_all(
-        decodable(bundle.model),
-        TokenInputs(sources),
-        bundle.specials,
-        decode,
-        most=search.max_length,
-    )
-    return [hypotheses[0] for hypotheses in found]
 
 
 def _made_up(bundle: TextBundle) -> list[str]:

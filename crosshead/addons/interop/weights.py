@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from crosshead.layers.restricted import ABSENT
 from crosshead.models.base import Model
+from crosshead.models.language import LanguageConfig
 from crosshead.models.stack import StackConfig
 from crosshead.models.transformer import TransformerConfig
 
@@ -257,3 +258,85 @@ def with_repeated_heads(model: Model) -> dict[str, Tensor]:
         repeated = heads.repeat_interleave(config.heads // kv_heads, 1)
         found[name] = repeated.flatten(0, 2)
     return found
+
+
+SHARED, LOGITS_BIAS, OUTPUT = "model.shared.weight", "final_logits_bias", "lm_head.weight"
+"""The names of the joint embeddings, of the output bias and of the output projection."""
+
+EMBEDDINGS = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+"""The names of the embeddings of each side."""
+
+TABLES = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
+"""The names of the tables of positions."""
+
+
+ACTIVATIONS = {
+    "relu": "relu",
+    "swish": "swish",
+    "silu": "swish",
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+}
+"""Activations by Hugging Face's names, of which exports take the first."""
+
+
+def activation_name(activation: str) -> str:
+    """Return Hugging Face's name of an activation."""
+    return next(theirs for theirs, ours in ACTIVATIONS.items() if ours == activation)
+
+
+def bart_matrices(config: TransformerConfig) -> list[str]:
+    """Return the names of the matrices of source, target and output; equal names are one matrix."""
+    if config.tie == "three-way":
+        return [SHARED] * 3
+    return [*EMBEDDINGS, EMBEDDINGS[1] if config.tie == "two-way" else OUTPUT]
+
+
+def bart_places(config: TransformerConfig, rows: Sequence[Rows]) -> list[Place]:
+    """Return all parameters of a model of the family."""
+    return translation_places(BART, config, bart_matrices(config), LOGITS_BIAS, rows)
+
+
+def to_bart(
+    config: TransformerConfig, weights: Mapping[str, Tensor], rows: Sequence[Rows]
+) -> dict[str, Tensor]:
+    """Return the weights of a model under the family's names; without an output bias, it is 0."""
+    weights = {"projection.bias": torch.zeros(len(rows[1])), **weights}
+    found = to_foreign(bart_places(config, rows), weights)
+    return {**found, LOGITS_BIAS: found[LOGITS_BIAS][None]}
+
+
+TOKENS, POSITIONS = "transformer.wte.weight", "transformer.wpe.weight"
+GPT2_OUTPUT = "lm_head.weight"
+"""The names of the matrices of tokens, of positions and of the output projection."""
+
+TABLE = "embeddings.positions.table"
+"""The name of the matrix of positions in crosshead."""
+
+
+def is_tied(config: LanguageConfig) -> bool:
+    """Return whether the matrix of tokens is also the output projection in GPT-2.
+
+    Embeddings that crosshead multiplies by sqrt(d_model) are another matrix.
+    """
+    return config.tie and not config.scale_embeddings
+
+
+def gpt2_places(config: LanguageConfig, rows: Rows) -> list[Place]:
+    """Return all parameters of a model."""
+    return [
+        *GPT2.places({"stack": config.layers}, "pre"),
+        Place(("embeddings.weight",), (TOKENS,), rows=rows),
+        Place((TABLE,), (POSITIONS,)),
+        Place(("projection.weight",), (TOKENS if is_tied(config) else GPT2_OUTPUT,), rows=rows),
+    ]
+
+
+def to_gpt2(
+    config: LanguageConfig, weights: Mapping[str, Tensor], table: Tensor, rows: Rows
+) -> dict[str, Tensor]:
+    """Return the weights of a model under GPT-2's names, with a table of positions."""
+    scale = config.d_model**0.5 if config.scale_embeddings else 1.0
+    found = to_foreign(gpt2_places(config, rows), {**weights, TABLE: table})
+    return {**found, TOKENS: found[TOKENS] * scale}

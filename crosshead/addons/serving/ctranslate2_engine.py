@@ -9,10 +9,9 @@ from typing import Any
 import torch
 
 from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, pieces_of, write_model
-from crosshead.addons.interop.ctranslate2_library import library
-from crosshead.addons.interop.export import check_libraries, number_format
+from crosshead.addons.interop.ctranslate2_layers import library
+from crosshead.addons.interop.export import check_libraries, number_format, usual_search
 from crosshead.addons.interop.formats import check_expressible
-from crosshead.addons.interop.search_settings import usual_search
 from crosshead.addons.serving.engine import Engine, Query
 from crosshead.addons.serving.model_engine import ModelEngine, model_engines
 from crosshead.bundle.text_bundle import TextBundle
@@ -31,7 +30,7 @@ def ctranslate2_engines(
 ) -> Callable[[Translator], Callable[[int], Engine]]:
     """Return a function that makes the engines of a translator, by their beams."""
     chosen = number_format(CTRANSLATE2, kind)
-    check_libraries(CTRANSLATE2, chosen, verify=True)
+    check_libraries(CTRANSLATE2, verify=True)
 
     def engines(translator: Translator) -> Callable[[int], Engine]:
         model = CTranslate2Model(translator.bundle, chosen, workers, translator.device)

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import nn
 
-from crosshead.addons.interop.options import Option
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.decoding.search import DecodeConfig, greedy_search
 from crosshead.models.base import TokenModelConfig
@@ -153,21 +151,3 @@ def _let_it_end(bundle: TextBundle) -> None:
         found = greedy_search(model, sources, torch.full((6,), 20), bundle.specials, 0.0)
         if sum(each.finished for [each] in found) >= 3:
             return
-
-
-def bundle_with(option: Option, architecture: str = "transformer", *, ends: bool = True) -> Any:
-    """A small bundle that has an option, or only its configuration if its model reads no text."""
-    model = {"architecture": architecture, **option.model}
-    if model["architecture"] not in SMALL:
-        return SimpleNamespace(config=SimpleNamespace(model=CONFIGS[model["architecture"]]()))
-    if architecture == "language":
-        model = {"positions": "learned", **model}
-    bundle = small_bundle(
-        model,
-        option.tokenizer,
-        languages=option.name == "several target languages",
-        codes=option.name != "unknown languages",
-        ends=ends,
-    )
-    assert option.holds(bundle), option.name
-    return bundle

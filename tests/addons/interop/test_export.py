@@ -2,27 +2,40 @@
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from crosshead.addons.interop import export as exporting
-from crosshead.addons.interop.base import Tolerance
-from crosshead.addons.interop.export import export
-from crosshead.addons.interop.formats import FORMATS
+from crosshead.addons.interop.base import ForeignSearch, Tolerance
+from crosshead.addons.interop.export import export, readme, usual_search, with_languages
+from crosshead.addons.interop.formats import FORMATS, export_of
+from crosshead.addons.interop.verify import Comparison, shown
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.caller import PYTHON, calling_from
 from crosshead.errors import ConfigError, UserError
 from crosshead.system import files
 from crosshead.system.files import locked, put
 from tests.addons.interop.small_bundles import TEXT, small_bundle
+from tests.parameters import mostly_slow
 
-CTRANSLATE2 = FORMATS["ctranslate2"]
+
+def changed(monkeypatch: pytest.MonkeyPatch, name: str, **changes: object) -> None:
+    """Change the export of translation models to a format."""
+    form = FORMATS[name]
+    first, *others = form.exports
+    exports = (replace(first, **changes), *others)  # type: ignore[arg-type]
+    monkeypatch.setitem(FORMATS, name, replace(form, exports=exports))
 
 
 def test_an_export_is_verified_and_put_in_its_place(tmp_path: Path) -> None:
     bundle = small_bundle(beam=2)
     out = tmp_path / "new" / "en-de"
-    done = export(bundle, "ctranslate2", out, sources=TEXT["source"], references=TEXT["target"])
+    done = export(bundle, "ctranslate2", out, sources=TEXT["source"])
     assert [each.name for each in out.parent.iterdir()] == ["en-de"]
     assert done.size == sum(each.stat().st_size for each in out.iterdir())
     said = json.loads((out / "verification.json").read_text())
@@ -31,22 +44,19 @@ def test_an_export_is_verified_and_put_in_its_place(tmp_path: Path) -> None:
     assert 'directory = Path("en-de")' in (out / "README.md").read_text()
     settings = json.loads((out / "search.json").read_text())
     assert settings["beam_size"] == 2
-    assert settings["length_penalty"] == done.search.search.length_penalty
+    assert settings["length_penalty"] == done.search.length_penalty
 
 
 def test_a_validation_line_that_is_too_long_is_left_out(tmp_path: Path) -> None:
-    """In both places: where the export is compared, and where the length penalty is chosen."""
-    sources, references = [*TEXT["source"][:3], "dog " * 1100], [*TEXT["target"][:3], "Hund"]
-    bundle = small_bundle(beam=2)
-    done = export(bundle, "ctranslate2", tmp_path / "x", sources=sources, references=references)
-    assert done.comparison is not None and done.comparison.lines == done.search.pairs == 3
+    sources = [*TEXT["source"][:3], "dog " * 1100]
+    done = export(small_bundle(beam=2), "ctranslate2", tmp_path / "x", sources=sources)
+    assert done.comparison is not None and done.comparison.lines == 3
 
 
 def test_an_export_that_differs_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = replace(CTRANSLATE2, types={"float32": Tolerance(-1.0, 1.0, 0)})
-    monkeypatch.setitem(FORMATS, "ctranslate2", wrong)
+    changed(monkeypatch, "ctranslate2", types={"float32": Tolerance(-1.0, 1.0, 0)})
     with pytest.raises(UserError, match="the export differs from the model"):
         export(small_bundle(), "ctranslate2", tmp_path / "out")
     assert not list(tmp_path.iterdir())
@@ -62,11 +72,11 @@ def test_an_earlier_export_is_replaced_on_request_only(
     with pytest.raises(UserError, match=r"out exists already; .* --force"):
         export(small_bundle(), "ctranslate2", out)
     assert (out / "search.json").read_text() == "old"
-    monkeypatch.setitem(FORMATS, "ctranslate2", replace(CTRANSLATE2, write=_fails))
+    changed(monkeypatch, "ctranslate2", write=_fails)
     with pytest.raises(UserError, match="no"):
         export(small_bundle(), "ctranslate2", out, force=True)
     assert (out / "search.json").read_text() == "old"
-    monkeypatch.setitem(FORMATS, "ctranslate2", CTRANSLATE2)
+    monkeypatch.undo()
     export(small_bundle(), "ctranslate2", out, force=True, verify=False)
     assert (out / "search.json").read_text() != "old" and (out / "model.bin").exists()
     assert json.loads((out / "verification.json").read_text())["verified"] is False
@@ -81,9 +91,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         (directory / "model").write_text("new")
 
     for name in ("ctranslate2", "argos"):
-        fake = replace(FORMATS[name], write=writes, modules=(), writes_with=())
-        fake = replace(fake, write_search=lambda bundle, search, directory: None)
-        monkeypatch.setitem(FORMATS, name, fake)
+        changed(
+            monkeypatch,
+            name,
+            write=writes,
+            modules=(),
+            writes_with=(),
+            write_search=lambda bundle, search, directory: None,
+        )
 
 
 def exports(
@@ -101,9 +116,7 @@ def test_only_an_export_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(folder)
     for out, to in ((folder, "ctranslate2"), (tmp_path / "link", "ctranslate2"), (file, "argos")):
         for force in (True, False):
-            with pytest.raises(
-                UserError, match=r"is no export of crosshead: .* is missing; .* remove"
-            ):
+            with pytest.raises(UserError, match=r"is no export of crosshead by .*; remove"):
                 exports(out, to, force=force)
     assert (folder / "letter.txt").read_text() == file.read_text() == "dear"
     (tmp_path / "empty").mkdir()
@@ -124,9 +137,8 @@ def test_what_appears_at_the_place_during_an_export_stays(
         out.mkdir()
         (out / "thesis.txt").write_text("dear")
 
-    form = replace(FORMATS["ctranslate2"], write=writes)
-    monkeypatch.setitem(FORMATS, "ctranslate2", form)
-    with pytest.raises(UserError, match=r"out exists already and is no export of crosshead"):
+    changed(monkeypatch, "ctranslate2", write=writes)
+    with pytest.raises(UserError, match=r"out is no export of crosshead"):
         exports(out, force=force)
     assert [each.name for each in tmp_path.rglob("*")] == ["out", "thesis.txt"]
 
@@ -223,8 +235,8 @@ def test_a_file_of_the_user_is_not_taken_for_that_of_an_export(
     with pytest.raises(UserError) as refusal:
         exports(out, to)
     assert str(refusal.value) == (
-        f"{out} exists already and is no export of crosshead: {marker.name} is no file of "
-        "crosshead; only an export is replaced: remove it yourself, or name another place"
+        f"{out} is no export of crosshead by {marker.name}; remove it yourself, or name another "
+        "place"
     )
     assert text is None or marker.read_text() == text
 
@@ -256,7 +268,7 @@ def test_the_figures_beside_a_file_are_those_of_the_file(tmp_path: Path) -> None
     assert "largest_difference" not in found
     other = tmp_path / "y.argosmodel.verification.json"
     other.write_text("mine")
-    with pytest.raises(UserError, match="is no file of crosshead, and the export would replace it"):
+    with pytest.raises(UserError, match="is no export of crosshead"):
         exports(tmp_path / "y.argosmodel", "argos")
     assert other.read_text() == "mine"
 
@@ -328,6 +340,33 @@ def test_languages_that_a_bundle_lacks_are_given(tmp_path: Path) -> None:
     assert 'language: ["en", "fr"]' in (out / "README.md").read_text()
 
 
+def test_named_languages_are_those_of_the_bundle() -> None:
+    found = with_languages(small_bundle(codes=False), "en", "pt_BR")
+    assert isinstance(found, TextBundle)
+    assert (found.config.source_language, found.config.target_language) == ("en", "pt-BR")
+    bundle = small_bundle()
+    assert with_languages(bundle, None, None) is bundle
+    again = with_languages(bundle, "en", None)
+    assert isinstance(again, TextBundle) and again.config == bundle.config
+
+
+def test_other_languages_are_refused() -> None:
+    with pytest.raises(ConfigError) as refusal:
+        with_languages(small_bundle(), "en", "fr")
+    assert str(refusal.value) == ("--target-language fr: the bundle says de; leave the option out")
+    several = small_bundle({}, {"special": ["<2de>", "<2fr>"]}, languages=True)
+    with pytest.raises(ConfigError, match="--target-language de: the bundle says de, fr; leave"):
+        with_languages(several, None, "de")
+    with pytest.raises(ConfigError, match="--source-language English: expected a language code"):
+        with_languages(small_bundle(codes=False), "English", None)
+    language = small_bundle({"architecture": "language"})
+    with (
+        calling_from(PYTHON),
+        pytest.raises(ConfigError, match="source_language='en': only translation models have"),
+    ):
+        with_languages(language, "en", None)
+
+
 @pytest.mark.slow
 def test_a_missing_library_is_named_with_its_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -336,10 +375,143 @@ def test_a_missing_library_is_named_with_its_extra(
     with pytest.raises(UserError) as missing:
         export(small_bundle(), "ctranslate2", tmp_path / "out")
     assert str(missing.value) == ("ctranslate2 needs ctranslate2: pip install 'crosshead[export]'")
-    with pytest.raises(UserError, match=r"needs argostranslate and ctranslate2: pip"):
+    with pytest.raises(UserError, match=r"argos needs ctranslate2 and onnx: pip"):
         export(small_bundle(), "argos", tmp_path / "x.argosmodel")
-    alone = replace(CTRANSLATE2, writes_with=())
-    monkeypatch.setitem(FORMATS, "ctranslate2", alone)
-    with pytest.raises(UserError, match=r"'crosshead\[export\]', or give --no-verify"):
-        export(small_bundle(), "ctranslate2", tmp_path / "out")
+    changed(monkeypatch, "ctranslate2", writes_with=())
     export(small_bundle(), "ctranslate2", tmp_path / "out", verify=False)
+
+
+NAMES = {
+    "beam": ("beam_size", "num_beams"),
+    "length_penalty": ("length_penalty",),
+    "sample": ("do_sample",),
+    "temperature": ("sampling_temperature", "temperature"),
+    "top_k": ("sampling_topk", "top_k"),
+    "top_p": ("sampling_topp", "top_p"),
+}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "name"),
+    [
+        ("transformer", "ctranslate2"),
+        ("transformer", "huggingface"),
+        ("transformer", "onnx"),
+        ("language", "ctranslate2"),
+        ("language", "huggingface"),
+    ],
+)
+def test_the_stored_search_is_the_intended_one(
+    architecture: str, name: str, tmp_path: Path
+) -> None:
+    bundle = small_bundle({"architecture": architecture, "norm": "pre"}, {"kind": "bpe"})
+    kinds = [ForeignSearch(1, 0.0, 20), ForeignSearch(4, 0.5, 20)]
+    if architecture == "language":
+        kinds.append(ForeignSearch(1, 0.0, 20, sample=True, temperature=0.7, top_k=0, top_p=0.9))
+    for search in kinds:
+        export_of(bundle, name).write_search(bundle, search, tmp_path)
+        [file] = tmp_path.iterdir()
+        stored = json.loads(file.read_text())
+        needed = {"temperature", "top_k", "top_p"} if search.sample else {"beam"}
+        for key, names in NAMES.items():
+            found = [stored[each] for each in names if each in stored]
+            assert all(each == getattr(search, key) for each in found)
+            assert found or key not in needed
+        counted = "decoder_start_token_id" in stored  # transformers counts the start token
+        length = stored.get("max_length", stored.get("max_decoding_length"))
+        assert length == 20 + counted
+        assert ("length_penalty" in stored) >= (search.beam > 1)
+
+
+@pytest.mark.parametrize(("stop", "exact"), [("exact", True), ("last", False), ("full", False)])
+def test_the_exact_rule_travels(stop: str, exact: bool) -> None:
+    bundle = small_bundle(beam=2)
+    decode = bundle.config.decode.model_copy(update={"stop": stop})
+    changed = replace(bundle, config=bundle.config.model_copy(update={"decode": decode}))
+    assert usual_search(changed).exact is exact
+
+
+def test_an_imported_penalty_travels_unchanged() -> None:
+    bundle = small_bundle(beam=4)
+    decode = bundle.config.decode.model_copy(update={"length_penalty": 0.625, "length_offset": 0.0})
+    imported = replace(bundle, config=bundle.config.model_copy(update={"decode": decode}))
+    assert usual_search(imported).length_penalty == 0.625
+
+
+@pytest.mark.parametrize("k", [5.0, 20.0])
+def test_the_penalties_have_one_slope_at_the_usual_length(k: float) -> None:
+    bundle = small_bundle(beam=3)
+    decode = bundle.config.decode.model_copy(update={"length_offset": k})
+    changed = replace(bundle, config=bundle.config.model_copy(update={"decode": decode}))
+    search = usual_search(changed)
+    # The derivative of log ((k + n) / (k + 1))^0.6 by log n at n = 20 is 0.6 * 20 / (k + 20).
+    assert search.length_penalty == pytest.approx(0.6 * 20 / (k + 20))
+    assert (search.beam, search.max_length) == (3, 41)
+
+
+LANGUAGE = {"architecture": "language", "positions": "learned"}
+PROGRAMS = {
+    "subwords": ({}, {}, "ctranslate2"),
+    "characters": ({}, {"kind": "characters"}, "ctranslate2"),
+    "words": ({}, {"kind": "words"}, "ctranslate2"),
+    "bytes": ({}, {"kind": "bytes"}, "ctranslate2"),
+    "separate": ({"tie": "none"}, {"joint": False}, "ctranslate2"),
+    "imported": ({}, {"kind": "sentencepiece"}, "ctranslate2"),
+    "several": ({}, {"special": ["<2de>", "<2fr>"]}, "ctranslate2"),
+    "language": (LANGUAGE, {}, "ctranslate2"),
+    "gpt2": (LANGUAGE, {"kind": "tokenizer-json"}, "ctranslate2"),
+    "letters": (LANGUAGE, {"kind": "characters"}, "ctranslate2"),
+    "transformers": ({}, {}, "huggingface"),
+    "transformers-several": ({}, {"special": ["<2de>", "<2fr>"]}, "huggingface"),
+    "transformers-language": (LANGUAGE, {}, "huggingface"),
+    "transformers-gpt2": (LANGUAGE, {"kind": "tokenizer-json"}, "huggingface"),
+    "argos": ({}, {}, "argos"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", mostly_slow(PROGRAMS, ["separate", "characters"]))
+def test_the_written_program_runs(name: str, tmp_path: Path) -> None:
+    """It shows the output that the verification compares."""
+    model, tokenizer, to = PROGRAMS[name]
+    if to == "argos":
+        pytest.importorskip("argostranslate")
+    bundle = small_bundle(model, tokenizer, languages=name.endswith("several"), ends=False)
+    out = tmp_path / ("en-de.argosmodel" if to == "argos" else "out")
+    done = export(bundle, to, out, verify=False)
+    program = export_of(bundle, to).usage(bundle, out.name)
+    home = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")}
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path, env=home, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    if model != LANGUAGE and to != "argos":
+        foreign = export_of(bundle, to).load(bundle, done.path)
+        [expected] = foreign.translate(["A dog runs."], done.search)
+        assert shown(ran.stdout) == shown(expected)
+    assert ran.stdout.strip()
+
+
+FOUND = Comparison(40, True, 900, 1e-6, 1e-7, 0, 36, 1, 4)
+
+
+@pytest.mark.parametrize("name", ["ctranslate2", "huggingface", "onnx"])
+def test_hubs_find_licence_and_library(name: str) -> None:
+    bundle = small_bundle()
+    form = export_of(bundle, name)
+    licensed = replace(bundle, config=bundle.config.model_copy(update={"license": "cc-by-4.0"}))
+    text = readme(licensed, form, "en-de", "float32", FOUND)
+    front = yaml.safe_load(text.split("---\n")[1])
+    assert (front["license"], front["language"]) == ("cc-by-4.0", ["en", "de"])
+    assert front["library_name"] == form.library
+    assert form.usage(bundle, "en-de") in text
+    assert "identical translations 97.2% (35 of 36)." in text
+    plain = readme(bundle, form, "en-de", "int8", None)
+    assert "icence" not in plain and "license" not in plain and "Compared" not in plain
+
+
+def test_an_odd_name_stays_a_string_of_the_program() -> None:
+    bundle = small_bundle()
+    text = readme(bundle, export_of(bundle, "ctranslate2"), 'a"b\\c', "float32", None)
+    assert r'directory = Path("a\"b\\c")' in text

@@ -1,6 +1,5 @@
 """The verb `export`, as a user types it."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,10 @@ def test_a_model_is_exported_and_verified(
     bundle: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "val.en").write_text("".join(f"{line}\n" for line in TEXT["source"]))
-    (tmp_path / "val.de").write_text("".join(f"{line}\n" for line in TEXT["target"]))
     out = tmp_path / "out"
     start = ["export", bundle, "--to", "ctranslate2", "--out", out]
-    pairs = ["--valid-source", tmp_path / "val.en", "--valid-target", tmp_path / "val.de"]
-    said = output_of([*start, "--type", "int16", *pairs], capfd)
+    lines = ["--valid-source", tmp_path / "val.en"]
+    said = output_of([*start, "--type", "int16", *lines], capfd)
     assert f"{out}, ctranslate2 int16" in said
     assert "length penalty" in said and "identical translations" in said
     assert (out / "model.bin").is_file()
@@ -33,47 +31,25 @@ def test_a_model_is_exported_and_verified(
 
 
 def test_wrong_input_is_refused_in_a_line(bundle: Path, tmp_path: Path, refused: Refused) -> None:
-    (tmp_path / "val.en").write_text("a\nb\n")
-    (tmp_path / "val.de").write_text("a\n")
     start = ["export", bundle, "--out", tmp_path / "out"]
-    assert "unknown format 'onyx'; known: ctranslate2, argos, huggingface, onnx, all" in refused(
+    assert "unknown format 'onyx'; known: ctranslate2, argos, huggingface, onnx" in refused(
         *start, "--to", "onyx"
     )
-    said = refused(*start, "--to", "all", "--type", "int8")
-    assert "--type is for one format; leave it out with --to all, which writes float32" in said
     start += ["--to", "ctranslate2"]
-    said = refused(*start, "--valid-target", tmp_path / "val.de")
-    assert "--valid-target" in said and "has no --valid-source; give both" in said
-    said = refused(
-        *start, "--valid-source", tmp_path / "val.en", "--valid-target", tmp_path / "val.de"
-    )
-    assert "val.en has 2 lines but" in said and "val.de has 1" in said
     assert "no such file" in refused(*start, "--valid-source", tmp_path / "none")
     assert "not a bundle" in refused("export", tmp_path, "--to", "ctranslate2", "--out", "x")
-    for to in ("all", "ctranslate2"):
-        said = refused("export", bundle, "--to", to, "--out", bundle, "--force")
-        assert "is there, and an export would damage it" in said
+    said = refused("export", bundle, "--to", "ctranslate2", "--out", bundle, "--force")
+    assert "is there, and an export would damage it" in said
     assert not (tmp_path / "out").exists() and (bundle / "model.safetensors").is_file()
 
 
-def test_languages_and_formats_that_are_left_out(
-    bundle: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_languages_are_given(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], refused: Refused
 ) -> None:
-    """A library that is missing leaves its format out, in a line."""
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        "importlib.util.find_spec",
-        lambda name, *more: None if name == "onnx" else found(name, *more),
-    )
     save_bundle(tmp_path / "unknown", small_bundle(codes=False), "A card.\n")
     languages = ["--source-language", "en", "--target-language", "de"]
-    out = tmp_path / "all"
-    start = ["export", tmp_path / "unknown", "--to", "all", "--out", out]
-    said = output_of([*start, "--no-verify", *languages], capfd).splitlines()
-    assert sorted(each.name for each in out.iterdir()) == [
-        "README.md", "ctranslate2", "huggingface", "verification.json",
-    ]  # fmt: skip
-    assert [line for line in said if line.startswith("left out")] == [
-        "left out  argos needs onnx: pip install 'crosshead[argos]'",
-        "left out  onnx needs onnx: pip install 'crosshead[export]'",
-    ]
+    start = ["export", tmp_path / "unknown", "--no-verify", "--to"]
+    out = tmp_path / "x.argosmodel"
+    assert "unknown languages (give --source-language" in refused(*start, "argos", "--out", out)
+    output_of([*start, "argos", "--out", out, *languages], capfd)
+    assert out.is_file()

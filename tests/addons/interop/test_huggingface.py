@@ -91,7 +91,7 @@ def test_the_exact_rule_that_ends_the_search_travels(tmp_path: Path) -> None:
     settings = json.loads((done.path / "generation_config.json").read_text())
     assert settings["early_stopping"] == "never"
     assert read(done.path, "x").bundle.config.decode.stop == "exact"
-    search = done.search.search
+    search = done.search
     lines = verify._made_up(exact)[:12]
     found = search_all(
         decodable(exact.model),

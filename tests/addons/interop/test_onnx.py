@@ -1,20 +1,22 @@
 """ONNX Runtime computes the same as every model that is exported to it."""
 
 import json
+import logging
 from pathlib import Path
 
+import onnx
 import pytest
 from transformers import AutoTokenizer
 
 from crosshead.addons.interop.base import ForeignSearch
 from crosshead.addons.interop.export import export
 from crosshead.addons.interop.onnx import ONNX
-from crosshead.addons.interop.onnx_runtime import DTYPES, FOLDER, LoadedGraphs, graph_names
+from crosshead.addons.interop.onnx_runtime import FOLDER, LoadedGraphs
 from crosshead.addons.interop.verify import ExportError, compare_export
 from tests.addons.interop.cells import cells_of, check_cell
 from tests.addons.interop.small_bundles import TEXT, small_bundle
 
-ENCODER, DECODER = graph_names(DTYPES["float32"])
+ENCODER, DECODER = "encoder_model.onnx", "decoder_model_merged.onnx"
 
 
 @pytest.mark.parametrize("name", cells_of(ONNX))
@@ -50,7 +52,7 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_a_verified_export_has_the_files_that_libraries_load(tmp_path: Path) -> None:
     bundle = small_bundle({"norm": "pre"}, beam=2)
     out = tmp_path / "out"
-    done = export(bundle, "onnx", out, sources=TEXT["source"], references=TEXT["target"])
+    done = export(bundle, "onnx", out, sources=TEXT["source"])
     assert done.comparison is not None and done.comparison.largest_difference < 1e-5
     names = {each.relative_to(out).as_posix() for each in out.rglob("*") if each.is_file()}
     assert names == {
@@ -89,3 +91,44 @@ def test_transformers_loads_the_tokenizer(tmp_path: Path) -> None:
         assert tokenizer(line)["input_ids"] == [*ids, 2]
         assert tokenizer.decode([*ids, 2], skip_special_tokens=True) == line
     assert tokenizer.pad_token_id == 0
+
+
+WIDE = {"d_model": 64, "d_ff": 128, "encoder_layers": 1, "decoder_layers": 1}
+
+
+def test_an_export_in_eight_bits_is_verified_and_small(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bundle, out = small_bundle(WIDE), tmp_path / "out"
+    done = export(bundle, "onnx", out, kind="int8", sources=TEXT["source"])
+    assert done.comparison is not None and 1e-5 < done.comparison.largest_difference < 0.1
+    names = {each.name for each in (out / FOLDER).iterdir()}
+    assert names == {"encoder_model_quantized.onnx", "decoder_model_merged_quantized.onnx"}
+    assert '"dtype": "q8"' in (out / "config.json").read_text()
+    for name in names:
+        graph = onnx.load(out / FOLDER / name).graph
+        matrices = [each for each in graph.initializer if len(each.dims) == 2]
+        real = {each.name for each in matrices if each.data_type != onnx.TensorProto.UINT8}
+        assert real == {"positions"} and len(matrices) > 6
+        scales = [each for each in graph.initializer if each.name.endswith("fc1.weight.T_scale")]
+        assert [list(each.dims) for each in scales] == [[128]]  # one for each output
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+def test_the_same_model_gives_the_same_bytes_onnx_int8(tmp_path: Path) -> None:
+    bundle = small_bundle(WIDE)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        ONNX.write(bundle, "int8", tmp_path / name)
+    for file in (tmp_path / "first").rglob("*.*"):
+        same = tmp_path / "second" / file.relative_to(tmp_path / "first")
+        assert file.read_bytes() == same.read_bytes()
+
+
+def test_an_export_that_differs_leaves_nothing_onnx_int8(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crosshead.addons.interop.onnx_graph._MASKED", 0.0)
+    with pytest.raises(ExportError, match="onnx int8: the export differs from the model"):
+        export(small_bundle(WIDE), "onnx", tmp_path / "out", kind="int8")
+    assert not list(tmp_path.iterdir())

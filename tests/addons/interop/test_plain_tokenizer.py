@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.addons.interop.plain_tokenizer import PlainTokenizer, program, stems
+from crosshead.addons.interop.plain_tokenizer import plain_tokenizers, program
 from crosshead.addons.interop.verify import shown, source_ids, tagged_sources
 from crosshead.vocabulary import UNK
 from tests.addons.interop.small_bundles import TEXT, small_bundle
@@ -16,7 +16,7 @@ KINDS = ("bpe", "unigram", "words", "characters", "bytes", "sentencepiece")
 def plain(bundle, directory: Path):  # type: ignore[no-untyped-def]
     for name, data in bundle.files().items():
         (directory / name).write_bytes(data)
-    return [PlainTokenizer(directory, stem) for stem in stems(bundle.config.joint_tokenizer)]
+    return plain_tokenizers(bundle, directory)
 
 
 @pytest.mark.parametrize("tagged", [False, True], ids=["one", "several"])
@@ -60,11 +60,11 @@ def test_the_program_tokenizes_as_the_verification(kind: str, tmp_path: Path) ->
     special = [] if kind == "sentencepiece" else ["<2de>", "<2fr>"]
     bundle = small_bundle({}, {"kind": kind, "special": special}, languages=bool(special))
     read, show = plain(bundle, tmp_path)
-    parts = program(bundle, "a dog")
+    parts = program(bundle, "a dog", "given")
     names: dict[str, object] = {"directory": tmp_path}
     exec(parts.imports + parts.setup, names)
     [line] = tagged_sources(bundle, ["a dog"])
     pieces = eval(parts.encode, names)
     assert pieces == read.encode(line)
-    found = eval(parts.decode.format(pieces="given"), {**names, "given": pieces[-2:]})
+    found = eval(parts.decode, {**names, "given": pieces[-2:]})
     assert found == show.decode(pieces[-2:])

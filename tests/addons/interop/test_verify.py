@@ -1,10 +1,8 @@
 """A comparison finds what differs, and accepts what does not."""
 
 import dataclasses
-import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -15,12 +13,11 @@ from crosshead.addons.interop.verify import (
     ExportError,
     check_comparison,
     compare_export,
+    lines_to_compare,
     longest_output,
     own_log_probs,
-    pairs_to_compare,
     shown,
     source_ids,
-    write_comparison,
 )
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.tasks.translation.translator import Translator
@@ -158,11 +155,9 @@ def test_lines_are_made_up_or_chosen() -> None:
     made_up = verify._made_up(bundle)
     assert made_up == verify._made_up(bundle) and len(set(made_up)) > 30
     lines = ["", "a dog", "dog " * 100, "a \u2581 dog", "a\x1adog", "two men"]
-    assert pairs_to_compare(bundle, lines, None) == (["a dog", "two men"], None)
-    given, references = pairs_to_compare(bundle, lines, list("123456"))
-    assert (given, references) == (["a dog", "two men"], ["2", "6"])
+    assert lines_to_compare(bundle, lines) == ["a dog", "two men"]
     with pytest.raises(ExportError, match="none of the 2 validation lines has 1 to 30 tokens"):
-        pairs_to_compare(bundle, ["", "dog " * 100], None)
+        lines_to_compare(bundle, ["", "dog " * 100])
 
 
 def test_a_pair_has_the_largest_length() -> None:
@@ -201,9 +196,6 @@ def test_the_longest_output_is_what_the_search_allows_and_the_positions_hold() -
     assert longest_output(small_bundle({"positions": "learned", "max_length": 20})) == 20
 
 
-def test_a_comparison_is_written_as_json(tmp_path: Path) -> None:
+def test_a_comparison_without_outputs_says_so() -> None:
     found = Comparison(3, False, 9, 1e-6, 1e-7, 0, 0, 0, 4)
-    write_comparison(found, tmp_path / "found.json", format="mine")
-    written = json.loads((tmp_path / "found.json").read_text())
-    assert written == {"format": "mine", **dataclasses.asdict(found)}
     assert str(found).endswith("(9 tokens), no finished translations to compare")

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from crosshead.addons.interop.argos import SEARCH
+from crosshead.addons.interop.base import Imported
 from crosshead.addons.interop.imports import ctranslate2
-from crosshead.addons.interop.imports.building import Imported
 from crosshead.addons.interop.imports.reading import ForeignDirectory, ForeignModelError
 from crosshead.text.parallel.languages import looks_like_code
 

@@ -1,7 +1,7 @@
 """The last step of every import: names and settings to a bundle."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crosshead.addons.interop import gpt2_weights
-from crosshead.addons.interop.gpt2_weights import POSITIONS
 from crosshead.addons.interop.imports.reading import MIXED, ForeignModelError, explained
-from crosshead.addons.interop.weights import Place, Rows, all_parameters, from_foreign, to_foreign
+from crosshead.addons.interop.weights import (
+    POSITIONS,
+    Place,
+    Rows,
+    all_parameters,
+    from_foreign,
+    gpt2_places,
+    to_foreign,
+)
 from crosshead.bundle.base import ImportOrigin
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import assign_weights, build_without_memory
@@ -21,19 +27,6 @@ from crosshead.models.language import LanguageConfig
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.text.imported import ForeignVocabulary, ImportedTokenizer, JsonTokenizer
-
-
-@dataclass(frozen=True)
-class Imported:
-    """A model of another toolkit as a bundle.
-
-    Attributes:
-        bundle: The bundle.
-        notes: Sentences about settings that do not come along.
-    """
-
-    bundle: TextBundle
-    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -94,7 +87,7 @@ def language_bundle(
     settings = {"longest_source": longest, "decode": decode, "origin": origin}
 
     def places(rows: list[Rows]) -> list[Place]:
-        return gpt2_weights.places(config, rows[0])
+        return gpt2_places(config, rows[0])
 
     return _bundle(config, (tokenizer, tokenizer), places, weights, settings, where)
 
@@ -133,31 +126,24 @@ def _bundle(
 def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], where: Path) -> None:
     """Check that tensors have the expected names and shapes, and are finite numbers in float32."""
     for name in sorted(expected.keys() | found.keys()):
-        shown = f"{where}: tensor {name[:100]!a}"
-        if name not in found:
-            raise ForeignModelError(
-                f"{shown} is missing, but the configuration describes it: {MIXED}"
-            )
-        if name not in expected:
-            raise ForeignModelError(
-                f"{shown} is no part of the model that its configuration describes: {MIXED}"
-            )
-        left, right = list(expected[name].shape), list(found[name].shape)
-        if left != right:
-            raise ForeignModelError(
-                f"{shown} has shape {right}, expected {left} as the configuration says: {MIXED}"
-            )
-        if not found[name].is_floating_point():
-            dtype = str(found[name].dtype).removeprefix("torch.")
-            raise ForeignModelError(
-                f"{shown} is {dtype}, expected floating-point numbers: quantized weights cannot be "
-                "imported; import the model before quantization"
-            )
-        if not torch.isfinite(_float32(found[name])).all():
-            raise ForeignModelError(
-                f"{shown} holds numbers that are not finite in float32; the model is damaged, and "
-                "cannot be imported"
-            )
+        if fault := _fault(expected.get(name), found.get(name)):
+            raise ForeignModelError(f"{where}: tensor {name[:100]!a} {fault}")
+
+
+def _fault(expected: Tensor | None, found: Tensor | None) -> str | None:
+    if found is None:
+        return f"is missing, but the configuration describes it: {MIXED}"
+    if expected is None:
+        return f"is no part of the model that its configuration describes: {MIXED}"
+    if expected.shape != found.shape:
+        shapes = f"{list(found.shape)}, expected {list(expected.shape)}"
+        return f"has shape {shapes} as the configuration says: {MIXED}"
+    if not found.is_floating_point():
+        dtype = str(found.dtype).removeprefix("torch.")
+        return f"is {dtype}, expected floating-point: import the model before quantization"
+    if not torch.isfinite(_float32(found)).all():
+        return "holds numbers that are not finite in float32; the model is damaged"
+    return None
 
 
 def _float32(tensor: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 The file of the weights is a list of named arrays, which is read here without CTranslate2.
 """
 
+import io
 import math
 import struct
 from collections.abc import Mapping
@@ -14,26 +15,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crosshead.addons.interop.base import ForeignSearch
+from crosshead.addons.interop.base import ForeignSearch, Imported
 from crosshead.addons.interop.ctranslate2 import SEARCH
 from crosshead.addons.interop.ctranslate2_layers import ACTIVATIONS, BIAS, MATRICES
-from crosshead.addons.interop.imports.building import ForeignText, Imported, translation_bundle
+from crosshead.addons.interop.imports.building import ForeignText, translation_bundle
 from crosshead.addons.interop.imports.reading import (
     AGAIN,
     MIXED,
     ForeignDirectory,
     ForeignModelError,
 )
-from crosshead.addons.interop.imports.settings import (
+from crosshead.addons.interop.imports.values import (
     check_values,
     checked,
     number,
     one_of,
     shown,
     sinusoids,
+    vocabulary,
     whole_number,
+    zero_start,
 )
-from crosshead.addons.interop.imports.vocabularies import vocabulary, zero_start
 from crosshead.addons.interop.weights import CTRANSLATE2, translation_places
 from crosshead.bundle.base import ImportOrigin
 from crosshead.config import MOST_POSITIONS
@@ -204,67 +206,53 @@ def _starts_at_zero(variables: Variables) -> bool:
 
 def _variables(data: bytes, where: Path) -> Variables:
     """Return the arrays of `model.bin` by name."""
+    file = io.BytesIO(data)
     try:
-        reader = _Reader(data, where)
-        version = reader.number("I")
+        version = _number(file, "I")
         if version != _VERSION:
             raise ForeignModelError(
                 f"{where}: the file has version {version} of CTranslate2's format, expected "
                 f"{_VERSION}; convert the original model again with CTranslate2 4"
             )
-        specification, revision = reader.text(), reader.number("I")
+        specification, revision = _text(file), _number(file, "I")
         if (specification, revision) != (_SPECIFICATION, _REVISION):
             raise ForeignModelError(
                 f"{where}: holds {specification[:60]!a}, revision {revision}; only "
                 f"{_SPECIFICATION}, revision {_REVISION}, can be imported"
             )
-        found = dict(reader.array() for _ in range(reader.number("I")))
-        for _ in range(reader.number("I")):
-            alias, target = reader.text(), reader.text()
+        found = dict(_array(file) for _ in range(_number(file, "I")))
+        for _ in range(_number(file, "I")):
+            alias, target = _text(file), _text(file)
             found[alias] = found[target]
-        reader.end()
+        if rest := len(file.read()):
+            raise ValueError(f"{rest:,} bytes stand behind its end")
     except (struct.error, ValueError, KeyError, UnicodeDecodeError) as error:
         raise ForeignModelError(f"{where}: truncated or damaged ({error}); {AGAIN}") from None
     return found
 
 
-class _Reader:
-    """The bytes of `model.bin`, read from the beginning."""
+def _number(file: io.BytesIO, code: str) -> int:
+    """Read an unsigned number, whose code in `struct` says its size."""
+    (found,) = struct.unpack("<" + code, file.read(struct.calcsize("<" + code)))
+    return int(found)
 
-    def __init__(self, data: bytes, where: Path) -> None:
-        self._data, self._where, self._at = data, where, 0
 
-    def number(self, code: str) -> int:
-        """Return an unsigned number, whose code in `struct` says its size."""
-        (found,) = struct.unpack("<" + code, self._take(struct.calcsize("<" + code)))
-        return int(found)
+def _text(file: io.BytesIO) -> str:
+    """Read a text that ends with a zero byte."""
+    return file.read(_number(file, "H")).removesuffix(b"\0").decode()
 
-    def text(self) -> str:
-        """Return a text that ends with a zero byte."""
-        return self._take(self.number("H")).removesuffix(b"\0").decode()
 
-    def array(self) -> tuple[str, np.ndarray[Any, Any]]:
-        """Return the name of an array, and the array."""
-        name = self.text()
-        shape = [self.number("I") for _ in range(self.number("B"))]
-        dtype, size = self.number("B"), self.number("I")
-        if dtype not in _TYPES or size != math.prod(shape) * np.dtype(_TYPES[dtype]).itemsize:
-            raise ValueError(f"{name[:60]!a} has type {dtype} and {size} bytes")
-        data = np.frombuffer(self._take(size), dtype=_TYPES[dtype])
-        if dtype == _BFLOAT16:  # the upper half of a float32
-            data = (data.astype(np.uint32) << 16).view(np.float32)
-        return name, data.reshape(shape)
-
-    def end(self) -> None:
-        """Raise `ValueError` if bytes are left."""
-        if self._at < len(self._data):
-            raise ValueError(f"{len(self._data) - self._at:,} bytes stand behind its end")
-
-    def _take(self, size: int) -> bytes:
-        if self._at + size > len(self._data):
-            raise ValueError("the file ends too early")
-        self._at += size
-        return self._data[self._at - size : self._at]
+def _array(file: io.BytesIO) -> tuple[str, np.ndarray[Any, Any]]:
+    """Read the name of an array, and the array."""
+    name = _text(file)
+    shape = [_number(file, "I") for _ in range(_number(file, "B"))]
+    dtype, size = _number(file, "B"), _number(file, "I")
+    if dtype not in _TYPES or size != math.prod(shape) * np.dtype(_TYPES[dtype]).itemsize:
+        raise ValueError(f"{name[:60]!a} has type {dtype} and {size} bytes")
+    data = np.frombuffer(file.read(size), dtype=_TYPES[dtype])
+    if dtype == _BFLOAT16:  # the upper half of a float32
+        data = (data.astype(np.uint32) << 16).view(np.float32)
+    return name, data.reshape(shape)
 
 
 def _shape(

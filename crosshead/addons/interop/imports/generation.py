@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.addons.interop.imports.reading import ForeignDirectory, ForeignModelError
-from crosshead.addons.interop.imports.settings import checked, number, shown, truth, whole_number
+from crosshead.addons.interop.imports.values import checked, number, shown, truth, whole_number
 from crosshead.decoding.beam import Stop
 from crosshead.decoding.search import MOST_EXTRA, DecodeConfig
 
@@ -42,18 +42,8 @@ _FORBIDDING = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
 _TOKENS = ("decoder_start_token_id", "eos_token_id")
 """The tokens that begin and end an output."""
 
-_KNOWN = {
-    *_LOST, *_LOST_SAMPLING, *_SAMPLED, *_FORBIDDING, *_TOKENS, "early_stopping", "length_penalty",
-    "num_beams", "do_sample", "forced_eos_token_id",
-}  # fmt: skip
-"""The search settings that are read from `config.json`."""
-
 _LENGTHS = ("max_length", "max_new_tokens")
 """The limits of an output. crosshead has a limit of the tokens beyond the source instead."""
-
-_OF_TRANSLATIONS = ": an output has at most decode.max_extra tokens more than its source"
-_OF_CONTINUATIONS = ": `crosshead generate --length` limits a continuation"
-"""The ends of notes on these limits: they name the limit that crosshead has."""
 
 
 def stored_search(
@@ -62,7 +52,7 @@ def stored_search(
     """Return the search settings that transformers takes, and their file."""
     if directory.has(GENERATION):
         return directory.json(GENERATION), directory.path / GENERATION
-    return {key: value for key, value in settings.items() if key in _KNOWN}, where
+    return dict(settings), where
 
 
 def search_settings(
@@ -78,10 +68,8 @@ def search_settings(
     _check_tokens(stored, settings, where)
     samples = may_sample and truth(stored, "do_sample", where)
     extra = None if longest_source is None else _extra(stored, longest_source)
-    instead = _OF_CONTINUATIONS if longest_source is None else _OF_TRANSLATIONS
     notes = [
         f"the search setting {key} = {shown(value)} does not come along"
-        + (instead if key in _LENGTHS else "")
         for key, value in _left_out(stored, settings, forbidden, samples=samples)
         if extra is None or key not in _LENGTHS
     ]

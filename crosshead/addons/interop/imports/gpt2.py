@@ -6,9 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from crosshead.addons.interop.bart import ACTIVATIONS
-from crosshead.addons.interop.gpt2_weights import OUTPUT, TOKENS
-from crosshead.addons.interop.imports.building import Imported, language_bundle
+from crosshead.addons.interop.base import Imported
+from crosshead.addons.interop.imports.building import language_bundle
 from crosshead.addons.interop.imports.generation import search_settings, stored_search
 from crosshead.addons.interop.imports.huggingface import (
     CONFIG,
@@ -21,7 +20,8 @@ from crosshead.addons.interop.imports.huggingface import (
     stored_weights,
 )
 from crosshead.addons.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
-from crosshead.addons.interop.imports.settings import (
+from crosshead.addons.interop.imports.values import (
+    Control,
     check_values,
     checked,
     number,
@@ -31,7 +31,7 @@ from crosshead.addons.interop.imports.settings import (
     truth,
     whole_number,
 )
-from crosshead.addons.interop.imports.vocabularies import Control
+from crosshead.addons.interop.weights import ACTIVATIONS, GPT2_OUTPUT, TOKENS
 from crosshead.bundle.base import ImportOrigin
 from crosshead.models.language import LanguageConfig
 from crosshead.text.imported import JsonTokenizer, parsed, tokenizers_library
@@ -185,16 +185,16 @@ def _byte_level(directory: ForeignDirectory, settings: Mapping[str, Any], where:
 
 
 def _named(weights: Mapping[str, Tensor], where: Path, *, tied: bool) -> dict[str, Tensor]:
-    """Return the weights by the names of `crosshead.addons.interop.gpt2_weights`.
+    """Return the weights by the names of `crosshead.addons.interop.weights`.
 
     Files of `GPT2Model` lack the prefix. A tied projection is left out, which is the embeddings.
     """
     found = {}
     for name, each in weights.items():
-        full = name if name.startswith(_PREFIX) or name == OUTPUT else _PREFIX + name
+        full = name if name.startswith(_PREFIX) or name == GPT2_OUTPUT else _PREFIX + name
         if not full.endswith(_BUFFERS):
             found[full] = each
     if tied:
-        check_tied(TOKENS, OUTPUT, found, where)
-        found.pop(OUTPUT, None)
+        check_tied(TOKENS, GPT2_OUTPUT, found, where)
+        found.pop(GPT2_OUTPUT, None)
     return found

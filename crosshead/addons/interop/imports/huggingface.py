@@ -13,17 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crosshead.addons.interop import bart
-from crosshead.addons.interop.bart import (
-    ACTIVATIONS,
-    EMBEDDINGS,
-    LOGITS_BIAS,
-    OUTPUT,
-    SHARED,
-    TABLES,
-    matrices,
-)
-from crosshead.addons.interop.imports.building import ForeignText, Imported, translation_bundle
+from crosshead.addons.interop.base import Imported
+from crosshead.addons.interop.imports.building import ForeignText, translation_bundle
 from crosshead.addons.interop.imports.generation import search_settings, stored_search
 from crosshead.addons.interop.imports.reading import (
     AGAIN,
@@ -31,18 +22,29 @@ from crosshead.addons.interop.imports.reading import (
     ForeignDirectory,
     ForeignModelError,
 )
-from crosshead.addons.interop.imports.settings import (
+from crosshead.addons.interop.imports.values import (
     check_values,
     checked,
     number,
     one_of,
+    ordered,
     shown,
     sinusoids,
     token_id,
     truth,
+    vocabulary,
     whole_number,
 )
-from crosshead.addons.interop.imports.vocabularies import ordered, vocabulary
+from crosshead.addons.interop.weights import (
+    ACTIVATIONS,
+    EMBEDDINGS,
+    LOGITS_BIAS,
+    OUTPUT,
+    SHARED,
+    TABLES,
+    bart_matrices,
+    bart_places,
+)
 from crosshead.bundle.base import ImportOrigin
 from crosshead.config import MOST_POSITIONS
 from crosshead.models.transformer import TransformerConfig
@@ -96,7 +98,7 @@ def read(path: Path, name: str) -> Imported:
     )
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(file))
     named = _named(config, weights, path / file)
-    places = partial(bart.places, config)
+    places = partial(bart_places, config)
     return Imported(translation_bundle(config, text, places, named, origin, path / file), notes)
 
 
@@ -220,7 +222,7 @@ def _named(
 ) -> dict[str, Tensor]:
     """Return the weights by the names of the BART family: each shared matrix once."""
     found = {name: each for name, each in weights.items() if name not in TABLES}
-    source, target, output = matrices(config)
+    source, target, output = bart_matrices(config)
     aliases = {source: [SHARED], target: [], output: [OUTPUT]}
     if source == target:
         aliases[source] = [*EMBEDDINGS, OUTPUT]

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crosshead.addons.interop.imports.building import ForeignText, Imported, translation_bundle
+from crosshead.addons.interop.base import Imported
+from crosshead.addons.interop.imports.building import ForeignText, translation_bundle
 from crosshead.addons.interop.imports.reading import (
     AGAIN,
     ForeignDirectory,
@@ -22,8 +23,15 @@ from crosshead.addons.interop.imports.reading import (
     explained,
     parse_yaml,
 )
-from crosshead.addons.interop.imports.settings import check_values, checked, shown, whole_number
-from crosshead.addons.interop.imports.vocabularies import ordered, vocabulary, zero_start
+from crosshead.addons.interop.imports.values import (
+    check_values,
+    checked,
+    ordered,
+    shown,
+    vocabulary,
+    whole_number,
+    zero_start,
+)
 from crosshead.addons.interop.weights import MARIAN, translation_places
 from crosshead.bundle.base import ImportOrigin
 from crosshead.config import MOST_POSITIONS

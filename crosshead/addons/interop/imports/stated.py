@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from crosshead.addons.interop.imports.building import Imported
+from crosshead.addons.interop.base import Imported
 from crosshead.addons.interop.imports.reading import ForeignDirectory, ForeignModelError
 from crosshead.bundle.places import CARD
 from crosshead.caller import option

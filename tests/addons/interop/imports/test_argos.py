@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from crosshead.addons.interop.argos import ARGOS
-from crosshead.addons.interop.imports.kinds import import_model
 from crosshead.addons.interop.imports.reading import ForeignModelError
+from crosshead.addons.interop.imports.writing import import_model
 from crosshead.addons.interop.verify import own_log_probs
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import BundleError

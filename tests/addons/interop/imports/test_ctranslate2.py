@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from crosshead.addons.interop.ctranslate2 import CTRANSLATE2
-from crosshead.addons.interop.ctranslate2_language import CTRANSLATE2_LANGUAGE
-from crosshead.addons.interop.ctranslate2_library import library
+from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, CTRANSLATE2_LANGUAGE
+from crosshead.addons.interop.ctranslate2_layers import library
 from crosshead.addons.interop.export import export
 from crosshead.addons.interop.imports.ctranslate2 import read
 from crosshead.addons.interop.imports.reading import ForeignModelError

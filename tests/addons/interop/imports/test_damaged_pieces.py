@@ -12,8 +12,8 @@ import pytest
 from crosshead.addons.interop.argos import ARGOS
 from crosshead.addons.interop.ctranslate2 import CTRANSLATE2
 from crosshead.addons.interop.huggingface import HUGGINGFACE
-from crosshead.addons.interop.imports.kinds import import_model
 from crosshead.addons.interop.imports.reading import ForeignModelError
+from crosshead.addons.interop.imports.writing import import_model
 from crosshead.errors import DamagedBundle
 from crosshead.text.tokenizers import load_tokenizer
 from tests.addons.interop.imports.marian_equations import random_arrays, settings, write_model

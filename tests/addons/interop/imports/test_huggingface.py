@@ -21,8 +21,8 @@ from transformers import (
 from crosshead.addons.interop.export import export
 from crosshead.addons.interop.imports.huggingface import read
 from crosshead.addons.interop.imports.reading import ForeignModelError
-from crosshead.addons.interop.rows import foreign_ids
 from crosshead.addons.interop.verify import own_log_probs
+from crosshead.addons.interop.vocabularies import foreign_ids
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.transformer import TransformerConfig

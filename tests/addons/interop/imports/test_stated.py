@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from crosshead.addons.interop.base import Imported
 from crosshead.addons.interop.export import export
-from crosshead.addons.interop.imports.building import Imported
 from crosshead.addons.interop.imports.stated import (
     Languages,
     check_languages,

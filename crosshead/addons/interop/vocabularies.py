@@ -1,18 +1,37 @@
-"""One vocabulary for the source and the target of a model.
+"""The ids and pieces of an exported vocabulary.
 
-A `tokenizer.json` has one vocabulary, which encodes sources and decodes targets. Two vocabularies
-become one: the pieces of the source, and then those of the target under names that no text has.
+A `tokenizer.json` has one vocabulary, which encodes sources and decodes targets. So two
+vocabularies become one: the pieces of the source, and then those of the target under names that no
+text has.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crosshead.addons.interop.rows import foreign_ids, vocabulary
+from crosshead.text.imported import ImportedTokenizer, JsonTokenizer
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import PAD, UNK
 
 MARK = " "
 """The character that hides a piece from texts: in a text, every space has become U+2581."""
+
+
+def foreign_ids(tokenizer: Tokenizer) -> list[int | None]:
+    """Return the exported id of each id of a tokenizer; None if it is not exported.
+
+    A model of another toolkit gets its own ids back.
+    """
+    if isinstance(tokenizer, ImportedTokenizer | JsonTokenizer):
+        return tokenizer.vocabulary.rows
+    return list(range(tokenizer.vocab_size))
+
+
+def vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
+    """Return the exported id of each piece, in the order of the ids."""
+    rows = foreign_ids(tokenizer)
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    known = sorted((row, piece) for row, piece in zip(rows, pieces, strict=True) if row is not None)
+    return {piece: row for row, piece in known}
 
 
 @dataclass(frozen=True)
