@@ -182,8 +182,8 @@ def _scores(
     if isinstance(mine.score, ShawKeys):
         assert isinstance(mine.combine, ShawValues)
         for name, part in (("keys", mine.score), ("values", mine.combine)):
-            table = _widened(part.vectors.table, _width(config))
-            found[f"relative_position_{name}"] = numbers(table)
+            vectors = _widened(part.vectors.table, _width(config))
+            found[f"relative_position_{name}"] = numbers(vectors)
     elif isinstance(mine.score, Biased):
         table, furthest = _bias_table(mine.score.bias, positions, causal=causal)
         found["relative_attention_bias"] = table

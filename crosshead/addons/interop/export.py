@@ -101,11 +101,13 @@ def with_languages(bundle: Bundle, source: str | None, target: str | None) -> Bu
     named = {key: code.replace("_", "-") for key, code in given.items() if code is not None}
     if not named:
         return bundle
+    options = {key: option(key.replace("_", "-"), code) for key, code in named.items()}
     if not isinstance(bundle, TextBundle) or bundle.config.model.vocabularies == 1:
-        raise ConfigError(f"{option('source-language')}: only translation models have languages")
+        said = " and ".join(options.values())
+        raise ConfigError(f"{said}: only translation models have languages")
     config = bundle.config
     for key, code in named.items():
-        name = option(key.replace("_", "-"), code)
+        name = options[key]
         if not looks_like_code(code):
             raise ConfigError(f"{name}: expected a language code such as en or pt-BR")
         several = config.target_languages if key == "target_language" else []

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from crosshead.addons.interop.base import ForeignSearch, json_bytes
-from crosshead.addons.interop.verify import in_batches, token_log_probs
+from crosshead.addons.interop.verify import scored
 from crosshead.addons.interop.vocabularies import foreign_ids
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.system.files import atomic_write
-from crosshead.text.batching import Batch, Example, collate
+from crosshead.text.batching import Batch, Example
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS, PAD
 
@@ -115,13 +115,10 @@ class LoadedTransformers:
         target = own_to_foreign(self._bundle.target_tokenizer)
         never = [row[0] for row in forbidden_ids(self._bundle)]
 
-        def of_batch(rows: list[int]) -> list[list[float]]:
-            batch = collate(examples, rows, self._bundle.specials.start)
-            with torch.inference_mode():
-                logits = self._logits(batch, target[batch.target_input])
-                return token_log_probs(logits, target[batch.target_output], never)
+        def logits(batch: Batch) -> Tensor:
+            return self._logits(batch, target[batch.target_input])
 
-        return in_batches(examples, of_batch)
+        return scored(self._bundle, examples, logits, never, target)
 
     def _read(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the exported ids of lines, without the end."""

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from crosshead.addons.interop.base import ForeignSearch
-from crosshead.addons.interop.verify import INVALID, in_batches, tagged_sources, token_log_probs
+from crosshead.addons.interop.verify import INVALID, scored, tagged_sources
 from crosshead.addons.interop.vocabularies import JoinedVocabulary, joined_vocabulary
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.search import DecodeConfig
 from crosshead.decoding.search import search as search_batch
-from crosshead.text.batching import Example, collate
+from crosshead.text.batching import Batch, Example, collate
 from crosshead.vocabulary import PAD
 
 FOLDER = "onnx"
@@ -169,7 +169,11 @@ class LoadedGraphs:
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
         """Return the log-probability of each target token, as `Foreign` says."""
-        return in_batches(examples, lambda rows: self._of_batch(examples, rows))
+
+        def logits(batch: Batch) -> Tensor:
+            return self._model.run(self._model.start(batch.source), batch.target_input)[0]
+
+        return scored(self._bundle, examples, logits)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the token ids of lines, as `Foreign` says, by `tokenizer.json`."""
@@ -187,8 +191,3 @@ class LoadedGraphs:
         """
         [text] = self.decode([tokens])
         return self._bundle.target_tokenizer.decode(tokens) if INVALID in text else text
-
-    def _of_batch(self, examples: Sequence[Example], rows: list[int]) -> list[list[float]]:
-        batch = collate(examples, rows, self._bundle.specials.start)
-        logits, _ = self._model.run(self._model.start(batch.source), batch.target_input)
-        return token_log_probs(logits, batch.target_output, ())

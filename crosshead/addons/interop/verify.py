@@ -22,9 +22,9 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
 from crosshead.decoding.search import DecodeConfig, greedy_search
 from crosshead.errors import UserError
-from crosshead.models.base import SequenceModel, decodable
+from crosshead.models.base import decodable
 from crosshead.tasks.batched_search import TokenInputs, search_all
-from crosshead.text.batching import Example, collate, example_lengths, plan_in_order
+from crosshead.text.batching import Batch, Example, collate, example_lengths, plan_in_order
 from crosshead.text.parallel.languages import tag_of, with_tag
 from crosshead.text.streams import decode_text
 from crosshead.text.subwords import RESERVED
@@ -333,40 +333,32 @@ def own_log_probs(bundle: TextBundle, examples: Sequence[Example]) -> list[list[
 
     Only the tokens that search may produce count.
     """
-    model = decodable(bundle.model)
-    with torch.inference_mode():
-        return in_batches(examples, lambda rows: _of_batch(model, bundle, examples, rows))
+    model, sides = decodable(bundle.model), bundle.config.model.vocabularies
+    return scored(bundle, examples, lambda batch: model(*batch.inputs[-sides:]), bundle.forbidden)
 
 
-def in_batches(
-    examples: Sequence[Example], scored: Callable[[list[int]], list[list[float]]]
+def scored(
+    bundle: TextBundle,
+    examples: Sequence[Example],
+    logits: Callable[[Batch], Tensor],
+    never: Iterable[int] = (),
+    columns: Tensor | None = None,
 ) -> list[list[float]]:
-    """Return the log-probabilities of the tokens of each target and of its end."""
+    """Return the log-probability of each target token and of the end, from logits of batches.
+
+    `columns` holds the column of the logits for each token id, and `never` the columns that search
+    never produces.
+    """
     found: dict[int, list[float]] = {}
-    for batch in plan_in_order(example_lengths(examples), 4096):
-        rows = batch.tolist()
-        for row, values in zip(rows, scored(rows), strict=True):
-            found[row] = values[: len(examples[row][1]) + 1]
-    return [found[row] for row in range(len(examples))]
-
-
-def _of_batch(
-    model: SequenceModel, bundle: TextBundle, examples: Sequence[Example], rows: list[int]
-) -> list[list[float]]:
-    batch = collate(examples, rows, bundle.specials.start)
-    inputs = batch.inputs[-bundle.config.model.vocabularies :]
-    logits = model(*inputs)
-    return token_log_probs(logits, batch.target_output, bundle.forbidden)
-
-
-def token_log_probs(logits: Tensor, expected: Tensor, never: Iterable[int]) -> list[list[float]]:
-    """Return the log-probability of each expected token."""
-    excluded = torch.tensor(list(never), dtype=torch.long)
-    allowed = logits.float().index_fill(-1, excluded, float("-inf"))
-    found: list[list[float]] = (
-        allowed.log_softmax(-1).gather(-1, expected[..., None])[..., 0].tolist()
-    )
-    return found
+    excluded = torch.tensor([*never], dtype=torch.long)
+    for rows in plan_in_order(example_lengths(examples), 4096):
+        batch = collate(examples, rows.tolist(), bundle.specials.start)
+        expected = batch.target_output if columns is None else columns[batch.target_output]
+        with torch.inference_mode():
+            allowed = logits(batch).float().index_fill(-1, excluded, float("-inf"))
+            values = allowed.log_softmax(-1).gather(-1, expected[..., None])[..., 0]
+        found |= zip(rows.tolist(), values.tolist(), strict=True)
+    return [found[row][: len(target) + 1] for row, (_, target) in enumerate(examples)]
 
 
 def _made_up(bundle: TextBundle) -> list[str]:

@@ -1,6 +1,9 @@
 """Small random bundles of translation and language models with any option, to export them."""
 
+import json
 from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -100,14 +103,30 @@ def small_bundle(
     ends: bool = True,
     codes: bool = True,
 ) -> TextBundle:
-    """A bundle with random weights, biases and norms included; half of its translations end."""
+    """A bundle with random weights, biases and norms included; half of its translations end.
+
+    It is a copy of a bundle that is built once, because many tests want the same one.
+    """
+    settings = json.dumps([model or {}, tokenizer or {}])
+    built = _built(settings, languages, beam, seed, ends, codes)
     torch.manual_seed(seed)
-    settings = {"architecture": "transformer", **(model or {})}
+    return replace(
+        built, config=built.config.model_copy(), model=deepcopy(built.model).requires_grad_(False)
+    )
+
+
+@cache
+def _built(
+    settings_and_tokenizer: str, languages: bool, beam: int, seed: int, ends: bool, codes: bool
+) -> TextBundle:
+    model, tokenizer = json.loads(settings_and_tokenizer)
+    torch.manual_seed(seed)
+    settings = {"architecture": "transformer", **model}
     name = settings["architecture"]
     config = CONFIGS[name].model_validate({**SMALL[name], **settings})
     assert isinstance(config, TokenModelConfig)
     usual = {"kind": "bpe", "joint": True, "special": (), "padding": True, "missing": False}
-    wanted = {**usual, "line_feed": False, **(tokenizer or {})}
+    wanted = {**usual, "line_feed": False, **tokenizer}
     source, target = _tokenizers(**{**wanted, "special": tuple(wanted["special"])})
     bundle_config = TextBundleConfig(
         task=config.task,
