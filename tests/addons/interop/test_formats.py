@@ -1,13 +1,16 @@
 """Refusals name the options, and the page has the tables and programs of the code."""
 
-import subprocess
-import sys
+import importlib.metadata
+import runpy
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from crosshead.addons.interop.base import Export
+from crosshead.addons.interop import formats as module
+from crosshead.addons.interop.base import Export, Format, Imported
 from crosshead.addons.interop.formats import (
     FORMATS,
     check_expressible,
@@ -15,7 +18,9 @@ from crosshead.addons.interop.formats import (
     exports,
     formats_for,
 )
+from crosshead.addons.interop.imports.writing import foreign_files
 from crosshead.errors import ConfigError
+from crosshead.extensions import added
 from tests.addons.interop.cells import bundle_with, examples_of
 from tests.addons.interop.small_bundles import small_bundle
 
@@ -67,27 +72,24 @@ def test_an_unknown_format_lists_the_known_ones(name: str) -> None:
     )
 
 
-def test_a_package_adds_a_format_by_an_entry_point() -> None:
-    """In another process, because the formats are read once."""
-    program = """
-import importlib.metadata
-from crosshead.addons.interop.base import Format
+def test_a_package_adds_a_format_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = Format("mine", read=lambda path, name: Imported(small_bundle()), files=("*.mine",))
+    found = importlib.metadata.entry_points
 
-class Entry:
-    name = "mine"
-    load = staticmethod(lambda: Format("mine", read=print, files=("*.mine",)))
+    def entry_points(group: str) -> Any:
+        entry = SimpleNamespace(name="mine", load=lambda: mine)
+        return [entry] if group == "crosshead.formats" else found(group=group)
 
-found = importlib.metadata.entry_points
-importlib.metadata.entry_points = lambda group: (
-    [Entry] if group == "crosshead.formats" else found(group=group)
-)
-from crosshead.addons.interop.imports.writing import foreign_files, import_model
-from crosshead.addons.interop.formats import FORMATS
-assert foreign_files(["a.mine"]) == ["a.mine"]
-print(*FORMATS)
-"""
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert ran.stdout.split()[-1:] == ["mine"], ran.stderr
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    added.cache_clear()
+    try:
+        formats = runpy.run_path(str(module.__file__))["FORMATS"]
+    finally:
+        added.cache_clear()
+    assert formats.keys() - FORMATS.keys() == {"mine"}
+    monkeypatch.setitem(FORMATS, "mine", formats["mine"])
+    assert foreign_files(["a.mine", "b.csv"]) == ["a.mine"]
+    assert "mine" not in exports()
 
 
 def shown(name: str, path: str) -> str:

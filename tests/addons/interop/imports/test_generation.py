@@ -90,9 +90,8 @@ def test_a_setting_that_changes_nothing_is_not_named(stored: dict[str, Any]) -> 
 def test_config_json_holds_search_settings_only_without_the_other_file(tmp_path: Path) -> None:
     """As transformers has it: one of the two files, not a mixture."""
     directory, config = ForeignDirectory(tmp_path), {"num_beams": 6, "d_model": 4}
-    assert stored_search(directory, config, tmp_path / "config.json") == (
-        {"num_beams": 6}, tmp_path / "config.json",
-    )  # fmt: skip
+    found, where = stored_search(directory, config, tmp_path / "config.json")
+    assert (found["num_beams"], where) == (6, tmp_path / "config.json")
     (tmp_path / "generation_config.json").write_text(json.dumps({"length_penalty": 0.5}))
     assert GenerationConfig.from_pretrained(tmp_path).num_beams is None
     found, where = stored_search(directory, config, tmp_path / "config.json")
