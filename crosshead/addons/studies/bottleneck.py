@@ -4,26 +4,26 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from crosshead.addons.studies import captions, equal
-from crosshead.addons.studies.captions import MEANINGFUL, Captions
-from crosshead.addons.studies.charts import Line, Panel
-from crosshead.addons.studies.equal import BAHDANAU, CONVOLUTIONAL, LUONG, PLAIN, TRANSFORMER
-from crosshead.addons.studies.fitting import drawn_from, train
-from crosshead.addons.studies.formats import joined
-from crosshead.addons.studies.lexicon import VOCABULARY, random_pairs, right, sentences
-from crosshead.addons.studies.runs import MissingDataError, results, stored, stored_at
-from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value
+from crosshead.addons.studies import captions, fitting
+from crosshead.addons.studies.charts import Sheet, joined
+from crosshead.addons.studies.runs import MissingDataError, Stored, results, stored
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.models.base import decodable
 from crosshead.models.registry import AnyTokenConfig, build_model
 
 BATCH = 2048  # words
-LOOKING = (BAHDANAU, LUONG, CONVOLUTIONAL, TRANSFORMER)
+LOOKING = (fitting.BAHDANAU, fitting.LUONG, fitting.CONVOLUTIONAL, fitting.TRANSFORMER)
 
-WORD_RATES = {PLAIN: 6e-3, BAHDANAU: 6e-3, LUONG: 6e-3, CONVOLUTIONAL: 4e-3, TRANSFORMER: 2e-3}
+WORD_RATES = {
+    fitting.PLAIN: 6e-3,
+    fitting.BAHDANAU: 6e-3,
+    fitting.LUONG: 6e-3,
+    fitting.CONVOLUTIONAL: 4e-3,
+    fitting.TRANSFORMER: 2e-3,
+}
 """Peaks of the learning rate for words, from short trials: at half of this peak Bahdanau's
 attention took more than twice the updates."""
 
@@ -53,7 +53,7 @@ SINKS = "captions: BLEU without attention over BLEU with Bahdanau's, longest gro
 STAYS = "captions, LSTM, Bahdanau: BLEU of the longest group over that of the shortest"
 
 BANDS = (
-    Band(FALL.format(PLAIN), 0, 0.5, "A vector of fixed length holds ten better than eighty."),
+    Band(FALL.format(fitting.PLAIN), 0, 0.5, "A vector of fixed length holds ten words better."),
     *(
         Band(FALL.format(name), 0.95, 1.05, "The decoder looks each word up at its position.")
         for name in LOOKING
@@ -79,9 +79,12 @@ BANDS = (
 CAPTIONS = [band.name for band in BANDS if band.name.startswith("captions")]
 
 
-Scores = Mapping[str, Sequence[Sequence[float]]]
-"""By model, a list for each seed: of words, the shares in place by length; of captions, BLEU of all
-and of each group."""
+Scores = Mapping[str, Mapping[Any, Sequence[float]]]
+"""By model and column, a value for each seed: of words, the share in place by length; of captions,
+BLEU of `ALL` and of each group of `GROUPS`."""
+
+ALL = "all"
+GROUPS = ("1 to 8 words", "9 to 11", "12 to 15", "16 and more")
 
 
 def run(trial: Trial) -> Result:
@@ -91,8 +94,7 @@ def run(trial: Trial) -> Result:
         of = on_captions(captions.captions_of(trial), trial)
     except MissingDataError as missing:
         of = Result(dict.fromkeys(CAPTIONS, str(missing)))
-    tables, panels = [*words.tables, *of.tables], [*words.panels, *of.panels]
-    return Result({**words.measured, **of.measured}, tables, panels, [*words.kept, *of.kept])
+    return Result({**words.measured, **of.measured}, [*words.sheets, *of.sheets])
 
 
 class WordRun(NamedTuple):
@@ -107,71 +109,57 @@ class WordRun(NamedTuple):
 def on_words(trial: Trial) -> Result:
     """Let every model learn the language from each seed."""
     how = QUICK if trial.quick else FULL._replace(updates=trial.amount(2, FULL.updates))
-    reference = equal.transformer(how.d_model, 2 * how.d_model, 4, 2, norm="pre")
-    compared, folder = equal.shapes(reference, VOCABULARY), trial.folder / "words"
-    runs = {
-        (name, each): WordRun(shape, WORD_RATES[name], how, each)
-        for name, shape in compared.items()
-        for each in trial.seeds()
-    }
-    found = partial(spelling, folder)
-    scores = results(runs, found, trial, lambda shares: f"{joined(shares, '.1%')} of words right")
-    rows = [["model", "weights", *(f"{length} words" for length in how.tested)]]
-    for name, mean in means(scores).items():
-        shown = f"{equal.weights(compared[name], VOCABULARY):,}"
-        rows.append([name, shown, *(f"{share:.1%}" for share in mean)])
-    return Result(
-        words_measured(scores, how.tested),
-        [Table("Words that stand where they belong", rows)],
-        [Panel("share of words right, by their number", lines(scores, how.tested))],
-        [stored_at(run, folder) for run in runs.values()],
+    compared = fitting.shapes(
+        fitting.transformer(how.d_model, 2 * how.d_model, 4, 2, norm="pre"), captions.VOCABULARY
     )
+    found = results(
+        trial, compared,
+        lambda name, seed: stored(
+            trial, "words", WordRun(compared[name], WORD_RATES[name], how, seed)
+        ),
+        spelling, lambda shares: f"{joined(shares, '.1%')} of words right",
+    )  # fmt: skip
+    scores = by_column(found, how.tested)
+    many = f"{fitting.weights(compared[fitting.PLAIN], captions.VOCABULARY):,} weights"
+    title = f"Share of words at their place, by the words of a sentence ({many})"
+    return Result(words_measured(scores, how.tested), [Sheet(title, scores, "words", ".1%")])
 
 
-def spelling(folder: Path, run: WordRun) -> list[float]:
+def by_column(found: Mapping[str, Sequence[Sequence[float]]], columns: Sequence[Any]) -> Scores:
+    """Return the values of each model by column, from lists of them by seed."""
+    return {
+        name: dict(zip(columns, zip(*of, strict=True), strict=True)) for name, of in found.items()
+    }
+
+
+def spelling(run: Stored) -> list[float]:
     """Return the shares right of a model that has learned the language, stored or new."""
-
-    def compute() -> list[float]:
-        with drawn_from(run.seed) as generator:
-            model = decodable(build_model(run.shape, VOCABULARY, VOCABULARY))
-        draw_pairs, most = partial(random_pairs, run.how.lengths, BATCH), run.how.updates
-        train(model, draw_pairs, generator, most=most, rate=run.rate, warmup=max(1, most // 10))
-        tests = [sentences(run.how.tests, length, generator) for length in run.how.tested]
-        return [float(right(model, test).double().mean()) for test in tests]
-
-    found: list[float] = stored(run, folder, compute)
+    found: list[float] = run.result(spelled)
     return found
 
 
-def on_captions(corpus: Captions, trial: Trial) -> Result:
+def spelled(run: WordRun) -> list[float]:
+    """Let a model learn the language; return its shares right."""
+    with fitting.drawn_from(run.seed) as generator:
+        model = decodable(build_model(run.shape, captions.VOCABULARY, captions.VOCABULARY))
+    draw_pairs, most = partial(captions.random_pairs, run.how.lengths, BATCH), run.how.updates
+    fitting.train(model, draw_pairs, generator, most=most, rate=run.rate, warmup=max(1, most // 10))
+    tests = [captions.sentences(run.how.tests, length, generator) for length in run.how.tested]
+    return [float(captions.right(model, test).double().mean()) for test in tests]
+
+
+def on_captions(corpus: captions.Captions, trial: Trial) -> Result:
     """Train every model on captions from each seed."""
-    compared = equal.shapes(captions.transformer(quick=trial.quick), corpus.vocabulary)
-    runs = {
-        (name, each): corpus.run(shape, each)
-        for name, shape in compared.items()
-        for each in trial.seeds()
-    }
+    compared = fitting.shapes(captions.transformer(quick=trial.quick), corpus.vocabulary)
     source, reference = captions.sides(corpus.text, captions.TEST)
-    outputs = partial(captions.outputs, source)
-    done = results(runs, outputs, trial, lambda lines: f"BLEU {bleu(lines, reference):.1f}")
-    scores = {
-        name: [[bleu(found, reference), *by_length(source, found, reference)] for found in each]
-        for name, each in done.items()
+    done = {
+        name: [[bleu(found, reference), *by_length(source, found, reference)] for found in of]
+        for name, of in corpus.translations(trial, compared).items()
     }
-    ends = zip((0, *BINS[:-2]), BINS[:-1], strict=True)
-    heads = [*(f"{least + 1} to {most} words" for least, most in ends), f"{BINS[-2] + 1} and more"]
-    rows = [["model", "weights", "BLEU by seed", *heads]]
-    for name, (_, *groups) in means(scores).items():
-        shown = f"{equal.weights(compared[name], corpus.vocabulary):,}"
-        whole = joined((each[0] for each in scores[name]), ".1f")
-        rows.append([name, shown, whole, *(f"{group:.1f}" for group in groups)])
-    parts = {name: [each[1:] for each in of] for name, of in scores.items()}
-    return Result(
-        captions_measured(scores),
-        [Table(f"BLEU on {corpus.title}, greedy search", rows)],
-        [Panel("BLEU, by group of lengths", lines(parts, range(len(BINS))))],
-        [run.finished for run in runs.values()],
-    )
+    scores = by_column(done, (ALL, *GROUPS))
+    many = f"{fitting.weights(compared[fitting.PLAIN], corpus.vocabulary):,} weights"
+    title = f"BLEU on {corpus.title}, greedy search, by words of the source ({many})"
+    return Result(captions_measured(scores), [Sheet(title, scores, "model", ".1f")])
 
 
 def by_length(source: Sequence[str], found: Sequence[str], reference: Sequence[str]) -> list[float]:
@@ -185,49 +173,38 @@ def by_length(source: Sequence[str], found: Sequence[str], reference: Sequence[s
     return scores
 
 
-def means(scores: Scores) -> dict[str, list[float]]:
-    """Return the scores of each model as means over seeds."""
-    return {
-        name: [statistics.mean(each) for each in zip(*of, strict=True)]
-        for name, of in scores.items()
-    }
+def mean(scores: Scores, name: str, column: Any) -> float:
+    """Return a score as a mean over seeds."""
+    return statistics.mean(scores[name][column])
 
 
 def words_measured(scores: Scores, lengths: Sequence[int]) -> dict[str, Value]:
     """Return the quantities about words, if sentences of ten words have been learned."""
-    ten = lengths.index(10)
-    return {
-        FALL.format(name): mean[-1] / mean[ten]
-        if mean[ten] >= LEARNED
-        else f"only {mean[ten]:.0%} of the words are right at ten"
-        for name, mean in means(scores).items()
-    }
+    found: dict[str, Value] = {}
+    for name in scores:
+        ten, longest = (mean(scores, name, length) for length in (10, lengths[-1]))
+        few = f"only {ten:.0%} of the words are right at ten"
+        found[FALL.format(name)] = longest / ten if ten >= LEARNED else few
+    return found
 
 
 def captions_measured(scores: Scores) -> dict[str, Value]:
     """Return the quantities about captions, if all models with attention have learned something."""
-    mean = {name: each for name, (each, *_) in means(scores).items()}
+    whole = {name: mean(scores, name, ALL) for name in scores}
     for name in LOOKING:
-        if mean[name] < MEANINGFUL:
-            why = f"BLEU of {name} is {mean[name]:.1f}, below {MEANINGFUL:g}"
+        if whole[name] < captions.MEANINGFUL:
+            why = f"BLEU of {name} is {whole[name]:.1f}, below {captions.MEANINGFUL:g}"
             return dict.fromkeys(CAPTIONS, why)
-    plain, attending = (means(scores)[name] for name in (PLAIN, BAHDANAU))
-    stays = attending[-1] / attending[1]
+    plain, stays = (
+        mean(scores, name, GROUPS[-1]) / mean(scores, name, GROUPS[0])
+        for name in (fitting.PLAIN, fitting.BAHDANAU)
+    )
     return {
-        ADDED.format("Bahdanau's attention"): mean[BAHDANAU] - mean[PLAIN],
-        ADDED.format("Luong's attention"): mean[LUONG] - mean[PLAIN],
-        SINKS: plain[-1] / plain[1] / stays,
+        ADDED.format("Bahdanau's attention"): whole[fitting.BAHDANAU] - whole[fitting.PLAIN],
+        ADDED.format("Luong's attention"): whole[fitting.LUONG] - whole[fitting.PLAIN],
+        SINKS: plain / stays,
         STAYS: stays,
     }
-
-
-def lines(scores: Scores, places: Sequence[int]) -> list[Line]:
-    """Show scores by length: a line for each model, in a band over its seeds."""
-    spread = {
-        name: [(min(each), max(each)) for each in zip(*of, strict=True)]
-        for name, of in scores.items()
-    }
-    return [Line(places, mean, n, spread=spread[n]) for n, mean in means(scores).items()]
 
 
 BOTTLENECK = Study(

@@ -1,25 +1,33 @@
-"""Translation models trained on captions, once each: later studies find a finished run again.
+"""Text to translate in studies: captions, and a made-up language.
 
 The captions come from Multi30k (Elliott et al. 2016), English to German: 29,000 pairs, and 1,000
-to test on.
+to test on. The made-up language is translated word for word, but every adjective that stands before
+a noun changes places with it. Its words are drawn at random, so that only the source tells the next
+word. A model guesses every word that it does not carry over.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Generator, Tensor
 
-from crosshead.addons.studies import equal
-from crosshead.addons.studies.lexicon import VOCABULARY, as_text, sentences, translated
-from crosshead.addons.studies.runs import Run, data_at, run_of
+from crosshead.addons.studies import fitting
+from crosshead.addons.studies.fitting import FIRST
+from crosshead.addons.studies.runs import K, Run, data_at, results, run_of
 from crosshead.addons.studies.study import Trial
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.search import DecodeConfig, Specials, greedy_search
+from crosshead.evaluation.sacrebleu_metrics import bleu
+from crosshead.models.base import SequenceModel
 from crosshead.models.registry import AnyTokenConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.system.lines import read_lines
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.translator import Translator
+from crosshead.text.batching import Batch
+from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 MINUTES = 10
 """The minutes of training of each run in the full form, with one thread."""
@@ -39,6 +47,67 @@ _TRAIN = {
 """Batches are small, because ten minutes are few updates. Validation counts as training time, so it
 is rare."""
 
+NOUNS = ADJECTIVES = 16
+VOCABULARY = FIRST + NOUNS + ADJECTIVES
+
+_WORD = torch.randperm(NOUNS + ADJECTIVES, generator=Generator().manual_seed(1)) + FIRST
+"""The translation of each word, nouns first; any id may stand for any word."""
+
+_SPECIALS = Specials(BOS, EOS, (PAD, BOS, UNK))
+
+
+def translated(source: Tensor) -> Tensor:
+    """Return the translation of sentences "B T", without end tokens."""
+    adjective = source >= FIRST + NOUNS
+    before = adjective[:, :-1] & ~adjective[:, 1:]
+    order = torch.arange(source.shape[1]).repeat(len(source), 1)
+    order[:, :-1] += before.long()
+    order[:, 1:] -= before.long()
+    return _WORD[source.gather(1, order) - FIRST]
+
+
+def sentences(rows: int, length: int, generator: Generator) -> Tensor:
+    """Return sentences of random words, "rows length"."""
+    return torch.randint(FIRST, VOCABULARY, (rows, length), generator=generator)
+
+
+def as_text(tokens: Tensor) -> str:
+    """Return sentences "B T" as lines of words: `a7 a40 a3`."""
+    return "".join(" ".join(f"a{word}" for word in row) + "\n" for row in tokens.tolist())
+
+
+def pairs(source: Tensor) -> Batch:
+    """Return sentences and their translations, for teacher forcing."""
+    target = translated(source)
+    begin, end = (torch.full((len(source), 1), special) for special in (BOS, EOS))
+    inputs = torch.cat([source, end], dim=1), torch.cat([begin, target], dim=1)
+    return Batch(inputs, torch.cat([target, end], dim=1))
+
+
+def random_pairs(lengths: tuple[int, int], tokens: int, generator: Generator) -> Batch:
+    """Return a batch of about `tokens` words, all of one length drawn from `lengths`."""
+    length = int(torch.randint(lengths[0], lengths[1] + 1, (1,), generator=generator))
+    return pairs(sentences(max(1, tokens // length), length, generator))
+
+
+@torch.inference_mode()
+def right(model: SequenceModel, source: Tensor) -> Tensor:
+    """Return which words of greedy translations are at their correct position: "B T" to "B T".
+
+    A missing word counts as wrong; words past the end are ignored.
+    """
+    model.eval()
+    rows, length = source.shape
+    end = torch.full((rows, 1), EOS)
+    limits = torch.full((rows,), length + 1)
+    found = greedy_search(model, torch.cat([source, end], dim=1), limits, _SPECIALS, 0.0)
+    written = torch.full((rows, length), PAD)
+    for row, [best] in enumerate(found):
+        tokens = torch.tensor(best.tokens[:length], dtype=torch.long)
+        written[row, : len(tokens)] = tokens
+    model.train()
+    return written == translated(source)
+
 
 def text_of(trial: Trial) -> Path:
     """Return the folder of the captions, or of a few sentences made up to try the code.
@@ -48,7 +117,7 @@ def text_of(trial: Trial) -> Path:
     if not trial.quick:
         first = f"{TRAIN}.{ENDS['source']}"
         return data_at(f"multi30k/raw/{first}", f"multi30k/{first}").parent
-    generator = torch.Generator().manual_seed(trial.seed)
+    generator = Generator().manual_seed(trial.seed)
     for part, rows in ((TRAIN, 400), (VALID, 4), (TEST, 8)):
         source = sentences(rows, 6, generator)
         for end, side in zip(ENDS.values(), (source, translated(source)), strict=True):
@@ -62,8 +131,9 @@ def sides(text: Path, part: str) -> list[list[str]]:
 
 
 def run_on(
+    trial: Trial,
     text: Path,
-    folder: Path,
+    folder: str,
     model: AnyTokenConfig,
     *,
     tokenizer: Mapping[str, Any],
@@ -76,7 +146,7 @@ def run_on(
         for side, end in ENDS.items()
     }
     return run_of(
-        folder, {**_TRAIN, **train}, data=data, tokenizer=tokenizer,
+        trial, folder, {**_TRAIN, **train}, data=data, tokenizer=tokenizer,
         model=model.model_dump(exclude_none=True), decode={"beam": 1},
     )  # fmt: skip
 
@@ -86,29 +156,38 @@ class Captions(NamedTuple):
 
     title: str
     text: Path
-    folder: Path
     vocabulary: int
     tokenizer: Mapping[str, Any]
     budget: Mapping[str, Any]
 
-    def run(self, model: AnyTokenConfig, seed: int) -> Run:
-        """Return the run of a model."""
+    def run(self, trial: Trial, model: AnyTokenConfig, seed: int) -> Run:
+        """Return the run of a model; a later study finds it again."""
         train = {**self.budget, "seed": seed}
-        return run_on(self.text, self.folder, model, tokenizer=self.tokenizer, train=train)
+        return run_on(trial, self.text, "captions", model, tokenizer=self.tokenizer, train=train)
+
+    def translations(
+        self, trial: Trial, models: Mapping[K, AnyTokenConfig]
+    ) -> dict[K, list[list[str]]]:
+        """Train models from each seed, and return their greedy translations of the test set."""
+        source, reference = sides(self.text, TEST)
+        return results(
+            trial, models, lambda name, seed: self.run(trial, models[name], seed),
+            partial(outputs, source), lambda lines: f"BLEU {bleu(lines, reference):.1f}",
+        )  # fmt: skip
 
 
 def captions_of(trial: Trial) -> Captions:
     """Return the captions with the minutes of training that the effort sets."""
-    text, folder = text_of(trial), trial.folder / "captions"
+    text = text_of(trial)
     if trial.quick:
         budget = {"max_updates": 2, "warmup": 1, "batch_tokens": 512}
         title = "sentences made up, two updates"
-        return Captions(title, text, folder, VOCABULARY, {"kind": "words"}, budget)
+        return Captions(title, text, VOCABULARY, {"kind": "words"}, budget)
     # The minutes of a run include reading the text, which takes most of one.
     minutes = max(1.0, round(MINUTES * trial.effort.share, 1))
-    trial.say(f"{text}: {minutes:g} minutes a run; finished runs are kept in {folder}")
+    trial.say(f"{text}: {minutes:g} minutes a run; finished runs are kept in {trial.folder}")
     title, tokenizer = f"captions, {minutes:g} minutes of training", {"vocab_size": VOCAB_SIZE}
-    return Captions(title, text, folder, VOCAB_SIZE, tokenizer, {"max_minutes": minutes})
+    return Captions(title, text, VOCAB_SIZE, tokenizer, {"max_minutes": minutes})
 
 
 def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:
@@ -117,7 +196,7 @@ def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:
     The dropout is lower than the preset's, because ten minutes are about ten epochs.
     """
     width, layers = (64, 1) if quick else (128, 4)
-    return equal.transformer(width, 2 * width, heads, layers, dropout=0.1)
+    return fitting.transformer(width, 2 * width, heads, layers, dropout=0.1)
 
 
 def translator(run: Run) -> Translator:

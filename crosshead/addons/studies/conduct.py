@@ -12,18 +12,17 @@ from typing import Any
 
 import torch
 
-from crosshead.addons.studies.charts import draw
-from crosshead.addons.studies.effort import Effort, duration
-from crosshead.addons.studies.formats import number
+from crosshead.addons.studies.charts import Table, draw, number
 from crosshead.addons.studies.runs import MissingDataError
 from crosshead.addons.studies.study import (
     Band,
+    Effort,
     Result,
     Say,
     Study,
-    Table,
     Trial,
     Verdict,
+    duration,
     judge,
     kept_at,
     value_of,
@@ -62,14 +61,15 @@ def conduct(study: Study, *, effort: Effort, seed: int, say: Say) -> Record:
     now, began = datetime.now(UTC), time.perf_counter()
     with torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as scratch:
         torch.manual_seed(seed)
+        trial = Trial(effort, seed, say, Path(scratch) if effort.quick else RUNS)
         try:
-            folder = Path(scratch) if effort.quick else RUNS
-            result = study.run(Trial(effort, seed, say, folder))
+            result = study.run(trial)
         except MissingDataError as missing:
             say(str(missing))
             result = Result(dict.fromkeys((band.name for band in study.bands), str(missing)))
+        again = found_again(trial.kept, now)
     result = replace(result, measured=kept_at(effort, study.bands, result.measured))
-    seconds, again = time.perf_counter() - began, found_again(result.kept, now)
+    seconds = time.perf_counter() - began
     circumstances = {
         "command": command(study, effort, seed),
         "form": effort.form,
@@ -93,13 +93,13 @@ def command(study: Study, effort: Effort, seed: int) -> str:
 
 def found_again(kept: Sequence[Path], since: datetime) -> str:
     """Return the number and the dates of runs whose files are older than `since`, or ""."""
-    times = sorted(path.stat().st_mtime for path in kept if path.is_file())
+    times = sorted(path.stat().st_mtime for path in set(kept) if path.is_file())
     there = [each for each in times if each < since.timestamp()]
     if not there:
         return ""
     days = [f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d}" for each in (there[0], there[-1])]
     when = " to ".join(dict.fromkeys(days))
-    return f"{len(there)} of {counted(len(kept), 'run')}, trained on {when}"
+    return f"{len(there)} of {counted(len(times), 'run')}, trained on {when}"
 
 
 def expectations(study: Study) -> list[str]:
@@ -163,7 +163,7 @@ def picture(record: Record) -> bytes:
     """Return the picture of a result as PNG; raises `UserError` without matplotlib."""
     with drawing():
         figure = new_figure(figsize=(8, 3.6))
-        draw(figure, record.result.panels)
+        draw(figure, record.result.all_panels)
         if record.effort.caveat:
             figure.suptitle(record.effort.caveat, fontsize=9, color="tab:red")
         return rendered(figure, dpi=90)
@@ -193,7 +193,7 @@ def as_json(record: Record) -> str:
         "verdict": record.verdict.word,
         "bands": [entry(band) for band in study.bands if band.judged],
         "reported": [entry(band) for band in study.bands if not band.judged],
-        "tables": [each._asdict() for each in result.tables],
+        "tables": [each._asdict() for each in result.all_tables],
     }  # fmt: skip
     return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
 
@@ -209,7 +209,7 @@ def as_markdown(record: Record, *, with_picture: bool) -> str:
         "\n".join(f"- {line}" for line in expectations(study)),
         f"**{_capital(str(record.verdict))}.**",
         _markdown(findings(record)),
-        *(f"{each.title}:\n\n{_markdown(each)}" for each in record.result.tables),
+        *(f"{each.title}:\n\n{_markdown(each)}" for each in record.result.all_tables),
         *([f"![{study.title}]({study.name}.png)"] if with_picture else []),
         "\n".join(f"- {key}: {value}" for key, value in record.circumstances.items()),
     ]

@@ -6,18 +6,18 @@ one, so a sequence four times as long shows the accuracy at every length.
 """
 
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
-from crosshead.addons.studies.charts import Line, Panel
+from crosshead.addons.studies.charts import Line, Panel, Table, joined
 from crosshead.addons.studies.fitting import FIRST, drawn_from, train
-from crosshead.addons.studies.formats import joined
+from crosshead.addons.studies.runs import results
 from crosshead.addons.studies.study import (
     Band,
     Result,
     Study,
-    Table,
     Trial,
     Value,
     at_any_size,
@@ -50,43 +50,50 @@ BANDS = (
 )  # fmt: skip
 
 
+class Reading(NamedTuple):
+    """Which labels "B T" a model finds (see `right`), and how far it reads."""
+
+    correct: Tensor
+    longest: int
+
+
 def run(trial: Trial) -> Result:
     """Train with each kind of positions at one length, and test on longer sequences."""
     length, most = 16 if trial.quick else 128, trial.amount(5, 800)
-    measured: dict[str, Value] = {}
+    tests = 8 if trial.quick else 64
+    found = results(
+        trial, KINDS, lambda kind, seed: (kind, length, most, seed, tests), learned,
+        lambda reading: joined(by_part(reading.correct, length), ".1%"),
+    )  # fmt: skip
+    measured: dict[str, Value] = {READ: found["learned"][0].longest / length}
     lines = []
     ends = [f"to {times * length}" for times in range(2, TIMES_AS_LONG + 1)]
     rows = [["positions", f"{length // 2} to {length}", *ends]]
-    for kind in KINDS:
-        tests = 8 if trial.quick else 64
-        runs = [learned(kind, length, most, each, tests) for each in trial.seeds()]
-        correct, longest = torch.cat([run[0] for run in runs]), runs[0][1]
-        if kind == "learned":
-            measured[READ] = longest / length
-        else:
+    for kind, readings in found.items():
+        correct = torch.cat([each.correct for each in readings])
+        if kind != "learned":
             within = by_part(correct, length)[0]
             beyond = float(correct[:, 2 * length :].nanmean())
             measured[KEPT.format(kind)] = share_kept(within, beyond)
         curve = correct.unflatten(1, (-1, length // 4)).nanmean(dim=(0, 2)).tolist()
         places = [(each + 0.5) * (length // 4) for each in range(len(curve))]
         lines.append(Line(places, curve, kind))
-        by_seed = zip(*(by_part(run[0], length) for run in runs), strict=True)
-        shown = (joined(part, ".1%").replace("nan%", "refused") for part in by_seed)
-        rows.append([kind, *shown])
-        trial.say(f"positions {kind}: {'; '.join(rows[-1][1:])}")
+        by_seed = zip(*(by_part(each.correct, length) for each in readings), strict=True)
+        rows.append([kind, *(joined(part, ".1%").replace("nan%", "refused") for part in by_seed)])
     title = f"Accuracy by place and seed, trained on {length} positions in {most} updates"
     panel = Panel("accuracy by place in the sequence", lines, "place", at=length)
-    return Result(measured, [Table(title, rows)], [panel])
+    return Result(measured, tables=[Table(title, rows)], panels=[panel])
 
 
-def learned(kind: str, length: int, most: int, seed: int, rows: int) -> tuple[Tensor, int]:
-    """Train a model; return which labels "B T" it finds (see `right`) and how far it reads."""
+def learned(run: tuple[str, int, int, int, int]) -> Reading:
+    """Train a model by the kind of positions, length, updates and seed; test it on some rows."""
+    kind, length, most, seed, rows = run
     with drawn_from(seed) as generator:
         model = build(kind, length)
         test = latest(TIMES_AS_LONG * length, generator, rows=rows)
     train(model, partial(latest, length), generator, most=most, rate=3e-3)
     longest = longest_read(model, length)
-    return right(model, test, longest), longest
+    return Reading(right(model, test, longest), longest)
 
 
 def by_part(correct: Tensor, length: int) -> list[float]:

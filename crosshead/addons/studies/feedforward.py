@@ -7,21 +7,13 @@ from itertools import product
 import torch
 from torch import Generator, Tensor, nn
 
-from crosshead.addons.studies.charts import Panel, points
-from crosshead.addons.studies.fitting import (
-    FIRST,
-    LEARNED,
-    Reader,
-    accuracy,
-    drawn_from,
-    labelled_at,
-    size,
-    train,
-)
-from crosshead.addons.studies.formats import joined
-from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value
+from crosshead.addons.studies import fitting
+from crosshead.addons.studies.charts import Sheet, by_seed
+from crosshead.addons.studies.runs import results
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.feedforward import FeedForward
+from crosshead.system.progress import counted
 from crosshead.text.batching import Batch
 
 WIDTH = 64
@@ -82,22 +74,14 @@ class SumLayer(nn.Module):
 def run(trial: Trial) -> Result:
     """Train each task with and without, at equal weights, and test on all pairs."""
     most = trial.amount(20, 1500)
-    rows = [["task", "layer", "weights", "accuracy by seed"]]
-    means: dict[Arm, float] = {}
-    shown: dict[str, list[float]] = {}
-    for (modulus, heads, normed), feedforward in product(ARMS, (False, True)):
-        found = []
-        for each in trial.seeds():
-            layer = SumLayer(heads, feedforward=feedforward, normed=normed)
-            found.append(learn(layer, modulus, most, each))
-        kind = "feed-forward" if feedforward else "wider attention"
-        task, kind = f"(a + b) mod {modulus}", f"{described(heads, normed)}, {kind}"
-        rows.append([task, kind, f"{size(layer):,}", joined(found, ".1%")])
-        trial.say(f"{task}, {kind}: {rows[-1][-1]}")
-        means[modulus, heads, normed, feedforward] = statistics.mean(found)
-        shown[f"mod {modulus}, {kind}"] = found
-    table = Table(f"Accuracy on all pairs after {most:,} updates", rows)
-    return Result(accuracies(means), [table], [Panel("accuracy on all pairs", [points(shown)])])
+    arms = [(*arm, feedforward) for arm, feedforward in product(ARMS, (False, True))]
+    found = results(
+        trial, arms, lambda arm, seed: (arm, most, seed), learn, lambda right: f"{right:.1%}"
+    )
+    title = f"Accuracy on all pairs after {most:,} updates, by the modulus of the sum"
+    sheet = Sheet(title, by_seed({described(*arm): of for arm, of in found.items()}), form=".1%")
+    means = {arm: statistics.mean(each) for arm, each in found.items()}
+    return Result(accuracies(means), [sheet])
 
 
 def accuracies(means: dict[Arm, float]) -> dict[str, Value]:
@@ -110,18 +94,20 @@ def accuracies(means: dict[Arm, float]) -> dict[str, Value]:
         SUM_GAP: total - means[17, 4, True, False],
     }
     for name, right in ((PARITY_WITHOUT, parity), (SUM_GAP, total)):
-        if right < LEARNED:
+        if right < fitting.LEARNED:
             found[name] = f"with feed-forward only {right:.0%} were right either"
     return found
 
 
-def learn(layer: SumLayer, modulus: int, most: int, seed: int) -> float:
-    """Train a model of one layer on sums; return its accuracy on all pairs."""
-    with drawn_from(seed) as generator:
-        model = Reader(FIRST + modulus + 1, WIDTH, layer)
-    train(model, partial(random_sums, modulus), generator, most=most, rate=2e-3)
+def learn(run: tuple[Arm, int, int]) -> float:
+    """Train a model of one layer on sums, for some updates from a seed; test it on all pairs."""
+    (modulus, heads, normed, feedforward), most, seed = run
+    with fitting.drawn_from(seed) as generator:
+        layer = SumLayer(heads, feedforward=feedforward, normed=normed)
+        model = fitting.Reader(fitting.FIRST + modulus + 1, WIDTH, layer)
+    fitting.train(model, partial(random_sums, modulus), generator, most=most, rate=2e-3)
     pairs = torch.cartesian_prod(torch.arange(modulus), torch.arange(modulus))
-    return accuracy(model, sums(pairs, modulus))
+    return fitting.accuracy(model, sums(pairs, modulus))
 
 
 def random_sums(modulus: int, generator: Generator, rows: int = 256) -> Batch:
@@ -132,14 +118,15 @@ def random_sums(modulus: int, generator: Generator, rows: int = 256) -> Batch:
 def sums(pairs: Tensor, modulus: int) -> Batch:
     """Return pairs "B 2" as the tokens a, b and `=`, with the sum as label at `=`."""
     equals = torch.full((len(pairs), 1), modulus)
-    tokens = torch.cat([pairs, equals], dim=1) + FIRST
+    tokens = torch.cat([pairs, equals], dim=1) + fitting.FIRST
     last = torch.full((len(pairs),), 2)
-    return labelled_at(tokens, last, pairs.sum(dim=1) % modulus + FIRST)
+    return fitting.labelled_at(tokens, last, pairs.sum(dim=1) % modulus + fitting.FIRST)
 
 
-def described(heads: int, normed: bool) -> str:
-    """Describe a layer in words."""
-    return f"{heads} head{'s' * (heads > 1)}, {'normalised' if normed else 'no norms'}"
+def described(modulus: int, heads: int, normed: bool, feedforward: bool) -> str:
+    """Describe a model in words."""
+    layer = f"{counted(heads, 'head')}, {'normalised' if normed else 'no norms'}"
+    return f"mod {modulus}, {layer}, {'feed-forward' if feedforward else 'wider attention'}"
 
 
 FEEDFORWARD = Study(

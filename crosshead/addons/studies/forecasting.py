@@ -16,11 +16,10 @@ import torch
 
 from crosshead.addons.series.models.forecaster import ForecasterShape, build_forecaster
 from crosshead.addons.series.steps import CALENDAR
-from crosshead.addons.studies.charts import Panel, points
-from crosshead.addons.studies.formats import joined
+from crosshead.addons.studies.charts import Sheet, by_seed, single
+from crosshead.addons.studies.measuring import TRAINING, compute, in_turns, milliseconds, ratios
 from crosshead.addons.studies.runs import Run, data_at, results, run_of
-from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, reported
-from crosshead.addons.studies.turns import TRAINING, Timed, compute, timed
+from crosshead.addons.studies.study import Band, Result, Study, Trial, reported
 from crosshead.recipe.recipe import Recipe
 
 HORIZON, SHORT, LONG = 96, 96, 336
@@ -78,7 +77,7 @@ def run_on(trial: Trial, kind: str, context: int, seed: int) -> Run:
         "warmup": max(1, updates // 25), "valid_every": max(1, updates // 20),
         "batch_tokens": windows * steps * COLUMNS,
     }  # fmt: skip
-    return run_of(trial.folder / "etth1", train, data=data, model=model)
+    return run_of(trial, "etth1", train, data=data, model=model)
 
 
 def steps_of(trial: Trial, long: int) -> int:
@@ -97,11 +96,12 @@ def made_up(directory: Path) -> Path:
     return path
 
 
-def scored(trial: Trial, pasts: Sequence[Past]) -> tuple[Errors, list[Path]]:
-    """Train each kind at its context from all seeds; return the errors, and what is kept."""
-    planned = {(past, each): run_on(trial, *past, each) for past in pasts for each in trial.seeds()}
-    found = results(planned, Run.scores, trial, lambda each: f"MSE {each['MSE']:.3f}")
-    return found, [run.finished for run in planned.values()]
+def scored(trial: Trial, pasts: Sequence[Past]) -> Errors:
+    """Train each kind at its context from all seeds; return the errors."""
+    return results(
+        trial, pasts, lambda past, seed: run_on(trial, *past, seed), Run.scores,
+        lambda each: f"MSE {each['MSE']:.3f}",
+    )  # fmt: skip
 
 
 def mean_error(found: Errors, kind: str, context: int) -> float:
@@ -109,22 +109,24 @@ def mean_error(found: Errors, kind: str, context: int) -> float:
     return statistics.mean(each["MSE"] for each in found[kind, context])
 
 
-def errors_table(found: Errors) -> Table:
-    """Return the errors of each kind at each context, by seed, and of untrained forecasts."""
-    rows = [["forecaster", "context", "MSE by seed", "MAE by seed"]]
-    for (kind, context), of in found.items():
-        shown = (joined((each[name] for each in of), ".3f") for name in ("MSE", "MAE"))
-        rows.append([kind, str(context), *shown])
-    for name in (name for name in of[0] if name.startswith("MSE of ")):
-        errors = (of[0][each] for each in (name, name.replace("MSE", "MAE")))
-        rows.append([name.removeprefix("MSE of "), "", *(f"{each:.3f}" for each in errors)])
-    return Table("Errors in the test period, 96 steps ahead, in deviations", rows)
-
-
-def errors_panel(found: Errors) -> Panel:
-    """Show the error of each run."""
-    groups = {f"{kind}, {n} steps": [each["MSE"] for each in of] for (kind, n), of in found.items()}
-    return Panel("MSE, 96 steps ahead", [points(groups)])
+def errors_sheets(found: Errors) -> list[Sheet]:
+    """Show the errors of each kind at each context, by seed, and of untrained forecasts."""
+    sheets = []
+    for error in ("MSE", "MAE"):
+        rows = {
+            f"{kind}, {context} steps": [each[error] for each in of]
+            for (kind, context), of in found.items()
+        }
+        [first, *_] = next(iter(found.values()))
+        untrained = f"{error} of "
+        rows |= {
+            name.removeprefix(untrained): [value]
+            for name, value in first.items()
+            if name.startswith(untrained)
+        }
+        title = f"{error} in the test period, 96 steps ahead, in deviations"
+        sheets.append(Sheet(title, by_seed(rows), "forecaster", ".3f", drawn=error == "MSE"))
+    return sheets
 
 
 PLAIN = "MSE of the encoder-decoder Transformer over that of DLinear"
@@ -162,8 +164,8 @@ def run_linear(trial: Trial) -> Result:
     """Train each forecaster on ETTh1 from a short and a long past, and score the test period."""
     kinds = [(kind, context) for kind in ("dlinear", "transformer") for context in (SHORT, LONG)]
     kinds += [("direct", LONG), ("patchtst", LONG)]
-    found, kept = scored(trial, kinds)
-    return Result(linear(found), [errors_table(found)], [errors_panel(found)], kept=kept)
+    found = scored(trial, kinds)
+    return Result(linear(found), errors_sheets(found))
 
 
 def linear(found: Errors) -> dict[str, float]:
@@ -214,26 +216,27 @@ PATCH_BANDS = (
 
 def run_patches(trial: Trial) -> Result:
     """Train with patches and with one token a step, and time an update of both."""
-    kinds = [("patches", SHORT), ("points", SHORT), ("patches", LONG)]
     recipes = {kind: run_on(trial, kind, LONG, trial.seed).recipe for kind in ("patches", "points")}
     times = update_times(recipes, trial)
-    found, kept = scored(trial, kinds)
+    over = ratios(times["points"], times["patches"])
+    found = scored(trial, [("patches", SHORT), ("points", SHORT), ("patches", LONG)])
     error = partial(mean_error, found)
     values = {
         QUALITY: error("points", SHORT) / error("patches", SHORT),
         PAST: error("patches", LONG) / error("patches", SHORT),
-        TIME: times["points"].ratio.median,
+        TIME: statistics.median(over),
     }
-    rows = [["tokens", "an update", "over patches"]]
-    rows += [[kind, each.shown, str(each.ratio)] for kind, each in times.items()]
     threads = f"{torch.get_num_threads()} threads"
     title = f"Time of an update, {LONG} steps, forwards and backwards, {threads}"
-    milliseconds = points({kind: [1000 * each.seconds] for kind, each in times.items()})
-    panels = [errors_panel(found), Panel("milliseconds of an update", [milliseconds])]
-    return Result(values, [Table(title, rows), errors_table(found)], panels, kept=kept)
+    least = single({kind: {"ms": milliseconds(each)} for kind, each in times.items()})
+    sheets = [
+        Sheet(title, least, "tokens"),
+        Sheet("That time over patches", {"points": {"rounds": over}}, ranges=True, drawn=False),
+    ]
+    return Result(values, [*errors_sheets(found), *sheets])
 
 
-def update_times(recipes: Mapping[str, Recipe], trial: Trial) -> dict[str, Timed]:
+def update_times(recipes: Mapping[str, Recipe], trial: Trial) -> dict[str, list[float]]:
     """Measure the forward and backward pass of eight windows in turns, by the kind of tokens."""
     steps, horizon = steps_of(trial, LONG), steps_of(trial, HORIZON)
     generator = torch.Generator().manual_seed(trial.seed)
@@ -246,7 +249,7 @@ def update_times(recipes: Mapping[str, Recipe], trial: Trial) -> dict[str, Timed
         return partial(compute, model, lambda: model(context, known), TRAINING)
 
     calls = {kind: call(recipe) for kind, recipe in recipes.items()}
-    return timed(calls, lambda kind: "patches", trial.amount(2, 7), trial.effort.share)
+    return in_turns(trial, calls, rounds=7, seconds=1.0)
 
 
 PATCHES = Study(

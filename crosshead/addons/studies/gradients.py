@@ -1,25 +1,20 @@
-"""Reach of gradients: through a recurrence, past it through attention, and without one."""
+"""Reach of gradients: through a recurrence, through attention, and not past a causal mask."""
 
+import math
+import statistics
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from crosshead.addons.studies.charts import Line, Panel
-from crosshead.addons.studies.fitting import (
-    FIRST,
-    LEARNED,
-    Reader,
-    Stack,
-    accuracy,
-    drawn_from,
-    labelled_at,
-    train,
-)
-from crosshead.addons.studies.formats import joined, number
-from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value, at_any_size
+from crosshead.addons.studies import fitting
+from crosshead.addons.studies.charts import Line, Panel, Sheet, Table, joined, number, single
+from crosshead.addons.studies.runs import results
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size
+from crosshead.attention.attend import attend
 from crosshead.attention.masks import causal
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.layer_types import RecurrentLayer
@@ -69,47 +64,59 @@ class AttendingLSTM(RecurrentLayer):
 BODIES: dict[str, Callable[[], nn.Module]] = {
     PLAIN: lambda: RecurrentLayer(WIDTH, nn.LSTM),
     LOOKING: AttendingLSTM,
-    TRANSFORMER: lambda: Stack(2, WIDTH, 4, 2 * WIDTH, causal),
+    TRANSFORMER: lambda: fitting.Stack(2, WIDTH, 4, 2 * WIDTH, causal),
 }
+
+
+class Reach(NamedTuple):
+    """Gradient norms by distance before and after training, and the share recalled."""
+
+    start: np.ndarray
+    end: np.ndarray
+    recalled: float
 
 
 def run(trial: Trial) -> Result:
     """Measure each model at its start and after training on a task of long distance."""
     length, most = 24 if trial.quick else 64, trial.amount(10, 600)
-    decay: dict[str, float] = {}
-    recalled: dict[str, float] = {}
-    curves: tuple[list[Line], list[Line]] = [], []
+    found = results(
+        trial, BODIES, lambda name, seed: (name, length, most, seed), trained,
+        lambda reach: f"{reach.recalled:.1%} recalled",
+    )  # fmt: skip
+    recalled = {name: [each.recalled for each in of] for name, of in found.items()}
+    start = {name: np.mean([each.start for each in of], axis=0) for name, of in found.items()}
+    end = {name: np.mean([each.end for each in of], axis=0) for name, of in found.items()}
     heads = ["model", "factor at start", "after", "first over last at start", "after"]
     rows = [[*heads, "recalled by seed"]]
-    for name, build in BODIES.items():
-        runs = [trained(build, length, most, each) for each in trial.seeds()]
-        *norms, right = zip(*runs, strict=True)
-        start, end = (np.mean(each, axis=0) for each in norms)
-        decay[name], recalled[name] = factor(start), float(np.mean(right))
-        shown = joined(right, ".1%")
-        trial.say(f"{name}: {shown} recalled after {most} updates")
-        shares = [float(each[-1] / each[0]) for each in (start, end)]
-        rows.append([name, *map(number, (factor(start), factor(end), *shares)), shown])
-        for lines, found in zip(curves, (start, end), strict=True):
-            lines.append(Line(range(length), found, name, "-"))
+    for name in BODIES:
+        both = start[name], end[name]
+        shares = [float(each[-1] / each[0]) for each in both]
+        shown = map(number, (*map(factor, both), *shares))
+        rows.append([name, *shown, joined(recalled[name], ".1%")])
+    decay = {name: factor(norms) for name, norms in start.items()}
     title = f"Gradient of the last output by input, {length} positions, {most} updates"
     panels = [
-        Panel(f"gradient norm {when}", lines, "distance of the input", log="y")
-        for when, lines in zip(("at the start", "after training"), curves, strict=True)
-    ]
-    return Result(judged(decay, recalled), [Table(title, rows)], panels)
+        Panel(
+            f"gradient norm {when}",
+            [Line(range(length), each, name, "-") for name, each in norms.items()],
+            "distance of the input", log="y",
+        )
+        for when, norms in (("at the start", start), ("after training", end))
+    ]  # fmt: skip
+    right = {name: statistics.mean(each) for name, each in recalled.items()}
+    return Result(judged(decay, right), tables=[Table(title, rows)], panels=panels)
 
 
-def trained(
-    build: Callable[[], nn.Module], length: int, most: int, seed: int
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Train; return gradient norms by distance before and after, and the share recalled."""
-    with drawn_from(seed) as generator:
-        model = Reader(FIRST + LETTERS + 1, WIDTH, build())
+def trained(run: tuple[str, int, int, int]) -> Reach:
+    """Train a model by name, length, updates and seed; measure it before and after."""
+    name, length, most, seed = run
+    with fitting.drawn_from(seed) as generator:
+        model = fitting.Reader(fitting.FIRST + LETTERS + 1, WIDTH, BODIES[name]())
         test = recall(length, generator, 256)
-    start = gradient_by_distance(model, test.inputs[0])
-    train(model, partial(recall, length), generator, most=most, rate=2e-3)
-    return start, gradient_by_distance(model, test.inputs[0]), accuracy(model, test)
+        start = gradient_by_distance(model, test.inputs[0])
+        fitting.train(model, partial(recall, length), generator, most=most, rate=2e-3)
+        end = gradient_by_distance(model, test.inputs[0])
+    return Reach(start, end, fitting.accuracy(model, test))
 
 
 def judged(decay: Mapping[str, float], recalled: Mapping[str, float]) -> dict[str, Value]:
@@ -117,12 +124,12 @@ def judged(decay: Mapping[str, float], recalled: Mapping[str, float]) -> dict[st
     found: dict[str, Value] = {}
     for name in (PLAIN, LOOKING, TRANSFORMER):
         found |= {DECAY.format(name): decay[name], RECALL.format(name): recalled[name]}
-    if max(recalled[LOOKING], recalled[TRANSFORMER]) < LEARNED:
+    if max(recalled[LOOKING], recalled[TRANSFORMER]) < fitting.LEARNED:
         found[RECALL.format(PLAIN)] = "no model with attention has learned it either"
     return found
 
 
-def gradient_by_distance(model: Reader, tokens: Tensor) -> np.ndarray:
+def gradient_by_distance(model: fitting.Reader, tokens: Tensor) -> np.ndarray:
     """Return norms of the last output's gradient to the inputs, by distance, as means over rows.
 
     The output is weighted at random.
@@ -142,9 +149,11 @@ def factor(norms: np.ndarray) -> float:
 
 def recall(length: int, generator: Generator, rows: int = 64) -> Batch:
     """Return random letters and a question mark, whose label is the first letter."""
-    tokens = torch.randint(FIRST, FIRST + LETTERS, (rows, length), generator=generator)
-    tokens[:, -1] = FIRST + LETTERS
-    return labelled_at(tokens, torch.full((rows,), length - 1), tokens[:, 0])
+    tokens = torch.randint(
+        fitting.FIRST, fitting.FIRST + LETTERS, (rows, length), generator=generator
+    )
+    tokens[:, -1] = fitting.FIRST + LETTERS
+    return fitting.labelled_at(tokens, torch.full((rows,), length - 1), tokens[:, 0])
 
 
 GRADIENTS = Study(
@@ -156,4 +165,75 @@ GRADIENTS = Study(
     BANDS,
     run,
     seconds=96,  # recorded with one seed: 48
+)
+
+WORDS = ("attention", "is", "cool")
+
+FIRST_ROW = "first row: largest distance from 1, 0, 0"
+ROWS = "rows: largest distance of a sum from 1"
+FUTURE = "largest weight on a later token"
+LEAK = "largest gradient of an output to a later token"
+HEARD = "smallest gradient of an output to itself or an earlier token"
+
+MASK_BANDS = at_any_size(
+    Band(FIRST_ROW, 0, 0, "It may attend to itself only, and a softmax over one key is 1."),
+    Band(ROWS, 0, 1e-6, "A softmax sums to 1, apart from the rounding of float32."),
+    Band(FUTURE, 0, 0, "The exponential of minus infinity is 0, exactly."),
+    Band(LEAK, 0, 0, "A token without weight in any layer has no part in the output, exactly."),
+    Band(HEARD, 1e-4, math.inf, "The mask hides nothing else: this is far above rounding."),
+)
+
+
+def run_masks(trial: Trial) -> Result:
+    """Measure attention weights without parameters, and gradients through a stack of layers."""
+    width, layers = (16, 2) if trial.quick else (64, 6)
+    # The words are narrow: wide ones attend to little but themselves.
+    words = torch.randn(1, 1, len(WORDS), 4)
+    seen: list[Tensor] = []
+    mask = causal.dense(len(WORDS), len(WORDS))
+    attend(words, words, words, mask=mask, observe=seen.append)
+    weights = seen[0][0, 0]
+    norms = gradient_norms(
+        fitting.Stack(layers, width, 4, 4 * width, causal), torch.randn(1, 3, width)
+    )
+    later = torch.ones_like(norms, dtype=torch.bool).triu(1)
+    measured = {
+        FIRST_ROW: float((weights[0] - torch.tensor([1.0, 0.0, 0.0])).abs().max()),
+        ROWS: float((weights.sum(dim=-1) - 1).abs().max()),
+        FUTURE: float(weights[later].max()),
+        LEAK: float(norms[later].max()),
+        HEARD: float(norms[~later].min()),
+    }
+    sheets = [
+        _sheet("Weights of attention without parameters", "key", weights),
+        _sheet(f"Gradient norms of outputs after {layers} layers", "input", norms),
+    ]
+    return Result(measured, sheets)
+
+
+def _sheet(title: str, x: str, matrix: Tensor) -> Sheet:
+    by_word = zip(WORDS, matrix.tolist(), strict=True)
+    rows = {word: dict(zip(WORDS, row, strict=True)) for word, row in by_word}
+    return Sheet(title, single(rows), x, ".4f")
+
+
+def gradient_norms(body: torch.nn.Module, x: Tensor) -> Tensor:
+    """Return gradient norms of outputs, weighted at random, by input: "1 T D" to "T T"."""
+    x = x.clone().requires_grad_()
+    rows = [
+        torch.autograd.grad((y * torch.randn_like(y)).sum(), x, retain_graph=True)[0][0].norm(dim=1)
+        for y in body(x)[0]
+    ]
+    return torch.stack(rows).detach()
+
+
+MASKS = Study(
+    "masks",
+    "A causal mask leaves the future no weight and no gradient",
+    "We need to prevent leftward information flow [...] by masking out (setting to −∞) all values "
+    "in the input of the softmax which correspond to illegal connections.",
+    "Vaswani et al. 2017, section 3.2.3",
+    MASK_BANDS,
+    run_masks,
+    seconds=1,
 )

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import torch
 from torch import Generator
 
-from crosshead.addons.studies.charts import Line, Panel
-from crosshead.addons.studies.computation import powers
+from crosshead.addons.studies.charts import Sheet, Table, by_seed, single
 from crosshead.addons.studies.fitting import FIRST, accuracy, drawn_from, train
-from crosshead.addons.studies.formats import joined, number
-from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value
+from crosshead.addons.studies.measuring import powers
+from crosshead.addons.studies.runs import results
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 from crosshead.text.batching import Batch
@@ -108,17 +108,16 @@ BANDS = (
 
 def run(trial: Trial) -> Result:
     """Measure time and memory by length, then copying."""
-    measured, table, curves = _grown(trial)
+    grown = _grown(trial)
     filler, most = 64 if trial.quick else 4096, trial.amount(2, 300)
-    rows = [["model", "copied by seed"]]
-    means = {}
-    for name in COPIERS:
-        shares = [learn(name, filler, most, each) for each in trial.seeds()]
-        means[name] = statistics.mean(shares)
-        rows.append([name, joined(shares, ".1%")])
-        trial.say(f"{name}: {rows[-1][1]} copied")
-    tables = [table, Table(f"Copying across {filler:,} positions after {most} updates", rows)]
-    return Result(measured | copies(means), tables, panels(curves))
+    found = results(
+        trial, COPIERS, lambda name, seed: (name, filler, most, seed), learn,
+        lambda share: f"{share:.1%} copied",
+    )  # fmt: skip
+    title = f"Copied across {filler:,} positions after {most} updates"
+    copied = Sheet(title, by_seed(found), form=".1%")
+    means = {name: statistics.mean(shares) for name, shares in found.items()}
+    return Result({**grown.measured, **copies(means)}, [*grown.sheets, copied], grown.tables)
 
 
 def copies(means: Mapping[str, float]) -> dict[str, Value]:
@@ -168,37 +167,38 @@ def alone(cases: Sequence[tuple[str, int]], rounds: int) -> list[TimeAndMemory]:
     return found
 
 
-Curves = Mapping[str, Mapping[int, TimeAndMemory]]
-"""By pattern and length."""
-
-
-def _grown(trial: Trial) -> tuple[dict[str, Value], Table, Curves]:
-    """Return the powers by pattern, and times and memory as a table and by length."""
+def _grown(trial: Trial) -> Result:
+    """Measure times and memory by pattern and length, and their powers of the length."""
     lengths = (512, 1024) if trial.quick else LENGTHS[: trial.amount(2, len(LENGTHS))]
     # Attention to all pairs of 16,384 positions would take gigabytes.
     cases = [(p, n) for p in PATTERNS for n in lengths if p != FULL or n <= 8192]
     measured: dict[str, Value] = {}
-    curves: dict[str, dict[int, TimeAndMemory]] = {pattern: {} for pattern in PATTERNS}
+    times: dict[str, dict[int, float]] = {pattern: {} for pattern in PATTERNS}
+    memory: dict[str, dict[int, float]] = {pattern: {} for pattern in PATTERNS}
     for (pattern, n), each in zip(cases, alone(cases, trial.amount(1, 3)), strict=True):
-        curves[pattern][n] = each
-    rows = [["pattern", "positions", "seconds", "peak memory, MiB"]]
-    for pattern, found in curves.items():
-        sizes = [[n] for n in found]
-        [seconds] = powers(sizes, [each.seconds for each in found.values()])
-        [memory] = powers(sizes, [max(each.bytes, 1) for each in found.values()])
-        for name, power in ((TIME, seconds), (MEMORY, memory)):
-            few = f"{len(sizes)} lengths are too few for a power"
-            measured[name.format(pattern)] = power.value if len(sizes) > 2 else few
-        for n, each in found.items():
-            rows.append([pattern, f"{n:,}", number(each.seconds), f"{each.bytes / 2**20:,.1f}"])
-        rows.append([pattern, "power", str(seconds), str(memory)])
-        trial.say(f"{pattern}: time {seconds}, memory {memory}")
-    title = "Forwards and backwards through one layer, with powers of the length and their errors"
-    return measured, Table(title, rows), curves
+        times[pattern][n], memory[pattern][n] = each.seconds, max(each.bytes, 1) / 2**20
+    rows = [["pattern", "of time", "of memory"]]
+    for pattern in PATTERNS:
+        rows.append([pattern])
+        for name, found in ((TIME, times[pattern]), (MEMORY, memory[pattern])):
+            [power] = powers([[n] for n in found], list(found.values()))
+            few = f"{len(found)} lengths are too few for a power"
+            measured[name.format(pattern)] = power.value if len(found) > 2 else few
+            rows[-1].append(str(power))
+        trial.say(f"{pattern}: time {rows[-1][1]}, memory {rows[-1][2]}")
+    sheets = [
+        Sheet("Seconds, forwards and backwards", single(times), "positions", log="xy"),
+        Sheet("Peak memory, MiB", single(memory), "positions", log="xy"),
+    ]
+    return Result(measured, sheets, [Table("Powers of the length, with their errors", rows)])
 
 
-def learn(name: str, filler: int, most: int, seed: int) -> float:
-    """Train on a filler and on shorter ones; return the share copied across the longest."""
+def learn(run: tuple[str, int, int, int]) -> float:
+    """Train by name, filler, updates and seed; return the share copied across the longest filler.
+
+    Training sees shorter fillers, too.
+    """
+    name, filler, most, seed = run
     with drawn_from(seed) as generator:
         model = COPIERS[name](filler)
         tests = [copying(filler, generator, 2) for _ in range(16)]
@@ -225,16 +225,6 @@ def copying(filler: int, generator: Generator, rows: int) -> Batch:
     labels = torch.full_like(tokens, PAD)
     labels[:, -INDICES:] = FIRST + letters
     return Batch((tokens,), labels)
-
-
-def panels(curves: Curves) -> list[Panel]:
-    """Show time and memory by length."""
-    time = [Line([*c], [each.seconds for each in c.values()], name) for name, c in curves.items()]
-    memory = [Line([*c], [max(e.bytes, 1) / 2**20 for e in c.values()]) for c in curves.values()]
-    return [
-        Panel("seconds", time, "positions", log="xy"),
-        Panel("peak memory, MiB", memory, "positions", log="xy"),
-    ]
 
 
 LONG = Study(

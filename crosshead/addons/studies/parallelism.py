@@ -6,6 +6,7 @@ side, beside an LSTM encoder-decoder with Luong's attention and as many weights.
 forwards, and forwards and backwards. No optimiser takes part; it would cost both the same.
 """
 
+import statistics
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import product
@@ -14,11 +15,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
-from crosshead.addons.studies import equal
-from crosshead.addons.studies.charts import Line, Panel
-from crosshead.addons.studies.fitting import FIRST, Stack
-from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value
-from crosshead.addons.studies.turns import FORWARD, TRAINING, Ratio, compute, of_layer, timed
+from crosshead.addons.studies import measuring
+from crosshead.addons.studies.charts import Sheet, Table, number, spread
+from crosshead.addons.studies.fitting import FIRST, Stack, as_large, transformer, weights
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.layers.layer_types import RecurrentLayer
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyTokenConfig, build_model
@@ -33,13 +33,11 @@ LAYER, MODEL = "layer alone", "whole model"
 
 
 class TimingSizes(NamedTuple):
-    """The sizes that are measured, for rounds and seconds each."""
+    """The sizes that are measured."""
 
     widths: tuple[int, ...]
     batches: tuple[int, ...]
     lengths: tuple[int, ...]
-    rounds: int
-    seconds: float
 
 
 class TimingCase(NamedTuple):
@@ -52,11 +50,11 @@ class TimingCase(NamedTuple):
     direction: str
 
 
-Ratios = Mapping[TimingCase, Ratio]
-"""The recurrence's time over attention's."""
+Ratios = Mapping[TimingCase, list[float]]
+"""The recurrence's time over attention's, in every round."""
 
-FULL = TimingSizes((256, 512, 1024), (1, 4, 16), (16, 64, 256), 5, 0.3)
-QUICK = TimingSizes((32, 64), (1, 2), (4, 8), 2, 0.0)
+FULL = TimingSizes((256, 512, 1024), (1, 4, 16), (16, 64, 256))
+QUICK = TimingSizes((32, 64), (1, 2), (4, 8))
 
 ONE = "layer alone, width {}, one sentence of 256: time of recurrence over that of attention"
 SIXTEEN = "layer alone, width 512, 16 sentences of 256: that ratio"
@@ -80,7 +78,7 @@ BANDS = (
     Band(WHOLE, 1.5, 6, "As for layers, but half of the work is the same in both models."),
 )  # fmt: skip
 
-LONGEST = TimingCase(LAYER, 512, 1, FULL.lengths[-1], TRAINING)
+LONGEST = TimingCase(LAYER, 512, 1, FULL.lengths[-1], measuring.TRAINING)
 
 WANTED = {
     ONE.format(512): LONGEST,
@@ -94,34 +92,31 @@ def run(trial: Trial) -> Result:
     """Measure both kinds in turns, round after round, at each size."""
     how = sizes_of(trial)
     device, generator = choose_device("auto"), Generator().manual_seed(trial.seed)
-    found: dict[TimingCase, Ratio] = {}
+    found: dict[TimingCase, list[float]] = {}
     rows = [["what", "width", "sentences x tokens", "direction", ATTENTION, RECURRENCE, "ratio"]]
     for level, width in product((LAYER, MODEL), how.widths):
         pair = {name: each.to(device) for name, each in pair_of(level, width).items()}
         for sentences, length in product(how.batches, how.lengths):
             given = inputs(level, sentences, length, width, generator).to(device)
-            for direction in (FORWARD, TRAINING):
+            for direction in (measuring.FORWARD, measuring.TRAINING):
                 calls = {name: call(each, given, direction) for name, each in pair.items()}
-                times = timed(calls, lambda name: ATTENTION, how.rounds, how.seconds)
-                case = TimingCase(level, width, sentences, length, direction)
-                ratio = found[case] = times[RECURRENCE].ratio
-                shown, where = (each.shown for each in times.values()), f"{sentences} x {length}"
-                rows.append([level, f"{width}", where, direction, *shown, str(ratio)])
-        trial.say(f"{level}, width {width}: {ratio} at {where} tokens, {TRAINING}")
-    where = f"{device}, {torch.get_num_threads()} threads, {how.rounds} rounds"
+                times = measuring.in_turns(trial, calls)
+                over = measuring.ratios(times[RECURRENCE], times[ATTENTION])
+                found[TimingCase(level, width, sentences, length, direction)] = over
+                shown = (f"{number(measuring.milliseconds(each))} ms" for each in times.values())
+                where, ratio = f"{sentences} x {length}", str(spread(over))
+                rows.append([level, f"{width}", where, direction, *shown, ratio])
+        trial.say(f"{level}, width {width}: {ratio} at {where} tokens, {measuring.TRAINING}")
+    where = f"{device}, {torch.get_num_threads()} threads"
     table = Table(f"Least times, and ratios with their range over rounds, on {where}", rows)
-    return Result(measured(found), [table], panels(found, how))
+    return Result(measured(found), sheets(found, how), [table])
 
 
 def sizes_of(trial: Trial) -> TimingSizes:
     """Return the sizes that fit the effort: large batches take most of the time, and go first."""
     if trial.quick:
         return QUICK
-    return FULL._replace(
-        batches=FULL.batches[: trial.amount(1, len(FULL.batches))],
-        rounds=trial.amount(2, FULL.rounds),
-        seconds=FULL.seconds * trial.effort.share,
-    )
+    return FULL._replace(batches=FULL.batches[: trial.amount(1, len(FULL.batches))])
 
 
 def pair_of(level: str, width: int) -> dict[str, nn.Module]:
@@ -141,9 +136,9 @@ def shapes_of(width: int) -> dict[str, AnyTokenConfig]:
         shape = {"d_model": d_model, "attention": "luong-general", "dropout": 0.0}
         return RecurrentConfig.model_validate(shape)
 
-    transformer = equal.transformer(width, 4 * width, HEADS, 2)
-    wanted = equal.weights(transformer, VOCABULARY)
-    return {ATTENTION: transformer, RECURRENCE: equal.as_large(recurrent, VOCABULARY, wanted)}
+    attending = transformer(width, 4 * width, HEADS, 2)
+    wanted = weights(attending, VOCABULARY)
+    return {ATTENTION: attending, RECURRENCE: as_large(recurrent, VOCABULARY, wanted)}
 
 
 def inputs(
@@ -160,8 +155,8 @@ def inputs(
 def call(module: nn.Module, given: Tensor | Batch, direction: str) -> Callable[[], None]:
     """Return the computation of a layer on vectors, or of a model's mean loss on sentences."""
     if isinstance(given, Tensor):
-        return of_layer(module, given, direction)
-    return partial(compute, module, partial(_mean_loss, module, given), direction)
+        return measuring.of_layer(module, given, direction)
+    return partial(measuring.compute, module, partial(_mean_loss, module, given), direction)
 
 
 def _mean_loss(model: Any, batch: Batch) -> Tensor:
@@ -171,28 +166,30 @@ def _mean_loss(model: Any, batch: Batch) -> Tensor:
 
 def measured(found: Ratios) -> dict[str, Value]:
     """Return the quantities of the bands whose sizes were measured."""
-    values: dict[str, Value] = {
-        name: found[case].median for name, case in WANTED.items() if case in found
-    }
-    if LONGEST in found:
-        short = LONGEST._replace(length=FULL.lengths[0])
-        values[GROWTH] = found[LONGEST].median / found[short].median
+    middle = {case: statistics.median(each) for case, each in found.items()}
+    values: dict[str, Value] = {n: middle[case] for n, case in WANTED.items() if case in middle}
+    if LONGEST in middle:
+        values[GROWTH] = middle[LONGEST] / middle[LONGEST._replace(length=FULL.lengths[0])]
     return values
 
 
-def panels(found: Ratios, how: TimingSizes) -> list[Panel]:
-    """Show ratios by width for each number of sentences, with their ranges over rounds."""
+def sheets(found: Ratios, how: TimingSizes) -> list[Sheet]:
+    """Show ratios by width for each number of sentences, at the largest number of tokens."""
+    length = how.lengths[-1]
 
-    def line(level: str, sentences: int) -> Line:
-        cases = [TimingCase(level, w, sentences, how.lengths[-1], TRAINING) for w in how.widths]
-        spread = [(found[case].low, found[case].high) for case in cases]
-        middle = [found[case].median for case in cases]
-        return Line(how.widths, middle, counted(sentences, "sentence"), spread=spread)
+    def rows(level: str) -> dict[str, dict[int, list[float]]]:
+        return {
+            counted(each, "sentence"): {
+                width: found[TimingCase(level, width, each, length, measuring.TRAINING)]
+                for width in how.widths
+            }
+            for each in how.batches
+        }
 
     return [
-        Panel(
-            f"recurrence over attention, {how.lengths[-1]} tokens: {level}",
-            [line(level, each) for each in how.batches], "width", log="xy", level=1,
+        Sheet(
+            f"Recurrence over attention, {length} tokens, forwards and backwards: {level}", rows(level),
+            "width", log="xy", level=1, ranges=True,
         )
         for level in (LAYER, MODEL)
     ]  # fmt: skip

@@ -4,24 +4,19 @@ import math
 from collections.abc import Sequence
 
 from crosshead.addons.studies.bottleneck import BOTTLENECK
-from crosshead.addons.studies.effort import FULL, QUICK, Effort, effort_within
 from crosshead.addons.studies.extrapolation import EXTRAPOLATION
 from crosshead.addons.studies.feedforward import FEEDFORWARD
 from crosshead.addons.studies.forecasting import LINEAR, PATCHES
-from crosshead.addons.studies.gradients import GRADIENTS
-from crosshead.addons.studies.grounding import GROUNDING
-from crosshead.addons.studies.headcost import HEADCOST
-from crosshead.addons.studies.heads import HEADS
+from crosshead.addons.studies.gradients import GRADIENTS, MASKS
+from crosshead.addons.studies.heads import HEADCOST, HEADS
 from crosshead.addons.studies.long import LONG
-from crosshead.addons.studies.masks import MASKS
-from crosshead.addons.studies.multimodal import MULTIMODAL
 from crosshead.addons.studies.parallelism import PARALLELISM
+from crosshead.addons.studies.positions import SETS, SINUSOIDS
 from crosshead.addons.studies.regularisation import REGULARISATION
 from crosshead.addons.studies.scaling import SCALING
-from crosshead.addons.studies.sets import SETS
-from crosshead.addons.studies.sinusoids import SINUSOIDS
+from crosshead.addons.studies.scenes import GROUNDING, MULTIMODAL
 from crosshead.addons.studies.stability import STABILITY
-from crosshead.addons.studies.study import Study
+from crosshead.addons.studies.study import FULL, QUICK, Effort, Study, effort_within
 from crosshead.addons.studies.table1 import TABLE1
 from crosshead.addons.studies.vision import VISION
 from crosshead.config import nearest

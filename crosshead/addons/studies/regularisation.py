@@ -6,14 +6,14 @@ every choice that follows from this study. All runs make the same number of upda
 
 import statistics
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from crosshead.addons.studies import captions
-from crosshead.addons.studies.charts import Panel, points
-from crosshead.addons.studies.equal import transformer
-from crosshead.addons.studies.formats import joined
+from crosshead.addons.studies.charts import Sheet, by_seed
+from crosshead.addons.studies.fitting import transformer
 from crosshead.addons.studies.runs import Run, results
-from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 
 BASE, SAMPLING, R_DROP, SIMCUT, EMA = (
     "dropout, smoothing, average of 10 checkpoints",
@@ -66,34 +66,28 @@ Found = Mapping[str, Sequence[float]]
 
 def run(trial: Trial) -> Result:
     """Train every variant from every seed."""
-    planned = plan(trial)
-    found = results(planned, bleu_of, trial, lambda bleu: f"BLEU {bleu:.2f}")
+    text = captions.text_of(trial)
+    found = results(
+        trial, CHANGES, lambda variant, seed: plan(trial, text, variant, seed), bleu_of,
+        lambda bleu: f"BLEU {bleu:.2f}",
+    )  # fmt: skip
     title = f"BLEU on validation captions, greedy, after {trial.amount(2, UPDATES):,} updates"
-    rows = [["variant", "BLEU by seed"], *([name, joined(of, ".2f")] for name, of in found.items())]
-    kept = [each.finished for each in planned.values()]
-    panel = Panel("BLEU on validation, greedy", [points(found)])
-    return Result(quantities(found), [Table(title, rows)], [panel], kept)
+    return Result(quantities(found), [Sheet(title, by_seed(found), "variant", ".2f")])
 
 
-def plan(trial: Trial) -> dict[tuple[str, int], Run]:
-    """Return the run of every variant from every seed: the recipe `multi30k` by updates."""
-    text, folder = captions.text_of(trial), trial.folder / "regularisation"
-    updates = trial.amount(2, UPDATES)
+def plan(trial: Trial, text: Path, variant: str, seed: int) -> Run:
+    """Return the run of a variant: the recipe `multi30k` by updates, and its changes."""
+    changes, updates = CHANGES[variant], trial.amount(2, UPDATES)
     model = transformer(16, 32, 2, 1) if trial.quick else transformer(128, 256, 4, 4, dropout=0.3)
     train = {
         "learning_rate": 0.005, "warmup": min(1000, max(1, updates // 8)), "max_updates": updates,
         "valid_every": EVERY, "checkpoint_every": EVERY, "keep_last": 10, "average": 10,
+        "seed": seed, **changes.get("train", {}),
     }  # fmt: skip
-    tokenizer = {"kind": "bpe", "vocab_size": 280 if trial.quick else 8000}
-    return {
-        (variant, each): captions.run_on(
-            text, folder, model,
-            tokenizer={**tokenizer, **changes.get("tokenizer", {})},
-            train={**train, "seed": each, **changes.get("train", {})},
-        )
-        for variant, changes in CHANGES.items()
-        for each in trial.seeds()
+    tokenizer = {
+        "kind": "bpe", "vocab_size": 280 if trial.quick else 8000, **changes.get("tokenizer", {}),
     }  # fmt: skip
+    return captions.run_on(trial, text, "regularisation", model, tokenizer=tokenizer, train=train)
 
 
 def bleu_of(run: Run) -> float:

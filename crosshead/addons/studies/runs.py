@@ -64,7 +64,7 @@ class Run(NamedTuple):
 
     @property
     def finished(self) -> Path:
-        """The file that the run has once it has ended, for `Result.kept`."""
+        """The file that the run has once it has ended."""
         return self.place / CONFIG
 
     def trained(self) -> Path:
@@ -89,67 +89,78 @@ class Run(NamedTuple):
         return {each["metric"]: each["value"] for each in found}
 
 
-def run_of(folder: Path, train: Mapping[str, Any], **sections: Mapping[str, Any]) -> Run:
-    """Return the run of a recipe, with the settings of all runs."""
-    return Run(folder, compose(recipe={**sections, "train": {**ALIKE, **train}}))
+def run_of(
+    trial: Trial, folder: str, train: Mapping[str, Any], **sections: Mapping[str, Any]
+) -> Run:
+    """Return the run of a recipe in a folder of the trial, with the settings of all runs."""
+    recipe = compose(recipe={**sections, "train": {**ALIKE, **train}})
+    run = Run(trial.folder / folder, recipe)
+    trial.kept.append(run.finished)
+    return run
 
 
-def stored_at(settings: Any, folder: Path) -> Path:
-    """Return the file of the result that follows from settings, a NamedTuple, by this code."""
+class Stored(NamedTuple):
+    """A result that follows from settings, a NamedTuple, by this code, and its file."""
+
+    file: Path
+    settings: Any
+
+    def result(self, compute: Callable[[Any], Any]) -> Any:
+        """Return the stored result; compute it from the settings and store it if there is none."""
+        if not self.file.is_file():
+            found = compute(self.settings)
+            make_directory(self.file.parent)
+            atomic_write(self.file, json.dumps(found).encode())
+        return json.loads(self.file.read_text())
+
+
+def stored(trial: Trial, folder: str, settings: Any) -> Stored:
+    """Return the result that follows from settings, in a folder of the trial."""
     text = json.dumps(settings._asdict(), default=lambda config: config.model_dump())
-    return folder / f"{_named(text)}.json"
-
-
-def stored(settings: Any, folder: Path, compute: Callable[[], Any]) -> Any:
-    """Return a stored result; compute and store it first if there is none."""
-    place = stored_at(settings, folder)
-    if not place.is_file():
-        found = compute()
-        make_directory(folder)
-        atomic_write(place, json.dumps(found).encode())
-    return json.loads(place.read_text())
+    found = Stored(trial.folder / folder / f"{_named(text)}.json", settings)
+    trial.kept.append(found.file)
+    return found
 
 
 def results(
-    planned: Mapping[tuple[K, int], R],
-    compute: Callable[[R], T],
     trial: Trial,
+    names: Iterable[K],
+    plan: Callable[[K, int], R],
+    compute: Callable[[R], T],
     shown: Callable[[T], str],
+    seeds: int = 2,
 ) -> dict[K, list[T]]:
-    """Compute what is planned, by a name and a seed; return results by name, one for each seed.
+    """Compute what `plan` makes of a name and a seed; return results by name, one for each seed.
 
-    This takes as many processes as PyTorch has threads, so all has to be picklable. With one
-    thread, and in a quick form, it happens here. Each result is said as it is done.
+    This takes as many processes as PyTorch has threads, so `compute` and what is planned have to be
+    picklable. With one thread, and in a quick form, it happens here. Each result is said as it is
+    done.
     """
+    planned = {(name, seed): plan(name, seed) for name in names for seed in trial.seeds(seeds)}
     done: dict[tuple[K, int], T] = {}
 
-    def keep(name: tuple[K, int], found: T) -> None:
-        done[name] = found
-        parts = name[0] if isinstance(name[0], tuple) else name[:1]
-        trial.say(f"{', '.join(map(str, parts))}, seed {name[1]}: {shown(found)}")
+    def keep(name: K, seed: int, found: T) -> None:
+        done[name, seed] = found
+        parts = name if isinstance(name, tuple) else (name,)
+        trial.say(f"{', '.join(map(str, parts))}, seed {seed}: {shown(found)}")
 
     workers = 1 if trial.quick else min(torch.get_num_threads(), len(planned))
     if workers == 1:
-        for name, each in planned.items():
-            keep(name, compute(each))
-        return by_seed(done, planned)
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, spawn, torch.set_num_threads, (1,))
-    try:
-        started = {pool.submit(compute, each): name for name, each in planned.items()}
-        for future in as_completed(started):
-            keep(started[future], future.result())
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return by_seed(done, planned)
-
-
-def by_seed(found: Mapping[tuple[K, int], T], order: Iterable[tuple[K, int]]) -> dict[K, list[T]]:
-    """Return results by name, in this order."""
-    groups: dict[K, list[T]] = {}
-    for name, seed in order:
-        groups.setdefault(name, []).append(found[name, seed])
-    return groups
+        for (name, seed), each in planned.items():
+            keep(name, seed, compute(each))
+    else:
+        spawn = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(workers, spawn, torch.set_num_threads, (1,))
+        try:
+            started = {pool.submit(compute, each): name for name, each in planned.items()}
+            for future in as_completed(started):
+                keep(*started[future], future.result())
+        finally:
+            pool.shutdown(cancel_futures=True)
+    by_name: dict[K, list[T]] = {}
+    for case in planned:
+        by_name.setdefault(case[0], []).append(done[case])
+    return by_name
 
 
 def data_at(*paths: str) -> Path:

@@ -1,7 +1,8 @@
 """Effects of dividing dot products by sqrt(d_k): on the softmax, and on training."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from statistics import median
 from typing import NamedTuple
 
@@ -9,10 +10,10 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from crosshead.addons.studies.charts import Line, Panel
+from crosshead.addons.studies.charts import Sheet, number, single
 from crosshead.addons.studies.fitting import FIRST, Reader, Stack, accuracy, drawn_from, updates
-from crosshead.addons.studies.formats import number
-from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value, at_any_size
+from crosshead.addons.studies.runs import results
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size
 from crosshead.attention.attend import attend
 from crosshead.attention.scores import Additive, Dot, ScaledDot, Score
 from crosshead.text.batching import Batch
@@ -102,49 +103,70 @@ class Softness(NamedTuple):
     typical: float
 
 
-Learned = dict[tuple[str, int], list[LearnedAfter]]
+Learned = Mapping[tuple[str, int], Sequence[LearnedAfter]]
 """By score and d_k, an entry for each seed."""
 
 
 def run(trial: Trial) -> Result:
     """Measure random vectors first, then train a layer with each score."""
-    rows = [["d_k", "variance / d_k", "score", "entropy", "mean gradient", "median gradient"]]
-    ratios, found = [], {}
+    queries, budget = trial.amount(128, 1024), trial.amount(30, BUDGET)
+    variance: dict[int, float] = {}
+    soft: dict[str, dict[int, Softness]] = {name: {} for name in SCORES}
     for d_key in STATISTICS:
-        ratios.append(variance_ratio(d_key))
+        variance[d_key] = variance_ratio(d_key)
         for name, build in SCORES.items():
-            soft = found[name, d_key] = softness(build(d_key), d_key, trial.amount(128, 1024))
-            rows.append([str(d_key), number(ratios[-1]), name, *map(number, soft)])
+            soft[name][d_key] = softness(build(d_key), d_key, queries)
     trial.say("random vectors are measured; training")
-    learned: Learned = {}
-    budget = trial.amount(30, BUDGET)
-    updates_rows = [["d_k", "score", "updates"]]
-    for d_key in TRAINED[:1] if trial.quick else TRAINED:
-        for name, build in SCORES.items():
-            seeds = trial.seeds(3)
-            learned[name, d_key] = [learning(build, d_key, budget, each) for each in seeds]
-            taken = ", ".join(map(str, learned[name, d_key]))
-            updates_rows.append([str(d_key), name, taken])
-            trial.say(f"d_k {d_key}, {name}: updates until learned, by seed: {taken}")
+    learned = results(
+        trial, product(SCORES, TRAINED[:1] if trial.quick else TRAINED),
+        lambda of, seed: (*of, budget, seed), learning, str, seeds=3,
+    )  # fmt: skip
     first, last = STATISTICS[0], STATISTICS[-1]
     far = [d_key for d_key in STATISTICS if d_key >= 64]
-    means = [found["unscaled", d_key].gradient for d_key in far]
+    means = [soft["unscaled"][d_key].gradient for d_key in far]
     measured: dict[str, Value] = {
-        VARIANCE: max(ratios, key=lambda ratio: abs(ratio - 1)),
-        SPREAD: found["scaled", last].entropy / found["scaled", first].entropy,
-        SPIKE: found["unscaled", last].entropy / math.log(KEYS),
-        TYPICAL: found["unscaled", last].typical / found["scaled", last].typical,
+        VARIANCE: max(variance.values(), key=lambda ratio: abs(ratio - 1)),
+        SPREAD: soft["scaled"][last].entropy / soft["scaled"][first].entropy,
+        SPIKE: soft["unscaled"][last].entropy / math.log(KEYS),
+        TYPICAL: soft["unscaled"][last].typical / soft["scaled"][last].typical,
         DECAY: float(np.polyfit(np.log(far), np.log(means), 1)[0]),
     }
     for name, d_key in learned:
         if name != "unscaled" and d_key in (16, 256):
             measured[SLOWER.format(d_key, name)] = slower(learned, name, d_key)
-    title = (
-        f"Updates, by seed, until {ENOUGH:.0%} of the letters are right (or how many were in the "
-        f"end, after {budget:,})"
-    )
-    tables = [Table(f"Random vectors, {KEYS} keys", rows), Table(title, updates_rows)]
-    return Result(measured, tables, panels(found, learned, budget))
+    return Result(measured, sheets(variance, soft, learned, budget))
+
+
+def sheets(
+    variance: Mapping[int, float],
+    soft: Mapping[str, Mapping[int, Softness]],
+    learned: Learned,
+    budget: int,
+) -> list[Sheet]:
+    """Show the statistics of the softmax and the updates to learn, by d_k."""
+
+    def of(statistic: str) -> dict[str, dict[int, list[float]]]:
+        return single(
+            {
+                name: {d_key: getattr(each, statistic) for d_key, each in row.items()}
+                for name, row in soft.items()
+            }
+        )
+
+    def trained(part: int) -> dict[str, dict[int, list[float]]]:
+        rows: dict[str, dict[int, list[float]]] = {name: {} for name in SCORES}
+        for (name, d_key), runs in learned.items():
+            rows[name][d_key] = [each[part] for each in runs]
+        return rows
+
+    return [
+        Sheet("Variance of q.k over d_k", single({"": variance}), "d_k", drawn=False),
+        Sheet(f"Entropy in nats, {KEYS} keys", of("entropy"), "d_k", log="x"),
+        Sheet("Mean gradient of the softmax", of("gradient"), "d_k", log="xy"),
+        Sheet("Median gradient of the softmax", of("typical"), "d_k", log="xy"),
+        Sheet(f"Updates until {ENOUGH:.0%} are right", trained(0), "d_k", log="x", level=budget),
+        Sheet("Letters right in the end", trained(1), "d_k", ".0%", drawn=False),
+    ]
 
 
 def variance_ratio(d_key: int) -> float:
@@ -176,14 +198,15 @@ def backwards(generator: Generator, rows: int = 32) -> Batch:
     return Batch((tokens,), tokens.flip(1))
 
 
-def learning(build: Callable[[int], Score], d_key: int, most: int, seed: int) -> LearnedAfter:
-    """Train a layer of one head to read backwards.
+def learning(run: tuple[str, int, int, int]) -> LearnedAfter:
+    """Train a layer of one head to read backwards, by its score, d_k, most updates and seed.
 
     Its width is d_k: Glorot's projections of normalised vectors then start with queries and keys of
     unit variance, as in the paper's footnote.
     """
+    name, d_key, most, seed = run
     with drawn_from(seed) as generator:
-        body = Stack(1, d_key, 1, d_key, score=build(d_key))
+        body = Stack(1, d_key, 1, d_key, score=SCORES[name](d_key))
         model = Reader(FIRST + LETTERS, d_key, body)
         test = backwards(generator, 256)
     # The paper's rates fall with the root of the width (Eq. 3).
@@ -196,34 +219,11 @@ def learning(build: Callable[[int], Score], d_key: int, most: int, seed: int) ->
     return LearnedAfter(math.inf, right)
 
 
-def panels(found: dict[tuple[str, int], Softness], learned: Learned, budget: int) -> list[Panel]:
-    """Show entropy, gradients and updates by d_k."""
-    soft, gradients, training = [], [], []
-    for name in SCORES:
-        measured = [found[name, d_key] for d_key in STATISTICS]
-        soft.append(Line(STATISTICS, [each.entropy for each in measured], name))
-        means, medians = zip(*((each.gradient, each.typical) for each in measured), strict=True)
-        gradients += [
-            Line(STATISTICS, means, f"{name}, mean"),
-            Line(STATISTICS, medians, f"{name}, median", "s:"),
-        ]
-        places = [d_key for each, d_key in learned if each == name]
-        heights = [min(_median(learned, name, d_key), budget) for d_key in places]
-        training.append(Line(places, heights, name))
-    return [
-        Panel("entropy (nats)", soft, "d_k", log="x"),
-        Panel("gradient of the softmax", gradients, "d_k", log="xy"),
-        Panel("median updates to learn, if learned", training, "d_k", log="x", level=budget),
-    ]
-
-
-def _median(learned: Learned, name: str, d_key: int) -> float:
-    return median(run.updates for run in learned[name, d_key])
-
-
 def slower(learned: Learned, name: str, d_key: int) -> Value:
-    """Return the updates of the unscaled score over those of another."""
-    unscaled, other = (_median(learned, each, d_key) for each in ("unscaled", name))
+    """Return the updates of the unscaled score over those of another, as medians over seeds."""
+    unscaled, other = (
+        median(run.updates for run in learned[each, d_key]) for each in ("unscaled", name)
+    )
     if unscaled == other == math.inf:
         return f"neither score learned the task with d_k {d_key}"
     return unscaled / other

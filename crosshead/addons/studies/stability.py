@@ -9,22 +9,20 @@ over seeds, spikes of the gradient norm, and the learning rates that train.
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import count, product
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from crosshead.addons.studies import captions
-from crosshead.addons.studies.charts import Line, Panel
-from crosshead.addons.studies.equal import LUONG, shapes
-from crosshead.addons.studies.fitting import drawn_from, updates
-from crosshead.addons.studies.formats import joined, number
-from crosshead.addons.studies.heads import in_standard_errors
-from crosshead.addons.studies.runs import results, stored, stored_at
-from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value
+from crosshead.addons.studies import captions, fitting
+from crosshead.addons.studies.charts import Line, Panel, Sheet, number
+from crosshead.addons.studies.fitting import LUONG, drawn_from, shapes, updates
+from crosshead.addons.studies.measuring import in_standard_errors
+from crosshead.addons.studies.runs import Stored, results, stored
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.models.registry import AnyTokenConfig, build_model
 from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.text.batching import Batch, Pairs, plan_in_order
@@ -118,35 +116,27 @@ Runs = Mapping[tuple[str, float], Sequence[LossAndNorms]]
 
 def run(trial: Trial) -> Result:
     """Train both models from every seed at every rate."""
-    text, folder = captions.text_of(trial), trial.folder / "stability"
-    planned = plan(trial, text)
-    outcome = partial(trained, folder)
-    found = results(planned, outcome, trial, lambda of: f"loss {number(of.loss)}")
+    text, most = captions.text_of(trial), trial.amount(2, UPDATES)
+    found = results(
+        trial, product((RECURRENT, TRANSFORMER), RATES[1:3] if trial.quick else RATES),
+        lambda of, seed: plan(trial, text, of[0], of[1], seed), trained,
+        lambda of: f"loss {number(of.loss)}", SEEDS,
+    )  # fmt: skip
     bound = read(str(text), words=trial.quick).entropy - LEARNED
-    title = (
-        f"{trial.amount(2, UPDATES)} updates of {BATCH_TOKENS:,} tokens; a run has trained below "
-        f"{bound:.2f} nats a token, {LEARNED} below the entropy of token frequencies"
-    )
     measured = {} if trial.quick else quantities(found, bound)
-    kept = [stored_at(each, folder) for each in planned.values()]
-    return Result(measured, [Table(title, as_rows(found, bound))], panels(found, bound), kept)
+    return Result(measured, sheets(found, bound, most), panels=[norms_panel(found)])
 
 
-def plan(trial: Trial, text: Path) -> dict[tuple[tuple[str, float], int], StabilityRun]:
-    """Return all runs by model, learning rate and seed."""
+def plan(trial: Trial, text: Path, name: str, rate: float, seed: int) -> Stored:
+    """Return the stored outcome of a model at a learning rate."""
     layers, most = 1 if trial.quick else 2, trial.amount(2, UPDATES)
-    reference = captions.transformer(quick=trial.quick).model_copy(
+    attending = captions.transformer(quick=trial.quick).model_copy(
         update={"dropout": 0.0, "encoder_layers": layers, "decoder_layers": layers}
     )
     vocabulary = read(str(text), words=trial.quick).vocabulary
-    compared = {RECURRENT: shapes(reference, vocabulary)[LUONG], TRANSFORMER: reference}
-    rates, seeds = RATES[1:3] if trial.quick else RATES, trial.seeds(SEEDS)
-    return {
-        ((name, rate), each): StabilityRun(
-            compared[name], rate, most, BATCH_TOKENS, each, str(text), trial.quick
-        )
-        for name, rate, each in product(compared, rates, seeds)
-    }
+    shape = shapes(attending, vocabulary)[LUONG if name == RECURRENT else fitting.TRANSFORMER]
+    run = StabilityRun(shape, rate, most, BATCH_TOKENS, seed, str(text), trial.quick)
+    return stored(trial, "stability", run)
 
 
 @cache
@@ -166,14 +156,14 @@ def read(text: str, *, words: bool) -> CaptionIds:
     return CaptionIds(Pairs(train), Pairs(valid), tokenizer.vocab_size, entropy)
 
 
-def trained(folder: Path, each: StabilityRun) -> LossAndNorms:
+def trained(run: Stored) -> LossAndNorms:
     """Train on captions, or find the stored outcome."""
-    found = stored(each, folder, lambda: learn(each, read(each.text, words=each.words)))
-    return LossAndNorms(*found)
+    return LossAndNorms(*run.result(learn))
 
 
-def learn(each: StabilityRun, text: CaptionIds) -> LossAndNorms:
+def learn(each: StabilityRun) -> LossAndNorms:
     """Train a model from a seed, and record the norm of each gradient and the loss at the end."""
+    text = read(each.text, words=each.words)
     with drawn_from(each.seed) as generator:
         model = build_model(each.shape, text.vocabulary, text.vocabulary)
     batches, warmup = endless(text.train, each.tokens, each.seed), max(1, each.updates // 10)
@@ -230,35 +220,33 @@ def quantities(found: Runs, bound: float) -> dict[str, Value]:
     }
 
 
-def as_rows(found: Runs, bound: float) -> list[list[str]]:
-    """Return a line for each model and learning rate."""
-    rows = [["model", "rate", "loss by seed", "deviation", "trained", "spikes", "largest norm"]]
-    for (name, rate), outcomes in found.items():
-        losses = [outcome.loss for outcome in outcomes]
-        several = len(losses) > 1 and max(losses) < math.inf
-        deviation = f"{statistics.stdev(losses):.3f}" if several else ""
-        trained = f"{sum(loss < bound for loss in losses)} of {len(losses)}"
-        spikes = f"{statistics.mean(each.spikes for each in outcomes):.1%}"
-        largest = number(max(norm for outcome in outcomes for norm in outcome.norms))
-        shown = joined(losses, ".2f")
-        rows.append([name, f"{rate:g}", shown, deviation, trained, spikes, largest])
-    return rows
+def sheets(found: Runs, bound: float, most: int) -> list[Sheet]:
+    """Show losses, whether runs have trained, spikes and largest norms, by model and rate."""
 
+    def of(statistic: Callable[[LossAndNorms], float]) -> dict[str, dict[float, list[float]]]:
+        rows: dict[str, dict[float, list[float]]] = {RECURRENT: {}, TRANSFORMER: {}}
+        for (name, rate), outcomes in found.items():
+            rows[name][rate] = [statistic(each) for each in outcomes]
+        return rows
 
-def panels(found: Runs, bound: float) -> list[Panel]:
-    """Show final losses by learning rate, and the first seed's gradient norms at the best rate."""
-    losses, norms = [], []
-    for name in (RECURRENT, TRANSFORMER):
-        by_rate = {rate: [each.loss for each in of] for (n, rate), of in found.items() if n == name}
-        spread = [(min(each), max(each)) for each in by_rate.values()]
-        means = [statistics.mean(each) for each in by_rate.values()]
-        losses.append(Line([*by_rate], means, name, spread=spread))
-        first = best(found, name)[0].norms
-        norms.append(Line(range(1, len(first) + 1), first, name, "-"))
+    title = f"Nats a token after {most} updates of {BATCH_TOKENS:,} tokens, by seed"
+    trained = f"Trained: below {bound:.2f} nats, {LEARNED} below the entropy of token frequencies"
+    rate = "learning rate"
     return [
-        Panel("nats a token at the end", losses, "learning rate", log="x", level=bound),
-        Panel("gradient norm, first seed, best learning rate", norms, "update", log="y"),
+        Sheet(title, of(lambda each: each.loss), rate, ".2f", log="x", level=bound),
+        Sheet(trained, of(lambda each: each.loss < bound), rate, drawn=False),
+        Sheet("Updates with a spike", of(lambda each: each.spikes), rate, ".1%", drawn=False),
+        Sheet("Largest gradient norm", of(lambda each: max(each.norms)), rate, drawn=False),
     ]
+
+
+def norms_panel(found: Runs) -> Panel:
+    """Show the first seed's gradient norms at the best rate."""
+    lines = []
+    for name in (RECURRENT, TRANSFORMER):
+        norms = best(found, name)[0].norms
+        lines.append(Line(range(1, len(norms) + 1), norms, name, "-"))
+    return Panel("gradient norm, first seed, best learning rate", lines, "update", log="y")
 
 
 STABILITY = Study(

@@ -1,20 +1,81 @@
-"""A study: a claim, the expectations stated before it runs, and the results."""
+"""A study: a claim, the expectations stated before it runs, its effort, and its results."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from crosshead.addons.studies.charts import Panel
-from crosshead.addons.studies.effort import Effort
-from crosshead.addons.studies.formats import number
+from crosshead.addons.studies.charts import Panel, Sheet, Table, number
 
 Say = Callable[[str], None]
 """Receives a line at a time about the progress of a study."""
 
 Value = float | str
 """A measured number, or the reason, as a clause, why there is none."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The part of a study's full form that is run.
+
+    `share` is 0 in the quick form and 1 in the full form. Between them stand the shortened forms,
+    which have the full form's models and seeds, and fewer updates, minutes or rounds.
+    """
+
+    share: float
+
+    @property
+    def quick(self) -> bool:
+        """True for the quick form."""
+        return self.share == 0
+
+    @property
+    def full(self) -> bool:
+        """True for the full form."""
+        return self.share == 1
+
+    @property
+    def form(self) -> str:
+        """The name of the form, as pages and pictures show it."""
+        if self.quick:
+            return "quick form"
+        percent = min(99, 100 * self.share)
+        return "full form" if self.full else f"shortened form ({percent:.2g}% of the full form)"
+
+    @property
+    def folder(self) -> str:
+        """The folder inside `studies` for results of this form; empty for the full form."""
+        return "" if self.full else "quick" if self.quick else "shortened"
+
+    @property
+    def caveat(self) -> str:
+        """The limits of a verdict at this effort; empty for the full form."""
+        if self.full:
+            return ""
+        limit = (
+            "it shows that the code runs; its verdict says nothing about the claim"
+            if self.quick
+            else "fewer updates and sizes; a task not learned here may be learned in the full form"
+        )
+        return f"{self.form}: {limit}"
+
+
+QUICK, FULL = Effort(0.0), Effort(1.0)
+
+
+def effort_within(minutes: float, seconds: Sequence[float]) -> Effort:
+    """Return the effort at which studies of these full times together take the given minutes."""
+    return Effort(min(1.0, 60 * minutes / sum(seconds)))
+
+
+def duration(seconds: float) -> str:
+    """Format a time as people say it: `6 s`, `3 min`, `1 h 25 min`."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    shown = [f"{hours} h"] * (hours > 0) + [f"{minutes} min"] * (minutes > 0)
+    return " ".join(shown)
 
 
 @dataclass(frozen=True)
@@ -60,37 +121,42 @@ def at_any_size(*bands: Band) -> tuple[Band, ...]:
     return tuple(replace(band, quick=True) for band in bands)
 
 
-class Table(NamedTuple):
-    """A table: the first row holds the heads, and the first column words."""
-
-    title: str
-    rows: Sequence[Sequence[str]]
-
-
 @dataclass(frozen=True)
 class Result:
     """The measurements of a study, by the names of its bands; a band may be left out.
 
-    `kept` are files of training runs that a later study finds again.
+    Sheets become tables and pictures; `tables` and `panels` are those that no sheet has.
     """
 
     measured: Mapping[str, Value]
+    sheets: Sequence[Sheet] = ()
     tables: Sequence[Table] = ()
     panels: Sequence[Panel] = ()
-    kept: Sequence[Path] = ()
+
+    @property
+    def all_tables(self) -> list[Table]:
+        """The tables, those of the sheets included."""
+        return [*(each.table for each in self.sheets), *self.tables]
+
+    @property
+    def all_panels(self) -> list[Panel]:
+        """The pictures, those of the sheets included."""
+        return [*(each.panel for each in self.sheets if each.drawn), *self.panels]
 
 
 @dataclass(frozen=True)
 class Trial:
     """A run of a study: its effort, a seed that decides everything random, and a receiver of lines.
 
-    `folder` holds what a later run finds again; in the quick form it is temporary.
+    `folder` holds what a later run finds again, in the files `kept`; in the quick form it is
+    temporary.
     """
 
     effort: Effort
     seed: int
     say: Say
     folder: Path
+    kept: list[Path] = field(default_factory=list)
 
     @property
     def quick(self) -> bool:

@@ -18,15 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from crosshead.addons.studies.charts import Line, Panel
-from crosshead.addons.studies.computation import (
-    Power,
-    layers_until_reached,
-    powers,
-    products_in_sequence,
-)
-from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value, at_any_size
-from crosshead.addons.studies.turns import TRAINING, Timed, of_layer, timed
+from crosshead.addons.studies import measuring
+from crosshead.addons.studies.charts import Sheet, Table, single
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size
 from crosshead.attention.masks import window
 from crosshead.layers.layer_types import (
     Convolution,
@@ -48,6 +42,9 @@ FULL, NEAR, RECURRENT = "self-attention", "self-attention, restricted", "recurre
 CONTIGUOUS, DILATED, SEPARABLE = (
     "convolution, contiguous", "convolution, dilated", "convolution, separable",
 )  # fmt: skip
+
+REACHING = (NEAR, CONTIGUOUS, DILATED, SEPARABLE)
+"""The layers that have a reach."""
 
 LAYERS: dict[str, Callable[[LayerSize], nn.Module]] = {
     FULL: lambda size: SelfAttention(size.d, 1),
@@ -128,8 +125,8 @@ SHAPES = (
 )  # fmt: skip
 """Positions n and width d that are timed: eight with n < d, then eight with n > d."""
 
-LayerTimes = Mapping[tuple[int, int], list[Timed]]
-"""By n and d: self-attention and recurrence, over self-attention."""
+LayerTimes = Mapping[tuple[int, int], tuple[list[float], list[float]]]
+"""By n and d, the times of self-attention and of recurrence in every round."""
 
 
 def operations(name: str, layer: nn.Module, x: Tensor) -> dict[str, int]:
@@ -185,8 +182,8 @@ def longest_path(layer: str, size: LayerSize) -> int:
     if layer == RECURRENT:
         positions = [each.requires_grad_() for each in x[0].split(1)]
         *_, last = steps(nn.LSTM(size.d, size.d).double(), positions)
-        return products_in_sequence(last, positions[0])
-    return layers_until_reached(stacked(layer, size, x.requires_grad_()), x)
+        return measuring.products_in_sequence(last, positions[0])
+    return measuring.layers_until_reached(stacked(layer, size, x.requires_grad_()), x)
 
 
 def steps(lstm: nn.LSTM, positions: Sequence[Tensor]) -> Iterator[Tensor]:
@@ -208,13 +205,9 @@ def sizes_of(layer: str, quick: bool) -> list[LayerSize]:
     if layer == NEAR:
         lengths = (256, 512) if quick else (1024, 2048, 4096)
         reaches = (32, 64) if quick else (128, 256, 512)
-    elif layer in (FULL, RECURRENT):
+    elif layer not in REACHING:
         reaches = (1,)
     return [LayerSize(*each) for each in product(lengths, widths, reaches)]
-
-
-Counted = Mapping[str, Mapping[LayerSize, int]]
-"""All operations by layer and size."""
 
 
 def run(trial: Trial) -> Result:
@@ -222,23 +215,17 @@ def run(trial: Trial) -> Result:
     measured, counted, powers_table = _count(trial.quick)
     trial.say("operations counted")
     waiting, depths = _sequence(32 if trial.quick else 128)
-    paths, rows = _paths((9, 16) if trial.quick else (9, 16, 27, 64, 81))
+    paths, longest = _paths((9, 16) if trial.quick else (9, 16, 27, 64, 81))
     trial.say("paths found")
     compared = compare(trial)
     measured |= waiting | paths | {BELOW: share(compared)}
-    tables = [
-        powers_table,
-        depths,
-        Table("Layers (or steps) until the last position depends on the first", rows),
-        times_table(compared),
-    ]
-    return Result(measured, tables, panels(counted, rows, compared))
+    return Result(measured, [counted, longest, depths, *times_sheets(compared)], [powers_table])
 
 
-def _count(quick: bool) -> tuple[dict[str, Value], Counted, Table]:
-    """Return the quantities of operations; operations by layer and size; the table of powers."""
+def _count(quick: bool) -> tuple[dict[str, Value], Sheet, Table]:
+    """Return the quantities of operations, the operations at the least sizes, and their powers."""
     measured: dict[str, Value] = {}
-    counted: dict[str, dict[LayerSize, int]] = {}
+    least: dict[str, dict[int, float]] = {}
     rows = [["layer", "term", "of n", "of d", "of k or r"]]
 
     def at(layer: str, size: LayerSize) -> dict[str, int]:
@@ -246,42 +233,54 @@ def _count(quick: bool) -> tuple[dict[str, Value], Counted, Table]:
 
     for layer in LAYERS:
         found = {size: at(layer, size) for size in sizes_of(layer, quick)}
-        counted[layer] = {size: sum(terms.values()) for size, terms in found.items()}
+        d, reach = min(size[1:] for size in found)
+        name = f"{layer} ({reach})" if layer in REACHING else layer
+        least[name] = {
+            size.n: sum(found[size].values()) for size in found if size[1:] == (d, reach)
+        }
         for term in next(iter(found.values())):
             fitted = _fitted(layer, {size: terms[term] for size, terms in found.items()})
-            in_table, powers = TERMS[layer, term]
-            furthest = max(abs(e.value - p) for e, p in zip(fitted, powers, strict=True))
+            in_table, expected = TERMS[layer, term]
+            furthest = max(abs(e.value - p) for e, p in zip(fitted, expected, strict=True))
             measured[POWERS.format(layer, term, in_table)] = furthest
             rows.append([layer, term, *map(str, fitted), *[""] * (3 - len(fitted))])
     attention, recurrent = (sum(at(name, LayerSize(64, 64)).values()) for name in (FULL, RECURRENT))
     measured[CHEAPER] = attention / recurrent
-    return measured, counted, Table("Powers of the operations counted, with standard errors", rows)
+    sheet = Sheet(f"Operations at d = {d}", single(least), "positions n", ",.0f", "xy")
+    return measured, sheet, Table("Powers of the operations, with standard errors", rows)
 
 
-def _sequence(n: int) -> tuple[dict[str, float], Table]:
+def _sequence(n: int) -> tuple[dict[str, float], Sheet]:
     """Measure the growth of the longest chain per position, from `n` to `2 n` positions."""
-    added, rows = {}, [["layer", f"n = {n}", f"n = {2 * n}"]]
-    for layer, build in LAYERS.items():
-        sizes = LayerSize(n, 8, 5), LayerSize(2 * n, 8, 5)
-        short, long = (products_in_sequence(build(s).double()(_input(s))) for s in sizes)
-        added[layer] = (long - short) / n
-        rows.append([layer, str(short), str(long)])
+    depths = {
+        layer: {
+            length: measuring.products_in_sequence(build(size).double()(_input(size)))
+            for length in (n, 2 * n)
+            for size in [LayerSize(length, 8, 5)]
+        }
+        for layer, build in LAYERS.items()
+    }
+    added = {layer: (depth[2 * n] - depth[n]) / n for layer, depth in depths.items()}
     measured = {STATES: added.pop(RECURRENT), OTHERS: max(added.values())}
-    return measured, Table("Longest chain of matrix products", rows)
+    title = "Longest chain of matrix products"
+    return measured, Sheet(title, single(depths), "positions n", drawn=False)
 
 
-def _paths(lengths: Sequence[int]) -> tuple[dict[str, float], list[list[str]]]:
-    """Compare path lengths with the expected ones; return the mismatches and a table."""
+def _paths(lengths: Sequence[int]) -> tuple[dict[str, float], Sheet]:
+    """Compare path lengths with the expected ones; return the mismatches, and both lengths."""
     measured: dict[str, float] = {}
-    rows = [["layer", "n", "k or r", "found", "expected"]]
+    rows: dict[str, dict[int, list[float]]] = {}
     for layer, (expression, longest) in LONGEST.items():
-        reaches = (1,) if layer in (FULL, RECURRENT) else (3, 5)
-        pairs = []
-        for n, reach in product(lengths, reaches):
-            pairs.append((longest_path(layer, LayerSize(n, 4, reach)), longest(n, reach)))
-            rows.append([layer, str(n), str(reach) if reach > 1 else "", *map(str, pairs[-1])])
-        measured[PATHS.format(layer, expression)] = sum(a != b for a, b in pairs)
-    return measured, rows
+        name = PATHS.format(layer, expression)
+        measured[name] = 0
+        for reach in (3, 5) if layer in REACHING else (1,):
+            row: dict[int, list[float]] = {
+                n: [longest_path(layer, LayerSize(n, 4, reach)), longest(n, reach)] for n in lengths
+            }
+            rows[f"{layer} ({reach})" if layer in REACHING else layer] = row
+            measured[name] += sum(found != expected for found, expected in row.values())
+    title = "Layers until the last position depends on the first, found and expected"
+    return measured, Sheet(title, rows, "positions n", log="xy")
 
 
 def compare(trial: Trial) -> LayerTimes:
@@ -289,58 +288,50 @@ def compare(trial: Trial) -> LayerTimes:
     found = {}
     for n, d in ((4, 16), (16, 4)) if trial.quick else SHAPES:
         x, layers = torch.randn(1, n, d), (SelfAttention(d, 1), RecurrentLayer(d, nn.LSTM))
-        calls = dict(enumerate(of_layer(layer, x, TRAINING) for layer in layers))
-        times = timed(calls, lambda place: 0, trial.amount(2, 5), 0.3 * trial.effort.share)
-        found[n, d] = list(times.values())
+        calls = dict(
+            enumerate(measuring.of_layer(layer, x, measuring.TRAINING) for layer in layers)
+        )
+        times = measuring.in_turns(trial, calls)
+        found[n, d] = times[0], times[1]
     return found
 
 
 def share(found: LayerTimes) -> float:
     """Return the share of sizes with n < d at which self-attention is faster in every round."""
-    return statistics.mean(both[1].ratio.low > 1 for (n, d), both in found.items() if n < d)
-
-
-def times_table(found: LayerTimes) -> Table:
-    """Return the times at each size, beside the operations counted."""
-    rows = [["n", "d", "operations", "self-attention", "recurrent", "time"]]
-    for (n, d), both in found.items():
-        operations = 16 * n * d**2 / (8 * n * d**2 + 4 * n**2 * d)
-        times = (each.shown for each in both)
-        rows.append([str(n), str(d), f"{operations:.2f}", *times, str(both[1].ratio)])
-    return Table(
-        "Recurrent over self-attention: operations, and times forwards and backwards in float32 "
-        "with their range over rounds",
-        rows,
+    return statistics.mean(
+        min(measuring.ratios(recurrent, attention)) > 1
+        for (n, d), (attention, recurrent) in found.items()
+        if n < d
     )
+
+
+def times_sheets(found: LayerTimes) -> list[Sheet]:
+    """Show the times of a recurrence over those of self-attention, and the times, by n and d."""
+    widths = sorted({d for _, d in found})
+    over: dict[str, dict[int, list[float]]] = {}
+    least: dict[str, dict[str, float]] = {}
+    for (n, d), (attention, recurrent) in sorted(found.items()):
+        row = over.setdefault(f"n = {n:,}", {width: [] for width in widths})
+        row[d] = measuring.ratios(recurrent, attention)
+        least[f"n = {n:,}, d = {d:,}"] = {
+            FULL: measuring.milliseconds(attention), RECURRENT: measuring.milliseconds(recurrent),
+            "operations of recurrent over self-attention": 16 * d / (8 * d + 4 * n),
+        }  # fmt: skip
+    title = f"Recurrent over self-attention: time {measuring.TRAINING} in float32"
+    return [
+        Sheet(title, over, "d", log="xy", level=1, ranges=True),
+        Sheet("Least times in ms", single(least), drawn=False),
+    ]
 
 
 def _input(size: LayerSize) -> Tensor:
     return torch.randn(1, size.n, size.d, dtype=torch.float64)
 
 
-def _fitted(layer: str, values: Mapping[LayerSize, float]) -> list[Power]:
+def _fitted(layer: str, values: Mapping[LayerSize, float]) -> list[measuring.Power]:
     """Fit the powers of the layer's variables."""
-    variables = 2 if layer in (FULL, RECURRENT) else 3
-    return powers([size[:variables] for size in values], list(values.values()))
-
-
-def panels(counted: Counted, rows: Sequence[Sequence[str]], compared: LayerTimes) -> list[Panel]:
-    """Show operations at the smallest width and reach, path lengths, and times, each by length."""
-    operations, paths = [], []
-    for layer, by_size in counted.items():
-        d, reach = min(size.d for size in by_size), min(size.reach for size in by_size)
-        found = {s.n: count for s, count in by_size.items() if (s.d, s.reach) == (d, reach)}
-        shown = layer if layer in (FULL, RECURRENT) else f"{layer} ({reach})"
-        operations.append(Line([*found], [*found.values()], shown))
-        smallest = [row for row in rows if row[0] == layer and row[2] in ("", "3")]
-        paths.append(Line([int(r[1]) for r in smallest], [int(r[3]) for r in smallest]))
-    ratios = [recurrent.ratio.median for _, recurrent in compared.values()]
-    times = Line([n / width for n, width in compared], ratios, style="o")
-    return [
-        Panel(f"operations, d = {d}", operations, "positions n", log="xy"),
-        Panel("longest path, k or r = 3", paths, "positions n", log="xy"),
-        Panel("time, LSTM over self-attention", [times], "n / d", log="xy", level=1, at=1),
-    ]
+    variables = 3 if layer in REACHING else 2
+    return measuring.powers([size[:variables] for size in values], list(values.values()))
 
 
 TABLE1 = Study(

@@ -98,7 +98,7 @@ def study(
         if effort.caveat:
             put(f"\nThis is the {effort.caveat}.\n")
         record = conduct(each, effort=effort, seed=seed, say=note)
-        for found in (*record.result.tables, findings(record)):
+        for found in (*record.result.all_tables, findings(record)):
             put(f"\n{found.title}:\n{table(found.rows)}")
         records.append(record)
         # With several studies, only the tables name the quantities that were missed.

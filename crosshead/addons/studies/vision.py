@@ -7,15 +7,16 @@ optimiser.
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
-from crosshead.addons.studies.charts import Line, Panel
+from crosshead.addons.studies.charts import Sheet
 from crosshead.addons.studies.runs import Run, data_at, results, run_of
-from crosshead.addons.studies.study import Band, Result, Study, Table, Trial, Value
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.addons.vision.data.images import encode_png
 
 SIZES, SMALL_SIZES = (1000, 3000, 9000), (6, 12)
@@ -79,50 +80,38 @@ KINDS = {
 """Two Vision Transformers, with the mean of the patches as the vector that is classified, as in the
 convolutional network; and the convolutional network."""
 
-Accuracies = Mapping[tuple[str, int], float]
+Accuracies = Mapping[tuple[str, int], Sequence[float]]
 """By kind and number of training images, in per cent of the test images."""
 
 
 def run(trial: Trial) -> Result:
-    """Train each classifier on more and more images, and score the test images."""
-    planned = plan(trial)
-    found = results(planned, accuracy, trial, lambda right: f"{right:.1f} % right")
-    kept = [each.finished for each in planned.values()]
-    accuracies = {job: each for job, [each] in found.items()}
-    sizes = sorted({images for _, images in accuracies})
-    title, lines = "Accuracy on the test images, %", []
-    rows = [["model", *(f"{images:,} images" for images in sizes)]]
-    for kind, (name, *_) in KINDS.items():
-        values = [accuracies[kind, images] for images in sizes]
-        rows.append([name, *(f"{each:.1f}" for each in values)])
-        lines.append(Line(sizes, values, name))
-    panel = Panel(title, lines, "training images", log="x")
-    return Result(measured(accuracies, sizes), [Table(title, rows)], [panel], kept)
+    """Train each classifier on more and more images, from one seed, and score the test images."""
+    sizes = SMALL_SIZES if trial.quick else SIZES
+    images = made_up(trial.folder) if trial.quick else data_at("cifar10-small.zip")
+    found = results(
+        trial, product(KINDS, sizes), lambda of, seed: run_on(trial, images, of[0], of[1], seed),
+        accuracy, lambda right: f"{right:.1f} % right", seeds=1,
+    )  # fmt: skip
+    rows = {kind.name: {size: found[key, size] for size in sizes} for key, kind in KINDS.items()}
+    sheet = Sheet("Accuracy on the test images, %", rows, "training images", ".1f", log="x")
+    return Result(measured(found, sizes), [sheet])
 
 
-def plan(trial: Trial) -> dict[tuple[tuple[str, int], int], Run]:
-    """Return the runs of all kinds at all sizes, from one seed."""
+def run_on(trial: Trial, images: Path, kind: str, size: int, seed: int) -> Run:
+    """Return the run of a kind with a number of training images."""
     quick, updates = trial.quick, trial.amount(2, UPDATES)
-    images = made_up(trial.folder) if quick else data_at("cifar10-small.zip")
     train = {
         "batch_tokens": BATCH * 64, "schedule": "cosine", "adam_beta2": 0.999, "adam_eps": 1e-8,
         "weight_decay": 0.05, "label_smoothing": 0.1, "patience": 0, "average": 0,
-        "seed": trial.seed, "learning_rate": 0.001, "max_updates": updates,
+        "seed": seed, "learning_rate": 0.001, "max_updates": updates,
         "warmup": max(1, updates // 20), "valid_every": max(1, updates // 10),
     }  # fmt: skip
     data = {
         "images": [str(images)], "image_size": SMALL_PIXELS if quick else PIXELS, "crop": 4,
-        "flip": True, "mixup": 0.0, "cutmix": 0.0,
+        "flip": True, "mixup": 0.0, "cutmix": 0.0, "train_images": size,
     }  # fmt: skip
-    return {
-        ((kind, size), trial.seed): run_of(
-            trial.folder / "cifar10", train,
-            data={**data, "train_images": size},
-            model={**each.model, **(each.small if quick else {})},
-        )
-        for kind, each in KINDS.items()
-        for size in (SMALL_SIZES if quick else SIZES)
-    }  # fmt: skip
+    model = {**KINDS[kind].model, **(KINDS[kind].small if quick else {})}
+    return run_of(trial, "cifar10", train, data=data, model=model)
 
 
 def made_up(directory: Path) -> Path:
@@ -146,7 +135,7 @@ def accuracy(run: Run) -> float:
 
 def measured(found: Accuracies, sizes: Sequence[int]) -> dict[str, Value]:
     """Return the quantities of the bands."""
-    few, many = ({kind: found[kind, size] for kind in KINDS} for size in (min(sizes), max(sizes)))
+    few, many = ({kind: found[kind, n][0] for kind in KINDS} for n in (min(sizes), max(sizes)))
     first, last = (each["convnet"] - each["patch"] for each in (few, many))
     narrows: Value = first / last if last > 0 else math.inf
     return {

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.addons.studies import bottleneck, runs
+from crosshead.addons.studies import bottleneck, fitting, runs
 from crosshead.addons.studies.bottleneck import (
     ADDED,
+    ALL,
     CAPTIONS,
     FALL,
+    GROUPS,
     QUICK,
     SINKS,
     STAYS,
@@ -21,9 +23,9 @@ from crosshead.addons.studies.bottleneck import (
     words_measured,
 )
 from crosshead.addons.studies.conduct import found_again
-from crosshead.addons.studies.effort import Effort
-from crosshead.addons.studies.equal import BAHDANAU, CONVOLUTIONAL, LUONG, PLAIN, TRANSFORMER
-from crosshead.addons.studies.study import Result, Trial
+from crosshead.addons.studies.fitting import BAHDANAU, CONVOLUTIONAL, LUONG, PLAIN, TRANSFORMER
+from crosshead.addons.studies.runs import stored
+from crosshead.addons.studies.study import Effort, Result, Trial
 from crosshead.models.recurrent import RecurrentConfig
 from tests.addons.studies.trials import of, quick
 
@@ -37,14 +39,17 @@ def test_captions_are_grouped_by_the_words_of_their_source() -> None:
 
 
 def test_quantities_are_ratios_and_differences_of_means() -> None:
-    words = {PLAIN: [[1.0, 0.8, 0.1], [1.0, 0.4, 0.2]]}
+    words = {PLAIN: {5: [1.0, 1.0], 10: [0.8, 0.4], 80: [0.1, 0.2]}}
     assert words_measured(words, (5, 10, 80)) == {FALL.format(PLAIN): pytest.approx(0.25)}
     bleu = {
         PLAIN: [20.0, 22.0], BAHDANAU: [30.0, 32.0], LUONG: [31.0, 29.0],
         CONVOLUTIONAL: [33.0, 33.0], TRANSFORMER: [34.0, 34.0],
     }  # fmt: skip
     groups = dict.fromkeys(bleu, (40.0, 20.0)) | {PLAIN: (20.0, 5.0)}
-    found = {name: [[score, *groups[name]] for score in each] for name, each in bleu.items()}
+    found = {
+        name: {ALL: each, GROUPS[0]: [groups[name][0]], GROUPS[-1]: [groups[name][1]]}
+        for name, each in bleu.items()
+    }
     assert captions_measured(found) == pytest.approx(
         {
             ADDED.format("Bahdanau's attention"): 10,
@@ -56,10 +61,10 @@ def test_quantities_are_ratios_and_differences_of_means() -> None:
 
 
 def test_models_that_have_learned_nothing_are_not_compared() -> None:
-    [fall] = words_measured({PLAIN: [[0.1, 0.0, 0.0]]}, (5, 10, 80)).values()
+    [fall] = words_measured({PLAIN: {10: [0.0], 80: [0.0]}}, (5, 10, 80)).values()
     assert fall == "only 0% of the words are right at ten"
     names = (PLAIN, BAHDANAU, LUONG, CONVOLUTIONAL, TRANSFORMER)
-    found = captions_measured({name: [[0.0, 0.0, 0.0]] for name in names})
+    found = captions_measured({name: {ALL: [0.0]} for name in names})
     assert set(found) == set(CAPTIONS)
     assert all(isinstance(each, str) and "below 5" in each for each in found.values())
 
@@ -80,21 +85,22 @@ def test_words_are_measured_where_captions_are_missing(
 
 def test_what_was_learned_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = RecurrentConfig(d_model=16, encoder_layers=1, decoder_layers=1, attention="none")
-    words = WordRun(shape, 1e-3, QUICK, 1)
-    first = spelling(tmp_path, words)
-    [kept] = tmp_path.iterdir()
-    assert kept == runs.stored_at(words, tmp_path)
+    trial, words = quick(tmp_path), WordRun(shape, 1e-3, QUICK, 1)
+    first = spelling(stored(trial, "words", words))
+    [kept] = (tmp_path / "words").iterdir()
+    assert trial.kept == [kept]
     assert found_again([kept], datetime.now(UTC) + timedelta(1)).startswith("1 of 1 run, ")
-    monkeypatch.setattr(bottleneck, "train", None)
-    assert spelling(tmp_path, words) == first
-    with pytest.raises(TypeError):
-        spelling(tmp_path, words._replace(seed=2))  # another run, which has yet to learn
+    monkeypatch.setattr(fitting, "train", None)
+    assert spelling(stored(trial, "words", words)) == first
+    with pytest.raises(TypeError):  # another run, which has yet to learn
+        spelling(stored(trial, "words", words._replace(seed=2)))
     monkeypatch.setattr(runs, "THIS_CODE", "another")
-    with pytest.raises(TypeError):
-        spelling(tmp_path, words)  # what other code has learned is not this one's
+    with pytest.raises(TypeError):  # what other code has learned is not this one's
+        spelling(stored(trial, "words", words))
 
 
 @pytest.mark.slow
-def test_a_result_names_the_files_that_its_runs_are_kept_in(tmp_path: Path) -> None:
-    kept = on_words(quick(tmp_path)).kept
-    assert sorted(kept) == sorted((tmp_path / "words").iterdir()) and len(kept) == 5
+def test_a_trial_names_the_files_that_its_runs_are_kept_in(tmp_path: Path) -> None:
+    trial = quick(tmp_path)
+    on_words(trial)
+    assert sorted(trial.kept) == sorted((tmp_path / "words").iterdir()) and len(trial.kept) == 5

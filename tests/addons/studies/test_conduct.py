@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from crosshead.addons.studies import conduct as conducted
-from crosshead.addons.studies.charts import Line, Panel
+from crosshead.addons.studies.charts import Line, Panel, Sheet
 from crosshead.addons.studies.conduct import (
     Record,
     as_json,
@@ -22,13 +22,14 @@ from crosshead.addons.studies.conduct import (
     summary,
     write,
 )
-from crosshead.addons.studies.effort import FULL, QUICK, Effort
 from crosshead.addons.studies.runs import MissingDataError
 from crosshead.addons.studies.study import (
+    FULL,
+    QUICK,
     Band,
+    Effort,
     Result,
     Study,
-    Table,
     Trial,
     at_any_size,
     reported,
@@ -41,8 +42,8 @@ def run(trial: Trial) -> Result:
     value = 0.25 if trial.quick else float(torch.rand(()))
     return Result(
         {"drawn": value, "lost": "nobody looked", "seen": 7.0},
-        [Table("Numbers", [["", "value"], ["drawn", str(value)]])],
-        [Panel("drawn", [Line([0, 1], [0, value])])],
+        [Sheet("Numbers", {"drawn": {"value": [value]}}, drawn=False)],
+        panels=[Panel("drawn", [Line([0, 1], [0, value])])],
     )
 
 
@@ -155,13 +156,15 @@ def test_a_page_says_how_many_runs_were_found_again_and_from_when(tmp_path: Path
     def trains(trial: Trial) -> Result:
         new.write_text("{}")
         os.utime(new, (time.time() + 60,) * 2)  # some file systems count in seconds
-        return dataclasses.replace(run(trial), kept=kept)
+        trial.kept.extend(kept)
+        return run(trial)
 
     study = dataclasses.replace(STUDY, run=trains)
     kept: list[Path] = []
     for files, said in (
         ([old, new], "1 of 2 runs, trained on 2026-03-07"),
         ([old, new, older], "2 of 3 runs, trained on 2026-03-05 to 2026-03-07"),
+        ([old, new, tmp_path / "gone"], "1 of 2 runs, trained on 2026-03-07"),
         ([new, tmp_path / "gone"], ""),
     ):
         kept[:] = files

@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from crosshead.addons.studies import forecasting, runs
-from crosshead.addons.studies.effort import Effort
 from crosshead.addons.studies.forecasting import (
     DIRECT,
     KINDS,
@@ -15,7 +14,7 @@ from crosshead.addons.studies.forecasting import (
     PLAIN,
     PLAIN_PAST,
     SHORT,
-    errors_table,
+    errors_sheets,
     linear,
     made_up,
     mean_error,
@@ -23,8 +22,7 @@ from crosshead.addons.studies.forecasting import (
     scored,
     update_times,
 )
-from crosshead.addons.studies.study import Trial
-from crosshead.addons.studies.turns import Timed, ratio
+from crosshead.addons.studies.study import Effort, Trial
 from tests.addons.studies.trials import full, of, quick
 
 
@@ -60,11 +58,11 @@ def test_batches_hold_as_many_windows_as_stated(kind: str, series: Path) -> None
 def test_a_run_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     trial = Trial(Effort(0), 1, said.append, tmp_path)
-    found, [kept] = scored(trial, [("dlinear", SHORT)])
-    [[errors]] = found.values()
+    found = scored(trial, [("dlinear", SHORT)])
+    [kept], [[errors]] = trial.kept, found.values()
     assert said == [f"dlinear, 96, seed 1000: MSE {errors['MSE']:.3f}"] and kept.is_file()
     monkeypatch.setattr(runs, "train", lambda *arguments, **named: pytest.fail("trained again"))
-    assert scored(trial, [("dlinear", SHORT)]) == (found, [kept])
+    assert scored(trial, [("dlinear", SHORT)]) == found
 
 
 def test_means_and_tables_are_of_one_kind_and_context() -> None:
@@ -76,11 +74,13 @@ def test_means_and_tables_are_of_one_kind_and_context() -> None:
         ("dlinear", 336): [{"MSE": 7.0, "MAE": 0.7, **untrained}],
     }  # fmt: skip
     assert mean_error(found, "dlinear", 96) == 1.5
-    assert errors_table(found).rows[1:] == [
-        ["dlinear", "96", "1.000, 2.000", "0.500, 0.600"],
-        ["dlinear", "336", "7.000", "0.700"],
-        ["last value", "", "4.000", "2.000"],
+    mse, mae = (sheet.table.rows for sheet in errors_sheets(found))
+    assert mse[1:] == [
+        ["dlinear, 96 steps", "1.000, 2.000"],
+        ["dlinear, 336 steps", "7.000"],
+        ["last value", "4.000"],
     ]
+    assert mae[3] == ["last value", "2.000"]
 
 
 def test_ratios_compare_what_their_names_say() -> None:
@@ -101,18 +101,11 @@ def test_an_update_of_each_kind_is_compared_with_patches(
     recipes = {kind: run_on(trial, kind, LONG, 1).recipe for kind in ("patches", "points")}
     tokens = {kind: each.model.patch_stride for kind, each in recipes.items()}  # type: ignore[attr-defined]
     assert tokens == {"patches": 8, "points": 1}
-    seconds = {"patches": 2.0, "points": 6.0}
 
-    def timed(
-        calls: Mapping[str, Callable[[], None]], baseline: Callable[[str], str], *rest: object
-    ) -> dict[str, Timed]:
+    def timed(calls: Mapping[str, Callable[[], None]], *rest: object) -> dict[str, list[float]]:
         for call in calls.values():
             call()
-        return {
-            kind: Timed(seconds[kind], ratio([seconds[kind]], [seconds[baseline(kind)]]))
-            for kind in calls
-        }
+        return {"patches": [2.0], "points": [6.0]}
 
-    monkeypatch.setattr(forecasting, "timed", timed)
-    found = update_times(recipes, trial)
-    assert [found[kind].ratio.median for kind in ("patches", "points")] == [1, 3]
+    monkeypatch.setattr(forecasting, "in_turns", timed)
+    assert list(update_times(recipes, trial)) == ["patches", "points"]

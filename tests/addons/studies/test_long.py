@@ -12,11 +12,9 @@ from crosshead.addons.studies.long import (
     INDICES,
     LETTERS,
     SHORT,
-    TimeAndMemory,
     copies,
     copying,
     mixed,
-    panels,
 )
 
 FAR = 128
@@ -50,13 +48,6 @@ def test_the_first_token_reaches_the_first_question_where_it_is_said_to(name: st
     with torch.no_grad():
         changed = not torch.equal(*(model.features(t)[0, -INDICES] for t in (tokens, other)))
     assert changed == (name not in (SHORT, FEW))
-
-
-def test_the_picture_has_the_lengths_of_each_pattern() -> None:
-    curve = {n: TimeAndMemory(2e-5 * n, 2**20 * n) for n in (1024, 2048)}
-    seconds, memory = panels({"full": curve, "window": {1024: curve[1024]}})
-    assert [line.x for line in seconds.lines] == [[1024, 2048], [1024]]
-    assert memory.lines[0].y == [1024, 2048]
 
 
 def test_guessing_counts_where_attention_to_all_has_learned() -> None:

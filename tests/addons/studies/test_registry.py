@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from crosshead.addons.studies.conduct import conduct, write
-from crosshead.addons.studies.effort import QUICK
 from crosshead.addons.studies.registry import STUDIES, chosen
-from crosshead.addons.studies.study import judge
+from crosshead.addons.studies.study import QUICK, judge
 from crosshead.errors import ConfigError
 from tests.parameters import mostly_slow
 

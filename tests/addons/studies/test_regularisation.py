@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from crosshead.addons.studies.captions import text_of
 from crosshead.addons.studies.regularisation import (
     BANDS,
     BASE,
@@ -43,7 +44,12 @@ def test_variants_differ_in_what_they_change_and_in_their_place(
     monkeypatch.setenv("CROSSHEAD_DATA", str(tmp_path))
     (tmp_path / "multi30k").mkdir()
     (tmp_path / "multi30k" / "train.en").write_text("")
-    planned = plan(full(tmp_path))
+    trial = full(tmp_path)
+    planned = {
+        (variant, seed): plan(trial, text_of(trial), variant, seed)
+        for variant in CHANGES
+        for seed in trial.seeds()
+    }
     assert len(planned) == 2 * len(CHANGES)
     places = {run.place for run in planned.values()}
     assert len(places) == len(planned)

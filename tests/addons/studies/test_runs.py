@@ -19,24 +19,26 @@ from crosshead.addons.studies.runs import (
     results,
     run_of,
     stored,
-    stored_at,
 )
+from crosshead.addons.studies.study import Trial
 from crosshead.bundle.places import CHECKPOINTS, WEIGHTS
 from tests.addons.studies.trials import full, quick
 from tests.parameters import mostly_slow
 
 
 def small(folder: Path) -> Run:
-    return captions_of(quick(folder)).run(transformer(quick=True), 1)
+    return captions_of(quick(folder)).run(quick(folder), transformer(quick=True), 1)
 
 
 def test_the_place_of_a_run_depends_on_its_settings_and_the_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus = captions_of(quick(tmp_path))
-    made = [corpus.run(transformer(heads), seed) for heads in (1, 4) for seed in (1, 2)]
+    trial = quick(tmp_path)
+    made = [corpus.run(trial, transformer(heads), seed) for heads in (1, 4) for seed in (1, 2)]
     places = {run.place for run in made}
-    assert len(places) == 4 and made[0].place == corpus.run(transformer(1), 1).place
+    assert len(places) == 4 and made[0].place == corpus.run(trial, transformer(1), 1).place
+    assert trial.kept[:4] == [run.finished for run in made]
     monkeypatch.setattr(runs, "THIS_CODE", "another")
     assert not places & {run.place for run in made}
 
@@ -44,7 +46,7 @@ def test_the_place_of_a_run_depends_on_its_settings_and_the_code(
 def test_settings_of_all_runs_give_way_to_those_of_one(tmp_path: Path) -> None:
     sections = {"model": {"architecture": "dlinear"}, "data": {"series": ["x.csv"]}}
     alike, own = (
-        run_of(tmp_path, train, **sections).recipe.train
+        run_of(quick(tmp_path), "runs", train, **sections).recipe.train
         for train in ({}, {"precision": "bfloat16"})
     )
     assert (alike.precision, own.precision) == ("float32", "bfloat16")
@@ -82,10 +84,12 @@ def test_a_run_is_trained_once_and_gone_on_with_where_it_ended(
 def test_a_study_that_is_repeated_trains_nothing_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = STUDIES[name].run(quick(tmp_path)).kept
-    assert all(path.is_file() for path in kept)
+    first, again = quick(tmp_path), quick(tmp_path)
+    STUDIES[name].run(first)
+    assert any(path.is_file() for path in first.kept)
     monkeypatch.setattr(runs, "train", None)
-    assert STUDIES[name].run(quick(tmp_path)).kept == kept != []
+    STUDIES[name].run(again)
+    assert again.kept == first.kept
 
 
 def square_times(seed: int, pair: tuple[int, int]) -> int:
@@ -94,14 +98,14 @@ def square_times(seed: int, pair: tuple[int, int]) -> int:
 
 @pytest.mark.slow
 def test_processes_find_what_one_finds(tmp_path: Path) -> None:
-    planned = {(f"{n}", seed): (n, seed) for n in range(3) for seed in (2, 3)}
-    compute = partial(square_times, 1)
-    alone = results(planned, compute, quick(tmp_path), str)
-    assert alone == {"0": [1, 1], "1": [3, 4], "2": [9, 13]}
+    def found(trial: Trial) -> dict[int, list[int]]:
+        return results(trial, range(3), lambda n, seed: (n, seed), partial(square_times, 1), str)
+
+    assert found(quick(tmp_path)) == {0: [1], 1: [1001], 2: [4001]}
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        assert results(planned, compute, full(tmp_path), str) == alone
+        assert found(full(tmp_path)) == {0: [1, 1], 1: [1001, 1002], 2: [4001, 4005]}
     finally:
         torch.set_num_threads(threads)
 
@@ -153,9 +157,9 @@ def test_a_result_is_computed_once_for_its_settings(tmp_path: Path) -> None:
         calls.append(rate)
         return {"loss": rate / 2}
 
+    trial = quick(tmp_path)
     for rate in (0.25, 0.5, 0.25):
-        found = stored(Settings(rate), tmp_path / "new", lambda rate=rate: compute(rate))
+        found = stored(trial, "new", Settings(rate)).result(lambda settings: compute(settings.rate))
         assert found == {"loss": rate / 2}
     assert calls == [0.25, 0.5]
-    places = {stored_at(Settings(rate), tmp_path / "new") for rate in calls}
-    assert places == set((tmp_path / "new").iterdir())
+    assert set(trial.kept) == set((tmp_path / "new").iterdir())

@@ -1,17 +1,16 @@
 import math
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from crosshead.addons.studies import stability
 from crosshead.addons.studies.captions import text_of
-from crosshead.addons.studies.equal import WITHIN, weights
-from crosshead.addons.studies.runs import stored_at
+from crosshead.addons.studies.fitting import WITHIN, weights
 from crosshead.addons.studies.stability import (
     RANGE,
     RATES,
     RECURRENT,
-    SEEDS,
     SPIKES,
     SPREAD,
     TRANSFORMER,
@@ -20,13 +19,13 @@ from crosshead.addons.studies.stability import (
     CaptionIds,
     LossAndNorms,
     StabilityRun,
-    as_rows,
     endless,
     is_spike,
     plan,
     quantities,
     rates_that_train,
     read,
+    sheets,
     trained,
 )
 from crosshead.text.batching import Pairs
@@ -38,13 +37,11 @@ def test_every_model_has_a_run_for_each_seed_at_each_rate(
 ) -> None:
     text = CaptionIds(Pairs([([4], [5])]), Pairs([([4], [5])]), 4000, 6.0)
     monkeypatch.setattr(stability, "read", lambda folder, words: text)
-    planned = plan(full(), tmp_path)
-    cases = [(name, rate) for name in (RECURRENT, TRANSFORMER) for rate in RATES]
-    seeds = range(1000, 1000 + SEEDS)
-    assert list(planned) == [(case, seed) for case in cases for seed in seeds]
-    for ((_, rate), seed), run in planned.items():
-        assert (run.rate, run.seed, run.updates) == (rate, seed, UPDATES)
-    shapes = {name: run.shape for ((name, _), _), run in planned.items()}
+    shapes = {}
+    for name, rate in product((RECURRENT, TRANSFORMER), RATES):
+        run = plan(full(), tmp_path, name, rate, 1002).settings
+        assert (run.rate, run.seed, run.updates) == (rate, 1002, UPDATES)
+        shapes[name] = run.shape
     counted = {name: weights(shape, 4000) for name, shape in shapes.items()}
     assert abs(counted[RECURRENT] / counted[TRANSFORMER] - 1) <= WITHIN
     assert all(shape.dropout == 0 for shape in shapes.values())
@@ -91,8 +88,8 @@ def test_quantities_compare_the_best_rates() -> None:
     values = quantities(found, 5.0)
     assert values[SPREAD] == pytest.approx(2) and values[RANGE] == 1
     assert values[SPIKES] == pytest.approx(1)  # one seed of three has a spike: mean over its error
-    row = as_rows(found, 5.0)[2]
-    assert row[2:5] == ["5.00, 5.00, inf", "", "0 of 3"]
+    losses, trained, *_ = (sheet.table for sheet in sheets(found, 5.0, 300))
+    assert losses.rows[1][2] == "5.00, 5.00, inf" and trained.rows[1][2] == "0, 0, 0"
 
 
 def test_models_that_spike_alike_differ_by_nothing() -> None:
@@ -115,27 +112,25 @@ def test_a_run_learns_by_its_seed_and_is_found_again(
     text = text_of(quick(tmp_path))
     ids = read(str(text), words=True)
     assert 0 < ids.entropy < math.log(ids.vocabulary)
-    training = plan(quick(tmp_path), text)[(RECURRENT, RATES[1]), 1000]
-    kept = tmp_path / "kept"
-    first = trained(kept, training)
-    assert len(first.norms) == training.updates and 0 < first.loss < 10
+    first_run = plan(quick(tmp_path), text, RECURRENT, RATES[1], 1000)
+    first = trained(first_run)
+    assert len(first.norms) == first_run.settings.updates and 0 < first.loss < 10
 
-    def other(each: StabilityRun, text: CaptionIds) -> LossAndNorms:
+    def other(each: StabilityRun) -> LossAndNorms:
         raise AssertionError("trained again")
 
     with monkeypatch.context() as patched:
         patched.setattr(stability, "learn", other)
-        assert trained(kept, training) == first
-    second = trained(kept, training._replace(seed=2))
-    assert second != first
-    assert stored_at(training._replace(text="another"), kept) != stored_at(training, kept)
-    stored_at(training, kept).unlink()
-    assert trained(kept, training) == first
+        assert trained(first_run) == first
+    second_run = plan(quick(tmp_path), text, RECURRENT, RATES[1], 2)
+    assert second_run.file != first_run.file and trained(second_run) != first
+    first_run.file.unlink()
+    assert trained(first_run) == first
 
 
 def test_a_loss_that_is_not_finite_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    training = plan(quick(tmp_path), text_of(quick(tmp_path)))[(TRANSFORMER, RATES[1]), 1000]
+    trial = quick(tmp_path)
+    run = plan(trial, text_of(trial), TRANSFORMER, RATES[1], 1000)
     broken = LossAndNorms(math.inf, [1.0, math.inf])
     monkeypatch.setattr(stability, "learn", lambda *given: broken)
-    kept = tmp_path / "kept"
-    assert trained(kept, training) == trained(kept, training) == broken
+    assert trained(run) == trained(run) == broken

@@ -2,8 +2,19 @@ import math
 
 import pytest
 
-from crosshead.addons.studies.effort import FULL, QUICK, Effort
-from crosshead.addons.studies.study import Band, Value, at_any_size, judge, kept_at, reported
+from crosshead.addons.studies.study import (
+    FULL,
+    QUICK,
+    Band,
+    Effort,
+    Value,
+    at_any_size,
+    duration,
+    effort_within,
+    judge,
+    kept_at,
+    reported,
+)
 from tests.addons.studies.trials import of
 
 BANDS = (Band("low", 0, 1, "why"), Band("high", 2, math.inf, "why"))
@@ -73,3 +84,33 @@ def test_bands_are_read_easily() -> None:
     assert [*map(str, bands), str(BANDS[0])] == [
         "exactly 0", "at least 0.5", "at most 1.0e-06", "0 to 1",
     ]  # fmt: skip
+
+
+def test_a_budget_becomes_the_share_that_fills_it() -> None:
+    assert effort_within(6, [720]) == Effort(0.5)
+    assert effort_within(6, [660, 60]) == Effort(0.5)
+
+
+@pytest.mark.parametrize("minutes", [12, 99])
+def test_a_budget_beyond_the_full_form_is_the_full_form(minutes: float) -> None:
+    assert effort_within(minutes, [720]) == FULL
+
+
+def test_only_the_full_form_has_no_caveat() -> None:
+    assert FULL.caveat == "" and FULL.full and not FULL.quick
+    assert QUICK.quick and "says nothing about the claim" in QUICK.caveat
+    assert "25% of the full form" in Effort(0.25).caveat
+    assert "0.3% of the full form" in Effort(0.003).caveat
+    assert "99% of the full form" in Effort(0.999).caveat
+    folders = [each.folder for each in (FULL, QUICK, Effort(0.25))]
+    assert len(set(folders)) == 3
+
+
+def test_times_are_read_easily() -> None:
+    assert [*map(duration, (0.2, 6, 300, 3600, 5100))] == [
+        "1 s",
+        "6 s",
+        "5 min",
+        "1 h",
+        "1 h 25 min",
+    ]

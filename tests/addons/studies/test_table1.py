@@ -6,7 +6,7 @@ from torch import nn
 
 from crosshead.addons.studies import table1
 from crosshead.addons.studies.conduct import conduct
-from crosshead.addons.studies.effort import QUICK
+from crosshead.addons.studies.study import QUICK
 from crosshead.addons.studies.table1 import (
     BELOW,
     FULL,
@@ -22,9 +22,8 @@ from crosshead.addons.studies.table1 import (
     operations,
     share,
     steps,
-    times_table,
+    times_sheets,
 )
-from crosshead.addons.studies.turns import Ratio, Timed
 from crosshead.layers.layer_types import RecurrentLayer, SelfAttention, SeparableConvolution
 from tests.addons.studies.trials import quick
 
@@ -73,8 +72,8 @@ def test_the_path_of_a_layer_is_found_in_what_it_computes(monkeypatch: pytest.Mo
     assert longest_path(RECURRENT, LayerSize(6, 4)) == 1
 
 
-def both(low: float) -> list[Timed]:
-    return [Timed(1.0, Ratio(1, 1, 1)), Timed(2.0, Ratio(2, low, 3))]
+def both(least: float) -> tuple[list[float], list[float]]:
+    return [1.0, 1.0, 1.0], [2.0, least, 3.0]
 
 
 def test_sizes_lie_on_both_sides() -> None:
@@ -89,9 +88,15 @@ def test_faster_is_faster_in_every_round() -> None:
 
 def test_both_layers_are_measured_at_each_size(tmp_path: Path) -> None:
     found = compare(quick(tmp_path))
-    assert all(each.seconds > 0 for both in found.values() for each in both)
-    rows = times_table(found).rows
-    assert rows[0] == ["n", "d", "operations", "self-attention", "recurrent", "time"]
-    assert [row[:2] for row in rows[1:]] == [["4", "16"], ["16", "4"]]
+    assert all(seconds > 0 for both in found.values() for each in both for seconds in each)
+    over, least = (sheet.table.rows for sheet in times_sheets(found))
+    assert over[0] == ["d", "4", "16"]
+    assert [[bool(cell) for cell in row] for row in over[1:]] == [
+        [True, False, True],
+        [True, True, False],
+    ]
     # 16 n d^2 over 8 n d^2 + 4 n^2 d.
-    assert [row[2] for row in rows[1:]] == ["1.78", "0.67"]
+    assert [[row[0], row[-1]] for row in least[1:]] == [
+        ["n = 4, d = 16", "1.78"],
+        ["n = 16, d = 4", "0.667"],
+    ]

@@ -34,7 +34,7 @@ def toy(name: str, *found: float) -> Study:
     tables = [Table("Numbers", [["name"], *([each] for each in measured)])]
 
     def run_it(trial: Trial) -> Result:
-        return Result(measured, tables)
+        return Result(measured, tables=tables)
 
     return Study(name, f"A {name}", "Toys hold.", "Nobody, section 0", bands, run_it, 720)
 

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from crosshead.addons.studies.effort import FULL, QUICK, Effort
-from crosshead.addons.studies.study import Trial
+from crosshead.addons.studies.study import FULL, QUICK, Effort, Trial
 
 
 def quick(folder: Path) -> Trial:

@@ -1,7 +1,7 @@
 import torch
 
 from crosshead.addons.studies.fitting import FIRST
-from crosshead.addons.studies.sets import (
+from crosshead.addons.studies.positions import (
     CAUSAL,
     NO,
     WITH,
@@ -11,6 +11,7 @@ from crosshead.addons.studies.sets import (
     B,
     accuracies,
     attention_alone,
+    fitted_errors,
     which_is_first,
 )
 
@@ -38,3 +39,14 @@ def test_chance_without_positions_counts_where_the_task_is_learned_with_them() -
     nobody = accuracies({**means, WITH: 0.6})
     assert nobody[WITHOUT] == "with positions only 60% were right either"
     assert nobody[WITH] == 0.6
+
+
+def test_a_fit_finds_a_map_where_there_is_one() -> None:
+    torch.manual_seed(1)
+    any_matrix = torch.randn(6, 6, dtype=torch.float64)
+    turn = torch.matrix_exp(any_matrix - any_matrix.T)  # a rotation
+    rows = [torch.randn(6, dtype=torch.float64)]
+    for _ in range(60):
+        rows.append(turn @ rows[-1])
+    assert fitted_errors(torch.stack(rows), 3).abs().max() < 1e-9
+    assert fitted_errors(torch.randn(60, 6), 3).abs().max() > 0.5

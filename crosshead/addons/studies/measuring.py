@@ -1,14 +1,86 @@
-"""Measurements of a computation: products in sequence, reach, memory kept, powers of growth."""
+"""Measurements of a computation: time in turns, products in sequence, reach, memory, powers.
+
+Times are measured round after round, so that all computations see the same machine.
+"""
 
 import math
-from collections.abc import Iterator, Sequence
+import statistics
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node
+
+from crosshead.addons.studies.study import Trial
+
+K = TypeVar("K", bound=Hashable)
+
+FORWARD, TRAINING = "forwards", "forwards and backwards"
+
+
+def in_turns(
+    trial: Trial, calls: Mapping[K, Callable[[], object]], rounds: int = 5, seconds: float = 0.3
+) -> dict[K, list[float]]:
+    """Measure the mean seconds of a call of each computation, in every round.
+
+    Each is called once before, so that kernels are chosen and memory is taken. Every second round
+    goes through the computations in reverse order. Rounds and their seconds are those of the full
+    form.
+    """
+    found: dict[K, list[float]] = {name: [] for name in calls}
+    for call in calls.values():
+        call()
+    for each in range(trial.amount(2, rounds)):
+        for name in list(calls)[:: -1 if each % 2 else 1]:
+            found[name].append(_mean_seconds(calls[name], seconds * trial.effort.share))
+    return found
+
+
+def _mean_seconds(call: Callable[[], object], least: float) -> float:
+    _wait()
+    began, count = time.perf_counter(), 0
+    while not count or time.perf_counter() - began < least:
+        call()
+        count += 1
+        _wait()
+    return (time.perf_counter() - began) / count
+
+
+def _wait() -> None:
+    """Wait for a GPU, which computes asynchronously."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def ratios(over: Sequence[float], under: Sequence[float]) -> list[float]:
+    """Return the ratio of two times in every round."""
+    return [a / b for a, b in zip(over, under, strict=True)]
+
+
+def milliseconds(times: Sequence[float]) -> float:
+    """Return the least time of all rounds."""
+    return 1000 * min(times)
+
+
+def compute(model: nn.Module, output: Callable[[], Tensor], direction: str) -> None:
+    """Compute an output of a model, and all gradients of its sum if the direction says so."""
+    if direction == FORWARD:
+        with torch.no_grad():
+            output()
+        return
+    model.zero_grad()
+    output().sum().backward()
+
+
+def of_layer(layer: nn.Module, x: Tensor, direction: str) -> Callable[[], None]:
+    """Return the computation of a layer on `x`, whose gradient is computed as well."""
+    # A new leaf each time: gradients of the input do not add up from call to call.
+    return partial(compute, layer, lambda: layer(x.detach().requires_grad_()), direction)
 
 
 def products_in_sequence(output: Tensor, start: Tensor | None = None) -> int:
@@ -88,3 +160,15 @@ def powers(sizes: Sequence[Sequence[float]], values: Sequence[float]) -> list[Po
     variance = np.square(logs - design @ found).sum() / free if free > 0 else math.nan
     errors = np.sqrt(variance * np.diag(inverse @ inverse.T))
     return [Power(float(p), float(e)) for p, e in zip(found[1:], errors[1:], strict=True)]
+
+
+def in_standard_errors(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the difference of two means over its standard error (Welch).
+
+    Equal means give 0, and different means without any spread an infinity.
+    """
+    difference = statistics.mean(first) - statistics.mean(second)
+    error = math.sqrt(sum(statistics.variance(each) / len(each) for each in (first, second)))
+    if error == 0:
+        return math.copysign(math.inf, difference) if difference else 0.0
+    return difference / error

@@ -1,0 +1,105 @@
+"""The studies of scenes: quantities from results, and the sides of the data."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from crosshead.addons.studies.scenes import (
+    AMBIGUOUS_RIGHT,
+    AMBIGUOUS_SHUFFLED,
+    AMBIGUOUS_WITHOUT,
+    CHANCE,
+    EXACT,
+    EXACT_GAIN,
+    EXACT_SHUFFLED,
+    GROUNDING_BANDS,
+    INSIDE,
+    MULTIMODAL_BANDS,
+    PEAKS,
+    RIGHT,
+    SHUFFLED,
+    UNSEEN_INSIDE,
+    WITHOUT,
+    NounFindings,
+    PairFindings,
+    _write_sides,
+    by_image,
+    exact_elsewhere,
+    grounding_quantities,
+    grounding_sheets,
+    pair_quantities,
+    runs_on,
+)
+from crosshead.addons.vision.caption_maps import Grounding
+from crosshead.addons.vision.data.ambiguous import write_ambiguous
+from tests.addons.studies.trials import full
+
+
+def of(*inside: list[float]) -> Grounding:
+    weights = torch.tensor(inside)
+    return Grounding(weights, weights / 2, 0.1, 5)
+
+
+VALID, TEST, NEW = (
+    of([0.1, 0.9], [0.8, 0.2]),
+    of([0.2, 0.6], [0.9, 0.1]),
+    of([0.3, 0.4], [1.0, 0.0]),
+)
+NOUNS = NounFindings(96.0, 40.0, VALID, TEST, NEW)
+
+
+def test_the_head_is_chosen_on_the_validation_set() -> None:
+    """Head 2 of layer 1 is best there, although head 1 of layer 2 is better on the test set."""
+    found = grounding_quantities([NOUNS])
+    assert set(found) == {band.name for band in GROUNDING_BANDS}
+    assert (found[INSIDE], found[PEAKS]) == (pytest.approx(0.6), pytest.approx(0.3))
+    assert found[UNSEEN_INSIDE] == pytest.approx(0.4)
+    assert found[EXACT] == 96.0 and found[CHANCE] == pytest.approx(0.1)
+
+
+def test_tables_show_layers_by_heads_and_seeds() -> None:
+    weights, right = (sheet.table for sheet in grounding_sheets([NOUNS, NOUNS]))
+    assert weights.rows[1:] == [
+        ["head 1", "0.20, 0.20", "0.90, 0.90"],
+        ["head 2", "0.60, 0.60", "0.10, 0.10"],
+    ]
+    assert right.rows[1] == ["combinations of training", "96.0, 96.0"]
+
+
+FOUND = PairFindings(
+    {RIGHT: 98.0, SHUFFLED: 48.0, WITHOUT: 51.0},
+    {RIGHT: 99.0, SHUFFLED: 96.0, WITHOUT: 100.0},
+)
+
+
+def test_every_band_has_its_quantity() -> None:
+    other = FOUND._replace(words={RIGHT: 96.0, SHUFFLED: 50.0, WITHOUT: 49.0})
+    found = pair_quantities([FOUND, other])
+    assert set(found) == {band.name for band in MULTIMODAL_BANDS}
+    assert (found[AMBIGUOUS_RIGHT], found[AMBIGUOUS_SHUFFLED]) == (97.0, 49.0)
+    assert found[AMBIGUOUS_WITHOUT] == 50.0
+    assert (found[EXACT_GAIN], found[EXACT_SHUFFLED]) == (-1.0, 3.0)
+
+
+def test_only_sentences_without_the_ambiguous_word_are_compared_whole() -> None:
+    sources = ["a red sign", "a red cross", "a blue cross"]
+    assert exact_elsewhere(sources, ["x", "a", "x"], ["a", "a", "b"]) == 50
+
+
+def test_both_models_have_one_shape_and_the_same_sentences(tmp_path: Path) -> None:
+    write_ambiguous(tmp_path / "data", 24, train=6, others=2)
+    _write_sides(tmp_path / "data")
+    english = (tmp_path / "data" / "train.en").read_text().splitlines()
+    assert len(english) == 6 and len((tmp_path / "data" / "valid.de").read_text().split("\n")) == 3
+    beside, alone = (run.recipe for run in runs_on(full(tmp_path), tmp_path / "data", 1))
+    assert (beside.model.architecture, alone.model.architecture) == ("multimodal", "transformer")
+    for key in ("d_model", "encoder_layers", "decoder_layers", "norm", "tie"):
+        assert getattr(beside.model, key) == getattr(alone.model, key)
+    assert beside.train == alone.train and beside.tokenizer == alone.tokenizer
+
+
+def test_values_stand_by_image_and_seed() -> None:
+    assert by_image([FOUND, FOUND], "exact") == {
+        RIGHT: [99.0, 99.0], SHUFFLED: [96.0, 96.0], WITHOUT: [100.0, 100.0],
+    }  # fmt: skip
