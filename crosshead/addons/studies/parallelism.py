@@ -188,7 +188,7 @@ def sheets(found: Ratios, how: TimingSizes) -> list[Sheet]:
 
     return [
         Sheet(
-            f"Recurrence over attention, {length} tokens, forwards and backwards: {level}", rows(level),
+            f"Recurrence over attention, {length} tokens, and backwards: {level}", rows(level),
             "width", log="xy", level=1, ranges=True,
         )
         for level in (LAYER, MODEL)

@@ -102,7 +102,9 @@ def test_an_update_of_each_kind_is_compared_with_patches(
     tokens = {kind: each.model.patch_stride for kind, each in recipes.items()}  # type: ignore[attr-defined]
     assert tokens == {"patches": 8, "points": 1}
 
-    def timed(calls: Mapping[str, Callable[[], None]], *rest: object) -> dict[str, list[float]]:
+    def timed(
+        trial: Trial, calls: Mapping[str, Callable[[], None]], rounds: int, seconds: float
+    ) -> dict[str, list[float]]:
         for call in calls.values():
             call()
         return {"patches": [2.0], "points": [6.0]}
