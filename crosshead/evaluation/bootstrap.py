@@ -34,15 +34,20 @@ def bootstrapped(
     parts: Sequence[tuple[float, int, int]],
     value: Callable[[Any, Any, Any], float],
     signature: str,
+    shown: Callable[[float], float] = float,
 ) -> CorpusScore:
-    """Return a score with its interval, computed from sums over the parts of a test set."""
+    """Return a score with its interval, computed from sums over the parts of a test set.
+
+    The ends of the interval are found before `shown` is applied, because they lie between two
+    resamples, and one may be infinite afterwards.
+    """
     columns = [np.array(column) for column in zip(*parts, strict=True)]
     rng = np.random.default_rng(SEED)
     resamples = (rng.integers(len(parts), size=len(parts)) for _ in range(RESAMPLES))
     drawn = [value(*(column[rows].sum() for column in columns)) for rows in resamples]
     low, high = map(float, np.percentile(drawn, [2.5, 97.5]))
-    whole = value(math.fsum(columns[0]), *(column.sum() for column in columns[1:]))
-    return CorpusScore(metric, float(whole), low, high, signature)
+    whole = float(value(math.fsum(columns[0]), *(column.sum() for column in columns[1:])))
+    return CorpusScore(metric, shown(whole), shown(low), shown(high), signature)
 
 
 def accuracy(nats: float, cases: int, hits: int) -> float:

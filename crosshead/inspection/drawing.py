@@ -1,7 +1,6 @@
 """Draw attention weights: a grid of all heads, one large head, or maps over a picture."""
 
 import math
-from collections.abc import Sequence
 from functools import singledispatch
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,9 +33,6 @@ COUNTED = (
     "Too many pieces to name in a grid, so the axes count them. Draw one layer and one head to see "
     "the pieces."
 )
-
-_GAP = 0.1
-"""Inches above the title of a grid, and between the labels of its pieces and its axis title."""
 
 UNSEEN, LEGEND = "#e6e6e6", "weight (grey: 0)"
 """The colour of weights that are exactly zero, as behind a mask, and the label of the colour
@@ -78,18 +74,10 @@ def draw_attention(
     if path is not None:
         check_picture(Path(path))
     chosen = _chosen(found, layer, head)
-    if found.pixels is not None:
+    if found.pixels is None:
+        figure = _draw_maps(found, chosen)
+    else:
         figure = _draw_over_image(found, found.pixels, chosen)
-        if path is not None:
-            save(Path(path), figure)
-        return figure
-    for side, pieces in (("queries", found.queries), ("keys", found.keys)):
-        if len(pieces) > MOST_DRAWN:
-            raise DataError(
-                f"{len(pieces):,} {side} are too many to draw (at most {MOST_DRAWN} a side); "
-                "shorten the text"
-            )
-    figure = _draw_maps(found, chosen)
     if path is not None:
         save(Path(path), figure)
     return figure
@@ -184,6 +172,12 @@ def _measured(found: AttentionWeights, chosen: list[tuple[int, int]]) -> _Grid:
 
 def _draw_maps(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
     """Draw a grid of heads, with labels on the outer axes, or one head with its values."""
+    for side, pieces in (("queries", found.queries), ("keys", found.keys)):
+        if len(pieces) > MOST_DRAWN:
+            raise DataError(
+                f"{len(pieces):,} {side} are too many to draw (at most {MOST_DRAWN} a side); "
+                "shorten the text"
+            )
     layers, heads, queries, keys = found.weights.shape
     grid, labels = _measured(found, chosen), labels_of(found.queries, found.keys)
     size = min(10.0, grid.inches * 72 * 0.75) if grid.named else 7.0
@@ -195,11 +189,13 @@ def _draw_maps(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
     kind = title = NAMES[found.kind].capitalize()
     for place, ((layer, head), axes) in enumerate(zip(chosen, cells, strict=False)):
         image = _heat_map(axes, found, layer, head, aspect)
-        outer = (place % grid.columns == 0, place + grid.columns >= len(chosen))
+        left, below = place % grid.columns == 0, place + grid.columns >= len(chosen)
         if grid.named:
-            _name_pieces(axes, labels, size, outer)
+            _name_pieces(axes, labels, size)
         else:
-            _count_pieces(axes, size, outer)
+            _count_pieces(axes, size)
+        axes.tick_params(length=1.5, pad=1.5, left=left, labelleft=left)
+        axes.tick_params(bottom=below, labelbottom=below)
         if len(chosen) > 1:
             name = f"layer {layer}" if heads == 1 else f"layer {layer}, head {head}"
             axes.set_title(name, fontsize=8, pad=3)
@@ -211,24 +207,11 @@ def _draw_maps(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
     for axes in cells[len(chosen) :]:
         axes.remove()
     vertical, horizontal = _axis_names(found, labels.note if grid.named else COUNTED)
-    above = figure.suptitle(title)
+    figure.suptitle(title)
     figure.supylabel(vertical, fontsize=10)
-    below = figure.supxlabel(horizontal, fontsize=10)
-    maps = figure.axes
+    figure.supxlabel(horizontal, fontsize=10)
     _add_colour_bar(figure, image, height)
-    _close_gaps(figure, maps, above, below)
     return figure
-
-
-def _close_gaps(figure: Any, maps: Sequence[Any], title: Any, below: Any) -> None:
-    """Lower a figure by the empty bands above its title and below the labels of its heat maps."""
-    figure.draw_without_rendering()  # places everything
-    bands = (
-        figure.bbox.y1 - title.get_window_extent().y1,
-        min(axes.get_tightbbox().y0 for axes in maps) - below.get_window_extent().y1,
-    )
-    empty = sum(max(0.0, band / figure.dpi - _GAP) for band in bands)
-    figure.set_figheight(figure.get_figheight() - empty)
 
 
 def _figure(labels: Labels, size: float, width: float, height: float) -> Any:
@@ -265,29 +248,21 @@ def _add_colour_bar(figure: Any, image: Any, height: float) -> None:
     )  # fmt: skip
 
 
-def _name_pieces(axes: Any, labels: Labels, size: float, outer: tuple[bool, bool]) -> None:
-    """Label the pieces on the vertical and the horizontal axis, if these are outer axes."""
-    left, below = outer
+def _name_pieces(axes: Any, labels: Labels, size: float) -> None:
+    """Label the pieces on both axes."""
     options = {"fontsize": size, **labels.options}
-    if left:
-        axes.set_yticks(range(len(labels.queries)), labels.queries, **options)
-    if below:
-        axes.set_xticks(range(len(labels.keys)), labels.keys, rotation=90, **options)
-    axes.tick_params(
-        length=1.5, pad=1.5, left=left, labelleft=left, bottom=below, labelbottom=below
-    )
+    axes.set_yticks(range(len(labels.queries)), labels.queries, **options)
+    axes.set_xticks(range(len(labels.keys)), labels.keys, rotation=90, **options)
 
 
-def _count_pieces(axes: Any, size: float, outer: tuple[bool, bool]) -> None:
-    """Show the numbers of the pieces on the axes that are outer axes."""
+def _count_pieces(axes: Any, size: float) -> None:
+    """Show the numbers of the pieces on both axes."""
     from matplotlib.ticker import MaxNLocator
 
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=5, integer=True))
         axis.set_major_formatter(lambda place, _: f"{place + 1:.0f}")
-    left, below = outer
-    axes.tick_params(length=1.5, pad=1.5, labelsize=size)
-    axes.tick_params(left=left, labelleft=left, bottom=below, labelbottom=below)
+    axes.tick_params(labelsize=size)
 
 
 def _write_values(axes: Any, weights: list[list[float]]) -> None:

@@ -3,8 +3,6 @@
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from crosshead.errors import DataError
 from crosshead.evaluation.bootstrap import RESAMPLES, SEED, CorpusScore, accuracy, bootstrapped
 from crosshead.tasks.language.text_generator import ScoredText
@@ -29,18 +27,9 @@ def perplexity(scored: Sequence[ScoredTranslation], tokenizer: Tokenizer) -> Cor
     """
     if not scored:
         raise DataError("there is no translation to score: the test set is empty")
-    losses = np.array([-each.log_prob for each in scored])
-    pieces = np.array([len(each.piece_log_probs) for each in scored])
-    rng = np.random.default_rng(SEED)
-    resamples = (rng.integers(len(scored), size=len(scored)) for _ in range(RESAMPLES))
-    means = [losses[rows].sum() / pieces[rows].sum() for rows in resamples]
-    low, high = np.percentile(means, [2.5, 97.5])
-    signature = (
-        f"nrefs:1|bs:{RESAMPLES}|seed:{SEED}|per:piece|eos:yes|tok:{tokenizer.kind}|"
-        f"vocab:{tokenizer.vocab_size}|version:crosshead-{__version__}"
-    )
-    value = math.fsum(losses) / int(pieces.sum())
-    return CorpusScore("perplexity", _exp(value), _exp(low), _exp(high), signature)
+    parts = [(-each.log_prob, len(each.piece_log_probs), 0) for each in scored]
+    signature = f"nrefs:1|{_signature('per:piece|eos:yes', tokenizer)}"
+    return bootstrapped("perplexity", parts, _nats, signature, _exp)
 
 
 def text_scores(text: ScoredText) -> list[CorpusScore]:
@@ -61,7 +50,7 @@ def text_scores(text: ScoredText) -> list[CorpusScore]:
         raise DataError("there is no text to score: it needs at least two tokens")
     signature = _signature(f"{text.how}|unknown:{text.unknown}", text.tokenizer)
     return [
-        bootstrapped("perplexity", text.windows, _perplexity, f"per:token|{signature}"),
+        bootstrapped("perplexity", text.windows, _nats, f"per:token|{signature}", _exp),
         bootstrapped("bits per character", text.windows, _bits, f"per:character|{signature}"),
     ]
 
@@ -92,13 +81,13 @@ def masked_scores(text: ScoredMasks) -> list[CorpusScore]:
         raise DataError("there is no text to score: it needs at least two tokens")
     signature = f"per:hidden token|{_signature(text.how, text.tokenizer)}"
     return [
-        bootstrapped("masked perplexity", text.windows, _perplexity, signature),
+        bootstrapped("masked perplexity", text.windows, _nats, signature, _exp),
         bootstrapped("masked accuracy, %", text.windows, accuracy, signature),
     ]
 
 
-def _perplexity(nats: float, tokens: int, _: int) -> float:
-    return _exp(nats / tokens)
+def _nats(nats: float, pieces: int, _: int) -> float:
+    return nats / pieces
 
 
 def _bits(nats: float, _: int, characters: int) -> float:

@@ -73,23 +73,6 @@ def test_a_grid_has_a_map_of_every_head_and_the_pieces_at_its_edges(tmp_path: Pa
     assert any("target" in text for text in said) and any("source" in text for text in said)
 
 
-@pytest.mark.parametrize(("layers", "heads"), mostly_slow([(2, 4), (3, 1)], [(3, 1)]))
-def test_a_grid_has_no_empty_band_above_its_title_and_its_axis_title(
-    layers: int, heads: int
-) -> None:
-    pieces = ["▁ein", "▁Mann", "▁geht", "▁über", "▁die", "▁Straße", "▁.", "</s>"]
-    figure = draw_attention(weights(layers, heads, pieces))
-    figure.draw_without_rendering()
-    title, below = (
-        next(text for text in figure.texts if text.get_text() == wanted).get_window_extent()
-        for wanted in ("Cross-attention", "source piece (attended to)")
-    )
-    lowest = min(axes.get_tightbbox().y0 for axes in figure.axes[:-1])
-    assert 0 <= figure.bbox.y1 - title.y1 <= 0.2 * figure.dpi
-    # Matplotlib 3.9 leaves a little more space than later versions.
-    assert 0 <= lowest - below.y1 <= 0.25 * figure.dpi
-
-
 def test_one_layer_is_a_grid_of_its_heads_and_one_head_a_grid_of_its_layers(
     tmp_path: Path,
 ) -> None:
