@@ -1,6 +1,5 @@
 """A test of the feed-forward network: attention averages; a sum is no function of two inputs."""
 
-import statistics
 from functools import partial
 from itertools import product
 
@@ -9,7 +8,7 @@ from torch import Generator, Tensor, nn
 
 from crosshead.addons.studies import fitting
 from crosshead.addons.studies.charts import Sheet, by_seed
-from crosshead.addons.studies.runs import results
+from crosshead.addons.studies.runs import means, results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.feedforward import FeedForward
@@ -80,18 +79,17 @@ def run(trial: Trial) -> Result:
     )
     title = f"Accuracy on all pairs after {most:,} updates, by the modulus of the sum"
     sheet = Sheet(title, by_seed({described(*arm): of for arm, of in found.items()}), form=".1%")
-    means = {arm: statistics.mean(each) for arm, each in found.items()}
-    return Result(accuracies(means), [sheet])
+    return Result(accuracies(means(found)), [sheet])
 
 
-def accuracies(means: dict[Arm, float]) -> dict[str, Value]:
+def accuracies(mean: dict[Arm, float]) -> dict[str, Value]:
     """Return the quantities; failing without feed-forward counts if others learn the task."""
-    parity, total = means[2, 1, False, True], means[17, 4, True, True]
+    parity, total = mean[2, 1, False, True], mean[17, 4, True, True]
     found: dict[str, Value] = {
-        PARITY_WITHOUT: means[2, 1, False, False],
+        PARITY_WITHOUT: mean[2, 1, False, False],
         PARITY_WITH: parity,
         SUM_WITH: total,
-        SUM_GAP: total - means[17, 4, True, False],
+        SUM_GAP: total - mean[17, 4, True, False],
     }
     for name, right in ((PARITY_WITHOUT, parity), (SUM_GAP, total)):
         if right < fitting.LEARNED:

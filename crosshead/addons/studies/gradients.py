@@ -1,7 +1,6 @@
 """Reach of gradients: through a recurrence, through attention, and not past a causal mask."""
 
 import math
-import statistics
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from crosshead.addons.studies import fitting
 from crosshead.addons.studies.charts import Line, Panel, Sheet, Table, joined, number, single
-from crosshead.addons.studies.runs import results
+from crosshead.addons.studies.runs import means, results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size
 from crosshead.attention.attend import attend
 from crosshead.attention.masks import causal
@@ -103,7 +102,7 @@ def run(trial: Trial) -> Result:
         )
         for when, norms in (("at the start", start), ("after training", end))
     ]  # fmt: skip
-    right = {name: statistics.mean(each) for name, each in recalled.items()}
+    right = means(recalled)
     return Result(judged(decay, right), tables=[Table(title, rows)], panels=panels)
 
 

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from crosshead.addons.studies import captions, measuring
 from crosshead.addons.studies.charts import Panel, Sheet, by_seed, joined, points, spread
-from crosshead.addons.studies.runs import Run, results
+from crosshead.addons.studies.runs import Run, means, results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size, reported
 from crosshead.attention.attend import Backend, explicit, sdpa
 from crosshead.evaluation.sacrebleu_metrics import bleu
@@ -88,14 +88,14 @@ def run(trial: Trial) -> Result:
 
 def measured(found: Mapping[int, list[float]], costs: HeadCosts) -> dict[str, Value]:
     """Return the quantities, if the models have learned something."""
-    means = {heads: statistics.mean(scores) for heads, scores in found.items()}
-    if means[SEVERAL] < captions.MEANINGFUL:
-        why = f"BLEU of {SEVERAL} heads is {means[SEVERAL]:.1f}, below {captions.MEANINGFUL:g}"
+    mean = means(found)
+    if mean[SEVERAL] < captions.MEANINGFUL:
+        why = f"BLEU of {SEVERAL} heads is {mean[SEVERAL]:.1f}, below {captions.MEANINGFUL:g}"
         return dict.fromkeys((SINGLE, TOO_MANY, CHEAP, CROSS), why)
     every = of_kind(costs, "")
     return {
-        SINGLE: means[SEVERAL] - means[ONE],
-        TOO_MANY: means[SEVERAL] - means[MANY],
+        SINGLE: mean[SEVERAL] - mean[ONE],
+        TOO_MANY: mean[SEVERAL] - mean[MANY],
         CHEAP: sum(cost < CHEAP_BELOW for cost in every) / len(every),
         CROSS: measuring.in_standard_errors(of_kind(costs, CROSSED), of_kind(costs, ENCODER)),
     }

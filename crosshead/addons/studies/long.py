@@ -20,7 +20,7 @@ from torch import Generator
 from crosshead.addons.studies.charts import Sheet, Table, by_seed, single
 from crosshead.addons.studies.fitting import FIRST, accuracy, drawn_from, train
 from crosshead.addons.studies.measuring import powers
-from crosshead.addons.studies.runs import results
+from crosshead.addons.studies.runs import means, results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
@@ -116,15 +116,14 @@ def run(trial: Trial) -> Result:
     )  # fmt: skip
     title = f"Copied across {filler:,} positions after {most} updates"
     copied = Sheet(title, by_seed(found), form=".1%")
-    means = {name: statistics.mean(shares) for name, shares in found.items()}
-    return Result({**grown.measured, **copies(means)}, [*grown.sheets, copied], grown.tables)
+    return Result({**grown.measured, **copies(means(found))}, [*grown.sheets, copied], grown.tables)
 
 
-def copies(means: Mapping[str, float]) -> dict[str, Value]:
+def copies(mean: Mapping[str, float]) -> dict[str, Value]:
     """Return the shares copied; guessing counts if attention to all has learned the task."""
-    found: dict[str, Value] = {COPIED.format(name): mean for name, mean in means.items()}
-    if means[FULL] < LEARNED:
-        why = f"attention to all copied only {means[FULL]:.0%} either"
+    found: dict[str, Value] = {COPIED.format(name): each for name, each in mean.items()}
+    if mean[FULL] < LEARNED:
+        why = f"attention to all copied only {mean[FULL]:.0%} either"
         found |= {COPIED.format(name): why for name in (SHORT, FEW)}
     return found
 

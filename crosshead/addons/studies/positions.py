@@ -1,7 +1,6 @@
 """Positions: without them attention sees a set; sinusoids of equal distance are one linear map."""
 
 import math
-import statistics
 from collections.abc import Callable, Mapping
 
 import torch
@@ -9,7 +8,7 @@ from torch import Generator, Tensor, nn
 
 from crosshead.addons.studies import fitting
 from crosshead.addons.studies.charts import Sheet, by_seed, single
-from crosshead.addons.studies.runs import results
+from crosshead.addons.studies.runs import means, results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size
 from crosshead.attention.attend import attend
 from crosshead.attention.masks import Mask, causal
@@ -74,8 +73,7 @@ def run_sets(trial: Trial) -> Result:
             form=".1%", at=0.5,
         ),
     ]  # fmt: skip
-    means = {name: statistics.mean(each) for name, each in learned.items()}
-    return Result({**errors, **accuracies(means)}, sheets)
+    return Result({**errors, **accuracies(means(learned))}, sheets)
 
 
 def learn(run: tuple[str, int, int]) -> float:
@@ -89,10 +87,10 @@ def learn(run: tuple[str, int, int]) -> float:
     return fitting.accuracy(model, test)
 
 
-def accuracies(means: Mapping[str, float]) -> dict[str, Value]:
+def accuracies(mean: Mapping[str, float]) -> dict[str, Value]:
     """Return the accuracies; failing without positions counts if others learn the task."""
-    failed = {WITHOUT: f"with positions only {means[WITH]:.0%} were right either"}
-    return {**means, **(failed if means[WITH] < fitting.LEARNED else {})}
+    failed = {WITHOUT: f"with positions only {mean[WITH]:.0%} were right either"}
+    return {**mean, **(failed if mean[WITH] < fitting.LEARNED else {})}
 
 
 def attention_alone(x: Tensor) -> Tensor:

@@ -4,7 +4,8 @@ import hashlib
 import json
 import multiprocessing
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping
+import statistics
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -161,6 +162,11 @@ def results(
     for case in planned:
         by_name.setdefault(case[0], []).append(done[case])
     return by_name
+
+
+def means(found: Mapping[K, Sequence[float]]) -> dict[K, float]:
+    """Return the mean over seeds of each result."""
+    return {name: statistics.mean(values) for name, values in found.items()}
 
 
 def data_at(*paths: str) -> Path:

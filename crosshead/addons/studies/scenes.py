@@ -5,10 +5,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from crosshead.addons.studies.charts import Sheet, by_seed
-from crosshead.addons.studies.runs import Run, results, run_of
+from crosshead.addons.studies.runs import Run, means, results, run_of
 from crosshead.addons.studies.study import Band, Result, Study, Trial, at_any_size, reported
 from crosshead.addons.vision.caption_maps import Grounding, grounding
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
@@ -50,17 +49,6 @@ MEASURED_SCENES = 200
 """The scenes of each set whose attention is measured."""
 
 
-class NounFindings(NamedTuple):
-    """The results of a captioner."""
-
-    exact: float
-    unseen: float
-    valid: Grounding
-    test: Grounding
-    new: Grounding
-    """The attention in scenes of combinations that training did not have."""
-
-
 def run_grounding(trial: Trial) -> Result:
     """Train a captioner of scenes, and measure the attention of its nouns."""
     data = trial.folder / "scenes" / "data"
@@ -80,13 +68,24 @@ def run_grounding(trial: Trial) -> Result:
         return run_of(trial, "scenes", train, data=files, model=model, decode={"beam": 1})
 
     found = results(
-        trial, ["captioner"], plan, partial(_grounded, data), lambda of: f"{of.exact:.1f} % right"
-    )["captioner"]
-    return Result(grounding_quantities(found), grounding_sheets(found))
+        trial, ["captioner"], plan, partial(_grounded, data),
+        lambda of: f"{of[0][EXACT]:.1f} % right",
+    )["captioner"]  # fmt: skip
+    measured = {name: [each[name] for each, _ in found] for name in found[0][0]}
+    inside = {
+        f"head {head}": dict(enumerate(zip(*layers, strict=True), 1))
+        for head, layers in enumerate(zip(*(weights for _, weights in found), strict=True), 1)
+    }
+    title, chance = "Weight inside the region of the noun's object", measured[CHANCE][0]
+    sheets = [
+        Sheet(title, inside, "layer of the decoder", ".2f", level=chance),
+        Sheet("Quantities", by_seed(measured), drawn=False),
+    ]
+    return Result(means(measured), sheets)
 
 
-def _grounded(data: Path, run: Run) -> NounFindings:
-    """Train a captioner, if it is not trained, and return its results."""
+def _grounded(data: Path, run: Run) -> tuple[dict[str, float], list[list[float]]]:
+    """Train a captioner, if it is not trained; return its quantities, and weights by head, layer."""
     captioner = load_as(ImageCaptioner, run.trained(), "cpu")
     size, rows = captioner.bundle.config.image_size, slice(0, MEASURED_SCENES)
     exact: dict[str, float] = {}
@@ -99,53 +98,19 @@ def _grounded(data: Path, run: Run) -> NounFindings:
         pixels = [given.pixels[each.image] for each in given.captions[rows]]
         regions = read_regions(path)[rows]
         attention[name] = grounding(captioner, pixels, given.texts[rows], regions)
-    return NounFindings(exact["test"], exact["unseen"], *attention.values())
+    found = {EXACT: exact["test"], UNSEEN: exact["unseen"], **attended(*attention.values())}
+    return found, attention["test"].inside.T.tolist()
 
 
-def _inside(found: NounFindings) -> tuple[float, float, float]:
-    """Return weight and peaks on the test set, and weight for new combinations.
-
-    They are of the head with the most weight inside on the validation set.
-    """
-    layer, head = (each - 1 for each in found.valid.best())
-    return (
-        float(found.test.inside[layer, head]),
-        float(found.test.peaks[layer, head]),
-        float(found.new.inside[layer, head]),
-    )
-
-
-def grounding_quantities(found: Sequence[NounFindings]) -> dict[str, float]:
-    """Return the quantities of the bands, averaged over seeds."""
-    inside, peaks, new = (statistics.mean(each) for each in zip(*map(_inside, found), strict=True))
+def attended(valid: Grounding, test: Grounding, unseen: Grounding) -> dict[str, float]:
+    """Return the quantities of attention, of the head with the most weight on validation scenes."""
+    layer, head = (each - 1 for each in valid.best())
     return {
-        EXACT: statistics.mean(each.exact for each in found),
-        UNSEEN: statistics.mean(each.unseen for each in found),
-        INSIDE: inside, PEAKS: peaks, UNSEEN_INSIDE: new,
-        CHANCE: statistics.mean(each.test.chance for each in found),
-    }  # fmt: skip
-
-
-def grounding_sheets(found: Sequence[NounFindings]) -> list[Sheet]:
-    """Show the weight inside the region by layer and head, and exact matches, by seed."""
-    layers, heads = found[0].test.inside.shape
-    inside = {
-        f"head {head + 1}": {
-            layer + 1: [float(each.test.inside[layer, head]) for each in found]
-            for layer in range(layers)
-        }
-        for head in range(heads)
+        INSIDE: float(test.inside[layer, head]),
+        PEAKS: float(test.peaks[layer, head]),
+        UNSEEN_INSIDE: float(unseen.inside[layer, head]),
+        CHANCE: test.chance,
     }
-    right = {
-        "combinations of training": [each.exact for each in found],
-        "new combinations": [each.unseen for each in found],
-    }
-    title = "Weight inside the region of the noun's object"
-    chance = found[0].test.chance
-    return [
-        Sheet(title, inside, "layer of the decoder", ".2f", level=chance),
-        Sheet("Captions exactly right, %", by_seed(right), form=".1f", drawn=False),
-    ]
 
 
 GROUNDING = Study(
@@ -166,6 +131,7 @@ AMBIGUOUS_SHUFFLED = f"ambiguous words right, {SHUFFLED}"
 AMBIGUOUS_WITHOUT = f"ambiguous words right, {WITHOUT}: a Transformer of the same shape"
 EXACT_GAIN = "other sentences exactly right, in points: with the image less without"
 EXACT_SHUFFLED = "other sentences exactly right, in points: right image less shuffled image"
+EXACT_WITHOUT = "other sentences exactly right, in per cent, no image"
 
 MULTIMODAL_BANDS = (
     Band(
@@ -182,6 +148,7 @@ MULTIMODAL_BANDS = (
         EXACT_SHUFFLED, -2, 2,
         "A model that looks only where the text is ambiguous is not misled elsewhere.",
     ),
+    reported(EXACT_WITHOUT, "How hard the other sentences are."),
 )  # fmt: skip
 
 PAIR_UPDATES = 4000
@@ -192,15 +159,6 @@ _SHAPE = {
 _OVER_IMAGES = {"architecture": "multimodal", "patch_size": 6, "patch_positions": "sinusoidal"}
 
 
-class PairFindings(NamedTuple):
-    """The results of one seed, in per cent, by `RIGHT`, `SHUFFLED` and `WITHOUT`."""
-
-    words: Mapping[str, float]
-    """The ambiguous words that are right."""
-    exact: Mapping[str, float]
-    """The sentences without an ambiguous word that are exactly right."""
-
-
 def run_multimodal(trial: Trial) -> Result:
     """Train a model beside images and one without, and test both with several images."""
     data = trial.folder / "ambiguous" / "data"
@@ -208,14 +166,11 @@ def run_multimodal(trial: Trial) -> Result:
     _write_sides(data)
     found = results(
         trial, ["both models"], lambda name, seed: runs_on(trial, data, seed),
-        partial(_translated, data), lambda of: f"{of.words[RIGHT]:.1f} % right",
+        partial(_translated, data), lambda of: f"{of[AMBIGUOUS_RIGHT]:.1f} % right",
     )["both models"]  # fmt: skip
-    titles = (("words", "Ambiguous words right, %"), ("exact", "Other sentences exactly right, %"))
-    sheets = [
-        Sheet(title, by_seed(by_image(found, each)), "image", ".1f", at=50)
-        for each, title in titles
-    ]
-    return Result(pair_quantities(found), sheets)
+    measured = {name: [each[name] for each in found] for name in found[0]}
+    sheet = Sheet("Quantities of 1,000 test sentences", by_seed(measured), form=".1f")
+    return Result(means(measured), [sheet])
 
 
 def _write_sides(data: Path) -> None:
@@ -250,7 +205,7 @@ def runs_on(trial: Trial, data: Path, seed: int) -> tuple[Run, Run]:
     return of(beside, **_OVER_IMAGES), of(alone)
 
 
-def _translated(data: Path, runs: tuple[Run, Run]) -> PairFindings:
+def _translated(data: Path, runs: tuple[Run, Run]) -> dict[str, float]:
     """Train both models, if they are not trained, and return their results on the test set."""
     beside = load_as(MultimodalTranslator, runs[0].trained(), "cpu")
     alone = load_as(Translator, runs[1].trained(), "cpu")
@@ -263,10 +218,9 @@ def _translated(data: Path, runs: tuple[Run, Run]) -> PairFindings:
         WITHOUT: alone.translate(test.sources, decode=GREEDY),
     }
     texts = {name: [best[0].text for best in each] for name, each in found.items()}
-    return PairFindings(
-        {n: 100 * ambiguous_right(test.sources, each, test.texts) for n, each in texts.items()},
-        {n: exact_elsewhere(test.sources, each, test.texts) for n, each in texts.items()},
-    )
+    words = {n: 100 * ambiguous_right(test.sources, each, test.texts) for n, each in texts.items()}
+    exact = {n: exact_elsewhere(test.sources, each, test.texts) for n, each in texts.items()}
+    return pair_quantities(words, exact)
 
 
 def exact_elsewhere(
@@ -279,25 +233,15 @@ def exact_elsewhere(
     )
 
 
-def by_image(found: Sequence[PairFindings], what: str) -> dict[str, list[float]]:
-    """Return `words` or `exact` by image, a value for each seed."""
-    return {
-        name: [getattr(each, what)[name] for each in found] for name in (RIGHT, SHUFFLED, WITHOUT)
-    }
-
-
-def pair_quantities(found: Sequence[PairFindings]) -> dict[str, float]:
-    """Return the quantities of the bands, averaged over seeds."""
-    words, exact = (
-        {name: statistics.mean(each) for name, each in by_image(found, what).items()}
-        for what in ("words", "exact")
-    )
+def pair_quantities(words: Mapping[str, float], exact: Mapping[str, float]) -> dict[str, float]:
+    """Return the quantities of a seed: ambiguous words and other sentences right, by image."""
     return {
         AMBIGUOUS_RIGHT: words[RIGHT],
         AMBIGUOUS_SHUFFLED: words[SHUFFLED],
         AMBIGUOUS_WITHOUT: words[WITHOUT],
         EXACT_GAIN: exact[RIGHT] - exact[WITHOUT],
         EXACT_SHUFFLED: exact[RIGHT] - exact[SHUFFLED],
+        EXACT_WITHOUT: exact[WITHOUT],
     }
 
 

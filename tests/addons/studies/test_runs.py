@@ -16,6 +16,7 @@ from crosshead.addons.studies.runs import (
     Run,
     data_at,
     digest,
+    means,
     results,
     run_of,
     stored,
@@ -163,3 +164,7 @@ def test_a_result_is_computed_once_for_its_settings(tmp_path: Path) -> None:
         assert found == {"loss": rate / 2}
     assert calls == [0.25, 0.5]
     assert set(trial.kept) == set((tmp_path / "new").iterdir())
+
+
+def test_means_are_over_seeds() -> None:
+    assert means({"a": [1.0, 3.0], "b": [5]}) == {"a": 2.0, "b": 5}

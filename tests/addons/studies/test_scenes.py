@@ -13,21 +13,19 @@ from crosshead.addons.studies.scenes import (
     EXACT,
     EXACT_GAIN,
     EXACT_SHUFFLED,
+    EXACT_WITHOUT,
     GROUNDING_BANDS,
     INSIDE,
     MULTIMODAL_BANDS,
     PEAKS,
     RIGHT,
     SHUFFLED,
+    UNSEEN,
     UNSEEN_INSIDE,
     WITHOUT,
-    NounFindings,
-    PairFindings,
     _write_sides,
-    by_image,
+    attended,
     exact_elsewhere,
-    grounding_quantities,
-    grounding_sheets,
     pair_quantities,
     runs_on,
 )
@@ -46,40 +44,24 @@ VALID, TEST, NEW = (
     of([0.2, 0.6], [0.9, 0.1]),
     of([0.3, 0.4], [1.0, 0.0]),
 )
-NOUNS = NounFindings(96.0, 40.0, VALID, TEST, NEW)
 
 
 def test_the_head_is_chosen_on_the_validation_set() -> None:
     """Head 2 of layer 1 is best there, although head 1 of layer 2 is better on the test set."""
-    found = grounding_quantities([NOUNS])
-    assert set(found) == {band.name for band in GROUNDING_BANDS}
+    found = attended(VALID, TEST, NEW)
+    assert {EXACT, UNSEEN, *found} == {band.name for band in GROUNDING_BANDS}
     assert (found[INSIDE], found[PEAKS]) == (pytest.approx(0.6), pytest.approx(0.3))
-    assert found[UNSEEN_INSIDE] == pytest.approx(0.4)
-    assert found[EXACT] == 96.0 and found[CHANCE] == pytest.approx(0.1)
-
-
-def test_tables_show_layers_by_heads_and_seeds() -> None:
-    weights, right = (sheet.table for sheet in grounding_sheets([NOUNS, NOUNS]))
-    assert weights.rows[1:] == [
-        ["head 1", "0.20, 0.20", "0.90, 0.90"],
-        ["head 2", "0.60, 0.60", "0.10, 0.10"],
-    ]
-    assert right.rows[1] == ["combinations of training", "96.0, 96.0"]
-
-
-FOUND = PairFindings(
-    {RIGHT: 98.0, SHUFFLED: 48.0, WITHOUT: 51.0},
-    {RIGHT: 99.0, SHUFFLED: 96.0, WITHOUT: 100.0},
-)
+    assert found[UNSEEN_INSIDE] == pytest.approx(0.4) and found[CHANCE] == pytest.approx(0.1)
 
 
 def test_every_band_has_its_quantity() -> None:
-    other = FOUND._replace(words={RIGHT: 96.0, SHUFFLED: 50.0, WITHOUT: 49.0})
-    found = pair_quantities([FOUND, other])
+    found = pair_quantities(
+        {RIGHT: 98.0, SHUFFLED: 48.0, WITHOUT: 51.0}, {RIGHT: 99.0, SHUFFLED: 96.0, WITHOUT: 100.0}
+    )
     assert set(found) == {band.name for band in MULTIMODAL_BANDS}
-    assert (found[AMBIGUOUS_RIGHT], found[AMBIGUOUS_SHUFFLED]) == (97.0, 49.0)
-    assert found[AMBIGUOUS_WITHOUT] == 50.0
-    assert (found[EXACT_GAIN], found[EXACT_SHUFFLED]) == (-1.0, 3.0)
+    assert (found[AMBIGUOUS_RIGHT], found[AMBIGUOUS_SHUFFLED]) == (98.0, 48.0)
+    assert found[AMBIGUOUS_WITHOUT] == 51.0
+    assert (found[EXACT_GAIN], found[EXACT_SHUFFLED], found[EXACT_WITHOUT]) == (-1.0, 3.0, 100.0)
 
 
 def test_only_sentences_without_the_ambiguous_word_are_compared_whole() -> None:
@@ -97,9 +79,3 @@ def test_both_models_have_one_shape_and_the_same_sentences(tmp_path: Path) -> No
     for key in ("d_model", "encoder_layers", "decoder_layers", "norm", "tie"):
         assert getattr(beside.model, key) == getattr(alone.model, key)
     assert beside.train == alone.train and beside.tokenizer == alone.tokenizer
-
-
-def test_values_stand_by_image_and_seed() -> None:
-    assert by_image([FOUND, FOUND], "exact") == {
-        RIGHT: [99.0, 99.0], SHUFFLED: [96.0, 96.0], WITHOUT: [100.0, 100.0],
-    }  # fmt: skip
