@@ -1,9 +1,11 @@
 """Tables and pictures of studies as data, and the one function that draws pictures."""
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 NAMED = 8
 """The number of measured sizes up to which a logarithmic axis names each of them."""
@@ -129,6 +131,16 @@ def by_seed(groups: Mapping[Any, Sequence[float]]) -> dict[str, dict[str, Sequen
 def single(rows: Mapping[str, Mapping[Any, float]]) -> dict[str, dict[Any, list[float]]]:
     """Return the rows of a sheet with one value in each cell."""
     return {name: {x: [value] for x, value in row.items()} for name, row in rows.items()}
+
+
+def cells(
+    found: Mapping[tuple[Any, Any], T], values: Callable[[T], Sequence[float]]
+) -> dict[str, dict[Any, Sequence[float]]]:
+    """Return the rows of a sheet from results by row and column."""
+    rows: dict[str, dict[Any, Sequence[float]]] = {}
+    for (name, x), each in found.items():
+        rows.setdefault(str(name), {})[x] = values(each)
+    return rows
 
 
 def _line(name: str, row: Mapping[Any, Sequence[float]]) -> Line:

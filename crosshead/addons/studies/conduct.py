@@ -176,13 +176,13 @@ def as_json(record: Record) -> str:
         return value if math.isfinite(value) else str(value)
 
     def entry(band: Band) -> dict[str, Any]:
-        value, found = value_of(band, record.result.measured), dict[str, Any](name=band.name)
-        if band.judged:
-            found |= {"low": plain(band.low), "high": plain(band.high)}
-            found["met"] = band.name in record.verdict.met
-        if isinstance(value, str):
-            return {**found, "why": band.why, "measured": None, "not measured because": value}
-        return {**found, "why": band.why, "measured": plain(value)}
+        value = value_of(band, record.result.measured)
+        return {
+            "name": band.name, "low": plain(band.low), "high": plain(band.high), "why": band.why,
+            "met": band.name in record.verdict.met,
+            "measured": None if isinstance(value, str) else plain(value),
+            "not measured because": value if isinstance(value, str) else None,
+        }  # fmt: skip
 
     study, effort, result = record.study, record.effort, record.result
     whole = {

@@ -14,15 +14,7 @@ from torch import Generator, Tensor
 from crosshead.addons.studies.charts import Line, Panel, Table, joined
 from crosshead.addons.studies.fitting import FIRST, drawn_from, train
 from crosshead.addons.studies.runs import results
-from crosshead.addons.studies.study import (
-    Band,
-    Result,
-    Study,
-    Trial,
-    Value,
-    at_any_size,
-    reported,
-)
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size, reported
 from crosshead.errors import UserError
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.text.batching import Batch

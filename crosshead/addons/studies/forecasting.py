@@ -16,7 +16,7 @@ import torch
 
 from crosshead.addons.series.models.forecaster import ForecasterShape, build_forecaster
 from crosshead.addons.series.steps import CALENDAR
-from crosshead.addons.studies.charts import Sheet, by_seed, single
+from crosshead.addons.studies.charts import Sheet, cells, single
 from crosshead.addons.studies.measuring import TRAINING, compute, in_turns, milliseconds, ratios
 from crosshead.addons.studies.runs import Run, data_at, results, run_of
 from crosshead.addons.studies.study import Band, Result, Study, Trial, reported
@@ -110,22 +110,16 @@ def mean_error(found: Errors, kind: str, context: int) -> float:
 
 
 def errors_sheets(found: Errors) -> list[Sheet]:
-    """Show the errors of each kind at each context, by seed, and of untrained forecasts."""
+    """Show the errors of each kind by context and seed, and of untrained forecasts."""
     sheets = []
+    [(_, [first, *_]), *_] = found.items()
     for error in ("MSE", "MAE"):
-        rows = {
-            f"{kind}, {context} steps": [each[error] for each in of]
-            for (kind, context), of in found.items()
-        }
-        [first, *_] = next(iter(found.values()))
-        untrained = f"{error} of "
-        rows |= {
-            name.removeprefix(untrained): [value]
-            for name, value in first.items()
-            if name.startswith(untrained)
-        }
+        rows = cells({past: [each[error] for each in of] for past, of in found.items()}, list)
+        for name, value in first.items():
+            if name.startswith(f"{error} of "):
+                rows[name.removeprefix(f"{error} of ")] = {SHORT: [value]}
         title = f"{error} in the test period, 96 steps ahead, in deviations"
-        sheets.append(Sheet(title, by_seed(rows), "forecaster", ".3f", drawn=error == "MSE"))
+        sheets.append(Sheet(title, rows, "context", ".3f", drawn=error == "MSE"))
     return sheets
 
 

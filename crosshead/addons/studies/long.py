@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Generator
 
-from crosshead.addons.studies.charts import Sheet, Table, by_seed, single
+from crosshead.addons.studies.charts import Sheet, Table, by_seed, cells
 from crosshead.addons.studies.fitting import FIRST, accuracy, drawn_from, train
 from crosshead.addons.studies.measuring import powers
 from crosshead.addons.studies.runs import means, results
@@ -172,22 +172,21 @@ def _grown(trial: Trial) -> Result:
     # Attention to all pairs of 16,384 positions would take gigabytes.
     cases = [(p, n) for p in PATTERNS for n in lengths if p != FULL or n <= 8192]
     measured: dict[str, Value] = {}
-    times: dict[str, dict[int, float]] = {pattern: {} for pattern in PATTERNS}
-    memory: dict[str, dict[int, float]] = {pattern: {} for pattern in PATTERNS}
-    for (pattern, n), each in zip(cases, alone(cases, trial.amount(1, 3)), strict=True):
-        times[pattern][n], memory[pattern][n] = each.seconds, max(each.bytes, 1) / 2**20
+    grown = dict(zip(cases, alone(cases, trial.amount(1, 3)), strict=True))
+    times = cells(grown, lambda each: [each.seconds])
+    memory = cells(grown, lambda each: [max(each.bytes, 1) / 2**20])
     rows = [["pattern", "of time", "of memory"]]
     for pattern in PATTERNS:
         rows.append([pattern])
         for name, found in ((TIME, times[pattern]), (MEMORY, memory[pattern])):
-            [power] = powers([[n] for n in found], list(found.values()))
+            [power] = powers([[n] for n in found], [value for [value] in found.values()])
             few = f"{len(found)} lengths are too few for a power"
             measured[name.format(pattern)] = power.value if len(found) > 2 else few
             rows[-1].append(str(power))
         trial.say(f"{pattern}: time {rows[-1][1]}, memory {rows[-1][2]}")
     sheets = [
-        Sheet("Seconds, forwards and backwards", single(times), "positions", log="xy"),
-        Sheet("Peak memory, MiB", single(memory), "positions", log="xy"),
+        Sheet("Seconds, forwards and backwards", times, "positions", log="xy"),
+        Sheet("Peak memory, MiB", memory, "positions", log="xy"),
     ]
     return Result(measured, sheets, [Table("Powers of the length, with their errors", rows)])
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from crosshead.addons.studies.charts import Sheet, number, single
+from crosshead.addons.studies.charts import Sheet, cells, number, single
 from crosshead.addons.studies.fitting import FIRST, Reader, Stack, accuracy, drawn_from, updates
 from crosshead.addons.studies.runs import results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size
@@ -111,11 +111,11 @@ def run(trial: Trial) -> Result:
     """Measure random vectors first, then train a layer with each score."""
     queries, budget = trial.amount(128, 1024), trial.amount(30, BUDGET)
     variance: dict[int, float] = {}
-    soft: dict[str, dict[int, Softness]] = {name: {} for name in SCORES}
+    soft: dict[tuple[str, int], Softness] = {}
     for d_key in STATISTICS:
         variance[d_key] = variance_ratio(d_key)
         for name, build in SCORES.items():
-            soft[name][d_key] = softness(build(d_key), d_key, queries)
+            soft[name, d_key] = softness(build(d_key), d_key, queries)
     trial.say("random vectors are measured; training")
     learned = results(
         trial, product(SCORES, TRAINED[:1] if trial.quick else TRAINED),
@@ -123,50 +123,32 @@ def run(trial: Trial) -> Result:
     )  # fmt: skip
     first, last = STATISTICS[0], STATISTICS[-1]
     far = [d_key for d_key in STATISTICS if d_key >= 64]
-    means = [soft["unscaled"][d_key].gradient for d_key in far]
+    means = [soft["unscaled", d_key].gradient for d_key in far]
     measured: dict[str, Value] = {
         VARIANCE: max(variance.values(), key=lambda ratio: abs(ratio - 1)),
-        SPREAD: soft["scaled"][last].entropy / soft["scaled"][first].entropy,
-        SPIKE: soft["unscaled"][last].entropy / math.log(KEYS),
-        TYPICAL: soft["unscaled"][last].typical / soft["scaled"][last].typical,
+        SPREAD: soft["scaled", last].entropy / soft["scaled", first].entropy,
+        SPIKE: soft["unscaled", last].entropy / math.log(KEYS),
+        TYPICAL: soft["unscaled", last].typical / soft["scaled", last].typical,
         DECAY: float(np.polyfit(np.log(far), np.log(means), 1)[0]),
     }
     for name, d_key in learned:
         if name != "unscaled" and d_key in (16, 256):
             measured[SLOWER.format(d_key, name)] = slower(learned, name, d_key)
-    return Result(measured, sheets(variance, soft, learned, budget))
-
-
-def sheets(
-    variance: Mapping[int, float],
-    soft: Mapping[str, Mapping[int, Softness]],
-    learned: Learned,
-    budget: int,
-) -> list[Sheet]:
-    """Show the statistics of the softmax and the updates to learn, by d_k."""
-
-    def of(statistic: str) -> dict[str, dict[int, list[float]]]:
-        return single(
-            {
-                name: {d_key: getattr(each, statistic) for d_key, each in row.items()}
-                for name, row in soft.items()
-            }
-        )
-
-    def trained(part: int) -> dict[str, dict[int, list[float]]]:
-        rows: dict[str, dict[int, list[float]]] = {name: {} for name in SCORES}
-        for (name, d_key), runs in learned.items():
-            rows[name][d_key] = [each[part] for each in runs]
-        return rows
-
-    return [
+    enough = f"Updates until {ENOUGH:.0%} are right"
+    entropy = cells(soft, lambda of: [of.entropy])
+    gradient = cells(soft, lambda of: [of.gradient])
+    typical = cells(soft, lambda of: [of.typical])
+    taken = cells(learned, lambda of: [each.updates for each in of])
+    right = cells(learned, lambda of: [each.accuracy for each in of])
+    sheets = [
         Sheet("Variance of q.k over d_k", single({"": variance}), "d_k", drawn=False),
-        Sheet(f"Entropy in nats, {KEYS} keys", of("entropy"), "d_k", log="x"),
-        Sheet("Mean gradient of the softmax", of("gradient"), "d_k", log="xy"),
-        Sheet("Median gradient of the softmax", of("typical"), "d_k", log="xy"),
-        Sheet(f"Updates until {ENOUGH:.0%} are right", trained(0), "d_k", log="x", level=budget),
-        Sheet("Letters right in the end", trained(1), "d_k", ".0%", drawn=False),
+        Sheet(f"Entropy in nats, {KEYS} keys", entropy, "d_k", log="x"),
+        Sheet("Mean gradient of the softmax", gradient, "d_k", log="xy"),
+        Sheet("Median gradient of the softmax", typical, "d_k", log="xy"),
+        Sheet(enough, taken, "d_k", log="x", level=budget),
+        Sheet("Letters right in the end", right, "d_k", ".0%", drawn=False),
     ]
+    return Result(measured, sheets)
 
 
 def variance_ratio(d_key: int) -> float:

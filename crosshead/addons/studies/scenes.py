@@ -85,7 +85,7 @@ def run_grounding(trial: Trial) -> Result:
 
 
 def _grounded(data: Path, run: Run) -> tuple[dict[str, float], list[list[float]]]:
-    """Train a captioner, if it is not trained; return its quantities, and weights by head, layer."""
+    """Train a captioner, if it is not trained; return its quantities, and weights by head."""
     captioner = load_as(ImageCaptioner, run.trained(), "cpu")
     size, rows = captioner.bundle.config.image_size, slice(0, MEASURED_SCENES)
     exact: dict[str, float] = {}

@@ -9,7 +9,7 @@ over seeds, spikes of the gradient norm, and the learning rates that train.
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import count, product
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 
 from crosshead.addons.studies import captions, fitting
-from crosshead.addons.studies.charts import Line, Panel, Sheet, number
+from crosshead.addons.studies.charts import Line, Panel, Sheet, cells, number
 from crosshead.addons.studies.fitting import LUONG, drawn_from, shapes, updates
 from crosshead.addons.studies.measuring import in_standard_errors
 from crosshead.addons.studies.runs import Stored, results, stored
@@ -222,21 +222,17 @@ def quantities(found: Runs, bound: float) -> dict[str, Value]:
 
 def sheets(found: Runs, bound: float, most: int) -> list[Sheet]:
     """Show losses, whether runs have trained, spikes and largest norms, by model and rate."""
-
-    def of(statistic: Callable[[LossAndNorms], float]) -> dict[str, dict[float, list[float]]]:
-        rows: dict[str, dict[float, list[float]]] = {RECURRENT: {}, TRANSFORMER: {}}
-        for (name, rate), outcomes in found.items():
-            rows[name][rate] = [statistic(each) for each in outcomes]
-        return rows
-
     title = f"Nats a token after {most} updates of {BATCH_TOKENS:,} tokens, by seed"
-    trained = f"Trained: below {bound:.2f} nats, {LEARNED} below the entropy of token frequencies"
-    rate = "learning rate"
+    below = f"Trained: below {bound:.2f} nats, {LEARNED} below the entropy of token frequencies"
+    losses = cells(found, lambda of: [each.loss for each in of])
+    trained = cells(found, lambda of: [each.loss < bound for each in of])
+    spikes = cells(found, lambda of: [each.spikes for each in of])
+    largest = cells(found, lambda of: [max(each.norms) for each in of])
     return [
-        Sheet(title, of(lambda each: each.loss), rate, ".2f", log="x", level=bound),
-        Sheet(trained, of(lambda each: each.loss < bound), rate, drawn=False),
-        Sheet("Updates with a spike", of(lambda each: each.spikes), rate, ".1%", drawn=False),
-        Sheet("Largest gradient norm", of(lambda each: max(each.norms)), rate, drawn=False),
+        Sheet(title, losses, "learning rate", ".2f", log="x", level=bound),
+        Sheet(below, trained, "learning rate", drawn=False),
+        Sheet("Updates with a spike", spikes, "learning rate", ".1%", drawn=False),
+        Sheet("Largest gradient norm", largest, "learning rate", drawn=False),
     ]
 
 

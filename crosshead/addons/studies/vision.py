@@ -14,7 +14,7 @@ from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
-from crosshead.addons.studies.charts import Sheet
+from crosshead.addons.studies.charts import Sheet, cells
 from crosshead.addons.studies.runs import Run, data_at, results, run_of
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.addons.vision.data.images import encode_png
@@ -92,7 +92,7 @@ def run(trial: Trial) -> Result:
         trial, product(KINDS, sizes), lambda of, seed: run_on(trial, images, of[0], of[1], seed),
         accuracy, lambda right: f"{right:.1f} % right", seeds=1,
     )  # fmt: skip
-    rows = {kind.name: {size: found[key, size] for size in sizes} for key, kind in KINDS.items()}
+    rows = cells({(KINDS[kind].name, size): of for (kind, size), of in found.items()}, list)
     sheet = Sheet("Accuracy on the test images, %", rows, "training images", ".1f", log="x")
     return Result(measured(found, sizes), [sheet])
 
