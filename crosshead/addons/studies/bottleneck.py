@@ -158,8 +158,8 @@ def on_captions(corpus: captions.Captions, trial: Trial) -> Result:
     }
     scores = by_column(done, (ALL, *GROUPS))
     many = f"{fitting.weights(compared[fitting.PLAIN], corpus.vocabulary):,} weights"
-    title = f"BLEU on {corpus.title}, greedy search, by words of the source ({many})"
-    return Result(captions_measured(scores), [Sheet(title, scores, "model", ".1f")])
+    title = f"BLEU on {corpus.title}, greedy search ({many})"
+    return Result(captions_measured(scores), [Sheet(title, scores, "words of the source", ".1f")])
 
 
 def by_length(source: Sequence[str], found: Sequence[str], reference: Sequence[str]) -> list[float]:

@@ -3,11 +3,12 @@
 import contextlib
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
+from pydantic import TypeAdapter
 from torch import Generator, Tensor, nn
 
 from crosshead.attention.masks import Mask
@@ -20,9 +21,7 @@ from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import EncoderLayer
 from crosshead.layers.feedforward import FeedForward
 from crosshead.layers.layer_stack import LayerStack
-from crosshead.models.base import TokenModel
-from crosshead.models.convolutional import ConvolutionalConfig
-from crosshead.models.recurrent import RecurrentConfig
+from crosshead.models.base import TokenModel, TokenModelConfig
 from crosshead.models.registry import AnyTokenConfig, build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.train import TrainConfig
@@ -215,29 +214,31 @@ def as_large(
     return shape(best)
 
 
+SHAPES: dict[str, dict[str, Any]] = {
+    PLAIN: {"architecture": "recurrent", "attention": "none"},
+    BAHDANAU: {"architecture": "recurrent", "attention": "bahdanau"},
+    LUONG: {"architecture": "recurrent", "attention": "luong-general"},
+    CONVOLUTIONAL: {"architecture": "convolutional", "max_length": POSITIONS},
+}
+"""The architectures beside the Transformer. The recurrent ones differ only in how the decoder sees
+the source."""
+
+_CONFIG: TypeAdapter[TokenModelConfig] = TypeAdapter(AnyTokenConfig)
+
+
 def shapes(reference: TransformerConfig, vocabulary: int) -> dict[str, AnyTokenConfig]:
     """Return a Transformer, and the other architectures with as many weights.
 
-    The recurrent models have one layer a side, as Bahdanau's, and differ only in how the decoder
-    sees the source. ConvS2S has as many layers as the Transformer.
+    The recurrent models have one layer a side, as Bahdanau's. ConvS2S has as many layers as the
+    Transformer.
     """
-    common = {"encoder_layers": 1, "decoder_layers": 1, "dropout": reference.dropout}
-    sides = dict.fromkeys(("encoder_layers", "decoder_layers"), reference.encoder_layers)
-
-    def recurrent(attention: str, d_model: int) -> AnyTokenConfig:
-        own = {"d_model": d_model, "attention": attention}
-        return RecurrentConfig.model_validate(common | own)
-
-    def convolutional(d_model: int) -> AnyTokenConfig:
-        own = {"d_model": d_model, "max_length": POSITIONS}
-        return ConvolutionalConfig.model_validate(common | sides | own)
-
-    compared: dict[str, Callable[[int], AnyTokenConfig]] = {
-        PLAIN: partial(recurrent, "none"),
-        BAHDANAU: partial(recurrent, "bahdanau"),
-        LUONG: partial(recurrent, "luong-general"),
-        CONVOLUTIONAL: convolutional,
-    }
-    wanted = weights(reference, vocabulary)
-    found = {name: as_large(shape, vocabulary, wanted) for name, shape in compared.items()}
+    wanted, found = weights(reference, vocabulary), {}
+    for name, settings in SHAPES.items():
+        layers = reference.encoder_layers if name == CONVOLUTIONAL else 1
+        sides = {"encoder_layers": layers, "decoder_layers": layers, "dropout": reference.dropout}
+        found[name] = as_large(partial(_of_width, {**settings, **sides}), vocabulary, wanted)
     return {**found, TRANSFORMER: reference}
+
+
+def _of_width(settings: Mapping[str, Any], d_model: int) -> AnyTokenConfig:
+    return _CONFIG.validate_python({**settings, "d_model": d_model})

@@ -71,10 +71,8 @@ class Run(NamedTuple):
     def trained(self) -> Path:
         """Train, or continue, if the run has not ended; return its directory."""
         if not self.finished.is_file():
-            begun, threads = (
-                bool(list_checkpoints(self.place / CHECKPOINTS)),
-                torch.get_num_threads(),
-            )
+            begun = bool(list_checkpoints(self.place / CHECKPOINTS))
+            threads = torch.get_num_threads()
             try:
                 train(
                     self.recipe, self.place, resume=begun, force=not begun,

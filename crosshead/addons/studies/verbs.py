@@ -30,17 +30,15 @@ def study(
         bool,
         typer.Option(
             "--quick",
-            help="Run the studies at a small size, within seconds each, to try the code. The "
-            "verdict then says nothing about the claim.",
+            help="Try the code at a small size; the verdict then says nothing about the claim.",
         ),
     ] = False,
     minutes: Annotated[
         float | None,
         typer.Option(
             metavar="M",
-            help="Shorten the studies, so that all together take about this many minutes: fewer "
-            "updates, training minutes or timing rounds (default: the full form). A machine slower "
-            "than that of `study list` takes longer.",
+            help="Shorten the studies to about this many minutes together, by fewer updates, "
+            "minutes or rounds (default: the full form).",
         ),
     ] = None,
     out: Annotated[
