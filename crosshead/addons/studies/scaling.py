@@ -134,16 +134,16 @@ def run(trial: Trial) -> Result:
     for name, d_key in learned:
         if name != "unscaled" and d_key in (16, 256):
             measured[SLOWER.format(d_key, name)] = slower(learned, name, d_key)
-    enough = f"Updates until {ENOUGH:.0%} are right"
+    enough = f"Updates until {ENOUGH:.0%} are right, at most {budget:,}"
     entropy = cells(soft, lambda of: [of.entropy])
     gradient = cells(soft, lambda of: [of.gradient])
     typical = cells(soft, lambda of: [of.typical])
-    taken = cells(learned, lambda of: [each.updates for each in of])
+    taken = cells(learned, lambda of: [min(each.updates, budget) for each in of])
     right = cells(learned, lambda of: [each.accuracy for each in of])
     sheets = [
         Sheet("Variance of q.k over d_k", single({"": variance}), "d_k", drawn=False),
         Sheet(f"Entropy in nats, {KEYS} keys", entropy, "d_k", log="x"),
-        Sheet("Mean gradient of the softmax", gradient, "d_k", log="xy"),
+        Sheet("Mean gradient of the softmax", gradient, "d_k", drawn=False),
         Sheet("Median gradient of the softmax", typical, "d_k", log="xy"),
         Sheet(enough, taken, "d_k", log="x", level=budget),
         Sheet("Letters right in the end", right, "d_k", ".0%", drawn=False),

@@ -246,7 +246,7 @@ def _count(quick: bool) -> tuple[dict[str, Value], Sheet, Table]:
             rows.append([layer, term, *map(str, fitted), *[""] * (3 - len(fitted))])
     attention, recurrent = (sum(at(name, LayerSize(64, 64)).values()) for name in (FULL, RECURRENT))
     measured[CHEAPER] = attention / recurrent
-    sheet = Sheet(f"Operations at d = {d}", single(least), "positions n", ",.0f", "xy")
+    sheet = Sheet(f"Operations at d = {d}", single(least), "positions n", ",.0f", drawn=False)
     return measured, sheet, Table("Powers of the operations, with standard errors", rows)
 
 
