@@ -115,7 +115,7 @@ def run(trial: Trial) -> Result:
         lambda share: f"{share:.1%} copied",
     )  # fmt: skip
     title = f"Copied across {filler:,} positions after {most} updates"
-    copied = Sheet(title, by_seed(found), form=".1%")
+    copied = Sheet(title, by_seed(found), form=".1%", drawn=False)
     return Result({**grown.measured, **copies(means(found))}, [*grown.sheets, copied], grown.tables)
 
 
