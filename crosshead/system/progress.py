@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import IO, Protocol, cast
+from typing import IO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -31,8 +31,8 @@ _NAMED = 3
 """The number of names in a message about what is left out."""
 
 
-class Display(Protocol):
-    """The display of a run's progress."""
+class Display:
+    """The display of a run's progress. By itself it shows nothing."""
 
     def say(self, line: str) -> None:
         """Show a line that stays."""
@@ -42,9 +42,14 @@ class Display(Protocol):
 
     def due(self) -> bool:
         """Return whether it is time to show new figures."""
+        return False
 
     def close(self) -> None:
         """End the display."""
+
+
+class Silent(Display):
+    """A display that shows nothing: for tests and for use as a library."""
 
 
 class Messages(io.TextIOBase):
@@ -90,7 +95,7 @@ _PAUSES = (5.0, 10.0, 20.0, 40.0, 60.0)
 """Seconds between plain lines of figures. The last value repeats."""
 
 
-class Lines:
+class Lines(Display):
     """Plain lines: for a pipe or a file."""
 
     def __init__(self, messages: Messages) -> None:
@@ -115,11 +120,8 @@ class Lines:
         """
         return time.monotonic() - self._shown >= self._pause
 
-    def close(self) -> None:
-        """Do nothing: there is nothing to close."""
 
-
-class Bar:
+class Bar(Display):
     """A progress bar with the remaining time, for a terminal."""
 
     def __init__(self, messages: Messages) -> None:
@@ -150,32 +152,6 @@ class Bar:
     def close(self) -> None:
         """Stop the bar and leave it on the screen."""
         self._progress.stop()
-
-
-class Silent:
-    """A display that shows nothing: for tests and for use as a library."""
-
-    def say(self, line: str) -> None:
-        """Ignore the line.
-
-        Args:
-            line: Not used.
-        """
-
-    def advance(self, fraction: float, line: str) -> None:
-        """Ignore the progress.
-
-        Args:
-            fraction: Not used.
-            line: Not used.
-        """
-
-    def due(self) -> bool:
-        """Return False."""
-        return False
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to close."""
 
 
 def choose_display(lost: Callable[[], None]) -> Display:

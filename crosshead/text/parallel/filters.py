@@ -220,12 +220,12 @@ def sharded(
     encoded: Iterator[Encoded], drop_duplicates: bool, seen: Sequence[np.ndarray] = ()
 ) -> Iterator[Encoded]:
     """Yield the tokenized chunks joined to shards, without duplicates if these are dropped."""
-    known = np.sort(np.concatenate([np.zeros(0, np.uint64), *seen]))
+    known = np.concatenate([np.zeros(0, np.uint64), *seen])
     while pieces := list(islice(encoded, CHUNKS_A_SHARD)):
         shard = Encoded(*map(np.concatenate, zip(*continued(pieces), strict=True)))
         if drop_duplicates:
             shard = _without_repeats(shard, known)
-            known = np.sort(np.concatenate([known, shard.hashes]))
+            known = np.concatenate([known, shard.hashes])
         yield shard
 
 
@@ -297,17 +297,10 @@ def _flat(sides: Sequence[Sequence[int]], tokenizer: Tokenizer) -> tuple[np.ndar
 
 
 def _without_repeats(shard: Encoded, known: np.ndarray) -> Encoded:
-    """Return a shard without pairs that repeat an earlier pair of the shard or a `known` hash.
-
-    `known` is sorted.
-    """
+    """Return a shard without pairs that repeat an earlier pair of the shard or a `known` hash."""
     is_first = np.zeros(len(shard.hashes), bool)
     is_first[np.unique(shard.hashes, return_index=True)[1]] = True
-    places = np.searchsorted(known, shard.hashes)
-    is_known = np.zeros(len(shard.hashes), bool)
-    inside = places < len(known)
-    is_known[inside] = known[places[inside]] == shard.hashes[inside]
-    keep = is_first & ~is_known
+    keep = is_first & ~np.isin(shard.hashes, known)
     left = np.concatenate([shard.left_rows, shard.rows[~keep]])
     repeated = np.full(int((~keep).sum()), REASONS.index(DUPLICATE), np.uint8)
     order = np.argsort(left)

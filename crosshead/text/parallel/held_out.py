@@ -122,22 +122,14 @@ def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
     count = len(text.parts) // 2
     forward = hold_out(Corpora(text.parts[:count], text.counts[:count]), config, seed)
     half = len(text) // 2
-    rows = forward.rows + half
+    rows = np.concatenate([forward.rows, forward.rows + half])
     pairs = pairs_at(text, rows)
-    valid = list(
-        zip(zip(forward.valid.source, forward.valid.target, strict=True), forward.valid.origins,
-            strict=True)
-    )  # fmt: skip
-    valid += [(pairs[row], text.origin(row)) for row in rows.tolist()]
-    held = {likeness(pair): row for row, pair in pairs.items()}
+    held = {likeness(pair): row for row, pair in pairs.items() if row >= half}
     backward = np.array(_alike(text, held), np.int64) - half
     repeats = np.setdiff1d(np.union1d(forward.repeats, backward[backward >= 0]), forward.rows)
     _check_enough(half, replace(forward, repeats=repeats))
-    return held_out(
-        valid,
-        [*forward.rows.tolist(), *rows.tolist()],
-        [*repeats.tolist(), *(repeats + half).tolist()],
-    )
+    valid = [(pair, text.origin(row)) for row, pair in pairs.items()]
+    return held_out(valid, [*pairs], [*repeats.tolist(), *(repeats + half).tolist()])
 
 
 def held_out(valid: list[tuple[Pair, Origin]], rows: list[int], repeats: list[int]) -> HeldOut:
