@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from crosshead.bundle.card import inline_code
-from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.config import BundleConfig, SparseConfig
 from crosshead.bundle.hub_names import HubPlace
-from crosshead.config import Config
 from crosshead.models.base import Model
 
 BUNDLE = "crosshead"
 """The kind of a bundle that was downloaded from a hub."""
 
 
-class ImportOrigin(Config):
+class ImportOrigin(SparseConfig):
     """The origin of an imported model, which a model that is fine-tuned from it keeps."""
 
+    sparse: ClassVar[tuple[str, ...]] = ("hub",)
     # The kind of model that was imported, such as `huggingface`.
     kind: str
     # The name of its directory, without the folders above.
@@ -29,13 +29,6 @@ class ImportOrigin(Config):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     # The repository and the commit, if the model was downloaded from a hub.
     hub: HubPlace | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_missing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = handler(self)
-        if values["hub"] is None:  # so that other origins are stored as ever
-            del values["hub"]
-        return values
 
     def __str__(self) -> str:
         """Return the origin as a clause of a model card."""

@@ -1,7 +1,7 @@
 """The configuration of a bundle: the contents of its `config.json` without the checksums."""
 
 import math
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import (
     Field,
@@ -18,8 +18,26 @@ FORMAT = 1
 """The version of the bundle's layout. Newer versions cannot be read."""
 
 
-class BundleScore(Config):
+class SparseConfig(Config):
+    """Settings that are stored without some defaults, so that older bundles stay as they are."""
+
+    sparse: ClassVar[tuple[str, ...]] = ()
+    """The keys that are not stored if they have their default."""
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        for key in self.sparse:
+            field = type(self).model_fields[key]
+            if getattr(self, key) == field.get_default(call_default_factory=True):
+                del values[key]
+        return values
+
+
+class BundleScore(SparseConfig):
     """A score on a test set, with its signature, as the model card lists it."""
+
+    sparse: ClassVar[tuple[str, ...]] = ("digits", "low", "high")
 
     # The metric's name as sacreBLEU writes it: `BLEU`, `chrF2`, `TER`.
     metric: str
@@ -46,13 +64,6 @@ class BundleScore(Config):
             return ""
         return f"{self.low:.{self.digits}f} to {self.high:.{self.digits}f}"
 
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = handler(self)
-        if self.digits == 2:  # so that the scores of text are stored as ever
-            del values["digits"]
-        return {key: value for key, value in values.items() if value is not None}
-
     @classmethod
     def of(cls, score: Any, test_set: str) -> Self:
         """Return a measured score with the name of its test set.
@@ -72,7 +83,7 @@ class BundleScore(Config):
         )
 
 
-class BundleConfig(Config):
+class BundleConfig(SparseConfig):
     """The settings in every `config.json`. Each kind of bundle adds its own."""
 
     format: int = Field(default=FORMAT, ge=1)

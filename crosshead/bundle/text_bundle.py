@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from crosshead.bundle.base import Bundle, ImportOrigin
 from crosshead.bundle.config import BundleConfig
@@ -29,6 +29,8 @@ from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 class TextBundleConfig(BundleConfig):
     """The settings in the `config.json` of a text bundle."""
+
+    sparse: ClassVar[tuple[str, ...]] = ("license", "target_languages", "profile", "origin")
 
     model: AnyTokenConfig
     # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
@@ -54,14 +56,6 @@ class TextBundleConfig(BundleConfig):
     # The origin of an imported model, or of the one that training started from. Other bundles have
     # none.
     origin: ImportOrigin | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_missing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = handler(self)
-        for key in ("license", "target_languages", "profile", "origin"):
-            if not values[key]:  # so that other bundles are stored as ever
-                del values[key]
-        return values
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from crosshead.bundle.config import BundleScore
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.evaluation.sacrebleu_metrics import sentence_chrf
 from crosshead.system.progress import counted
+from crosshead.text.profile import is_copy, loses_number, repeats_itself
 from crosshead.text.scripts import split_words
-from crosshead.text.signs import is_copy, loses_number, repeats_itself
 
 LOW_BLEU = 5.0
 """Translations below this BLEU have hardly anything in common with the references."""

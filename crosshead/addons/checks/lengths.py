@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crosshead.addons.checks.suspects import Suspect
-from crosshead.text.signs import loses_number, numbers
+from crosshead.text.profile import loses_number, numbers
 
 LEAST_PAIRS = 100
 """The smallest number of pairs that the usual ratio of lengths is fitted to."""
