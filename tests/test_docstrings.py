@@ -353,5 +353,5 @@ def test_the_public_interface_is_found() -> None:
     names = {f"{each.path.removeprefix('crosshead/')} {each.name}" for each in public_interface()}
     assert {
         "attention/attend.py attend", "attention/masks.py Mask", "training/api.py train",
-        "attention/multihead.py MultiHeadAttention", "system/progress.py Silent.say",
+        "attention/multihead.py MultiHeadAttention", "system/progress.py Silent",
     } <= names  # fmt: skip
