@@ -150,7 +150,8 @@ _PLAIN = re.compile(r"[\w.-]+")
 """File names without a folder."""
 
 UNREGISTERED = (
-    "the bundle is damaged, or the program must register this name before it loads the bundle"
+    "if a program adds a name, it must register it before it loads the bundle; otherwise the "
+    "bundle is damaged: take a fresh copy of it, or train it again"
 )
 
 

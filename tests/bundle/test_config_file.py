@@ -31,7 +31,7 @@ def test_an_unregistered_name_asks_for_its_registration(key: str, tmp_path: Path
     values = json.loads((place / "config.json").read_text())
     values["model"][key] = "own"
     (place / "config.json").write_text(json.dumps(values))
-    with pytest.raises(DamagedBundle, match="must register this name before"):
+    with pytest.raises(DamagedBundle, match="must register it before"):
         load_bundle(place)
 
 
