@@ -156,7 +156,7 @@ def test_standard_input_is_refused_by_its_kind(name: str) -> None:
     assert f"standard input: {kind}, expected text" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["captions.vtt", "strings.json", "a.tsv", "a.po", "paper.pdf"])
+@pytest.mark.parametrize("name", ["captions.vtt", "strings.json", "a.tsv", "a.xliff", "paper.pdf"])
 def test_every_verb_that_reads_sentences_gives_the_same_answer(
     name: str, tmp_path: Path, refused: Refused
 ) -> None:
