@@ -86,7 +86,9 @@ def word_maps(captioner: ImageCaptioner, image: ImageLike, caption: str | None =
     pixels = captioner.pixels(image)
     if caption is None:
         caption = captioner.search(pixels[None])[0][0].text
-    weights = recorded_weights(captioner.model, captioner.given(pixels, caption), "cross")
+    weights = recorded_weights(
+        captioner.model, captioner.attention_inputs(pixels, caption), "cross"
+    )
     weights = weights.unflatten(-1, (captioner.rows, captioner.rows))
     tokenizer = captioner.bundle.target_tokenizer
     [ids] = token_ids(tokenizer, [caption])

@@ -153,36 +153,25 @@ class ImageCaptioner(ImageTextPipeline):
         return [[self._caption(each) for each in hypotheses] for hypotheses in found]
 
     def attention_inputs(
-        self, text: str, target: str | None, kind: AttentionKind
-    ) -> AttentionInputs:
-        """Return an image and its caption for teacher forcing.
-
-        Args:
-            text: The file of the image.
-            target: The caption, by default the model's own.
-            kind: The kind of attention to look at.
-        """
-        return self.given(self.pixels(text), target, kind)
-
-    def given(
-        self, pixels: np.ndarray, caption: str | None = None, kind: AttentionKind = "cross"
+        self, text: ImageLike, target: str | None = None, kind: AttentionKind = "cross"
     ) -> AttentionInputs:
         """Return the inputs with which the model reads an image and its caption at once.
 
         Args:
-            pixels: The image in the model's size, "H W C".
-            caption: The caption, by default the model's own.
-            kind: The kind of attention to look at. Patches are named by row and column, from 1.
+            text: The image: its file, an image of Pillow, or pixels "H W C" or "H W".
+            target: The caption, by default the model's own.
+            kind: The kind of attention to look at.
 
         Raises:
             ConfigError: If a caption is given for the encoder, which does not see it.
-            DataError: If the caption has no words.
+            DataError: If the image cannot be read, or the caption has no words.
         """
-        if caption is None and kind != "encoder":
-            caption = self.search(pixels[None])[0][0].text
-        if caption is not None and not caption.split():
+        pixels = self.pixels(text)
+        if target is None and kind != "encoder":
+            target = self.search(pixels[None])[0][0].text
+        if target is not None and not target.split():
             raise DataError("the caption has no words: give a caption")
-        return self.teacher_forced(pixels, None, caption, kind)
+        return self.teacher_forced(pixels, None, target, kind)
 
     @classmethod
     def words(cls, config: ImageTextBundleConfig) -> Words:

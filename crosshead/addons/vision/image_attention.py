@@ -57,7 +57,7 @@ def image_attention(classifier: ImageClassifier, image: ImageLike) -> ImageAtten
         )
     choose_kind(classifier.model, None)
     pixels = classifier.pixels(image)
-    weights = recorded_weights(classifier.model, classifier.over_patches(pixels), "encoder")
+    weights = recorded_weights(classifier.model, classifier.attention_inputs(pixels), "encoder")
     rows = classifier.rows
     return ImageAttention(
         pixels,

@@ -76,21 +76,15 @@ class ImageClassifier(ImagePipeline):
                 yield from self.model(inputs).float().softmax(dim=-1).cpu().numpy()
 
     def attention_inputs(
-        self, text: str, target: str | None, kind: AttentionKind
+        self, text: ImageLike, target: str | None = None, kind: AttentionKind = "encoder"
     ) -> AttentionInputs:
-        """Return the inputs for the image in a file; queries and keys are its patches."""
-        if target is not None:
-            raise ConfigError(f"this model {self.does}: it takes no target; leave it out")
-        return self.over_patches(self.pixels(text))
-
-    def over_patches(self, pixels: np.ndarray) -> AttentionInputs:
         """Return the inputs for an image; queries and keys are its patches.
 
         A class token comes first, if the model has one.
-
-        Args:
-            pixels: The image in the model's size, "H W C".
         """
+        if target is not None:
+            raise ConfigError(f"this model {self.does}: it takes no target; leave it out")
+        pixels = self.pixels(text)
         config = self.model.config
         assert isinstance(config, VisionTransformerConfig)  # a convnet has no attention
         names = ["class"] * (config.pool == "class") + patch_names(self.rows)

@@ -49,50 +49,38 @@ CaptionsOption = Annotated[
     ),
 ]
 
-TrainImagesOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="PATH",
-        help="Folder or zip archive of images. With --pairs, these are JSON Lines with the "
-        "keys image, source and target, or lines `image<TAB>source<TAB>target`. Without --captions "
-        "and --pairs, the folder of an image is its class, and folders train, valid and test above "
-        "the classes are splits. Repeat it for more images.",
-    ),
-]
-TrainCaptionsOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F",
-        help="File of captions of --images, for a captioner: JSON Lines with the keys image "
-        "and caption, CSV that begins with `image,caption` or `image;caption`, or lines "
-        "`image#n<TAB>caption`. Repeat it for more files.",
-    ),
-]
-ValidImagesOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="PATH",
-        help="Validation set for --images. Without one, the folder valid is used, or a tenth "
-        "of the training images of each class is held out.",
-    ),
-]
-ValidCaptionsOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F",
-        help="Validation captions, in a format of --captions; their images are in --images. "
-        "Without them, some images are held out.",
-    ),
-]
+
+def _files(metavar: str, about: str) -> Any:
+    return Annotated[Files, typer.Option(metavar=metavar, help=about)]
+
 
 TRAIN.append(
     TrainOptions(
         "images",
         {
-            "images": TrainImagesOption,
-            "captions": TrainCaptionsOption,
-            "valid_images": ValidImagesOption,
-            "valid_captions": ValidCaptionsOption,
+            "images": _files(
+                "PATH",
+                "Folder or zip archive of images. With --pairs, these are JSON Lines with the keys "
+                "image, source and target, or lines `image<TAB>source<TAB>target`. Without "
+                "--captions and --pairs, the folder of an image is its class, and folders train, "
+                "valid and test above the classes are splits. Repeat it for more images.",
+            ),
+            "captions": _files(
+                "F",
+                "File of captions of --images, for a captioner: JSON Lines with the keys image and "
+                "caption, CSV that begins with `image,caption` or `image;caption`, or lines "
+                "`image#n<TAB>caption`. Repeat it for more files.",
+            ),
+            "valid_images": _files(
+                "PATH",
+                "Validation set for --images. Without one, the folder valid is used, or a tenth of "
+                "the training images of each class is held out.",
+            ),
+            "valid_captions": _files(
+                "F",
+                "Validation captions, in a format of --captions; their images are in --images. "
+                "Without them, some images are held out.",
+            ),
         },
     )
 )

@@ -29,7 +29,7 @@ def test_maps_are_the_weights_of_each_word(tmp_path: Path) -> None:
     assert found.words == CAPTION.split() and found.weights.shape == (2, 4, 4, ROWS, ROWS)
     torch.testing.assert_close(found.weights.sum((-1, -2)), torch.ones(2, 4, 4))
     with torch.inference_mode():
-        given = describe.given(pixels(), CAPTION)
+        given = describe.attention_inputs(pixels(), CAPTION)
     path = tmp_path / "image.png"
     path.write_bytes(encode_png(pixels()))
     expected = attention_weights(describe, str(path), target=CAPTION).weights
@@ -43,7 +43,7 @@ def test_words_of_several_pieces_have_their_mean() -> None:
     tokenizer = describe.bundle.target_tokenizer
     assert pieces_of_words(tokenizer, tokenizer.encode("a red")) == [[0, 1], [2, 3, 4]]
     found = word_maps(describe, pixels(), "a red")
-    [ids] = [describe.given(pixels(), "a red").queries[:5]]
+    [ids] = [describe.attention_inputs(pixels(), "a red").queries[:5]]
     assert found.words == ["a", "red"] and len(ids) == 5
     torch.testing.assert_close(found.weights.sum((-1, -2)), torch.ones(2, 4, 2))
 

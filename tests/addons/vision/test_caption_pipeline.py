@@ -31,7 +31,7 @@ def test_captions_come_best_first_with_their_scores() -> None:
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
     best = found[0]
     ids = describe.bundle.target_tokenizer.encode(best.text)
-    given = describe.given(pixels(), best.text)
+    given = describe.attention_inputs(pixels(), best.text)
     with torch.inference_mode():
         log_probs = describe.model(*given.inputs).log_softmax(-1)[0]
     expected = [*ids, 2][: len(best.pieces)]
@@ -63,9 +63,9 @@ def test_attention_is_read_by_the_function_for_text(tmp_path: Path) -> None:
     assert own.queries == own.keys and own.queries[0] == "<s>"
     for kind in ("cross", "decoder"):
         with pytest.raises(DataError, match="the caption has no words"):
-            describe.given(pixels(), " ", kind)
+            describe.attention_inputs(pixels(), " ", kind)
     with pytest.raises(ConfigError, match="the encoder does not see the target"):
-        describe.given(pixels(), "a red circle", "encoder")
+        describe.attention_inputs(pixels(), "a red circle", "encoder")
 
 
 def test_it_describes_itself() -> None:

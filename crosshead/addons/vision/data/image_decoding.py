@@ -1,6 +1,5 @@
 """Decoding of many images into one array, by several threads."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -44,11 +43,6 @@ class ImagePlace(NamedTuple):
     def path(self) -> str:
         """The file of the image; in an archive, its name below the archive."""
         return str(self.folder.path / self.name)
-
-    @property
-    def file(self) -> str:
-        """The path of the image without links: the same for two names of one file."""
-        return os.path.realpath(self.path)
 
     def decoded(self, size: int) -> np.ndarray:
         """Return the pixels of the image, "H W C"."""

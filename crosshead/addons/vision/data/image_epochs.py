@@ -15,6 +15,9 @@ from crosshead.text.batching import EqualRows
 _GREY = 128
 """The value of pixels outside of an image; it becomes 0 in the inputs of a model."""
 
+_UNCHANGED = ImageData.model_validate({})
+"""The settings without augmentation."""
+
 
 @dataclass(frozen=True)
 class ImageBatch:
@@ -51,7 +54,7 @@ class ImageRows(EqualRows):
     images: LabelledImages
     tokens: int
     """The number of patches of an image, which `train.batch_tokens` counts."""
-    augment: ImageData | None = None
+    augment: ImageData = _UNCHANGED
     drawn: tuple[int, ...] = ()
     row, bound, units = "image", "data.image_size", "patches"
 
@@ -66,26 +69,19 @@ class ImageRows(EqualRows):
 
     def collate(self, rows: Sequence[int]) -> ImageBatch:
         """Return the given images as a batch, augmented if the epoch is."""
-        if self.augment is None:
-            pixels, labels = self.images.pixels[list(rows)], self.images.labels[list(rows)]
-            others, shares = labels, np.ones(len(labels), np.float32)
-        else:
-            drawn = [self._augmented(row, self.augment) for row in rows]
-            pixels = np.stack([each[0] for each in drawn])
-            labels, others = (np.array([each[at] for each in drawn]) for at in (1, 2))
-            shares = np.array([each[3] for each in drawn], np.float32)
-        parts = (torch.from_numpy(each) for each in (labels, others, shares))
-        return ImageBatch(as_floats(pixels), *parts)
+        pixels, labels, others, shares = zip(*map(self._augmented, rows), strict=True)
+        parts = (torch.tensor(each) for each in (labels, others, shares))
+        return ImageBatch(as_floats(np.stack(pixels)), *parts)
 
     def extent(self, row: int) -> str:
         """Return the size of an image, for messages."""
         size = self.images.pixels.shape[1]
         return f"{size} x {size} pixels"
 
-    def _augmented(self, row: int, data: ImageData) -> tuple[np.ndarray, int, int, float]:
+    def _augmented(self, row: int) -> tuple[np.ndarray, int, int, float]:
         """Return the pixels of a row, its two classes, and the share of the first."""
-        rng = np.random.default_rng([*self.drawn, row])
-        image, label = self._view(row, data, rng), int(self.images.labels[row])
+        data, rng = self.augment, np.random.default_rng([*self.drawn, row])
+        image, label = self._view(row, rng), int(self.images.labels[row])
         kinds = [
             (mix, alpha) for mix, alpha in ((mixup, data.mixup), (cutmix, data.cutmix)) if alpha
         ]
@@ -93,13 +89,13 @@ class ImageRows(EqualRows):
             return image, label, label, 1.0
         mix, alpha = kinds[rng.integers(len(kinds))]
         partner = int(rng.integers(len(self.images)))
-        other, beside = int(self.images.labels[partner]), self._view(partner, data, rng)
+        other, beside = int(self.images.labels[partner]), self._view(partner, rng)
         image, share = mix(image, beside, float(rng.beta(alpha, alpha)), rng)
         return (image, label, other, share) if share >= 0.5 else (image, other, label, 1 - share)
 
-    def _view(self, row: int, data: ImageData, rng: np.random.Generator) -> np.ndarray:
+    def _view(self, row: int, rng: np.random.Generator) -> np.ndarray:
         """Return an image, moved and mirrored at random."""
-        image = self.images.pixels[row]
+        data, image = self.augment, self.images.pixels[row]
         if data.flip and rng.random() < 0.5:
             image = image[:, ::-1]
         if not data.crop:

@@ -136,7 +136,7 @@ def read_image_sets(
             f"{data.images[0]}: all images to train on are of the class {names[0]!r}; a classifier "
             "needs two classes or more, each in a folder of its own"
         )
-    shared = {each.place.file for each in train} & {each.place.file for each in valid}
+    shared = {each.place.path for each in train} & {each.place.path for each in valid}
     if shared:
         say(shared_images(len(shared), len(valid)))
     size = data.image_size or common_size([each.place for each in train])

@@ -12,7 +12,7 @@ PIXELS = np.arange(2 * 3 * 4 * 3, dtype=np.uint8).reshape(2, 3, 4, 3)
 def rows(count: int = 6, drawn: tuple[int, ...] = (1, 1), **augment: object) -> ImageRows:
     pixels = np.random.default_rng(1).integers(0, 256, (count, SIZE, SIZE, 3)).astype(np.uint8)
     images = LabelledImages(pixels, np.arange(count) % 3, [""] * count)
-    return ImageRows(images, 4, ImageData.model_validate(augment) if augment else None, drawn)
+    return ImageRows(images, 4, ImageData.model_validate(augment), drawn)
 
 
 def test_an_augmented_image_depends_on_seed_epoch_and_row_alone() -> None:
