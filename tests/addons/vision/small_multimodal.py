@@ -7,6 +7,7 @@ import torch
 from crosshead.addons.vision.bundles import ImageTextBundle, ImageTextBundleConfig
 from crosshead.addons.vision.models.multimodal import MultimodalConfig
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
+from crosshead.decoding.search import DecodeConfig
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 
 SOURCES = ["a red sign above a small blue cross", "a green square", "one more word."]
@@ -29,6 +30,7 @@ def translator(**settings: Any) -> MultimodalTranslator:
         longest_source=9,
         longest_target=9,
         image_size=SIZE,
+        decode=DecodeConfig(max_extra=6),  # an untrained model would write until the limit
     )
     torch.manual_seed(0)
     model: Any = ImageTextBundle.build(config)

@@ -48,9 +48,10 @@ def test_the_image_belongs_to_its_sentence() -> None:
     translate = translator()
     images = np.stack([pixels(0), pixels(1)])
     lines = [SOURCES[0], SOURCES[1], SOURCES[0], SOURCES[1]]
-    found = translate.search(images, [0, 1, 1, 0], lines, DecodeConfig(beam=1))
+    greedy = DecodeConfig(beam=1, max_extra=6)
+    found = translate.search(images, [0, 1, 1, 0], lines, greedy)
     for row, (image, line) in enumerate(zip([0, 1, 1, 0], lines, strict=True)):
-        [[alone]] = translate.search(images[[image]], [0], [line], DecodeConfig(beam=1))
+        [[alone]] = translate.search(images[[image]], [0], [line], greedy)
         assert alone.log_prob == pytest.approx(found[row][0].log_prob, rel=1e-4)
     one, other = found[0][0].log_prob, found[2][0].log_prob
     assert one != pytest.approx(other, rel=1e-3)
