@@ -12,10 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosshead.addons.serving.engine import Query
-from crosshead.addons.serving.model_engine import model_engines
+from crosshead.addons.serving.engine import Query, model_engines
 from crosshead.addons.serving.scheduler import Limits, Scheduler
-from crosshead.addons.serving.sentence import Result, Sentence
+from crosshead.addons.serving.worker import Result, Sentence
 from crosshead.decoding.beam import BeamRules, RunningBatch, beam_search
 from crosshead.decoding.search import DecodeConfig, Specials, greedy_search
 from crosshead.tasks.loading import load

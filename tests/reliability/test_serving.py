@@ -19,7 +19,6 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
-from crosshead.addons.serving import protocol
 from crosshead.addons.serving import scheduler as scheduler_module
 from crosshead.addons.serving.app import make_app
 from crosshead.addons.serving.directory import Directory, load_directory
@@ -177,18 +176,14 @@ def test_numbers_that_make_no_sense_are_refused(client: Client, record: Record) 
     record(f"{len(times)} requests with odd numbers: {dict(statuses)}, {max(times) * 1000:.0f} ms")
 
 
-# 22. Clients that are slow or gone
+# 22. Clients that are gone
 
 
 @pytest.mark.parametrize("count", mostly_slow([40, 200], [40]))
-def test_clients_that_are_slow_or_gone_cost_nothing(
-    directory: Directory, record: Record, monkeypatch: pytest.MonkeyPatch, count: int
+def test_clients_that_are_gone_cost_nothing(
+    directory: Directory, record: Record, count: int
 ) -> None:
-    monkeypatch.setattr(protocol, "_HEADER_SECONDS", 1.0)
     with running(directory, limits=Limits(sentences=8)) as client:
-        half = [connected(client) for _ in range(count)]
-        for connection in half:
-            connection.sendall(b"POST /translate HTTP/1.1\r\nX: ")
         text = json.dumps(PAIR | {"q": "A dog runs.\n" * 200}).encode()
         gone = [connected(client) for _ in range(count)]
         for connection in gone:
@@ -199,15 +194,9 @@ def test_clients_that_are_slow_or_gone_cost_nothing(
         seconds = until(lambda: client.scheduler.running + client.scheduler.waiting == 0)
         steps = client.scheduler.steps
         assert client.post("/translate", PAIR | {"q": "A dog."}).status == 200
-        closed = 0
-        for connection in half:
-            connection.settimeout(10)
-            closed += connection.recv(100) == b""
-            connection.close()
     # Each request has 200 sentences, 8 in a batch at a time, of several steps each.
-    record(f"{count} half-open connections, {closed} closed; {count} clients gone: nothing waits "
-           f"after {seconds:.2f} s and {steps} steps")  # fmt: skip
-    assert closed == count and steps < count * 25
+    record(f"{count} clients gone: nothing waits after {seconds:.2f} s and {steps} steps")
+    assert steps < count * 25
 
 
 # 23. Health

@@ -12,8 +12,7 @@ from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, pieces_of, write_m
 from crosshead.addons.interop.ctranslate2_layers import library
 from crosshead.addons.interop.export import check_libraries, number_format, usual_search
 from crosshead.addons.interop.formats import check_expressible
-from crosshead.addons.serving.engine import Engine, Query
-from crosshead.addons.serving.model_engine import ModelEngine, model_engines
+from crosshead.addons.serving.engine import Engine, ModelEngine, Query, model_engines
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.beams import Finished
 from crosshead.decoding.candidates import Hypothesis, length_penalty

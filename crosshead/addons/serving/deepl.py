@@ -10,10 +10,11 @@ from starlette.routing import Route
 
 from crosshead.addons.serving.dialect import Dialect, LooseForm, Operation
 from crosshead.addons.serving.directory import Directory
-from crosshead.addons.serving.jobs import TranslationWork
+from crosshead.addons.serving.errors import RequestError
+from crosshead.addons.serving.jobs import translated
 from crosshead.addons.serving.languages import matching
 from crosshead.addons.serving.reading import Reading
-from crosshead.addons.serving.requests import RequestError, client_of, ready_service
+from crosshead.addons.serving.requests import client_of, ready_service
 from crosshead.text.parallel.languages import language_name
 
 _NO_LIMIT = 10**12
@@ -84,7 +85,8 @@ class DeepL(Dialect):
         'Values come as a JSON object, a form or a query. An error is `{"message": "..."}`. '
         "Where the server needs a key, it is the header `Authorization: DeepL-Auth-Key KEY`."
     )
-    no_key = RequestError(403, "Authorization failed: send a key as `DeepL-Auth-Key KEY`.")
+    error_name = "message"
+    no_key = (403, "Authorization failed: send a key as `DeepL-Auth-Key KEY`.")
     secret = "auth_key"
     repeated = ("text",)
 
@@ -108,12 +110,7 @@ class DeepL(Dialect):
 
     def routes(self) -> list[Route]:
         """Return the routes, with those of what DeepL has beside these operations."""
-        other = self.answering(self.other)
-        return [*super().routes(), *(Route(path, other, methods=_METHODS) for path in OTHERS)]
-
-    def error_response(self, error: RequestError) -> Response:
-        """Return the answer to a request that cannot be answered otherwise."""
-        return JSONResponse({"message": error.message}, error.status, headers=error.headers)
+        return [*super().routes(), *(Route(path, self.other, methods=_METHODS) for path in OTHERS)]
 
     def wrong_value(self, name: str, error: ErrorDetails) -> str:
         """Return the message about a wrong value."""
@@ -129,13 +126,14 @@ class DeepL(Dialect):
                 raise RequestError(400, f"Parameter '{name}' is not supported by this server.")
         texts = form.text if isinstance(form.text, list) else [form.text]
         self.check_size(texts)
-        work = TranslationWork(self.state, request, client)
+        known = ready_service(self.state).directory.languages
         for name, code in (("source_lang", form.source_lang), ("target_lang", form.target_lang)):
-            if code != "auto" and matching(code, work.service.directory.languages) is None:
+            if code != "auto" and matching(code, known) is None:
                 raise RequestError(400, f"Value for '{name}' not supported.")
-        found = await work.translate(
-            [[text] for text in texts], form.source_lang, form.target_lang, form.reading()
-        )
+        found = await translated(
+            self.state, request, client, [[text] for text in texts], form.source_lang,
+            form.target_lang, form.reading(),
+        )  # fmt: skip
         return JSONResponse({
             "translations": [
                 {

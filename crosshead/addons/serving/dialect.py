@@ -1,6 +1,6 @@
 """Dialects of HTTP: operations that share one form of keys, values and errors."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import (
@@ -13,24 +13,25 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
+from crosshead.addons.serving.errors import RequestError
 from crosshead.addons.serving.requests import (
-    Handler,
-    RequestError,
     Settings,
     State,
     client_of,
     header_key,
     limited_address,
     read_values,
-    with_error_responses,
 )
 
 JSON, FORM, FILES = (
     "application/json", "application/x-www-form-urlencoded", "multipart/form-data",
 )  # fmt: skip
+
+Handler = Callable[[Request], Awaitable[Response]]
+"""A function that answers a request."""
 
 AnyForm = TypeVar("AnyForm", bound=BaseModel)
 
@@ -92,7 +93,8 @@ class Dialect:
     Attributes:
         name: The name.
         text: A paragraph about them.
-        no_key: The error of a request without a key.
+        error_name: The name of an error's message in its answer.
+        no_key: The status and the message of a request without a key.
         secret: The value that may have the key, or None if only a header may.
         repeated: The values that a form may repeat.
         wrong: The status of a request with a wrong value.
@@ -101,9 +103,10 @@ class Dialect:
 
     name: ClassVar[str]
     text: ClassVar[str]
-    no_key: ClassVar[RequestError] = RequestError(
-        401, "an API key is needed: send it as `Authorization: Bearer KEY`"
-    )
+    error_name: ClassVar[str] = "error"
+    no_key: ClassVar[tuple[int, str]] = (
+        401, "an API key is needed: send it as `Authorization: Bearer KEY`",
+    )  # fmt: skip
     secret: ClassVar[str | None] = None
     repeated: ClassVar[Sequence[str]] = ()
     wrong: ClassVar[int] = 400
@@ -118,18 +121,7 @@ class Dialect:
 
     def routes(self) -> list[Route]:
         """Return the routes of the operations."""
-        return [
-            Route(each.path, self.answering(each.handler), methods=[each.method])
-            for each in self.operations()
-        ]
-
-    def answering(self, handler: Handler) -> Handler:
-        """Return a handler that answers errors in the form of the dialect."""
-        return with_error_responses(handler, self.error_response)
-
-    def error_response(self, error: RequestError) -> Response:
-        """Return the answer to a request that cannot be answered otherwise."""
-        return JSONResponse({"error": error.message}, error.status, headers=error.headers)
+        return [Route(each.path, each.handler, methods=[each.method]) for each in self.operations()]
 
     def wrong_value(self, name: str, error: ErrorDetails) -> str:
         """Return the message about a wrong value."""
@@ -141,7 +133,7 @@ class Dialect:
         if operation.form is not None:
             found |= {400, self.wrong, 408, 413}
         if operation.key:
-            found |= {self.no_key.status, 403, 429}
+            found |= {self.no_key[0], 403, 429}
         return sorted(found | {503} if operation.ready else found)
 
     async def read(self, request: Request, form: type[AnyForm]) -> tuple[str, AnyForm]:

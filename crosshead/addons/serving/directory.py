@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crosshead.addons.serving.engine import Engine
+from crosshead.addons.serving.engine import Engine, model_engines
 from crosshead.addons.serving.languages import canonical, familiarity
-from crosshead.addons.serving.model_engine import model_engines
 from crosshead.errors import UserError
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.translator import Translator

@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 
 from langcodes import Language
 from langcodes.tag_parser import LanguageTagError
+from py3langid.langid import (  # type: ignore[import-untyped]
+    MODEL_FILE,
+    LanguageIdentifier,
+)
 
-DETECTED = 2000
-"""The number of characters by which a language is detected."""
+from crosshead.addons.serving.reading import DETECTED, has_letters
 
 _UNSERVED, _SERVED = 0.5, 0.02
 """The least share of a language that is not served, and the largest of all that are, by which a
@@ -138,17 +141,7 @@ class Detector:
         return best if share >= _UNSERVED and served < _SERVED else None
 
 
-def has_letters(text: str) -> bool:
-    """Return whether a text has a letter of any script."""
-    return any(character.isalpha() for character in text)
-
-
 @functools.cache
 def _identifier() -> Any:
     """Return the model of all languages, which takes half a second to read."""
-    from py3langid.langid import (  # type: ignore[import-untyped]
-        MODEL_FILE,
-        LanguageIdentifier,
-    )
-
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

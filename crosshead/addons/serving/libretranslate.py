@@ -1,5 +1,7 @@
 """LibreTranslate's HTTP interface, with its paths, values, texts and codes."""
 
+from collections.abc import Callable
+from itertools import islice
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -16,11 +18,11 @@ from crosshead.addons.serving.dialect import (
     LooseForm,
     Operation,
 )
-from crosshead.addons.serving.jobs import TranslationWork, supported
+from crosshead.addons.serving.errors import RequestError
+from crosshead.addons.serving.jobs import supported, translated
 from crosshead.addons.serving.languages import Detection
-from crosshead.addons.serving.matching_form import in_form_of
-from crosshead.addons.serving.reading import Reading
-from crosshead.addons.serving.requests import RequestError, Upload, ready_service
+from crosshead.addons.serving.reading import Reading, has_letters
+from crosshead.addons.serving.requests import Upload, ready_service
 from crosshead.text.documents.formats import ENDS
 from crosshead.text.parallel.languages import language_name
 
@@ -29,6 +31,10 @@ _UNKNOWN = Detection("en", 0.0)
 
 _PART = 64 * 1024
 """The bytes of a file that are sent at a time."""
+
+_MARKS = {".": ".", "\u3002": ".", "!": "!", "\uff01": "!", "?": "?", "\uff1f": "?", "\u061f": "?",
+          ",": ",", "\uff0c": ",", "\u060c": ",", ";": ";", "\uff1b": ";"}  # fmt: skip
+"""Final marks, each with the Latin one that means the same."""
 
 
 _Source = Annotated[str, Field(description="The source language, or `auto`.", examples=["en"])]
@@ -91,7 +97,7 @@ class LibreTranslate(Dialect):
         "the server needs a key, it is the value `api_key` or the header `Authorization: Bearer "
         "KEY`."
     )
-    no_key = RequestError(400, "Please contact the server operator to get an API key")
+    no_key = (400, "Please contact the server operator to get an API key")
     secret = "api_key"
     too_long = 400
 
@@ -148,10 +154,9 @@ class LibreTranslate(Dialect):
         texts = form.q if isinstance(form.q, list) else [form.q]
         self.check_size(texts)
         plain = form.format == "text"
-        work = TranslationWork(self.state, request, client)
-        [done] = await work.translate(
-            [texts], form.source, form.target, Reading(form.format, lettered=True),
-            alternatives=form.alternatives if plain else 0,
+        [done] = await translated(
+            self.state, request, client, [texts], form.source, form.target,
+            Reading(form.format, lettered=True), alternatives=form.alternatives if plain else 0,
         )  # fmt: skip
         found = [each.texts for each in done.texts]
         if plain:
@@ -191,10 +196,11 @@ class LibreTranslate(Dialect):
         except UnicodeDecodeError:
             raise RequestError(400, "Invalid request: the file is not in UTF-8") from None
         self.check_size([text])
-        work = TranslationWork(self.state, request, client)
-        reading = Reading(kind, lettered=True)
-        [done] = await work.translate([[text]], form.source, form.target, reading)
-        target = supported(form.target, work.service.directory.languages)
+        [done] = await translated(
+            self.state, request, client, [[text]], form.source, form.target,
+            Reading(kind, lettered=True),
+        )  # fmt: skip
+        target = supported(form.target, ready_service(self.state).directory.languages)
         token = self.state.files.add(
             client, f"{name.stem}_{target}{name.suffix}", done.texts[0].text.encode()
         )
@@ -227,7 +233,7 @@ class LibreTranslate(Dialect):
             added = await self.state.suggestions.add(client, source, target, form.q, form.s)
         except OSError:
             message = "the suggestion cannot be stored now; try again later"
-            raise RequestError(503, message, {"Retry-After": "60"}) from None
+            raise RequestError(503, message, after=60) from None
         if not added:
             raise RequestError(403, "No room is left for your suggestions.")
         return JSONResponse({"success": True})
@@ -266,3 +272,40 @@ def _language(code: str) -> dict[str, Any]:
 
 def _as_json(detection: Detection) -> dict[str, Any]:
     return {"confidence": detection.confidence, "language": detection.language}
+
+
+def in_form_of(source: str, translation: str) -> str:
+    """Return a translation with the final mark and the case of its source.
+
+    A mark at the end is added, replaced or removed. If all letters of the source are small, so are
+    those of the translation; if all are capitals, likewise; otherwise the first letter counts.
+    White space around the translation stays.
+    """
+    wanted, found = source.strip(), translation.strip()
+    if not wanted or not found:
+        return translation
+    start = translation.index(found)
+    formed = _in_case_of(wanted, _with_mark_of(wanted, found))
+    return translation[:start] + formed + translation[start + len(found) :]
+
+
+def _with_mark_of(source: str, translation: str) -> str:
+    wanted, found = source[-1], translation[-1]
+    if _MARKS.get(wanted) == _MARKS.get(found):
+        return translation
+    bare = translation[:-1] if found in _MARKS else translation
+    formed = bare.rstrip() + wanted if wanted in _MARKS else bare.rstrip()
+    return formed if has_letters(formed) else translation
+
+
+def _in_case_of(source: str, translation: str) -> str:
+    if source.islower():
+        return translation.lower()
+    if source.isupper() and len(list(islice(filter(str.isalpha, source), 2))) > 1:  # "I" is a word
+        return translation.upper()
+    case: Callable[[str], str] | None = None
+    if source[0].islower():
+        case = str.lower
+    elif source[0].isupper():
+        case = str.upper
+    return translation if case is None else case(translation[0]) + translation[1:]

@@ -1,9 +1,11 @@
-"""Bodies and documents of requests: functions that read and write them, without PyTorch.
+"""Bodies and documents of requests, read and written without PyTorch, if large in processes.
 
-`readers.Readers` calls these functions, for large bodies and documents in a process of their own.
-So arguments and results are texts, numbers, bytes, tuples, lists and dicts.
+`Readers` calls the functions of this module, for large bodies and documents in a process of their
+own. So arguments and results are texts, numbers, bytes, tuples, lists and dicts.
 """
 
+import asyncio
+import contextlib
 import gc
 import json
 import marshal
@@ -15,18 +17,25 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar, cast
+from weakref import WeakValueDictionary
 
-from crosshead.addons.serving.languages import DETECTED
-from crosshead.addons.serving.matching_form import lettered
+from crosshead.addons.serving.errors import Failed
 from crosshead.errors import DataError, UserError
-from crosshead.text.documents.document import Document, flowing_parts, texts_of
+from crosshead.text.documents.document import Document, Parser, TextPart, flowing_parts, texts_of
 from crosshead.text.documents.formats import FORMATS
+
+T = TypeVar("T")
+
+DETECTED = 2000
+"""The number of characters by which a language is detected."""
 
 _PARSERS = {**FORMATS, "flowing": flowing_parts}
 
-SIZE = struct.Struct("<Q")
+_SIZE = struct.Struct("<Q")
 """The number of bytes before a request to a process and before its answer."""
 
 _MEMORY = 2**30
@@ -37,6 +46,18 @@ _MOST_SENTENCES = 250_000
 """The most sentences of a request. Their translations take a few kilobytes each."""
 
 _ESCAPE = re.compile(b"%([0-9a-fA-F]{2})")
+
+SMALL = 4_000
+"""The most characters or bytes that are read in the event loop. Reading them takes about a
+millisecond, and a process needs about as long to get and return them."""
+
+_LARGE = 2**18
+"""The characters from which on a text is large. Its process ends with it, which frees its memory at
+once."""
+
+_SLICE = 0.001
+"""The seconds after which work in the event loop lets others go on. A request waits for the loop
+about ten times."""
 
 
 class Reading(NamedTuple):
@@ -57,8 +78,30 @@ class Reading(NamedTuple):
     def document(self, text: str) -> Document:
         """Return a text as sentences to translate and markup to keep."""
         parser = _PARSERS[self.format]
-        parser = lettered(parser) if self.lettered else parser
+        parser = _lettered(parser) if self.lettered else parser
         return Document.of(text, parser, self.language, whole=self.whole)
+
+
+def has_letters(text: str) -> bool:
+    """Return whether a text has a letter of any script."""
+    return any(character.isalpha() for character in text)
+
+
+def _lettered(parser: Parser) -> Parser:
+    """Return a parser that leaves texts without letters, and single addresses, as they are."""
+
+    def parts(text: str) -> list[TextPart]:
+        return [
+            part if not part.translated or _is_words(part.text)
+            else replace(part, text=part.write(part.text), translated=False)
+            for part in parser(text)
+        ]  # fmt: skip
+
+    return parts
+
+
+def _is_words(text: str) -> bool:
+    return has_letters(text) and not ("://" in text and len(text.split()) == 1)
 
 
 def json_values(body: bytes, fields: int) -> dict[str, Any] | None:
@@ -159,15 +202,15 @@ def serve_parent() -> None:
     os.nice(10)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     gc.disable()  # texts have no cycles, and looking for them takes most of the time
-    while size := sys.stdin.buffer.read(SIZE.size):
-        name, values = marshal.loads(sys.stdin.buffer.read(*SIZE.unpack(size)))
+    while size := sys.stdin.buffer.read(_SIZE.size):
+        name, values = marshal.loads(sys.stdin.buffer.read(*_SIZE.unpack(size)))
         try:
             answer = marshal.dumps(("", globals()[name](*values)))
         except UserError as error:
             answer = marshal.dumps((str(error), None))
         except MemoryError:
             answer = marshal.dumps(("it takes too much memory to read; send it in parts", None))
-        sys.stdout.buffer.write(SIZE.pack(len(answer)) + answer)
+        sys.stdout.buffer.write(_SIZE.pack(len(answer)) + answer)
         sys.stdout.buffer.flush()
 
 
@@ -176,3 +219,83 @@ def _end_with_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
+
+
+class Readers:
+    """Processes that read the large bodies and documents of requests, one at a time for a client.
+
+    A process is killed when nobody waits for it any more: when the client has gone, the deadline
+    has passed, or the server ends. Its scheduling priority is lower than the server's.
+    """
+
+    def __init__(self, most: int = 4) -> None:
+        # Large texts do not keep the smaller ones of others waiting.
+        self._free = {is_large: asyncio.Semaphore(most) for is_large in (False, True)}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._idle: list[Process] = []
+
+    async def call(self, client: str, size: int, function: Callable[..., T], *values: Any) -> T:
+        """Return what a function of this module returns."""
+        if size <= SMALL:
+            return function(*values)
+        turn = self._turns.setdefault(client, asyncio.Lock())
+        async with turn, self._free[size > _LARGE]:
+            process, answer = None, None
+            self._idle = [each for each in self._idle if each.returncode is None]
+            try:
+                process = self._idle.pop() if self._idle else await _started()
+                answer = await _answer(process, (function.__name__, values))
+            except (asyncio.IncompleteReadError, OSError):
+                raise Failed from None
+            finally:
+                if process is not None and answer is not None and size <= _LARGE:
+                    self._idle.append(process)
+                elif process is not None:
+                    await _ended(process)
+        error, found = answer
+        if error:
+            raise DataError(error)
+        return cast(T, found)
+
+    async def close(self) -> None:
+        """End the processes that have nothing to do."""
+        while self._idle:
+            await _ended(self._idle.pop())
+
+
+async def _started() -> Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",
+        "-c",
+        f"from {__name__} import serve_parent; serve_parent()",
+        stdin=PIPE,
+        stdout=PIPE,
+        limit=2**20,
+    )
+
+
+async def _answer(process: Process, request: Any) -> tuple[str, Any]:
+    assert process.stdin is not None and process.stdout is not None
+    data = marshal.dumps(request)
+    process.stdin.writelines([_SIZE.pack(len(data)), data])
+    await process.stdin.drain()
+    [size] = _SIZE.unpack(await process.stdout.readexactly(_SIZE.size))
+    found: tuple[str, Any] = marshal.loads(await process.stdout.readexactly(size))
+    return found
+
+
+async def _ended(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.communicate()
+
+
+async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
+    """Yield the items, and let the event loop go on in between."""
+    end = time.perf_counter() + _SLICE
+    for item in items:
+        yield item
+        if time.perf_counter() > end:
+            await asyncio.sleep(0)
+            end = time.perf_counter() + _SLICE

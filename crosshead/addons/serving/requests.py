@@ -2,33 +2,26 @@
 
 import asyncio
 import contextlib
-import logging
-import math
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
-from email.message import EmailMessage
 from ipaddress import IPv6Network
 from typing import Any, NamedTuple, TypeVar
 
 from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import Headers, UploadFile
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
 
+from crosshead.addons.serving.errors import DeadlineExceeded, RequestError
 from crosshead.addons.serving.keys import Keys, Rates, Usage
 from crosshead.addons.serving.metrics import Metrics
-from crosshead.addons.serving.readers import Readers
-from crosshead.addons.serving.reading import form_text, form_values, json_values
-from crosshead.addons.serving.sentence import DeadlineExceeded, Failed, Overloaded, TooLong
+from crosshead.addons.serving.reading import Readers, form_text, form_values, json_values
 from crosshead.addons.serving.service import Service
 from crosshead.addons.serving.stores import Files, Suggestions
-from crosshead.errors import UserError
 
 T = TypeVar("T")
-
-_logger = logging.getLogger(__name__)
 
 _CHARSETS = ("utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1")
 """The charsets that a form may name."""
@@ -42,15 +35,6 @@ _UNKEYED = 64 * 2**10
 _FAILURES = 60
 """The largest number of requests a minute of an address without a valid key, if the server has
 keys and no limit of its own."""
-
-
-class RequestError(Exception):
-    """A request that is answered with an error."""
-
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        # A message may name a value of the request, which may be long.
-        self.status, self.message, self.headers = status, message[:1000], dict(headers or {})
 
 
 class Upload(NamedTuple):
@@ -126,12 +110,17 @@ class State:
 def ready_service(state: State) -> Service:
     """Return the service, or raise an error while the bundles load."""
     if state.service is None:
-        raise RequestError(503, "the server is loading its models", {"Retry-After": "5"})
+        raise RequestError(503, "the server is loading its models", after=5)
     return state.service
 
 
-def client_of(state: State, request: Request, missing: RequestError, secret: object = None) -> str:
-    """Return the name of a client for fair turns and rates, after a check of its key."""
+def client_of(
+    state: State, request: Request, missing: tuple[int, str], secret: object = None
+) -> str:
+    """Return the name of a client for fair turns and rates, after a check of its key.
+
+    Without a key, the error has the status and the message of `missing`.
+    """
     if state.keys is None:
         address = _address(request)
         _limit(state.rates.wait(address))
@@ -143,8 +132,7 @@ def client_of(state: State, request: Request, missing: RequestError, secret: obj
         state.failures.wait(address)
         if secret:
             raise RequestError(403, "Invalid API key")
-        # A shared error would keep the frames of every request that raised it.
-        raise RequestError(missing.status, missing.message, missing.headers)
+        raise RequestError(*missing)
     client = f"key {key.name}"
     _limit(state.rates.wait(client, key.per_minute))
     return client
@@ -170,8 +158,7 @@ def _address(request: Request) -> str:
 def _limit(seconds: float) -> None:
     """Raise an error if a client must wait."""
     if seconds:
-        after = {"Retry-After": str(math.ceil(seconds))}
-        raise RequestError(429, "Slowdown: too many requests", after)
+        raise RequestError(429, "Slowdown: too many requests", after=seconds)
 
 
 def header_key(headers: Headers) -> str:
@@ -200,14 +187,14 @@ async def read_values(
                 body = await request.body()
     except TimeoutError:
         message = "the body of the request did not arrive in time"
-        raise RequestError(408, message, {"Connection": "close"}) from None
-    except (HTTPException, FormParserError) as error:  # older releases of Starlette raise both
-        reason = getattr(error, "detail", "Invalid multipart data.")
+        raise RequestError(408, message, close=True) from None
+    except (MultiPartException, FormParserError) as error:  # older releases of Starlette raise both
+        reason = getattr(error, "message", "Invalid multipart data.")
         raise RequestError(400, f"Invalid request: {reason}") from None
     request.state.end = time.monotonic() + settings.seconds
     if read is not None:
         reading = state.readers.call(client, len(body), read, body, fields)
-        found = await unless_gone(state, request, client, reading)
+        found = await unless_gone(request, reading)
         if read is json_values:
             if found is None:
                 raise RequestError(400, "Invalid JSON format")
@@ -222,9 +209,8 @@ async def read_values(
 
 async def _multipart(request: Request, fields: int, most: int) -> list[tuple[str, str | Upload]]:
     # Python has charsets that take minutes to decode, and some that are no charsets.
-    kind = EmailMessage()
-    kind["Content-Type"] = request.headers["content-type"]
-    charset = kind.get_content_charset("utf-8")
+    options = parse_options_header(request.headers["content-type"])[1]
+    charset = options.get(b"charset", b"utf-8").decode("latin-1").lower()
     if charset not in _CHARSETS:
         raise RequestError(400, f"Invalid request: the form is in {charset}; send it in UTF-8")
     # The body has a limit of its own, so a field needs no smaller one.
@@ -238,7 +224,7 @@ async def _part(value: UploadFile | str) -> str | Upload:
     return Upload(value.filename or "", await value.read())
 
 
-async def unless_gone(state: State, request: Request, client: str, work: Awaitable[T]) -> T:
+async def unless_gone(request: Request, work: Awaitable[T]) -> T:
     """Return the result of work, or cancel it when the client has gone or its deadline passes."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_gone(request))
@@ -249,65 +235,13 @@ async def unless_gone(state: State, request: Request, client: str, work: Awaitab
         )
         if task in done:
             return task.result()
-        raise RequestError(499, "the client has gone") if done else _too_late(state.settings)
-    except TooLong as error:  # without Retry-After: it would take as long again
-        raise RequestError(413, f"Invalid request: {error}") from None
-    except Overloaded as refused:
-        after = {"Retry-After": str(refused.seconds)}
-        if refused.own:
-            count = ready_service(state).scheduler.waiting_of(client)
-            message = f"you have {count:,} sentences waiting; send more when they are done"
-            raise RequestError(429, message, after) from None
-        raise RequestError(503, "the server is busy; try again later", after) from None
-    except DeadlineExceeded:
-        raise _too_late(state.settings) from None
+        raise RequestError(499, "the client has gone") if done else DeadlineExceeded
     finally:
         for each in (task, gone):
             each.cancel()
         await asyncio.wait({task, gone})  # a process that reads for the request ends before it
 
 
-def _too_late(settings: Settings) -> RequestError:
-    message = f"the request took longer than {settings.seconds:g} s; send a shorter text"
-    return RequestError(503, message, {"Retry-After": "5"})
-
-
 async def _gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-Handler = Callable[[Request], Awaitable[Response]]
-"""A function that answers a request."""
-
-
-def error_response(error: RequestError) -> Response:
-    """Return the answer to a request that cannot be answered otherwise."""
-    return JSONResponse({"error": error.message}, error.status, headers=error.headers)
-
-
-def with_error_responses(
-    handler: Handler, of_error: Callable[[RequestError], Response] = error_response
-) -> Handler:
-    """Return a handler that answers errors with JSON, without paths or tracebacks."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except RequestError as error:
-            return of_error(error)
-        except UserError as error:
-            return of_error(RequestError(400, f"Invalid request: {error}"))
-        except Failed:
-            after = {"Retry-After": "1"}
-            return of_error(RequestError(503, "the text could not be translated", after))
-        except asyncio.CancelledError:  # only the end of the server cancels a request
-            after = {"Retry-After": "5", "Connection": "close"}
-            return of_error(RequestError(503, "the server stops", after))
-        except ClientDisconnect:
-            return of_error(RequestError(499, "the client has gone"))
-        except Exception as error:
-            _logger.error("a request failed: %s", type(error).__name__)
-            return of_error(RequestError(500, "internal error"))
-
-    return answer

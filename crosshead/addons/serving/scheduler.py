@@ -7,16 +7,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from crosshead.addons.serving.errors import DeadlineExceeded, Failed, Overloaded, TooLong
 from crosshead.addons.serving.fair_queue import FairQueue
-from crosshead.addons.serving.sentence import (
-    DeadlineExceeded,
-    Failed,
-    Overloaded,
-    Sentence,
-    TooLong,
-)
-from crosshead.addons.serving.throughput import Throughput
-from crosshead.addons.serving.worker import Worker
+from crosshead.addons.serving.worker import Sentence, Worker
 
 _logger = logging.getLogger(__name__)
 
@@ -38,6 +31,51 @@ _WATCH_SECONDS = 0.5
 _MOST_HANGING = 8
 """The largest number of threads that hang. Beyond it, no worker is replaced: each keeps a core and
 memory, and the next one would hang as well."""
+
+_MEMORY = 10.0
+"""The seconds after which a measurement counts for a third (1/e)."""
+
+_LEAST_SECONDS, _FEWEST = 1.0, 64
+"""Seconds and sentences from which on the throughput is known. Before, a batch that fills up looks
+slow: its sentences end late and together."""
+
+_OLD_SECONDS = 600.0
+"""The seconds without a measurement after which the throughput is unknown again. What else the
+machine did then says nothing about now, and a text that is refused as too long is tried again."""
+
+
+class Throughput:
+    """A moving average of the work a second.
+
+    The unit of work is that of `Sentence.cost`: (source tokens + 1) x beam. Only what is done while
+    sentences wait counts, because a batch that is not full does less.
+    """
+
+    def __init__(self) -> None:
+        self._work = self._seconds = 0.0
+        self._finished = 0
+        self._last = time.monotonic()
+
+    def add(self, work: float, finished: int, seconds: float) -> None:
+        """Count work."""
+        if self._old:
+            self._work, self._seconds, self._finished = 0.0, 0.0, 0
+        kept = math.exp(-seconds / _MEMORY)
+        self._work = kept * self._work + work
+        self._seconds = kept * self._seconds + seconds
+        self._finished += finished
+        self._last = time.monotonic()
+
+    @property
+    def rate(self) -> float | None:
+        """The work a second, or None if too little was done lately."""
+        if self._seconds < _LEAST_SECONDS or self._finished < _FEWEST or self._old:
+            return None
+        return self._work / self._seconds
+
+    @property
+    def _old(self) -> bool:
+        return time.monotonic() - self._last > _OLD_SECONDS
 
 
 @dataclass
@@ -103,10 +141,6 @@ class Scheduler:
         """True if every worker runs, and none hangs while nobody waits for its sentences."""
         return not any(each.ended or each.hangs_for_nobody(_LOST_SECONDS) for each in self._workers)
 
-    def waiting_of(self, client: str) -> int:
-        """Return the number of sentences of a client that wait."""
-        return self._queue.waiting(client)
-
     def check(self, client: str, work: float, deadline: float) -> None:
         """Refuse a request for which there is no time, before its texts are read."""
         with self._changed:
@@ -162,16 +196,17 @@ class Scheduler:
             raise TooLong(work / rate, allowed)
 
     def _check(self, client: str, work: float, deadline: float) -> None:
-        rate, most = self._throughput.rate, self.limits
-        own = self._queue.waiting(client) >= most.waiting_each
-        if own or len(self._queue) >= most.waiting:
-            raise Overloaded(_retry(self._queue.cost / rate if rate else 1.0), own)
+        rate, most, own = self._throughput.rate, self.limits, self._queue.waiting(client)
+        if own >= most.waiting_each or len(self._queue) >= most.waiting:
+            seconds = _retry(self._queue.cost / rate if rate else 1.0)
+            raise Overloaded(seconds, own if own >= most.waiting_each else 0)
         if not rate or not self._queue:
             return
         ahead = self._queue.ahead(client, work) + sum(each.cost for each in self._workers)
         excess = (ahead + work) / rate - _ADMITTED_PART * (deadline - time.monotonic())
         if excess > 0:
-            raise Overloaded(_retry(excess), own=self._queue.cost_of(client) > ahead / 2)
+            mostly_own = self._queue.cost_of(client) > ahead / 2
+            raise Overloaded(_retry(excess), own if mostly_own else 0)
 
     def _new_worker(self) -> Worker:
         self._names += 1
@@ -196,15 +231,14 @@ class Scheduler:
         share = math.ceil((len(self._queue) + self.running) / len(self._workers))
         while worker.running < share and (first := self._queue.first()) is not None:
             if first.over(time.monotonic()):
-                late = DeadlineExceeded("the deadline passed while the sentence waited")
-                self._queue.pop().answer(late)
+                self._queue.pop().answer(DeadlineExceeded())
                 continue
             try:
                 if not worker.take(first, self.limits.sentences, self.limits.memory):
                     return
             except Exception as error:  # an engine that gives no batch
                 _logger.error("a sentence found no batch: %s", type(error).__name__)
-                first.answer(Failed("the sentence could not be decoded"))
+                first.answer(Failed())
             self._queue.pop()
 
     def _note(self, done: Sequence[Sentence], seconds: float) -> None:
@@ -224,7 +258,7 @@ class Scheduler:
 
     def _replace(self, place: int, worker: Worker) -> None:
         for sentence in worker.give_up():
-            sentence.answer(Failed("the thread that decoded the sentence is lost"))
+            sentence.answer(Failed())
         self._hanging = [each for each in (*self._hanging, worker) if not each.ended]
         if len(self._hanging) > _MOST_HANGING:
             self._hanging.remove(worker)

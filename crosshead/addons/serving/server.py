@@ -3,7 +3,6 @@
 import asyncio
 import concurrent.futures
 import contextlib
-import errno
 import gc
 import logging
 import signal
@@ -12,18 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import uvicorn
 
 from crosshead.addons.serving.app import make_app
 from crosshead.addons.serving.directory import Engines, ServeError, load_directory
+from crosshead.addons.serving.engine import model_engines
 from crosshead.addons.serving.keys import Keys, Rates
 from crosshead.addons.serving.metrics import Metrics
-from crosshead.addons.serving.model_engine import model_engines
-from crosshead.addons.serving.protocol import MOST_HEADERS, HttpProtocol
-from crosshead.addons.serving.readers import Readers
+from crosshead.addons.serving.reading import Readers
 from crosshead.addons.serving.requests import Settings, State
 from crosshead.addons.serving.scheduler import Limits, Scheduler
 from crosshead.addons.serving.service import Service
@@ -89,7 +86,7 @@ def make_server(state: State, scheduler: Scheduler, drain: float) -> uvicorn.Ser
     return _Server(
         uvicorn.Config(
             make_app(state, scheduler),
-            http=partial(HttpProtocol, state.metrics),  # type: ignore[arg-type]  # it is only called
+            http="h11",
             ws="none",
             lifespan="off",
             loop="asyncio",
@@ -98,7 +95,6 @@ def make_server(state: State, scheduler: Scheduler, drain: float) -> uvicorn.Ser
             access_log=False,
             server_header=False,
             timeout_keep_alive=30,
-            h11_max_incomplete_event_size=MOST_HEADERS,
             timeout_graceful_shutdown=int(drain),
         ),
         state.readers,
@@ -125,7 +121,7 @@ def run_server(config: ServerConfig, say: Callable[[str], None]) -> None:
     say(f"stopped; {late} request{'s' * (late != 1)} did not finish in time" if late else "stopped")
 
 
-class _Stopped(Exception):
+class _Stopped(BaseException):
     """The server ends while it loads bundles."""
 
 
@@ -143,46 +139,48 @@ class _Process:
         rates = Rates(config.per_minute)
         self.state = State(config.settings, Metrics(scheduler), rates, config.keys, suggestions)
         self.server = make_server(self.state, scheduler, config.drain)
-        self._stopping = threading.Event()
         self._loader: threading.Thread | None = None
-        self._reloading: asyncio.Task[None] | None = None
-        self._reload_asked = False
+        self._reload_asked = asyncio.Event()
         self._end_at = 0.0
         self.late = 0
         """The number of requests that were not done two seconds before the end."""
 
     async def run(self, listening: socket.socket) -> None:
-        """Serve until a signal or an error while loading."""
+        """Serve until a signal, or an error in the first loading of the bundles."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._end)
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.add_signal_handler(signal.SIGHUP, self._reload_asked.set)
         serving = asyncio.create_task(self.server.serve([listening]))
-        loading = asyncio.create_task(self._loaded())
-        try:
-            await asyncio.wait({serving, loading}, return_when=asyncio.FIRST_COMPLETED)
-            if not serving.done():
-                service = self.state.service = loading.result()
-                gc.freeze()  # looking through all modules would take a tenth of a second
-                host, port = listening.getsockname()[:2]
-                shown = f"[{host}]" if ":" in host else host
-                pairs = ", ".join(
-                    f"{source}-{target}" for source, target in service.directory.pairs
-                )
-                self.say(f"ready on http://{shown}:{port} ({pairs})")
-                if self._reload_asked:
-                    self._reload()
-        except _Stopped:
-            pass
-        finally:
-            if self.state.service is None:  # the bundles cannot be loaded
-                self.server.should_exit = True
-            await serving
-            self._stopping.set()
-            loading.cancel()
-            await asyncio.gather(loading, return_exceptions=True)
-            if self._loader is not None:
-                self._loader.join(max(0.0, self._end_at - time.monotonic()))
+        loading = asyncio.create_task(self._keep_loaded(listening))
+        await asyncio.wait({serving, loading}, return_when=asyncio.FIRST_COMPLETED)
+        signalled, self.server.should_exit = self.server.should_exit, True
+        await serving
+        loading.cancel()
+        await asyncio.wait({loading})
+        if self._loader is not None:
+            self._loader.join(max(0.0, self._end_at - time.monotonic()))
+        if not signalled:
+            loading.result()  # raises what went wrong
+
+    async def _keep_loaded(self, listening: socket.socket) -> None:
+        """Load the bundles, and load them again after each SIGHUP."""
+        self.state.service = await self._loaded()
+        gc.freeze()  # looking through all modules would take a tenth of a second
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        pairs = ", ".join("-".join(pair) for pair in self.state.service.directory.pairs)
+        self.say(f"ready on http://{shown}:{port} ({pairs})")
+        while await self._reload_asked.wait():
+            self._reload_asked.clear()
+            try:
+                self.state.service = await self._loaded()
+            except Exception as error:  # whatever it is, the old bundles go on
+                kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+                reason = " ".join(str(error).split())
+                self.say(f"the bundles stay as they were: {kind}{reason}")
+            else:
+                self.say("the bundles are loaded again")
 
     async def _loaded(self) -> Service:
         """Load the bundles, in a thread that the end of the process does not wait for."""
@@ -200,23 +198,20 @@ class _Process:
         return await asyncio.wrap_future(found)
 
     def _load(self) -> Service:
-        directory = load_directory(
-            self.config.places, self._say_unless_stopping, self.config.device, self.config.engines
-        )
-        return Service(self.scheduler, directory, self.state.readers)
+        def say(line: str) -> None:
+            if self.server.should_exit:
+                raise _Stopped
+            self.say(line)
 
-    def _say_unless_stopping(self, line: str) -> None:
-        """Say what is loaded next, or end the loading between two bundles."""
-        if self._stopping.is_set():
-            raise _Stopped
-        self.say(line)
+        config = self.config
+        directory = load_directory(config.places, say, config.device, config.engines)
+        return Service(self.scheduler, directory, self.state.readers)
 
     def _end(self) -> None:
         if self.server.should_exit:
             return
         self.say("stopping: answering the requests under way")
         self.server.should_exit = True
-        self._stopping.set()
         # What is left two seconds before the end is answered with 503 instead of being cut off.
         self._end_at = time.monotonic() + self.config.drain
         loop, seconds = asyncio.get_running_loop(), max(0.0, self.config.drain - 2)
@@ -228,46 +223,15 @@ class _Process:
         for task in tasks:
             task.cancel()  # each is answered with 503, and its sentences leave the scheduler
 
-    def _reload(self) -> None:
-        self._reload_asked = True
-        # While bundles load, the request is remembered: their files may have been read before.
-        if self.state.service is not None and (self._reloading is None or self._reloading.done()):
-            self._reloading = asyncio.create_task(self._load_again())
-
-    async def _load_again(self) -> None:
-        while self._reload_asked:
-            self._reload_asked = False
-            try:
-                self.state.service = await self._loaded()
-            except _Stopped:
-                return
-            except Exception as error:  # whatever it is, the old bundles go on
-                kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-                reason = " ".join(str(error).split())
-                self.say(f"the bundles stay as they were: {kind}{reason}")
-            else:
-                self.say("the bundles are loaded again")
-
 
 def bound_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens on an address."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
-        with contextlib.ExitStack() as closing:
-            listening = closing.enter_context(socket.socket(family, kind, protocol))
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(address)
-            listening.listen(2048)
-            closing.pop_all()
-            return listening
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        both = family == socket.AF_INET6  # `::` is every address of this machine
+        return socket.create_server((host, port), family=family, backlog=2048, dualstack_ipv6=both)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            message = f"port {port} of {host} is in use; choose another with --port"
-        else:
-            reason = error.strerror or str(error)
-            message = (
-                f"cannot listen on {host or 'no host'}, port {port}: {reason}; "
-                "choose another --host or --port"
-            )
-        raise ServeError(message) from None
+        raise ServeError(
+            f"cannot listen on {host or 'no host'}, port {port}: {error.strerror or error}; choose "
+            "another --host or --port"
+        ) from None

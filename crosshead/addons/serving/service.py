@@ -8,11 +8,17 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from crosshead.addons.serving.directory import Directory, LanguagePair
+from crosshead.addons.serving.errors import DeadlineExceeded
 from crosshead.addons.serving.languages import Detector
-from crosshead.addons.serving.readers import Readers, in_slices
-from crosshead.addons.serving.reading import Reading, sentences_of, with_translations
+from crosshead.addons.serving.reading import (
+    Readers,
+    Reading,
+    in_slices,
+    sentences_of,
+    with_translations,
+)
 from crosshead.addons.serving.scheduler import Scheduler
-from crosshead.addons.serving.sentence import DeadlineExceeded, Result, Sentence
+from crosshead.addons.serving.worker import Result, Sentence
 from crosshead.decoding.candidates import Hypothesis
 from crosshead.tasks.translation.line_translator import Translation
 from crosshead.tasks.translation.translated_text import TranslatedSentence, TranslatedText
@@ -134,7 +140,7 @@ class Service:
                 admitted = len(jobs) > 1
                 return await _all_or_none([self._translate(*pair, end, admitted) for pair in pairs])
         except TimeoutError:
-            raise DeadlineExceeded("the deadline passed") from None
+            raise DeadlineExceeded from None
 
     async def translate(self, job: Job) -> list[TranslatedText]:
         """Translate the texts of a request of one job; see `translate_all`."""

@@ -8,9 +8,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from crosshead.addons.serving.dialect import JSON, Alternatives, Dialect, Operation
-from crosshead.addons.serving.jobs import TranslationWork
-from crosshead.addons.serving.readers import in_slices
-from crosshead.addons.serving.reading import Reading
+from crosshead.addons.serving.jobs import translated
+from crosshead.addons.serving.reading import Reading, in_slices
 from crosshead.tasks.translation.translated_text import TranslatedSentence, TranslatedText
 from crosshead.text.parallel.languages import language_name
 
@@ -64,9 +63,8 @@ class V1(Dialect):
         client, form = await self.read(request, TranslateRequest)
         texts = form.text if isinstance(form.text, list) else [form.text]
         self.check_size(texts)
-        work = TranslationWork(self.state, request, client)
-        [done] = await work.translate(
-            [texts], form.source, form.target, Reading(form.format),
+        [done] = await translated(
+            self.state, request, client, [texts], form.source, form.target, Reading(form.format),
             alternatives=form.alternatives, scored=True,
         )  # fmt: skip
         found = ", ".join([await _as_json(each, done.languages) for each in done.texts])

@@ -262,7 +262,7 @@ def _hangups_ignored() -> Iterator[None]:
 
 def _engines(name: str, kind: str | None, workers: int) -> "Callable[[Translator], Engines]":
     """Return what makes the engines of a translator."""
-    from crosshead.addons.serving.model_engine import model_engines
+    from crosshead.addons.serving.engine import model_engines
 
     if name == "ctranslate2":
         from crosshead.addons.serving.ctranslate2_engine import ctranslate2_engines

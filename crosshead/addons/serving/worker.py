@@ -1,18 +1,67 @@
-"""A worker of the scheduler: a thread and its running batches."""
+"""A worker of the scheduler: a thread and its running batches of sentences."""
 
+import itertools
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from crosshead.addons.serving.engine import DecodingBatch, Engine, Query
-from crosshead.addons.serving.sentence import DeadlineExceeded, Failed, Result, Sentence
+from crosshead.addons.serving.errors import DeadlineExceeded, Failed
+from crosshead.decoding.candidates import Hypothesis
 
 _logger = logging.getLogger(__name__)
+
+
+Result = list[Hypothesis] | Exception
+"""The hypotheses of a sentence, best first, or the error that it gets instead."""
+
+
+@dataclass(eq=False)
+class Sentence:
+    """A sentence to decode.
+
+    Attributes:
+        engine: The engine that decodes it.
+        ids: Its token ids, without eos.
+        max_length: The longest output in tokens, eos counted.
+        n_best: The number of hypotheses.
+        deadline: The time by which it must be done, by `time.monotonic`.
+        done: Called once with the result, in a thread of the scheduler. It is not called after
+            `withdrawn` was set.
+        scored: False if nobody reads the log-probabilities.
+        withdrawn: True if nobody waits for it any more. The scheduler sets it.
+    """
+
+    engine: Engine
+    ids: Sequence[int]
+    max_length: int
+    n_best: int
+    deadline: float
+    done: Callable[[Result], None]
+    scored: bool = True
+    withdrawn: bool = False
+
+    @property
+    def cost(self) -> float:
+        """The work that it takes: (source tokens + 1) x beam. All work is counted so."""
+        return (len(self.ids) + 1.0) * self.engine.beam
+
+    def over(self, now: float) -> bool:
+        """Return whether nobody waits for it any more, or its deadline has passed."""
+        return self.withdrawn or self.deadline <= now
+
+    def answer(self, result: Result) -> None:
+        """Give the sentence its result, if somebody still waits for it."""
+        if self.withdrawn:
+            return
+        try:
+            self.done(result)
+        except Exception as error:  # who waited is gone, such as the event loop at the end
+            _logger.error("a result found nobody: %s", type(error).__name__)
 
 
 @dataclass(eq=False)
@@ -29,13 +78,13 @@ class _Batch:
     alone: bool = False
 
     @property
-    def count(self) -> int:
-        """The number of sentences."""
-        return len(self.sentences) + len(self.joining)
+    def every(self) -> list[Sentence]:
+        """All sentences."""
+        return [*self.sentences.values(), *self.joining]
 
     def memory(self, *more: Sentence) -> float:
         """Return its bytes, with more sentences, when its outputs are as long as they may be."""
-        every = [*self.sentences.values(), *self.joining, *more]
+        every = [*self.every, *more]
         if not every:
             return 0.0
         source = max(len(each.ids) + 1 for each in every)
@@ -46,9 +95,8 @@ class _Batch:
 class Worker:
     """A thread that decodes sentences, in one running batch for each engine.
 
-    In every round each batch takes one step. If sentences cannot join a batch, each of them joins
-    by itself, and only those that cannot are answered with an error. If a step fails, the sentences
-    of the batch are decoded once more, one after the other, beside the others.
+    In every round each batch takes one step. If that fails, each sentence of the batch gets a batch
+    of its own, beside the others, and only those that fail again are answered with an error.
 
     The thread may end or hang, because of an error in a library. `give_up` then takes the sentences
     from it. A thread that goes on after that answers nothing and ends.
@@ -62,10 +110,8 @@ class Worker:
     ) -> None:
         self._fill, self._turned = fill, turned
         self._lock = threading.Lock()  # of everything that `give_up` takes away
-        self._batches: dict[Engine, _Batch] = {}
-        self._suspects: deque[Sentence] = deque()  # of batches whose steps failed
-        self._alone: _Batch | None = None
-        self._number = 0
+        self._batches: list[_Batch] = []
+        self._numbers = itertools.count()
         self._beat: float | None = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.running = 0
@@ -116,15 +162,15 @@ class Worker:
         A sentence that is larger than the whole memory is taken if there is no other.
         """
         with self._lock:
-            batch = self._batches.get(sentence.engine)
-            if batch is None:
-                batch = _Batch(sentence.engine, sentence.engine.batch())
-            others = sum(each.memory() for each in self._every() if each is not batch)
+            shared = (b for b in self._batches if b.engine is sentence.engine and not b.alone)
+            batch = next(shared, None) or _Batch(sentence.engine, sentence.engine.batch())
+            others = sum(each.memory() for each in self._batches if each is not batch)
             fits = others + batch.memory(sentence) <= memory or not self.running
-            if batch.count >= count or not fits:
+            if len(batch.every) >= count or not fits:
                 return False
             batch.joining.append(sentence)
-            self._batches[sentence.engine] = batch
+            if batch not in self._batches:
+                self._batches.append(batch)
             self.running += 1
             self.cost += sentence.cost
             return True
@@ -134,10 +180,9 @@ class Worker:
         with self._lock:
             self.lost = True
             taken = self._sentences()
-            for batch in self._every():
+            for batch in self._batches:
                 batch.sentences, batch.joining = {}, []
-            self._batches, self._alone, self.running, self.cost = {}, None, 0, 0.0
-            self._suspects.clear()
+            self._batches, self.running, self.cost = [], 0, 0.0
             return taken
 
     def _run(self) -> None:
@@ -145,93 +190,57 @@ class Worker:
         try:
             with torch.inference_mode():
                 while self._fill(self):
-                    for batch in self._round():
+                    for batch in list(self._batches):
                         if not self.lost:
                             self._turn(batch)
         except BaseException as error:  # the scheduler replaces the worker
             _logger.error("a thread that decodes has ended: %s", type(error).__name__)
 
-    def _every(self) -> list[_Batch]:
-        alone = [] if self._alone is None else [self._alone]
-        return [*self._batches.values(), *alone]
-
     def _sentences(self) -> list[Sentence]:
-        batches = self._every()
-        running = [sentence for batch in batches for sentence in batch.sentences.values()]
-        return [*running, *(each for batch in batches for each in batch.joining), *self._suspects]
-
-    def _round(self) -> list[_Batch]:
-        """Return the batches of a round. One suspect at a time has a batch of its own."""
-        with self._lock:
-            if self._alone is None and self._suspects:
-                sentence = self._suspects[0]
-                running = sentence.engine.batch()
-                self._suspects.popleft()
-                self._alone = _Batch(sentence.engine, running, joining=[sentence], alone=True)
-            return self._every()
+        return [sentence for batch in self._batches for sentence in batch.every]
 
     def _turn(self, batch: _Batch) -> None:
         """Remove what nobody waits for, let sentences join, and take one step."""
         begin = time.monotonic()
         self.beat()
+        done: list[Sentence] = []
         try:
             self._remove(batch, begin)
-            done = self._join(batch)
+            done += self._join(batch)
             if len(batch.running):
                 done += self._finish(batch, batch.running.step())
         except Exception as error:  # a batch that fails must not end the thread
             _logger.error("a batch failed: %s", type(error).__name__)
-            done = []
             self._break_up(batch)
         with self._lock:
-            if not batch.count:
-                if batch is self._alone:
-                    self._alone = None
-                elif self._batches.get(batch.engine) is batch:
-                    del self._batches[batch.engine]
+            if not batch.every and batch in self._batches:
+                self._batches.remove(batch)
         self._turned(done, time.monotonic() - begin)
 
     def _remove(self, batch: _Batch, now: float) -> None:
         """Remove sentences that nobody waits for, or whose deadlines have passed."""
         with self._lock:
             late = [each for each in batch.joining if each.over(now)]
-            if late:
-                batch.joining = [each for each in batch.joining if each not in late]
-                self._forget(late)
+            batch.joining = [each for each in batch.joining if each not in late]
+            self._forget(late)
         for sentence in late:
-            sentence.answer(DeadlineExceeded("the deadline passed while the sentence waited"))
+            sentence.answer(DeadlineExceeded())
         gone = [number for number, each in batch.sentences.items() if each.over(now)]
         if gone:
             batch.running.drop(gone)
-            error = DeadlineExceeded("the deadline passed while the sentence was decoded")
-            self._finish(batch, dict.fromkeys(gone, error))
+            self._finish(batch, dict.fromkeys(gone, DeadlineExceeded()))
 
     def _join(self, batch: _Batch) -> list[Sentence]:
         """Let sentences join the batch, and return those that are done at once."""
         with self._lock:
-            new, batch.joining = batch.joining, []
-            numbers = range(self._number, self._number + len(new))
-            self._number += len(new)
-            batch.sentences.update(zip(numbers, new, strict=True))
+            new = {next(self._numbers): each for each in batch.joining}
+            batch.joining = []
+            batch.sentences |= new
         queries = [
             Query(number, each.ids, each.max_length, each.n_best, each.scored)
-            for number, each in zip(numbers, new, strict=True)
+            for number, each in new.items()
         ]
-        return self._add(batch, queries) if queries else []
-
-    def _add(self, batch: _Batch, queries: Sequence[Query]) -> list[Sentence]:
-        """Add sentences to the running batch, or each of them by itself if they cannot join."""
-        try:
-            found = batch.running.add(queries)
-        except Exception as error:
-            _logger.error("sentences could not join a batch: %s", type(error).__name__)
-            batch.running.drop([each.number for each in queries])
-            if len(queries) > 1:
-                return [done for each in queries for done in self._add(batch, [each])]
-            failed = Failed("the sentence could not be decoded")
-            self._finish(batch, {queries[0].number: failed})
-            return []
-        return self._finish(batch, found)
+        return self._finish(batch, batch.running.add(queries)) if queries else []
 
     def _finish(self, batch: _Batch, results: Mapping[int, Result]) -> list[Sentence]:
         """Take sentences out of the batch, answer them, and return them."""
@@ -245,18 +254,21 @@ class Worker:
         return finished
 
     def _break_up(self, batch: _Batch) -> None:
-        """Empty a batch whose step failed, and decode its sentences one by one."""
+        """Empty a batch that failed, and give each of its sentences a batch of its own."""
         with self._lock:
             if self.lost:
                 return
-            sentences = [*batch.sentences.values(), *batch.joining]
+            every = batch.every
+            if len(every) > 1:
+                self._batches += [
+                    _Batch(batch.engine, batch.engine.batch(), joining=[each], alone=True)
+                    for each in every
+                ]
+            else:
+                self._forget(every)
             batch.sentences, batch.joining = {}, []
-            if len(sentences) > 1:
-                self._suspects.extend(sentences)
-                return
-            self._forget(sentences)
-        for sentence in sentences:
-            sentence.answer(Failed("the sentence could not be decoded"))
+        if len(every) == 1:
+            every[0].answer(Failed())
 
     def _forget(self, sentences: Sequence[Sentence]) -> None:
         """Note that sentences have left. A worker that is lost has none."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crosshead.addons.serving.directory import Directory, Engines, load_directory
-from crosshead.addons.serving.model_engine import model_engines
+from crosshead.addons.serving.engine import model_engines
 from crosshead.tasks.translation.translator import Translator
 from tests.conftest import ROOT
 

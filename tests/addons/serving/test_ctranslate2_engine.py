@@ -14,8 +14,7 @@ from crosshead.addons.serving.ctranslate2_engine import (
     ctranslate2_engines,
 )
 from crosshead.addons.serving.directory import Directory, load_directory
-from crosshead.addons.serving.engine import Query
-from crosshead.addons.serving.model_engine import ModelEngine, model_engines
+from crosshead.addons.serving.engine import ModelEngine, Query, model_engines
 from crosshead.bundle.io import save_bundle
 from crosshead.errors import ConfigError
 from crosshead.tasks.loading import load_as

@@ -12,9 +12,10 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from crosshead.addons.serving.directory import Directory
+from crosshead.addons.serving.errors import Failed
 from crosshead.addons.serving.keys import ApiKey, Keys
 from crosshead.addons.serving.requests import Settings
-from crosshead.addons.serving.sentence import Failed, Sentence
+from crosshead.addons.serving.worker import Sentence
 from crosshead.tasks.translation.translator import Translator
 from tests.addons.serving.loopback import Answer, Client, running
 
@@ -211,7 +212,7 @@ def test_usage_counts_the_characters_of_a_key(locked: Client) -> None:
 def test_english_is_listed_by_its_variants(translator: Translator) -> None:
     from crosshead.addons.serving.deepl import target_names
     from crosshead.addons.serving.directory import LanguagePair
-    from crosshead.addons.serving.model_engine import model_engines
+    from crosshead.addons.serving.engine import model_engines
 
     routes = {
         pair: LanguagePair(*pair, translator, "x", model_engines(translator))

@@ -17,11 +17,11 @@ pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from crosshead.addons.serving.app import make_app
 from crosshead.addons.serving.deepl import OTHERS
-from crosshead.addons.serving.description import answers, docs_body, example, openapi, schema
 from crosshead.addons.serving.dialect import Operation
 from crosshead.addons.serving.directory import Directory
 from crosshead.addons.serving.keys import ApiKey, Keys, Rates
 from crosshead.addons.serving.metrics import Metrics
+from crosshead.addons.serving.pages import answers, docs_body, example, openapi, schema
 from crosshead.addons.serving.requests import Settings, State
 from crosshead.addons.serving.scheduler import Scheduler
 from crosshead.addons.serving.stores import Suggestions

@@ -81,7 +81,6 @@ def test_detection_ends_at_the_deadline(
         _detect_by(client, slow, monkeypatch)
         found = client.post("/v2/translate", {"text": ["A dog."] * 5000, "target_lang": "DE"})
         assert found.status == 503 and found.headers["Retry-After"]
-        assert found.json["message"] == "the request took longer than 0.1 s; send a shorter text"
         assert len(read) < 500
 
 

@@ -12,7 +12,7 @@ pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 from libretranslatepy import LibreTranslateAPI
 
 from crosshead.addons.serving.directory import Directory
-from crosshead.addons.serving.matching_form import in_form_of
+from crosshead.addons.serving.libretranslate import in_form_of
 from crosshead.addons.serving.requests import Settings
 from crosshead.addons.serving.stores import Suggestions
 from crosshead.tasks.translation.translator import Translator
@@ -305,3 +305,28 @@ def test_libretranslates_own_client(client: Client, translator: Translator) -> N
     assert api.translate(TEXTS[0], "en", "de") == translator(TEXTS[0])
     assert api.detect("A small dog runs over the grass.")[0]["language"] == "en"
     assert [each["code"] for each in api.languages()] == ["de", "en", "fr"]
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("Two dogs", "Zwei Hunde.", "Zwei Hunde"),
+        ("Two dogs!", "Zwei Hunde.", "Zwei Hunde!"),
+        ("Two dogs.", "Zwei Hunde", "Zwei Hunde."),
+        ("Two dogs.", "\u4e24\u53ea\u72d7\u3002", "\u4e24\u53ea\u72d7\u3002"),
+        ("Two dogs:", "Zwei Hunde:", "Zwei Hunde:"),
+        ("hello", "Hallo.", "hallo"),
+        ("TWO DOGS", "Zwei Hunde", "ZWEI HUNDE"),
+        ("I", "Ich", "Ich"),
+        ("dogs in Berlin", "Hunde in Berlin", "hunde in Berlin"),
+        ("Dogs in Berlin", "hunde in Berlin", "Hunde in Berlin"),
+        ("  Dogs\n", "  hunde.\n", "  Hunde\n"),
+        ("1 Dog", "ein Hund", "ein Hund"),
+        ("Dogs", "", ""),
+        ("Dogs", ".", "."),
+    ],
+)
+def test_a_translation_gets_the_form_of_its_source(
+    source: str, translation: str, expected: str
+) -> None:
+    assert in_form_of(source, translation) == expected

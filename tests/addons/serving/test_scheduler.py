@@ -8,20 +8,14 @@ import pytest
 import torch
 
 from crosshead.addons.serving import scheduler as module
-from crosshead.addons.serving.model_engine import ModelEngine
-from crosshead.addons.serving.scheduler import Limits, Scheduler
-from crosshead.addons.serving.sentence import (
-    DeadlineExceeded,
-    Failed,
-    Overloaded,
-    Result,
-    Sentence,
-    TooLong,
-)
+from crosshead.addons.serving.engine import ModelEngine
+from crosshead.addons.serving.errors import DeadlineExceeded, Failed, Overloaded, TooLong
+from crosshead.addons.serving.scheduler import Limits, Scheduler, Throughput
+from crosshead.addons.serving.worker import Result, Sentence
 from crosshead.decoding.beam import beam_search
 from crosshead.decoding.candidates import Hypothesis
 from crosshead.models.transformer import Transformer
-from tests.addons.serving.test_model_engine import engine_of
+from tests.addons.serving.test_engine import engine_of
 from tests.models.small_transformers import TINY, model_of, tokens
 
 MODEL = model_of(TINY)
@@ -419,3 +413,36 @@ def test_what_still_runs_when_it_stops_is_answered(
     assert sorted(mailbox.results) == list(range(5))
     assert all(isinstance(each, Failed) for each in mailbox.results.values())
     gate.set()
+
+
+def test_the_throughput_is_unknown_until_enough_was_done() -> None:
+    throughput = Throughput()
+    throughput.add(100.0, 63, 2.0)
+    assert throughput.rate is None
+    throughput.add(0.0, 1, 0.0)
+    assert throughput.rate == pytest.approx(50.0)
+    quick = Throughput()
+    quick.add(100.0, 1000, 0.5)
+    assert quick.rate is None
+
+
+def test_the_throughput_follows_what_was_done_lately() -> None:
+    throughput = Throughput()
+    for _ in range(1000):
+        throughput.add(1.0, 1, 0.1)
+    assert throughput.rate == pytest.approx(10.0)
+    for _ in range(1000):
+        throughput.add(3.0, 1, 0.1)
+    assert throughput.rate == pytest.approx(30.0, rel=0.02)
+
+
+def test_a_pace_of_long_ago_is_unknown_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    throughput = Throughput()
+    throughput.add(100.0, 64, 2.0)
+    monkeypatch.setattr(module, "_OLD_SECONDS", -1.0)
+    assert throughput.rate is None
+    throughput.add(300.0, 63, 3.0)  # the first of a new average
+    monkeypatch.undo()
+    assert throughput.rate is None
+    throughput.add(0.0, 1, 0.0)
+    assert throughput.rate == pytest.approx(100.0)

@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from crosshead.addons.serving.directory import Directory
-from crosshead.addons.serving.readers import Readers
-from crosshead.addons.serving.reading import Reading, sentences_of
+from crosshead.addons.serving.errors import DeadlineExceeded, Overloaded
+from crosshead.addons.serving.reading import Readers, Reading, sentences_of
 from crosshead.addons.serving.scheduler import Limits, Scheduler
-from crosshead.addons.serving.sentence import DeadlineExceeded, Overloaded, Sentence
 from crosshead.addons.serving.service import Job, Service
+from crosshead.addons.serving.worker import Sentence
 from crosshead.errors import DataError
 
 T = TypeVar("T")

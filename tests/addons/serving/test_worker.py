@@ -1,5 +1,6 @@
-"""A worker with an engine that fails, hangs or ends where a test wants it."""
+"""Sentences, and a worker with an engine that fails, hangs or ends where a test wants it."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -8,10 +9,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from crosshead.addons.serving.engine import Query
-from crosshead.addons.serving.sentence import DeadlineExceeded, Failed, Result, Sentence
-from crosshead.addons.serving.worker import Worker
+from crosshead.addons.serving.errors import DeadlineExceeded, Failed
+from crosshead.addons.serving.worker import Result, Sentence, Worker
 from crosshead.decoding.beams import Finished
 from crosshead.decoding.candidates import Hypothesis
+from tests.addons.serving.test_engine import engine_of
+from tests.models.small_transformers import TINY, model_of
 
 BAD_JOIN, BAD_STEP, BAD_TOGETHER, END = 666, 777, 888, 999
 
@@ -135,7 +138,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_a_sentence_that_cannot_join_fails_alone() -> None:
     bench = Bench()
     assert bench.decode([3], [2, BAD_JOIN], [5], [1]) == ["list", "failed", "list", "list"]
-    assert bench.engine.steps == [3, 2, 2, 1, 1]  # the others stay together
+    assert bench.engine.steps == [1] * 9  # each of the others has a batch of its own
     bench.end()
     assert (bench.worker.running, bench.worker.cost) == (0, 0.0)
 
@@ -214,3 +217,31 @@ def test_a_thread_without_work_does_not_hang() -> None:
     assert bench.decode([1]) == ["list"]
     until(lambda: not bench.worker.hangs(-1.0))
     bench.end()
+
+
+def test_the_work_counts_tokens_eos_and_rows() -> None:
+    sentence = Sentence(engine_of(model_of(TINY), beam=3), [5, 6], 9, 1, 0.0, lambda result: None)
+    assert sentence.cost == 9.0
+
+
+def test_it_is_over_when_it_is_withdrawn_or_late() -> None:
+    sentence = Sentence(engine_of(model_of(TINY)), [5], 9, 1, 10.0, lambda result: None)
+    assert sentence.over(10.0) and not sentence.over(9.0)
+    sentence.withdrawn = True
+    assert sentence.over(9.0)
+
+
+def test_only_who_waits_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    found: list[Result] = []
+
+    def done(result: Result) -> None:
+        found.append(result)
+        raise RuntimeError("a secret text")
+
+    sentence = Sentence(engine_of(model_of(TINY)), [5], 9, 1, 10.0, done)
+    with caplog.at_level(logging.ERROR):
+        sentence.answer(Failed("no"))
+    assert len(found) == 1 and "RuntimeError" in caplog.text and "secret" not in caplog.text
+    sentence.withdrawn = True
+    sentence.answer(Failed("no"))
+    assert len(found) == 1
