@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 import typer
 
+import crosshead.addons.serving.verbs  # noqa: F401  # registers `serve`
 from crosshead.addons.serving.keys import Rates
-from crosshead.addons.serving.metrics import Metrics
 from crosshead.addons.serving.requests import Settings, State
 from crosshead.addons.serving.scheduler import Scheduler
 from crosshead.addons.serving.server import ServerConfig, make_server
+from crosshead.addons.serving.stores import Metrics
 from crosshead.cli.program import app
 from tests.nginx import PROCESSES, configuration, needs_nginx
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -12,6 +13,9 @@ from crosshead.errors import UserError
 
 _MOST_CLIENTS = 10_000
 """The number of clients whose rates are known; the client that asked longest ago is forgotten."""
+
+
+_LINE = re.compile(r"([0-9a-f]{64})\s+(\S+)(?:\s+([0-9]+))?")
 
 
 class KeysError(UserError):
@@ -55,25 +59,20 @@ def read_keys(path: Path) -> Keys:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise KeysError(f"{path}: cannot be read: {reason}; give a file of keys") from None
     keys: dict[str, ApiKey] = {}
-    places: dict[str, int] = {}  # the line of each hash and each name
-    for number, line in enumerate(lines, 1):
-        fields = line.split()
-        if not fields or fields[0].startswith("#"):
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if not line or line.startswith("#"):
             continue
-        hexadecimal = len(fields[0]) == 64 and all(c in "0123456789abcdef" for c in fields[0])
-        rate_is_number = len(fields) < 3 or (fields[2].isascii() and fields[2].isdecimal())
-        if not hexadecimal or not 2 <= len(fields) <= 3 or not rate_is_number:
+        fields = _LINE.fullmatch(line)
+        if fields is None:
             raise KeysError(
                 f"{path}:{number}: expected the SHA-256 of a key in 64 hexadecimal digits, a name, "
                 "and, optionally, requests a minute; make the hash with `printf %s KEY | sha256sum`"
             )
-        for what, value, advice in (
-            ("key", fields[0], "remove one of them"),
-            ("name", fields[1], "requests are limited and counted by name, so choose another"),
-        ):
-            if (first := places.setdefault(value, number)) != number:
-                raise KeysError(f"{path}:{number}: line {first} has the same {what}; {advice}")
-        keys[fields[0]] = ApiKey(fields[1], int(fields[2]) if len(fields) == 3 else None)
+        digest, name, rate = fields.groups()
+        if digest in keys or any(name == each.name for each in keys.values()):
+            what = "key" if digest in keys else "name"
+            raise KeysError(f"{path}:{number}: an earlier line has the same {what}; remove one")
+        keys[digest] = ApiKey(name, None if rate is None else int(rate))
     if not keys:
         raise KeysError(f"{path}: no key is in it; add a line, or leave out --keys")
     return Keys(keys)

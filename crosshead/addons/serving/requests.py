@@ -16,10 +16,9 @@ from starlette.requests import Request
 
 from crosshead.addons.serving.errors import DeadlineExceeded, RequestError
 from crosshead.addons.serving.keys import Keys, Rates, Usage
-from crosshead.addons.serving.metrics import Metrics
 from crosshead.addons.serving.reading import Readers, form_text, form_values, json_values
 from crosshead.addons.serving.service import Service
-from crosshead.addons.serving.stores import Files, Suggestions
+from crosshead.addons.serving.stores import Files, Metrics, Suggestions
 
 T = TypeVar("T")
 

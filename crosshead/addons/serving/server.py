@@ -19,12 +19,11 @@ from crosshead.addons.serving.app import make_app
 from crosshead.addons.serving.directory import Engines, ServeError, load_directory
 from crosshead.addons.serving.engine import model_engines
 from crosshead.addons.serving.keys import Keys, Rates
-from crosshead.addons.serving.metrics import Metrics
 from crosshead.addons.serving.reading import Readers
 from crosshead.addons.serving.requests import Settings, State
 from crosshead.addons.serving.scheduler import Limits, Scheduler
 from crosshead.addons.serving.service import Service
-from crosshead.addons.serving.stores import Suggestions
+from crosshead.addons.serving.stores import Metrics, Suggestions
 from crosshead.errors import UserError
 from crosshead.tasks.translation.translator import Translator
 

@@ -1,4 +1,4 @@
-"""Data that the server keeps of requests: suggestions, and translated files for an hour."""
+"""Data that the server keeps of requests: suggestions, translated files for an hour, and counts."""
 
 import asyncio
 import json
@@ -6,9 +6,15 @@ import os
 import secrets
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import prometheus_client as prometheus
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from crosshead.addons.serving.scheduler import Scheduler
 from crosshead.errors import UserError
 
 _MOST_BYTES = 50 * 2**20
@@ -109,3 +115,44 @@ class Files:
 
 def _size(file: StoredFile) -> int:
     return max(_LEAST_SIZE, len(file.data))
+
+
+class Metrics:
+    """The counters of one server."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        kept = self._registry = prometheus.CollectorRegistry()
+        self.requests = prometheus.Counter(
+            "crosshead_requests", "Answered requests.", ["path", "status"], registry=kept
+        )
+        self.seconds = prometheus.Histogram(
+            "crosshead_request_seconds", "Time to answer a request.", ["path"], registry=kept
+        )
+        self.characters = prometheus.Counter(
+            "crosshead_characters", "Translated characters.", registry=kept
+        )
+        self.sentences = prometheus.Counter(
+            "crosshead_sentences", "Translated sentences.", registry=kept
+        )
+        for name, words, read in (
+            ("waiting", "Sentences that wait.", lambda: scheduler.waiting),
+            ("running", "Sentences in the running batches.", lambda: scheduler.running),
+        ):
+            prometheus.Gauge(f"crosshead_{name}", words, registry=kept).set_function(read)
+        kept.register(_Steps(scheduler))
+
+    def text(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        return prometheus.generate_latest(self._registry)
+
+
+class _Steps(Collector):
+    """The scheduler's own count of its steps, as a counter."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        yield CounterMetricFamily(
+            "crosshead_decoding_steps", "Decoding steps of all batches.", self.scheduler.steps
+        )

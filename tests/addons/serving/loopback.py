@@ -18,12 +18,11 @@ pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from crosshead.addons.serving.directory import Directory
 from crosshead.addons.serving.keys import Keys, Rates
-from crosshead.addons.serving.metrics import Metrics
 from crosshead.addons.serving.requests import Settings, State
 from crosshead.addons.serving.scheduler import Limits, Scheduler
 from crosshead.addons.serving.server import bound_socket, make_server
 from crosshead.addons.serving.service import Service
-from crosshead.addons.serving.stores import Suggestions
+from crosshead.addons.serving.stores import Metrics, Suggestions
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,10 @@ from crosshead.addons.serving.deepl import OTHERS
 from crosshead.addons.serving.dialect import Operation
 from crosshead.addons.serving.directory import Directory
 from crosshead.addons.serving.keys import ApiKey, Keys, Rates
-from crosshead.addons.serving.metrics import Metrics
 from crosshead.addons.serving.pages import answers, docs_body, example, openapi, schema
 from crosshead.addons.serving.requests import Settings, State
 from crosshead.addons.serving.scheduler import Scheduler
-from crosshead.addons.serving.stores import Suggestions
+from crosshead.addons.serving.stores import Metrics, Suggestions
 from tests.addons.serving.loopback import Answer, Client, running
 from tests.addons.serving.test_libretranslate import upload
 

@@ -29,8 +29,8 @@ def test_a_wrong_file_of_keys_is_refused(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        (f"{HASH} bert", "keys:3: line 1 has the same key; remove one of them"),
-        (f"{'0' * 64} anna", "keys:3: line 1 has the same name; requests are limited and counted"),
+        (f"{HASH} bert", "keys:3: an earlier line has the same key"),
+        (f"{'0' * 64} anna", "keys:3: an earlier line has the same name"),
     ],
 )
 def test_a_key_or_a_name_twice_is_refused(tmp_path: Path, second: str, message: str) -> None:
