@@ -78,25 +78,19 @@ class CTranslate2Model:
 
 def _translator(folder: str, device: torch.device, workers: int) -> Any:
     """Return CTranslate2's translator of a model on a device."""
-    ctranslate2 = library()
-    refused = (
-        f"CTranslate2 cannot compute on the device {device}; use `--device cpu`, or leave out "
-        "`--engine ctranslate2`"
-    )
-    if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"{refused} (it computes on cpu and cuda)")
-    if device.type == "cuda" and not ctranslate2.get_cuda_device_count():
-        raise ConfigError(f"{refused} (it finds no CUDA GPU)")
     try:
-        return ctranslate2.Translator(
+        return library().Translator(
             folder, device=device.type, device_index=device.index or 0,
             inter_threads=workers, intra_threads=1,
         )  # fmt: skip
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         if device.type == "cpu":
             raise
         reason = " ".join(str(error).split())
-        raise ConfigError(f"{refused} ({reason})") from None
+        raise ConfigError(
+            f"CTranslate2 cannot compute on the device {device} ({reason}); use `--device cpu`, or "
+            "leave out `--engine ctranslate2`"
+        ) from None
 
 
 class CTranslate2Engine:
