@@ -3,8 +3,9 @@
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import pytest
 from torch import Tensor
@@ -34,11 +35,18 @@ def chains(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, ...]]:
 
 def functions(frame: FrameType | None) -> Iterator[str]:
     while frame is not None:
-        code = frame.f_code
-        if code.co_filename.startswith(PACKAGE) and not code.co_name.startswith("<"):
-            module = Path(code.co_filename).relative_to(PACKAGE).with_suffix("")
-            yield ".".join((*module.parts, code.co_qualname))
+        if found := name_of(frame.f_code):
+            yield found
         frame = frame.f_back
+
+
+@cache
+def name_of(code: CodeType) -> str:
+    """The module and the name of a function of the package; nothing for other code."""
+    if not code.co_filename.startswith(PACKAGE) or code.co_name.startswith("<"):
+        return ""
+    module = Path(code.co_filename).relative_to(PACKAGE).with_suffix("")
+    return ".".join((*module.parts, code.co_qualname))
 
 
 def documented(verb: str) -> list[str]:
@@ -63,7 +71,9 @@ def test_from_train_and_translate_to_the_kernel(
     corpus: list[str], chains: set[tuple[str, ...]], tmp_path: Path
 ) -> None:
     out = str(tmp_path / "run")
-    sizes = ["--set", "tokenizer.kind=characters", "--max-updates", "2", "--threads", "1"]
+    settings = ["tokenizer.kind=characters", "d_model=16", "d_ff=16", "heads=2", "max_extra=3"]
+    sizes = [part for each in settings for part in ("--set", each)]
+    sizes += ["--max-updates", "2", "--threads", "1"]
     for verb, arguments in {
         "train": [*corpus, "--out", out, "--preset", "tiny", *sizes],
         "translate": [out, corpus[1], "--threads", "1"],
