@@ -1,5 +1,6 @@
 """A package outside the repository adds a task with its verbs, by entry points alone."""
 
+import json
 import math
 import os
 import subprocess
@@ -10,21 +11,17 @@ import pytest
 
 from tests.conftest import ROOT
 
-PROJECT = """
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
+INSTALLED = {
+    "METADATA": "Metadata-Version: 2.1\nName: crosshead-waves\nVersion: 1.0\n",
+    "entry_points.txt": """
+[crosshead.tasks]
+waves = crosshead_waves.task:register
 
-[project]
-name = "crosshead-waves"
-version = "1.0"
-
-[project.entry-points."crosshead.tasks"]
-waves = "crosshead_waves.task:register"
-
-[project.entry-points."crosshead.verbs"]
-waves = "crosshead_waves.verbs"
-"""
+[crosshead.verbs]
+waves = crosshead_waves.verbs
+""",
+}
+"""What pip writes beside the modules of a package."""
 VERBS = '''
 """The verb `continue`, a kind of `evaluate`, and an option of `train`."""
 
@@ -68,30 +65,39 @@ def evaluate_waves(
 '''
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+COMMANDS = """
+import json, sys
+from crosshead.cli import run
+for typed in json.loads(sys.argv[1]):
+    if code := run(typed):
+        sys.exit(code)
+    print(end=sys.argv[2], flush=True)
+"""
+END = "the end of a command"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
     """A folder with the installed package."""
-    folder = tmp_path_factory.mktemp("outside")
-    package = folder / "project" / "crosshead_waves"
+    package, information = (
+        tmp_path / "site" / name for name in ("crosshead_waves", "crosshead_waves-1.0.dist-info")
+    )
     package.mkdir(parents=True)
-    (package.parent / "pyproject.toml").write_text(PROJECT)
+    information.mkdir()
+    for name, text in INSTALLED.items():
+        (information / name).write_text(text)
     (package / "__init__.py").touch()
     (package / "verbs.py").write_text(VERBS)
     task = (ROOT / "tests" / "tasks" / "sample_task.py").read_text().replace("series:", "waves:")
     task = task.replace('"series"', '"waves"').replace("data.series", "data.waves")
     (package / "task.py").write_text(task)
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",
-         "--target", folder / "site", package.parent],
-        check=True,
-    )  # fmt: skip
-    return folder / "site"
+    return package.parent
 
 
-def said(site: Path, place: Path, *typed: str) -> str:
+def said(site: Path, *words: str) -> str:
     environment = os.environ | {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "crosshead", *typed]
-    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+    command = [sys.executable, *words]
+    done = subprocess.run(command, cwd=site.parent, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -99,10 +105,18 @@ def said(site: Path, place: Path, *typed: str) -> str:
 def test_a_package_adds_a_task_and_its_verbs(site: Path, tmp_path: Path) -> None:
     wave = [3 + 2 * math.sin(number / 5) for number in range(400)]
     (tmp_path / "wave.csv").write_text("value\n" + "".join(f"{each}\n" for each in wave))
-    assert "continue" in said(site, tmp_path, "--help")
-    assert "--waves F" in said(site, tmp_path, "train", "--help", "waves")
-    typed = ["train", "--waves", "wave.csv", "--model", "waves", "--out", "run", "--threads", "1"]
-    assert "mean absolute error" in said(site, tmp_path, *typed, "--precision", "float32")
-    following = 3 + 2 * math.sin(400 / 5)
-    assert abs(float(said(site, tmp_path, "continue", "run", "wave.csv")) - following) < 0.3
-    assert float(said(site, tmp_path, "evaluate", "run", "--wave", "wave.csv")) < 0.3
+    assert "continue" in said(site, "-m", "crosshead", "--help")
+    commands = [
+        ["train", "--help", "waves"],
+        ["train", "--waves", "wave.csv", "--model", "waves", "--out", "run", "--threads", "1",
+         "--precision", "float32"],
+        ["continue", "run", "wave.csv"],
+        ["evaluate", "run", "--wave", "wave.csv"],
+    ]  # fmt: skip
+    answers = said(site, "-c", COMMANDS, json.dumps(commands), END).split(END)
+    options, summary, following, error, rest = answers
+    assert "--waves F" in options
+    assert "mean absolute error" in summary
+    assert abs(float(following) - (3 + 2 * math.sin(400 / 5))) < 0.3
+    assert float(error) < 0.3
+    assert not rest
