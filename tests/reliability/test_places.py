@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from crosshead import cli
 from crosshead.addons.experiments import synthetic
 from crosshead.system import files
 from tests.addons.interop.imports.gpt2_directories import write_gpt2
@@ -71,7 +72,8 @@ IMPORTED = (
     "crosshead.cli.program", "crosshead.addons.interop.export",
     "crosshead.addons.interop.imports.writing", "crosshead.training.average",
     "crosshead.addons.checks.files", "crosshead.text.parallel.corpora",
-    "crosshead.bundle.files", "ctranslate2", "ctranslate2.specs",
+    "crosshead.bundle.files", "ctranslate2", "ctranslate2.specs", "google.protobuf.message",
+    "langcodes.language_distance", "language_data.names",
 )  # fmt: skip
 """Modules that the commands import at their first use."""
 
@@ -89,6 +91,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for module in IMPORTED:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
+    cli.run(["--help"])  # which imports the verbs
     return folder
 
 
