@@ -13,6 +13,7 @@ import crosshead
 from crosshead.system.progress import Silent
 from crosshead.system.signals import STOP_SIGNALS
 from crosshead.training.run import train
+from tests.parameters import mostly_slow
 from tests.training.runs import Remembering, recipe_for
 
 
@@ -56,7 +57,9 @@ def ended(display: Signalling, *recipe: Any, **options: Any) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), found
 
 
-@pytest.mark.parametrize("number", STOP_SIGNALS)
+@pytest.mark.parametrize(
+    "number", mostly_slow(STOP_SIGNALS, [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+)
 def test_a_signal_saves_the_run_and_then_ends_the_program(
     number: int, text: Path, tmp_path: Path
 ) -> None:

@@ -89,7 +89,7 @@ def assert_alike(found: dict[str, Tensor], expected: dict[str, Tensor], toleranc
 
 
 @pytest.mark.parametrize("consistency", ["none", "r-drop"])
-@pytest.mark.parametrize("microbatches", [2, 3, 7, 30, 99])
+@pytest.mark.parametrize("microbatches", mostly_slow([2, 3, 7, 30, 99], [2, 7, 99]))
 def test_microbatches_add_up_to_the_whole_batch(
     microbatches: int, consistency: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
