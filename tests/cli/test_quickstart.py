@@ -33,6 +33,7 @@ def test_it_runs_from_nothing_to_translations(
     assert f"translate {tmp_path}/model\n" in said
     assert (tmp_path / "attention.png").read_bytes().startswith(b"\x89PNG")
     assert load_bundle(tmp_path / "model").config.model.d_model == 16
+    monkeypatch.setattr(quickstart, "show", lambda *made: None)
     quickstart.run(tmp_path)  # once more, in the place of the first
 
 
