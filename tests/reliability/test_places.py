@@ -148,7 +148,9 @@ def visible(work: Path) -> dict[str, str]:
     return {name: sha for name, sha in tree(work).items() if "/." not in f"/{name}"}
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name", mostly_slow(COMMANDS, [name for name in COMMANDS if name != "average into a directory"])
+)
 @pytest.mark.parametrize("count", mostly_slow([2, None], [2]))
 def test_a_kill_leaves_the_old_or_the_new_and_the_same_command_goes_on(
     count: int | None, name: str, inputs: Path, folder: Path, record: Record
