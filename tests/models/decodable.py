@@ -19,6 +19,7 @@ from crosshead.decoding.search import Specials, greedy_search
 from crosshead.models.base import ModelConfig, SequenceModel
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 from tests.models.small_transformers import VOCABULARY, padded, shifted, tokens
+from tests.parameters import mostly_slow
 
 SOURCES = [tokens(n, seed=n) for n in (4, 7, 2)]
 
@@ -82,7 +83,7 @@ class DecodableTests:
             logits, state = next_logits(model, state, target[:, t : t + 1])
             torch.testing.assert_close(logits, expected[:, t])
 
-    @pytest.mark.parametrize("lengths", [(1, 4, 1), (5, 1), (2, 3, 4)])
+    @pytest.mark.parametrize("lengths", [(1, 4, 1), (2, 3, 4)])
     def test_several_tokens_at_once_count_as_one_by_one(
         self, model: SequenceModel, lengths: tuple[int, ...]
     ) -> None:
@@ -94,7 +95,7 @@ class DecodableTests:
             end += length
             torch.testing.assert_close(logits, expected[:, end - 1])
 
-    @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(moves=SELECTIONS)
     def test_selected_rows_go_on_as_if_they_had_been_alone(
         self, model: SequenceModel, moves: list[tuple[str, list[int]]]
@@ -167,8 +168,7 @@ class DecodableTests:
 class JoiningTests:
     """Rows that join others in mid-flight go on as if they had been alone."""
 
-    @settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(seed=st.integers(0, 10**6))
+    @pytest.mark.parametrize("seed", mostly_slow(range(4), [0]))
     def test_joined_rows_go_on_as_if_they_had_been_alone(
         self, model: SequenceModel, seed: int
     ) -> None:

@@ -1,3 +1,4 @@
+import itertools
 import math
 from functools import partial
 
@@ -11,6 +12,7 @@ from crosshead.models.base import SequenceModel, decodable
 from crosshead.models.ensemble import Ensemble
 from crosshead.models.registry import build_model
 from tests.inspection.pipelines import CONFIGS
+from tests.parameters import mostly_slow
 
 VOCABULARY = 13
 NAMES = ["transformer", "bahdanau", "convolutional", "windows"]
@@ -45,8 +47,13 @@ SEARCHES = [
 ]
 
 
-@pytest.mark.parametrize("decode", SEARCHES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "decode"),
+    mostly_slow(
+        itertools.product(NAMES, SEARCHES),
+        [("transformer", each) for each in SEARCHES] + [(name, SEARCHES[1]) for name in NAMES],
+    ),
+)
 def test_an_ensemble_of_one_and_of_twice_the_same_is_the_model(
     name: str, decode: DecodeConfig
 ) -> None:

@@ -182,7 +182,7 @@ def test_a_model_in_blocks_is_the_model_with_dense_masks(
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("name", mostly_slow(PATTERNS, ["strided"]))
 @pytest.mark.usefixtures("always_in_blocks")
 def test_every_score_is_the_same_in_blocks(
     name: str, score: str, monkeypatch: pytest.MonkeyPatch
