@@ -16,8 +16,8 @@ from crosshead.bundle.io import save_bundle
 from crosshead.bundle.places import WEIGHTS
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.models.registry import build_model
+from crosshead.recipe.compose import compose
 from crosshead.recipe.presets import PRESETS
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import load_bundle
 from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 

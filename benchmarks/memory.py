@@ -26,10 +26,10 @@ from harness import (
 )
 
 from crosshead.models.registry import build_model
+from crosshead.recipe.compose import compose
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.devices import hold_kernels
 from crosshead.tasks.corpus import Epoch
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.text.batching import Pairs
 from crosshead.training.distributed import ALONE

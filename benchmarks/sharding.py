@@ -12,7 +12,7 @@ import torch
 from harness import PeakMemory, mebibytes
 
 from crosshead.models.registry import build_model
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from crosshead.tasks.registry import task_of
 from crosshead.text.batching import Pairs
 from crosshead.training.distributed import World, joined_process_group, shard

@@ -43,9 +43,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import Transformer
+from crosshead.recipe.compose import compose
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.devices import hold_kernels
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.tasks.token_loss import token_loss
 from crosshead.text.batching import (

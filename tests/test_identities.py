@@ -23,9 +23,9 @@ from crosshead.text.batching import Batch, Example, collate
 from crosshead.text.synthetic import DatePairs, date_pairs
 from crosshead.text.tokenizers import token_ids
 from crosshead.training.run import train
-from crosshead.training.settings import new_recipe
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 from tests.parameters import mostly_slow
+from tests.recipe.composing import new_recipe
 
 SPECIALS = Specials(BOS, EOS, (PAD, BOS, UNK))
 GREEDY, BEAM = DecodeConfig(beam=1), DecodeConfig(beam=4)

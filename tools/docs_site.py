@@ -15,7 +15,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from crosshead.tasks.reference import reference as keys_of_recipes
+from crosshead.recipe.reference import reference as keys_of_recipes
 
 
 class ModuleState(griffe.Extension):

@@ -17,6 +17,7 @@ from crosshead.cli.reports import end_of_run
 from crosshead.cli.terminal import READER_LEFT, guarded, note, program, put, table
 from crosshead.evaluation.translations import exact_match
 from crosshead.inspection import attention_weights, draw_attention
+from crosshead.recipe.stored import run_recipe
 from crosshead.system.progress import choose_display
 from crosshead.system.signals import stop_on_signals
 from crosshead.tasks.loading import load_as
@@ -24,7 +25,6 @@ from crosshead.tasks.translation.translator import Translator
 from crosshead.text.synthetic import Pair, date_pairs, write_date_files
 from crosshead.training.directory import holds_run
 from crosshead.training.run import train
-from crosshead.training.settings import new_recipe
 
 SHOWN = ("Friday, March 5, 2021", "7 Sept 2099", "31/12/1999", "Q3 1905")
 
@@ -52,7 +52,7 @@ def run(directory: Path) -> None:
     out = directory / "model"
     with stop_on_signals() as request:
         summary = train(
-            new_recipe(None, "quickstart", {"data": data}, []),
+            run_recipe(None, "quickstart", {"data": data}),
             out,
             force=holds_run(out),
             command="python -m crosshead.cli.quickstart",

@@ -50,7 +50,7 @@ def recipe(
     data; with a recipe file it uses tiny.
     """
     from crosshead.config import nearest_key
-    from crosshead.tasks import reference
+    from crosshead.recipe import reference
 
     if preset is not None:
         if explain or key is not None:

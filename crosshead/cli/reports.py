@@ -22,8 +22,7 @@ from crosshead.system.stored import stored_size
 from crosshead.tasks.registry import TASKS, run_files
 from crosshead.tasks.usability import Findings
 from crosshead.text.parallel.filters import LEFT_OUT
-from crosshead.training.directory import PICTURE
-from crosshead.training.directory_lock import is_locked
+from crosshead.training.directory import PICTURE, is_locked
 from crosshead.training.log import LOG, read_log
 from crosshead.training.result import Summary
 

@@ -6,6 +6,7 @@ import inspect
 import shlex
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -16,7 +17,7 @@ from crosshead.caller import split_names
 from crosshead.cli import interrupt
 from crosshead.cli import training_options as options
 from crosshead.cli.app import app
-from crosshead.cli.kinds import TRAIN
+from crosshead.cli.kinds import TRAIN, Further
 from crosshead.cli.terminal import READER_LEFT, note, put
 from crosshead.errors import ConfigError, UserError
 from crosshead.system.signals import end_on, stop_on_signals
@@ -34,146 +35,140 @@ _EXAMPLES = (
     "crosshead train recipe.toml --out runs/en-de --set model.heads=8 --max-minutes 30",
 )
 ALL = "all"
+GROUPS = list(filter(None, options.SETTINGS))
 GROUP_OF = {
-    **dict.fromkeys(
-        ("valid_pairs", "source_language", "target_language", "licence", "mix"), "pairs"
-    ),
-    **dict.fromkeys(("text", "valid_text", "context"), "text"),
-    **dict.fromkeys(
-        ("model", "max_updates", "max_epochs", "seed", "device", "threads", "precision"), "run"
-    ),
+    "mix": "pairs",
+    **{options.parameter(key): group for group, keys in options.SETTINGS.items() for key in keys},
 }
-"""The group of each option that the first screen of help leaves out."""
-GROUPS = ["pairs", "text", "run"]
+"""The group of each option; the first screen of help shows those without one."""
 
 
 def train(
     out: options.OutOption,
     recipe: options.RecipeArgument = None,
-    source: options.SourceOption = None,
-    target: options.TargetOption = None,
-    pairs: options.PairsOption = None,
-    fields: options.FieldsOption = None,
-    valid_source: options.ValidSourceOption = None,
-    valid_target: options.ValidTargetOption = None,
     preset: options.PresetOption = None,
     start: options.StartOption = None,
-    max_minutes: options.MaxMinutesOption = None,
     resume: options.ResumeOption = False,
     force: options.ForceOption = False,
     assignments: options.AssignmentsOption = None,
-    valid_pairs: options.ValidPairsOption = None,
-    source_language: options.SourceLanguageOption = None,
-    target_language: options.TargetLanguageOption = None,
-    licence: options.LicenceOption = None,
     mix: options.MixOption = None,
-    text: options.TextOption = None,
-    valid_text: options.ValidTextOption = None,
-    context: options.ContextOption = None,
-    model: options.ModelOption = None,
-    max_updates: options.MaxUpdatesOption = None,
-    max_epochs: options.MaxEpochsOption = None,
-    seed: options.SeedOption = None,
-    device: options.DeviceOption = None,
-    threads: options.ThreadsOption = None,
-    precision: options.PrecisionOption = None,
-    **added: Any,
+    **given: Any,
 ) -> None:
     """Train a model on parallel text, or on other data, and write its bundle to --out.
 
     Training ends when validation stops improving, or when a limit that you give is reached. Ctrl-C
     and SIGTERM finish the update and save a checkpoint; continue with --resume.
     """
-    from crosshead.cli import reports
-    from crosshead.system.progress import Display, choose_display
-    from crosshead.training.given_data import GivenData
-    from crosshead.training.mixing import old_domain
-    from crosshead.training.run import train as run_recipe
-    from crosshead.training.settings import typed_flags, without_unset
+    from crosshead.recipe.presets import AUTO
+    from crosshead.recipe.stored import bundle_settings, run_recipe
+    from crosshead.training.directory import run_settings
+    from crosshead.training.given_data import GivenData, old_domain
 
-    given = without_unset({
-        "data": {
-            "source": source, "target": target, "pairs": pairs,
-            "fields": split_names(fields) if fields else None,
-            "source_language": source_language, "target_language": target_language,
-            "license": licence,
-            "valid_source": valid_source, "valid_target": valid_target, "valid_pairs": valid_pairs,
-            "text": text, "valid_text": valid_text, "context": context,
-            **{name: added[name] for each in TRAIN if not each.further for name in each.types},
-        },
-        "model": {"architecture": model},
-        "train": {
-            "max_minutes": max_minutes, "max_updates": max_updates, "max_epochs": max_epochs,
-            "seed": seed, "device": device, "threads": threads, "precision": precision,
-        },
-    })  # fmt: skip
-    for each in TRAIN:
-        each.keys(given.get("data", {}))
-    typed = typed_flags(given, assignments or [])
-    if resume:
-        unused = {"--preset": preset, "--from": start, "--mix": mix}
-        _note_ignored(out, [flag for flag, value in unused.items() if value])
-        mix = None
-    files = GivenData(out)
-    with files.kept() if mix is not None else contextlib.nullcontext():
-        if mix is not None:
-            given.setdefault("data", {}).update(old_domain(mix, files.write))
-        if resume and force:
-            raise UserError(
-                f"--resume continues the run in {out}, --force replaces it; leave out one of them"
-            )
-        settings = _recipe(out, recipe, given, assignments or [], typed, preset, start, resume)
-        asked = [
-            each.further({name: added[name] for name in each.types}, settings, start, resume)
+    if resume and force:
+        raise UserError(
+            f"--resume continues the run in {out}, --force replaces it; leave out one of them"
+        )
+    if resume and (preset or start or mix):
+        note(f"--preset, --from and --mix are ignored: the run in {out} has already begun")
+        preset = start = mix = None
+    flags, files = _sections(given), GivenData(out)
+    with files.kept() if mix else contextlib.nullcontext():
+        if mix:
+            flags["data"].update(old_domain(mix, files.write))
+        below = run_settings(out) if resume else bundle_settings(start) if start else None
+        typed = _typed(flags, assignments or [])
+        usual = None if recipe or resume else AUTO
+        settings = run_recipe(preset or usual, recipe, flags, assignments or [], below, typed)
+        if preset and start:
+            note(f"the model and tokenizer come from {start}; the preset sets only the training")
+        further = [
+            each.further({name: given[name] for name in each.types}, settings, start, resume)
             for each in TRAIN
             if each.further
         ]
-        further = [each for each in asked if each is not None]
-        more = {flag: count for each in further for flag, count in each.flags.items()}
-
-        def check_and_announce(pairs: int) -> None:
-            for each in further:
-                each.check_size(pairs)
-            if resume:
-                return
-            for flag, count in more.items():
-                note(f"{flag} trains {count} more models after this one, each with the same limits")
-
-        command = shlex.join(["crosshead", *sys.argv[1:]])
         try:
-            with stop_on_signals(end_on, interrupt) as request:
-
-                def display() -> Display:
-                    return choose_display(lambda: request.ask(signal.SIGPIPE))
-
-                summary = run_recipe(
-                    settings,
-                    out,
-                    start=start,
-                    resume=resume,
-                    force=force,
-                    command=command,
-                    display=display(),
-                    check_size=check_and_announce,
-                )
-                if summary.rank == 0:  # only the main process prints
-                    report = reports.end_of_run(summary, *more)
-                    (note if summary.interrupted else put)(report)
-                finished = not summary.interrupted
-                if finished and more:
-                    finished = all(
-                        each.run(
-                            out, settings, force=force, command=command, display=display,
-                            resume=resume,
-                        )
-                        for each in further
-                    )  # fmt: skip
-                    if not finished:
-                        note(reports.how_to_continue(out, *more))
+            finished = _run(settings, list(filter(None, further)), out, start, resume, force)
         except ConfigError as error:
             # The run names recipe keys; messages must name flags.
             raise error.named(typed) from None
     raise typer.Exit(0 if finished else READER_LEFT)
+
+
+def _sections(given: Mapping[str, Any]) -> "Sections":
+    """Return the sections of a recipe with the options that are given."""
+    keys = [key for group in options.SETTINGS.values() for key in group]
+    keys += [f"data.{name}" for each in TRAIN if not each.further for name in each.types]
+    sections: Sections = {"data": {}, "model": {}, "train": {}}
+    for key in keys:
+        section, _, name = key.partition(".")
+        if (value := given[options.parameter(key)]) is not None:
+            sections[section][name] = split_names(value) if key == "data.fields" else value
+    for each in TRAIN:
+        each.keys(sections["data"])
+    return sections
+
+
+def _typed(flags: "Sections", assignments: list[str]) -> dict[str, str]:
+    """Return the typed flags by recipe key, without the flags that `--set` overrides."""
+    overridden = {text.partition("=")[0].strip() for text in assignments}
+    return {
+        key: f"--{options.parameter(key).replace('_', '-')}"
+        for section, values in flags.items()
+        for key in (f"{section}.{name}" for name in values)
+        if not overridden & {key, key.partition(".")[2]}
+    }
+
+
+def _run(
+    settings: "Recipe",
+    further: list[Further],
+    out: Path,
+    start: Path | None,
+    resume: bool,
+    force: bool,
+) -> bool:
+    """Train the model and those of further runs, and return whether all runs are finished."""
+    from crosshead.cli import reports
+    from crosshead.system.progress import Display, choose_display
+    from crosshead.training import run
+
+    more = {flag: count for each in further for flag, count in each.flags.items()}
+    command = shlex.join(["crosshead", *sys.argv[1:]])
+
+    def check_and_announce(pairs: int) -> None:
+        for each in further:
+            each.check_size(pairs)
+        for flag, count in more.items() if not resume else ():
+            note(f"{flag} trains {count} more models after this one, each with the same limits")
+
+    with stop_on_signals(end_on, interrupt) as request:
+
+        def display() -> Display:
+            return choose_display(lambda: request.ask(signal.SIGPIPE))
+
+        summary = run.train(
+            settings,
+            out,
+            start=start,
+            resume=resume,
+            force=force,
+            command=command,
+            display=display(),
+            check_size=check_and_announce,
+        )
+        if summary.rank == 0:  # only the main process prints
+            (note if summary.interrupted else put)(reports.end_of_run(summary, *more))
+        finished = not summary.interrupted
+        if finished and more:
+            finished = all(
+                each.run(
+                    out, settings, force=force, command=command, display=display, resume=resume
+                )
+                for each in further
+            )
+            if not finished:
+                note(reports.how_to_continue(out, *more))
+    return finished
 
 
 class GroupedHelp(TyperCommand):
@@ -208,16 +203,21 @@ class GroupedHelp(TyperCommand):
 def register() -> None:
     """Make the verb known to the program, once all options are added."""
     found = dict(inspect.signature(train).parameters)
-    del found["added"]
-    for each in TRAIN:
-        if each.group not in GROUPS:
-            GROUPS.append(each.group)
-        for name, annotation in each.types.items():
-            GROUP_OF[name] = each.group
-            default = False if bool in get_args(annotation) else None
-            found[name] = inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-            )
+    del found["given"]
+    settings = [
+        (group, options.parameter(key), annotation)
+        for group, keys in options.SETTINGS.items()
+        for key, annotation in keys.items()
+    ]
+    added = [(each.group, *option) for each in TRAIN for option in each.types.items()]
+    for group, name, annotation in [*settings, *added]:
+        if group and group not in GROUPS:
+            GROUPS.append(group)
+        GROUP_OF[name] = group
+        default = False if bool in get_args(annotation) else None
+        found[name] = inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+        )
 
     @functools.wraps(train)
     def verb(**given: Any) -> None:
@@ -235,42 +235,3 @@ def register() -> None:
         + "\b\nExamples:\n"
         + "".join(f"  {line}\n" for line in _EXAMPLES),
     )(verb)
-
-
-def _note_ignored(out: Path, flags: list[str]) -> None:
-    """Say which options a resumed run does not read."""
-    if flags:
-        *first, last = flags
-        ignored = f"{', '.join(first)}{' and ' if first else ''}{last}"
-        verb = "are" if first else "is"
-        note(f"the run in {out} has already begun: {ignored} {verb} ignored")
-
-
-def _recipe(
-    out: Path,
-    recipe: str | None,
-    given: "Sections",
-    assignments: list[str],
-    typed: dict[str, str],
-    preset: str | None,
-    start: Path | None,
-    resume: bool,
-) -> "Recipe":
-    """Return the recipe of a new or a resumed run, and note what a preset beside a bundle does."""
-    from crosshead.recipe.presets import AUTO, DEFAULT
-    from crosshead.training.settings import new_recipe, resumed_recipe
-
-    if resume:
-        return resumed_recipe(out, recipe, given, assignments, typed)
-    settings = new_recipe(
-        preset or (None if recipe else AUTO), recipe, given, assignments, start, typed
-    )
-    if preset == AUTO and start:
-        note(
-            f"--preset {AUTO} does not apply to fine-tuning: the model and tokenizer come from "
-            f"{start}; training settings that you leave out come from the preset {DEFAULT}, and "
-            "the learning rate from the preset of the nearest width"
-        )
-    elif preset and start:
-        note(f"the model and tokenizer come from {start}; --preset {preset} sets only the training")
-    return settings

@@ -1,7 +1,10 @@
-"""Options of the verb `train`: the data, the model, the run."""
+"""Options of the verb `train`: the keys of a recipe that have a flag, and those of the run itself.
+
+The keys are listed here, because the recipe's classes import PyTorch, which `--help` does without.
+"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,26 +22,6 @@ RecipeArgument = Annotated[
         "Without one, the preset gives all settings.",
     ),
 ]
-SourceOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F", help="File of source sentences, one per line. Repeat it for more files."
-    ),
-]
-TargetOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F",
-        help="File of translations, line by line. Give one for each --source, in order.",
-    ),
-]
-PairsOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F",
-        help="File with both sides: TSV, CSV or JSON Lines. Repeat it for more files.",
-    ),
-]
 FieldsOption = Annotated[
     str | None,
     typer.Option(
@@ -46,82 +29,6 @@ FieldsOption = Annotated[
         help="Source and target field of --pairs: names from the first line of a TSV or CSV, "
         "keys of JSON Lines (translation.en for a key inside another), or numbers of columns "
         "from 1 (default: 1,2 in a file of two columns).",
-    ),
-]
-SourceLanguageOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CODE",
-        help="Language code of the sources, such as en, for the bundle and its card (default: "
-        "from the file suffix or --fields).",
-    ),
-]
-TargetLanguageOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CODE",
-        help="Language code of the targets, such as de, for the bundle and its card "
-        "(default: from the file suffix or --fields).",
-    ),
-]
-LicenceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--license",
-        metavar="ID",
-        help="Licence of the model as model hubs spell it, such as cc-by-4.0, for the bundle and "
-        "its card (default: none, or with --from the licence of that bundle).",
-    ),
-]
-TextOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F",
-        help="File of monolingual text, for a language model. Repeat it for more files.",
-    ),
-]
-ContextOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="Past steps that a forecast of --series reads (default: 336), or tokens of a "
-        "window of --text (default: 256).",
-    ),
-]
-ValidSourceOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F",
-        help="Source side of the validation set. Without one, some training pairs are held out.",
-    ),
-]
-ValidTargetOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F",
-        help="Target side of the validation set. Give one for each --valid-source.",
-    ),
-]
-ValidPairsOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F",
-        help="Validation set as one file with both sides, in a format of --pairs.",
-    ),
-]
-ValidTextOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F",
-        help="Validation set for --text. Without one, the end of the text is held out.",
-    ),
-]
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A",
-        help="Architecture, out of those that `crosshead presets` lists (default: by the data, "
-        "such as transformer for pairs).",
     ),
 ]
 PresetOption = Annotated[
@@ -163,62 +70,6 @@ ForceOption = Annotated[
         help="Replace the run in --out. The old run stays until the new one has a bundle.",
     ),
 ]
-MaxMinutesOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="M",
-        help="Limit the run to this many minutes, reading and final scoring included (default: "
-        "the recipe's, or no limit).",
-    ),
-]
-MaxUpdatesOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="Stop training after this many updates (default: the recipe's or the preset's; "
-        "no limit with auto).",
-    ),
-]
-MaxEpochsOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="Stop training after this many passes over the data (default: the recipe's, or no "
-        "limit; auto chooses a limit).",
-    ),
-]
-SeedOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="S",
-        help="Random seed (default: 1). On a CPU, the same seed, data and thread count give the "
-        "same model, unless --max-minutes ends the run.",
-    ),
-]
-DeviceOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="D",
-        help="Device to train on, such as cpu, cuda:1, mps or xpu (default: auto, the first "
-        "CUDA GPU or else the CPU).",
-    ),
-]
-ThreadsOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="T",
-        help="Number of CPU threads; 0 takes all cores (default: 0). Lower it to leave cores "
-        "to other programs.",
-    ),
-]
-PrecisionOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="P",
-        help="Number format: float32, bfloat16 or float16 (default: auto, bfloat16 if this "
-        "machine is faster with it, otherwise float32).",
-    ),
-]
 AssignmentsOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -227,3 +78,120 @@ AssignmentsOption = Annotated[
         help="Set any key of a recipe, such as model.heads=8. Repeat it for more keys.",
     ),
 ]
+
+
+def parameter(key: str) -> str:
+    """Return the parameter of a key, such as `max_updates`, which gives its flag the name."""
+    section, _, name = key.partition(".")
+    return section if section == "model" else name
+
+
+def _flag(kind: Any, metavar: str, text: str) -> Any:
+    return Annotated[kind, typer.Option(metavar=metavar, help=text)]
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "": {
+        "data.source": _flag(Files, "F", "File of source sentences, one per line (repeatable)."),
+        "data.target": _flag(Files, "F", "File of translations, one for each --source in order."),
+        "data.pairs": _flag(Files, "F", "File of both sides: TSV, CSV or JSON Lines (repeatable)."),
+        "data.fields": FieldsOption,
+        "data.valid_source": _flag(
+            Files,
+            "F",
+            "Source side of the validation set. Without one, some training pairs are held out.",
+        ),
+        "data.valid_target": _flag(
+            Files,
+            "F",
+            "Target side of the validation set, one for each --valid-source.",
+        ),
+        "train.max_minutes": _flag(
+            float | None,
+            "M",
+            "Limit the run to this many minutes, reading and final scoring included (default: the "
+            "recipe's, or no limit).",
+        ),
+    },
+    "pairs": {
+        "data.valid_pairs": _flag(Files, "F", "Validation set in a format of --pairs."),
+        "data.source_language": _flag(
+            str | None,
+            "CODE",
+            "Language code of the sources, such as en, for the bundle and its card (default: from "
+            "the file suffix or --fields).",
+        ),
+        "data.target_language": _flag(
+            str | None,
+            "CODE",
+            "Language code of the targets, such as de, for the bundle and its card (default: from "
+            "the file suffix or --fields).",
+        ),
+        "data.license": _flag(
+            str | None,
+            "ID",
+            "Licence of the model as model hubs spell it, such as cc-by-4.0, for the bundle and "
+            "its card (default: none, or with --from the licence of that bundle).",
+        ),
+    },
+    "text": {
+        "data.text": _flag(Files, "F", "File of text, for a language model (repeatable)."),
+        "data.valid_text": _flag(
+            Files,
+            "F",
+            "Validation set for --text. Without one, the end of the text is held out.",
+        ),
+        "data.context": _flag(
+            int | None,
+            "N",
+            "Past steps that a forecast of --series reads (default: 336), or tokens of a window "
+            "of --text (default: 256).",
+        ),
+    },
+    "run": {
+        "model.architecture": _flag(
+            str | None,
+            "A",
+            "Architecture, out of those that `crosshead presets` lists (default: by the data, such "
+            "as transformer for pairs).",
+        ),
+        "train.max_updates": _flag(
+            int | None,
+            "N",
+            "Stop training after this many updates (default: the recipe's or the preset's; no "
+            "limit with auto).",
+        ),
+        "train.max_epochs": _flag(
+            int | None,
+            "N",
+            "Stop training after this many passes over the data (default: the recipe's, or no "
+            "limit; auto chooses a limit).",
+        ),
+        "train.seed": _flag(
+            int | None,
+            "S",
+            "Random seed (default: 1). On a CPU, the same seed, data and thread count give the "
+            "same model, unless --max-minutes ends the run.",
+        ),
+        "train.device": _flag(
+            str | None,
+            "D",
+            "Device to train on, such as cpu, cuda:1, mps or xpu (default: auto, the first CUDA "
+            "GPU or else the CPU).",
+        ),
+        "train.threads": _flag(
+            int | None,
+            "T",
+            "Number of CPU threads; 0 takes all cores (default: 0). Lower it to leave cores to "
+            "other programs.",
+        ),
+        "train.precision": _flag(
+            str | None,
+            "P",
+            "Number format: float32, bfloat16 or float16 (default: auto, bfloat16 if this machine "
+            "is faster with it, otherwise float32).",
+        ),
+    },
+}
+"""The keys of a recipe that have a flag, by the group of help that shows them; the first screen
+shows the group without a name."""

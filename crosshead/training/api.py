@@ -9,18 +9,21 @@ from typing import Any
 from crosshead.caller import PYTHON, calling_from
 from crosshead.config import nearest, shown
 from crosshead.errors import ConfigError, UserError
+from crosshead.recipe.compose import compose, known_keys
 from crosshead.recipe.presets import AUTO, PRESETS
 from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.stored import bundle_settings, run_recipe, shipped_recipes
 from crosshead.system.files import StrPath, real_path
 from crosshead.system.progress import Display, choose_display
 from crosshead.system.signals import stop_on_signals
+from crosshead.tasks.base import WriteLines
 from crosshead.tasks.places import local_bundle
-from crosshead.tasks.recipes import compose, file_arguments, known_keys, stored
+from crosshead.tasks.registry import TASKS
 from crosshead.training import run
 from crosshead.training.context import Callback, ignore
+from crosshead.training.directory import run_settings
 from crosshead.training.given_data import GivenData, Pairs, Texts
 from crosshead.training.result import Summary
-from crosshead.training.settings import new_recipe, resumed_recipe, shipped_recipes
 
 
 def train(
@@ -106,7 +109,7 @@ def train(
     with stop_on_signals() as request, data.kept(), calling_from(PYTHON):
         given: dict[str, Any] = dict(sections.pop("data", {}))
         if named:
-            found = stored(named if target is None else {**named, "target": target}, data.write)
+            found = _stored(named if target is None else {**named, "target": target}, data.write)
             given |= found
             target = None if "target" in found else target
         given |= data.split("train", "", source, target, pairs, text, fields)
@@ -129,6 +132,19 @@ def train(
         if request() and summary.rank == 0:
             shown.say(request.outcome)
     return summary
+
+
+def file_arguments() -> set[str]:
+    """Return the keys of `[data]` that name files, of all tasks."""
+    return {key for task in TASKS.values() for key in task.recipe.data_class().file_keys}
+
+
+def _stored(given: Mapping[str, Any], write: WriteLines) -> dict[str, Any]:
+    """Return the keys of `[data]` for given data, by the task that recognizes them."""
+    for task in TASKS.values():
+        if task.recognizes(dict.fromkeys(given, True)):
+            return task.stored(given, write)
+    return dict(given)
 
 
 def _check_sections(sections: Mapping[str, object]) -> None:
@@ -179,6 +195,5 @@ def _recipe(
         known = [*presets, *shipped_recipes()]
         if name not in known:
             raise ConfigError(f"there is no preset or recipe {name!r}; {nearest(name, known)}")
-    if resume:
-        return resumed_recipe(out, name, flags, ())
-    return new_recipe(preset, name, flags, (), start)
+    below = run_settings(out) if resume else bundle_settings(start) if start else None
+    return run_recipe(preset, name, flags, below=below)

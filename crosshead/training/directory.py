@@ -1,4 +1,4 @@
-"""The run directory: its files, and the rules for writing and removing them.
+"""The run directory: its lock, its files, and the rules for writing and removing them.
 
     recipe.toml      the resolved recipe, which can be run again
     log.jsonl        the log of the run
@@ -18,7 +18,9 @@ first. A kill therefore leaves either an empty directory or a run that --force r
 """
 
 import contextlib
+import os
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -34,9 +36,18 @@ from crosshead.bundle.places import (
 )
 from crosshead.caller import option
 from crosshead.errors import UserError
+from crosshead.recipe.compose import Below
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.stored import recipe_in
+from crosshead.recipe.toml import read_toml
 from crosshead.system.files import (
+    StrPath,
     finished_name,
+    is_held,
+    is_same,
     is_unused,
+    lock,
+    made_directory,
     make_directory,
     real_path,
     remove,
@@ -44,8 +55,7 @@ from crosshead.system.files import (
 )
 from crosshead.system.lines import is_utf8
 from crosshead.tasks.registry import kinds, run_files
-from crosshead.training.checkpoint import list_checkpoints
-from crosshead.training.directory_lock import LockedDirectory
+from crosshead.training.checkpoint import list_checkpoints, newest_state
 from crosshead.training.log import LOG
 
 PICTURE = "training.png"
@@ -54,6 +64,93 @@ _FILES = {RECIPE, LOG, PICTURE, CONFIG, WEIGHTS, CARD}
 """The files of every run. Tasks have further ones: see `_files`."""
 _FOLDERS = {CHECKPOINTS, "tensorboard"}
 _CHECKPOINT = re.compile(rf"update-\d+|{re.escape(BEST)}")
+
+
+class Displaced(UserError):
+    """Raised if the run directory was renamed or removed during the run."""
+
+
+class LockedDirectory:
+    """A directory that this process has opened and, if the file system allows, locked."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path, self._descriptor = path, descriptor
+        if lock(descriptor) is False:
+            raise UserError(
+                f"{path}: another run is writing there; wait for its end, or give another "
+                f"{option('out')}"
+            )
+
+    def is_in_place(self) -> bool:
+        """Return whether the directory still has its name."""
+        return is_same(self.path, self._descriptor)
+
+    def check(self) -> None:
+        """Raise `Displaced` if the directory was renamed or removed."""
+        if not self.is_in_place():
+            raise Displaced(f"{self.path}: was renamed or removed while the run was under way")
+
+    def found(self) -> Path | None:
+        """Return the directory's current path, or None if it was removed or cannot be found."""
+        try:
+            place = Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))
+        except OSError:  # a system without /proc
+            return None
+        return place if is_same(place, self._descriptor) else None
+
+
+@contextlib.contextmanager
+def locked_directory(out: Path) -> Iterator[LockedDirectory]:
+    """Lock `out` for the block, so that no other run can write there.
+
+    The directory is made if it does not exist, and then removed again if the block leaves it empty.
+    The operating system holds the lock and releases it when the process ends, even after a kill.
+    """
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out}: is a file; {option('out')} names a directory")
+    with made_directory(out):
+        descriptor = os.open(out, os.O_RDONLY)
+        try:
+            yield LockedDirectory(out, descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def is_locked(out: Path) -> bool:
+    """Return whether a run is writing in a directory.
+
+    False if that cannot be found out: without locks, or without permission to read the directory.
+    """
+    try:
+        return is_held(out)
+    except OSError:
+        return False
+
+
+def stored_recipe(out: StrPath) -> Recipe:
+    """Return the recipe of the run in `out`; raise `UserError` if there is none.
+
+    If the file of the recipe is lost, the recipe of the newest checkpoint replaces it.
+    """
+    out = Path(out)
+    path = out / RECIPE
+    if path.is_file():
+        return recipe_in(read_toml(path), out, str(path))
+    recipe = saved_recipe(out) if is_resumable(out) else None
+    if recipe is None:
+        raise UserError(nothing_to_resume(out))
+    return recipe
+
+
+def saved_recipe(out: Path) -> Recipe | None:
+    """Return the recipe in the newest whole checkpoint of the run in `out`, if there is one."""
+    newest = newest_state(out / CHECKPOINTS)
+    return newest and recipe_in(tomllib.loads(newest[1].recipe), out, str(newest[0]))
+
+
+def run_settings(out: StrPath) -> Below:
+    """Return the settings of the run in `out`, with which a resumed run begins."""
+    return Below(stored_recipe(out).model_dump(), f"the run in {out}")
 
 
 def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Path]) -> None:

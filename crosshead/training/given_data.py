@@ -1,4 +1,4 @@
-"""Data of a run as Python gives it: names of files, or data in memory, which become files."""
+"""Data that are given to a run: in memory, which become files, or the data of an earlier run."""
 
 import contextlib
 import hashlib
@@ -11,10 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.bundle.places import RECIPE, earlier_run_path
+from crosshead.caller import option, setting
 from crosshead.data import file_names
-from crosshead.errors import ConfigError, DataError
+from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.system.files import StrPath, atomic_file, hidden_directory, make_directory, real_path
+from crosshead.tasks.base import WriteLines
+from crosshead.text.parallel.corpora import training_parts
+from crosshead.text.parallel.filters import HELD_OUT, read_held_out
+from crosshead.text.parallel.held_out import hold_out
+from crosshead.text.parallel.pairs import ParallelText
+from crosshead.text.parallel.parts import survey
+from crosshead.text.parallel.section import TRAIN, VALID, DataConfig
 from crosshead.text.parallel.tables import field_names, field_of
+from crosshead.training.directory import stored_recipe
 
 Texts = StrPath | Iterable[str] | Iterable[os.PathLike[str]]
 """The name of a file, several `Path`s, or texts in memory."""
@@ -178,3 +187,48 @@ def _rows(pairs: Any, fields: tuple[str | int, ...], name: str) -> Iterator[Sequ
 def _lines(texts: Sequence[str]) -> list[str]:
     """Return texts, each as one line."""
     return [" ".join(text.splitlines()) for text in texts]
+
+
+def old_domain(run: Path, write: WriteLines) -> dict[str, list[str]]:
+    """Return the keys of `[data]` that mix in the files of an earlier run.
+
+    If its validation pairs were held out of its training files, they are written to files. Training
+    leaves out the old pairs that are among them.
+    """
+    if not (run / RECIPE).is_file():
+        raise UserError(f"{run}: holds no {RECIPE}; name the directory of a run to mix in")
+    recipe = stored_recipe(run)
+    data = recipe.data
+    if not isinstance(data, DataConfig) or not (data.source or data.pairs):
+        raise UserError(f"{run}: was not trained on pairs of texts; name another run to mix in")
+    found = {f"old_{key}": list(getattr(data, key)) for key in (*TRAIN, *VALID)}
+    if found["old_pairs"] or found["old_valid_pairs"]:
+        found["old_fields"] = list(data.fields) or ["1", "2"]
+    if found["old_valid_source"] or found["old_valid_pairs"]:
+        return found
+    pairs = _held_out(run, data, recipe.train.seed)
+    # JSON Lines may hold line breaks, which a file of lines cannot.
+    rows = [
+        row
+        for row, sides in enumerate(zip(pairs.source, pairs.target, strict=True))
+        if not any("\n" in side for side in sides)
+    ]
+    for key, side in (("old_valid_source", pairs.source), ("old_valid_target", pairs.target)):
+        found[key] = [write("valid.txt", (side[row] for row in rows))]
+    return found
+
+
+def _held_out(run: Path, data: DataConfig, seed: int) -> ParallelText:
+    """Return the pairs that an earlier run has held out for validation."""
+    keys = ("old_source", "old_target", "old_valid_source", "old_valid_target")
+    given = " ".join(setting(f"data.{key}", key.upper()) for key in keys)
+    advice = f"in place of {option('mix')}, name files of its domain: {given}"
+    if data.directions != "one":
+        raise UserError(f"{run}: its model has several directions; {advice}")
+    held = hold_out(survey(training_parts(data)), data, seed)
+    if [origin.line for origin in held.valid.origins] != read_held_out(run / HELD_OUT):
+        raise UserError(
+            f"{run}: its held-out pairs are not found again, because its training files or "
+            f"{HELD_OUT} changed; {advice}"
+        )
+    return held.valid

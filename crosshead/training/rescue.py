@@ -6,12 +6,12 @@ from pathlib import Path
 from crosshead.bundle.places import CHECKPOINTS, RECIPE
 from crosshead.caller import how_to_resume
 from crosshead.errors import UserError
+from crosshead.recipe.stored import stored_form
 from crosshead.system.files import atomic_write, make_directory
 from crosshead.system.lines import file_sha256
 from crosshead.training.checkpoint import save_checkpoint
-from crosshead.training.directory_lock import LockedDirectory
+from crosshead.training.directory import LockedDirectory
 from crosshead.training.log import LOG, RunLog
-from crosshead.training.settings import stored_form
 from crosshead.training.setup import Setup
 
 

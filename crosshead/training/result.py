@@ -22,8 +22,7 @@ from crosshead.training.budget import STOPPED, End, EndKind
 from crosshead.training.checkpoint import save_state
 from crosshead.training.choice import choose_weights
 from crosshead.training.context import Context
-from crosshead.training.directory import PICTURE, drop_replaced
-from crosshead.training.directory_lock import LockedDirectory
+from crosshead.training.directory import PICTURE, LockedDirectory, drop_replaced
 from crosshead.training.log import LOG
 from crosshead.training.loop import MainProcess
 from crosshead.training.progress import Progress

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from crosshead.bundle.files import verify_bundle
 from crosshead.bundle.io import BEST
-from crosshead.bundle.places import CHECKPOINTS
+from crosshead.bundle.places import CHECKPOINTS, RECIPE
 from crosshead.bundle.weights import check_weights
 from crosshead.caller import option, setting
-from crosshead.errors import BundleError, DataError, UserError
+from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.stored import absolute, changes, check_resumed, with_data_files
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.lines import file_sha256
 from crosshead.system.progress import counted
@@ -29,14 +30,9 @@ from crosshead.training.checkpoint import (
     save_best,
 )
 from crosshead.training.context import Context
+from crosshead.training.directory import saved_recipe, stored_recipe
 from crosshead.training.progress import Progress
 from crosshead.training.schedule import learning_rate
-from crosshead.training.settings import (
-    absolute,
-    check_resumed,
-    saved_recipe,
-    with_data_files,
-)
 from crosshead.training.setup import (
     Setup,
     continue_from,
@@ -49,10 +45,8 @@ from crosshead.training.setup import (
 
 def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     """Prepare the run in `out` to continue from its newest checkpoint."""
-    began, edits = saved_recipe(out)
+    began = _began(out, context)
     given, recipe = recipe, check_resumed(began, absolute(recipe), out)
-    for line in edits:
-        context.say(line)
     newest = newest_state(out / CHECKPOINTS)
     if newest is not None:
         _check_own_files(newest[1], out)
@@ -82,6 +76,21 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
         for change in changes:
             context.say(f"{change}: the weights will not be bit-identical to an uninterrupted run")
     return setup
+
+
+def _began(out: Path, context: Context) -> Recipe:
+    """Return the recipe that a run was saved with, and show how its file was changed since."""
+    stored, saved, path = stored_recipe(out), saved_recipe(out), out / RECIPE
+    if saved is None:  # loading the checkpoints later reports the damage
+        return stored
+    if not path.is_file():
+        context.say(f"{path}: is missing; it is written again from the newest checkpoint")
+    try:
+        for line in changes(saved, stored, out):
+            context.say(f"{path}: {line}")
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return saved
 
 
 def _rate_change(began: TrainConfig, recipe: Recipe, progress: Progress) -> list[str]:

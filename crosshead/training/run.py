@@ -14,6 +14,7 @@ from crosshead.bundle.places import CHECKPOINTS, earlier_run_path
 from crosshead.caller import how_to_resume, option
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.stored import with_data_files
 from crosshead.system.files import StrPath, atomic_write, real_path
 from crosshead.system.progress import Display, Silent
 from crosshead.tasks.corpus import Corpus, Epoch, Stopped
@@ -23,14 +24,15 @@ from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.choice import update_of
 from crosshead.training.context import Callback, Context, any_size, ignore
 from crosshead.training.directory import (
+    LockedDirectory,
     check_directory,
     check_utf8,
     drop_replaced,
     failed_batch,
+    locked_directory,
     remove_unfinished,
     run_directory,
 )
-from crosshead.training.directory_lock import LockedDirectory, locked_directory
 from crosshead.training.distributed import World, joined_process_group
 from crosshead.training.interrupt import stop_on_interrupt
 from crosshead.training.log import RunLog
@@ -44,7 +46,6 @@ from crosshead.training.resumed import (
     nothing_to_train,
     prepare_resumed,
 )
-from crosshead.training.settings import with_data_files
 from crosshead.training.setup import (
     NothingToTrain,
     Setup,

@@ -12,6 +12,7 @@ from crosshead.bundle.weights import check_storable, weights_of
 from crosshead.errors import UserError
 from crosshead.models.base import Model
 from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.stored import check_fine_tuned
 from crosshead.system.progress import Silent, counted
 from crosshead.system.stored import open_stored
 from crosshead.tasks.base import Speed, Task
@@ -20,12 +21,12 @@ from crosshead.tasks.registry import load_bundle, task_of
 from crosshead.training.budget import STOPPED, End
 from crosshead.training.checkpoint import list_checkpoints, load_checkpoint
 from crosshead.training.context import Context
+from crosshead.training.directory import stored_recipe
 from crosshead.training.distributed import World, shard
 from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
 from crosshead.training.schedule import seconds_for_updates, with_sizes
-from crosshead.training.settings import check_fine_tuned, stored_recipe
 from crosshead.training.trial import build_model, measured_seconds, try_longest_batch
 
 

@@ -9,7 +9,7 @@ from crosshead.bundle.weights import weights_of
 from crosshead.cli import run
 from crosshead.models.registry import MODELS
 from crosshead.tasks.registry import load_bundle
-from crosshead.training.directory_lock import locked_directory
+from crosshead.training.directory import locked_directory
 from tests.cli.tools import BUNDLE, Refused, output_of
 
 OLDER = BUNDLE.with_name("bundle-format-1")

@@ -8,14 +8,14 @@ import pytest
 from crosshead.cli import quickstart
 from crosshead.tasks.registry import load_bundle
 from crosshead.text import synthetic
-from crosshead.training.settings import new_recipe
+from tests.recipe.composing import new_recipe
 
 
-def short_recipe(preset: str | None, recipe: str | None, flags: Any, assignments: list[str]) -> Any:
+def short_recipe(preset: str | None, recipe: str | None, flags: Any) -> Any:
     """The quickstart's recipe, of a small model and for a few updates."""
     short = ["max_updates=2", "valid_every=2", "log_every=1", "d_model=16", "d_ff=16", "heads=2"]
     short += ["encoder_layers=1", "decoder_layers=1", "vocab_size=350", "decode.max_extra=2"]
-    return new_recipe(preset, recipe, flags, [*assignments, *short, "threads=1", "device=cpu"])
+    return new_recipe(preset, recipe, flags, [*short, "threads=1", "device=cpu"])
 
 
 def test_it_runs_from_nothing_to_translations(
@@ -23,7 +23,7 @@ def test_it_runs_from_nothing_to_translations(
 ) -> None:
     monkeypatch.setattr(synthetic, "HELD_OUT", 8)
     monkeypatch.setattr(quickstart, "date_pairs", lambda: synthetic.date_pairs(size=200))
-    monkeypatch.setattr(quickstart, "new_recipe", short_recipe)
+    monkeypatch.setattr(quickstart, "run_recipe", short_recipe)
     quickstart.run(tmp_path)
     said = capfd.readouterr().out
     assert "200 dates in English and German" in said

@@ -2,7 +2,7 @@ import pytest
 
 from crosshead.cli import run
 from crosshead.config import ConfigError
-from crosshead.tasks.reference import commented_recipe
+from crosshead.recipe.reference import commented_recipe
 
 
 def test_the_command_explains_and_prints(capfd: pytest.CaptureFixture[str]) -> None:

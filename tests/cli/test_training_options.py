@@ -7,22 +7,38 @@ import pytest
 
 from crosshead.cli import training_options
 from crosshead.cli.training import train
+from crosshead.cli.training_options import SETTINGS, parameter
+from crosshead.recipe.compose import known_keys
 
-DECLARED: dict[str, Any] = {
-    name: value
-    for name, value in vars(training_options).items()
-    if name.endswith(("Option", "Argument"))
+OWN: dict[str, Any] = {
+    name: each.annotation
+    for name, each in inspect.signature(train).parameters.items()
+    if name != "given"
 }
+KEYS: dict[str, Any] = {key: each for keys in SETTINGS.values() for key, each in keys.items()}
 
 
-@pytest.mark.parametrize("name", DECLARED)
+@pytest.mark.parametrize("name", [*OWN, *KEYS])
 def test_an_option_is_described_in_sentences(name: str) -> None:
-    declared = get_args(DECLARED[name])[1]
+    annotation = {**OWN, **KEYS}[name]
+    declared = get_args(annotation)[1]
     assert declared.help[0].isupper() and declared.help.endswith((".", ")"))
-    assert declared.metavar or get_args(DECLARED[name])[0] is bool
+    assert declared.metavar or get_args(annotation)[0] is bool
+
+
+def test_every_flag_is_of_a_key_and_has_a_name_of_its_own() -> None:
+    sections = known_keys().sections
+    for key in KEYS:
+        section, _, name = key.partition(".")
+        assert name in sections[section]
+    names = [*OWN, *map(parameter, KEYS)]
+    assert len(names) == len(set(names)) and parameter("model.architecture") == "model"
 
 
 def test_the_verb_takes_all_options() -> None:
-    found = inspect.signature(train).parameters
-    used = [each.annotation for name, each in found.items() if name != "added"]
-    assert sorted(map(id, used)) == sorted(map(id, DECLARED.values()))
+    declared = [
+        value
+        for name, value in vars(training_options).items()
+        if name.endswith(("Option", "Argument"))
+    ]
+    assert {*map(id, declared)} <= {*map(id, OWN.values()), *map(id, KEYS.values())}

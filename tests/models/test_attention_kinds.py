@@ -19,7 +19,7 @@ from crosshead.models.attention_kinds import (
 from crosshead.models.registry import build_model
 from crosshead.models.stack import StackConfig
 from crosshead.models.transformer import TransformerConfig
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 
 SHAPE = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 8, "d_ff": 8, "heads": 2}
 

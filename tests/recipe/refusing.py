@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from crosshead.errors import ConfigError
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 
 DATA = {"data": {"source": ["train.en"], "target": ["train.de"]}}
 

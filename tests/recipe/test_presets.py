@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from crosshead.models.registry import CONFIGS, MODELS
+from crosshead.recipe.compose import compose
 from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.recipe import Recipe
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 
 NAMED = [(architecture, size) for architecture, sizes in PRESETS.items() for size in sizes]

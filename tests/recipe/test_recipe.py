@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from crosshead.recipe.compose import compose
 from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.toml import read_toml, to_toml
-from crosshead.tasks.recipes import compose
 from tests.recipe.refusing import DATA, IMAGES, TEXT, refusal
 
 EVERY = [(model, preset) for model, presets in PRESETS.items() for preset in presets]

@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from crosshead.config import Config
+from crosshead.recipe.compose import compose
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.text_recipe import TextRecipe
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS
 from tests.recipe.refusing import DATA, TEXT, refusal
 

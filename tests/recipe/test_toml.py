@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosshead.errors import ConfigError, printable
+from crosshead.recipe.compose import compose
 from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import read_toml, to_toml
-from crosshead.tasks.recipes import compose
 
 ALLOWED = "\t\n\r\u2028\u2029"  # of all characters that no report prints
 text = st.text(

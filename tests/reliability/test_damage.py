@@ -33,7 +33,7 @@ from crosshead.training.checkpoint import (
     load_newest,
     save_best,
 )
-from crosshead.training.settings import stored_recipe
+from crosshead.training.directory import stored_recipe
 from tests.reliability.hostile import IRREGULAR, hostile_configurations, hostile_files
 from tests.reliability.tools import (
     BUNDLE,

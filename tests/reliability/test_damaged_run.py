@@ -9,7 +9,7 @@ import pytest
 
 from crosshead.training.checkpoint import BEST, list_checkpoints
 from crosshead.training.run import train
-from crosshead.training.settings import resumed_recipe
+from tests.recipe.composing import resumed_recipe
 from tests.reliability.tools import SEED, counts, fresh_copy, said, small_optimizer, write_corpus
 from tests.training.runs import Remembering, digest, recipe_for, stop_after
 

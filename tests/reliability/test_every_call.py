@@ -16,8 +16,8 @@ from crosshead.system.plotting import new_figure, rendered
 from crosshead.training.directory import earlier_run_path
 from crosshead.training.log import RunLog
 from crosshead.training.run import train
-from crosshead.training.settings import resumed_recipe
 from tests.parameters import mostly_slow
+from tests.recipe.composing import resumed_recipe
 from tests.reliability.syscalls import can_tell, killed
 from tests.reliability.tools import SEED, said, small_optimizer, write_corpus
 from tests.training.runs import digest, recipe_for

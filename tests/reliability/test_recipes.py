@@ -19,8 +19,8 @@ from crosshead.config import OneOf
 from crosshead.models.base import ModelConfig
 from crosshead.models.registry import CONFIGS
 from crosshead.models.transformer import TransformerConfig
+from crosshead.recipe.compose import compose
 from crosshead.recipe.presets import PRESETS
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS
 from tests.reliability.tools import SEED, counts
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from crosshead.tasks.translation.task import TranslationValidator
 from tests.cli.conftest import corpus, refused  # noqa: F401
 from tests.tasks.reading import read_corpus

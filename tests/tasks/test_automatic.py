@@ -12,10 +12,10 @@ from hypothesis import strategies as some
 
 from crosshead.errors import ConfigError
 from crosshead.models.transformer import TransformerConfig
+from crosshead.recipe.compose import compose
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.automatic import GUIDANCE, SIZES, settle, usual_epochs
 from crosshead.tasks.base import Speed
-from crosshead.tasks.recipes import compose
 from crosshead.text.batching import Pairs
 from crosshead.training.budget import Overhead, budget_spent, fraction_done
 from crosshead.training.progress import Progress

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from crosshead.errors import DataError
+from crosshead.recipe.compose import compose
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Corpus, Stopped
-from crosshead.tasks.recipes import compose
 from tests.tasks.reading import read_corpus
 
 LINES = "".join(f"a {number} b {number * 7}\n" for number in range(200))

@@ -4,7 +4,7 @@ import pytest
 
 from crosshead.models.encoder_only import EncoderConfig
 from crosshead.models.language import LanguageConfig
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from crosshead.tasks.registry import TASKS
 from tests.bundle.text_bundles import SMALL, bundle_of
 from tests.recipe.refusing import TEXT, refusal

@@ -11,8 +11,8 @@ from crosshead.bundle.card import front_matter, use
 from crosshead.models.base import SequenceModel
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.registry import CONFIGS, MODELS
+from crosshead.recipe.compose import compose
 from crosshead.recipe.presets import PRESETS
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS, register_architecture
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
 from crosshead.tasks.translation.parallel_corpus import ParallelCorpus

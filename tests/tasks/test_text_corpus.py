@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from crosshead.errors import ConfigError, DataError
+from crosshead.recipe.compose import compose
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Stopped
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.text_corpus import TextCorpus, read_text
 from crosshead.text.streams import decode_text
 from crosshead.vocabulary import EOS

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from crosshead.tasks.token_corpus import TokenCorpus
 from crosshead.text.tokenizers import load_tokenizers
 from tests.tasks.reading import read_corpus

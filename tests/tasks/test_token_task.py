@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.decoding.search import DecodeConfig
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.tasks.token_loss import token_loss
 from crosshead.tasks.token_task import TokenTask, licence_lines

@@ -7,8 +7,8 @@ import torch
 
 from crosshead.bundle.weights import weights_of
 from crosshead.models.registry import build_model
+from crosshead.recipe.compose import compose
 from crosshead.tasks.language.task import LanguageValidator
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.tasks.text_corpus import read_text
 from crosshead.tasks.translation.task import TranslationValidator

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from crosshead.recipe.compose import compose
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.progress import Silent
-from crosshead.tasks.recipes import compose
-from crosshead.training.settings import new_recipe
+from tests.recipe.composing import new_recipe
 
 WORDS = {
     "one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs",

@@ -1,5 +1,5 @@
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ import crosshead
 from crosshead.caller import option
 from crosshead.errors import ConfigError, UserError
 from crosshead.system.progress import Silent
+from crosshead.training.api import _stored as stored_by_task
+from crosshead.training.api import file_arguments
 from tests.parameters import mostly_slow
 from tests.training.given import Given
 
@@ -229,3 +231,20 @@ def test_an_exception_of_a_callback_keeps_the_run(
     assert "saved" in error.__notes__[-1]
     train(tmp_path / "run", **FIVE, resume=True)
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == whole
+
+
+def test_given_data_are_stored_by_the_task_that_recognizes_them() -> None:
+    written: dict[str, list[str]] = {}
+
+    def write(name: str, lines: Iterable[str]) -> str:
+        written[name] = list(lines)
+        return f"kept/{name}"
+
+    table = {"time": ["2024-01-01"], "load": [1]}
+    found = stored_by_task({"series": table, "target": "load"}, write)
+    assert found == {"series": ["kept/train.csv"], "target": "load"}
+    assert written == {"train.csv": ["time,load", "2024-01-01,1"]}
+    given = {"images": "photos", "captions": [Path("a.jsonl")]}
+    assert stored_by_task({**given, "target": "b.de"}, write) == given
+    assert {"series", "images", "captions", "source"} <= file_arguments()
+    assert len(written) == 1

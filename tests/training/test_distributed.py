@@ -24,9 +24,9 @@ from crosshead.errors import ConfigError, UserError
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.system.devices import available_cores
 from crosshead.training import distributed
+from crosshead.training.directory import stored_recipe
 from crosshead.training.distributed import ALONE, World, joined_process_group, shard
 from crosshead.training.run import train
-from crosshead.training.settings import stored_recipe
 from tests import preloaded
 from tests.training.runs import SMALL, Remembering, logged, own_text, recipe_for, tree
 
@@ -473,7 +473,7 @@ import json, sys
 from pathlib import Path
 from crosshead.errors import UserError
 from crosshead.training import setup
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from crosshead.training.run import train
 import os
 given = json.loads(sys.argv[1])

@@ -25,7 +25,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from crosshead.training import run
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from crosshead.system.progress import Silent
 class Said(Silent):
     def say(self, line): print(line, flush=True)

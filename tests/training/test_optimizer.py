@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from crosshead.recipe.compose import compose
 from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.training.optimizer import FIRST_SCALE, Optimizer, decaying
 

@@ -9,8 +9,8 @@ import pytest
 
 from crosshead.errors import UserError
 from crosshead.training.run import train
-from crosshead.training.settings import resumed_recipe
 from tests.parameters import mostly_slow
+from tests.recipe.composing import resumed_recipe
 from tests.training.runs import digest, logged, recipe_for
 
 

@@ -11,12 +11,13 @@ import yaml
 
 import crosshead
 from crosshead.errors import UserError
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from crosshead.tasks.registry import load_bundle
 from crosshead.training.checkpoint import list_checkpoints
+from crosshead.training.directory import stored_recipe
 from crosshead.training.run import train
-from crosshead.training.settings import new_recipe, stored_recipe
 from tests.parameters import mostly_slow
+from tests.recipe.composing import new_recipe
 from tests.training.runs import SMALL, Remembering, digest, logged, recipe_for, tuning_recipe
 
 

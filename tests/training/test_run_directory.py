@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from crosshead.errors import ConfigError, DataError, UserError
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from crosshead.training import loop
 from crosshead.training.run import train
 from tests.training.runs import (

@@ -10,8 +10,8 @@ from crosshead.bundle.base import ImportOrigin
 from crosshead.bundle.io import save_bundle
 from crosshead.errors import BundleError, ConfigError
 from crosshead.tasks.registry import load_bundle
+from crosshead.training.directory import stored_recipe
 from crosshead.training.run import train
-from crosshead.training.settings import stored_recipe
 from tests.addons.interop.small_bundles import small_bundle
 from tests.training.runs import digest, logged, recipe_for, stop_after, tuning_recipe
 

@@ -9,14 +9,15 @@ from torch import Tensor, nn
 
 from crosshead.errors import UserError
 from crosshead.models.attention_kinds import SCORES
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from crosshead.tasks.registry import load_bundle
 from crosshead.training.context import Context
+from crosshead.training.directory import stored_recipe
 from crosshead.training.memory import FreeMemory
 from crosshead.training.run import train
-from crosshead.training.settings import new_recipe, stored_recipe
 from crosshead.training.setup import prepare_new
 from tests.addons.checks.made_up import pairs
+from tests.recipe.composing import new_recipe
 from tests.training.runs import (
     SMALL,
     Remembering,

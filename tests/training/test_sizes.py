@@ -1,7 +1,7 @@
 import pytest
 
+from crosshead.recipe.compose import compose
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.recipes import compose
 from crosshead.text.batching import Example, Pairs
 from crosshead.training.schedule import warmup_updates, with_sizes
 

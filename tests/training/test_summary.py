@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from crosshead.models.base import Model
+from crosshead.recipe.compose import compose
 from crosshead.recipe.recipe import Recipe
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.tasks.translation.parallel_corpus import ParallelCorpus as Corpus
 from crosshead.training.context import Context

@@ -9,9 +9,9 @@ import torch
 
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.transformer import Transformer
+from crosshead.recipe.compose import compose
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.tasks.token_loss import token_loss
 from crosshead.tasks.token_task import TokenTask
@@ -20,12 +20,12 @@ from crosshead.tasks.validation import Loss
 from crosshead.text.batching import Batch
 from crosshead.training import trial
 from crosshead.training.context import Context
+from crosshead.training.directory import stored_recipe
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.memory import FreeMemory
 from crosshead.training.progress import Progress
 from crosshead.training.run import train
-from crosshead.training.settings import stored_recipe
 from crosshead.training.setup import set_up
 from crosshead.training.trial import build_model, measured_seconds
 from crosshead.training.updater import RowTooLarge, Updater

@@ -7,9 +7,9 @@ import typer
 
 from crosshead.caller import split_names
 from crosshead.cli.app import data_app
-from crosshead.cli.options import Files
+from crosshead.cli.options import Files, PairsOption, SourceOption
 from crosshead.cli.terminal import note, put, shortened, table
-from crosshead.cli.training_options import FieldsOption, PairsOption, SourceOption, TargetOption
+from crosshead.cli.training_options import FieldsOption, TargetOption
 from crosshead.errors import UserError
 
 if TYPE_CHECKING:

@@ -18,14 +18,14 @@ from crosshead.cli.terminal import put, table
 from crosshead.config import validate
 from crosshead.errors import BundleError, UserError
 from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.stored import absolute, check_resumed, stored_form
 from crosshead.system.files import atomic_write, make_directory, real_path
 from crosshead.system.progress import Display, Silent
 from crosshead.tasks.registry import kinds
 from crosshead.training.checkpoint import newest_state
-from crosshead.training.directory import is_resumable
+from crosshead.training.directory import is_resumable, stored_recipe
 from crosshead.training.progress import Progress
 from crosshead.training.run import train
-from crosshead.training.settings import absolute, check_resumed, stored_form, stored_recipe
 
 _BY_SIZE = {"tokenizer": ("vocab_size",), "train": ("warmup", "valid_every")}
 """Keys by section whose values a run chooses by the number of its pairs, if they are not stated."""

@@ -37,7 +37,7 @@ from crosshead.tasks.translation.translator import Translator
 from crosshead.text.parallel.languages import suffix_language
 from crosshead.text.profile import flags_of
 from crosshead.text.tokenizers import TokenizerConfig
-from crosshead.training.directory_lock import locked_directory
+from crosshead.training.directory import locked_directory
 
 BLOCK = 1024
 """The number of lines that are translated in one call and stored together."""

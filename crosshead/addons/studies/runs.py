@@ -14,10 +14,10 @@ import torch
 
 from crosshead.addons.studies.study import Trial
 from crosshead.bundle.places import CHECKPOINTS, CONFIG
+from crosshead.recipe.compose import compose
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import atomic_write, make_directory
 from crosshead.system.stored import read_metadata
-from crosshead.tasks.recipes import compose
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train
 

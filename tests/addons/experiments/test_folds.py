@@ -17,7 +17,7 @@ from crosshead.addons.experiments.folds import (
 from crosshead.addons.experiments.subsets import Outcome, Runs
 from crosshead.bundle.config import BundleScore
 from crosshead.errors import UserError
-from crosshead.training.settings import stored_recipe
+from crosshead.training.directory import stored_recipe
 from tests.training.runs import recipe_for
 
 

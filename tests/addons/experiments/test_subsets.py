@@ -24,13 +24,13 @@ from crosshead.bundle.config import BundleScore
 from crosshead.bundle.places import CONFIG, RECIPE
 from crosshead.caller import PYTHON, calling_from
 from crosshead.errors import BundleError, ConfigError, UserError
+from crosshead.recipe.compose import compose
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.progress import Silent
 from crosshead.system.signals import stop_on_signals
-from crosshead.tasks.recipes import compose
+from crosshead.training.directory import stored_recipe
 from crosshead.training.log import LOG
 from crosshead.training.run import train
-from crosshead.training.settings import stored_recipe
 from tests.training.runs import Remembering, digest, logged, recipe_for, stop_after
 
 HALVES = [Subset("a", "half a", {"share": 0.5}), Subset("b", "half b", {"fold": [1, 2]})]

@@ -6,7 +6,7 @@ import pytest
 
 from crosshead.bundle.files import pack
 from crosshead.cli import run
-from crosshead.training.settings import stored_recipe
+from crosshead.training.directory import stored_recipe
 from tests.cli.tools import BUNDLE, TINY, Refused, output_of
 
 FAST = ["--max-updates", "1", *TINY, "--set", "decode.beam=1", "--set", "average=0",

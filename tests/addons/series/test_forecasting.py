@@ -24,9 +24,9 @@ from crosshead.attention.dropout import Dropout
 from crosshead.bundle.files import verify_bundle
 from crosshead.cli import run
 from crosshead.models.registry import CONFIGS, MODELS
+from crosshead.recipe.compose import compose
 from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.recipes import compose
 from crosshead.training.distributed import shard
 from tests.addons.series.forecasters import forecaster
 from tests.addons.series.small_forecasters import SIZES, inputs, small

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from crosshead.errors import DataError
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from tests.tasks.reading import read_corpus
 from tests.text.written import write, write_series
 

@@ -7,7 +7,7 @@ from crosshead.config import validate
 from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS
 from crosshead.recipe import presets
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 
 
 def recipe(architecture: str, **data: Any) -> Any:

@@ -21,7 +21,7 @@ from crosshead.bundle.files import verify_bundle
 from crosshead.cli import run
 from crosshead.layers.loss import label_smoothed_cross_entropy
 from crosshead.models.registry import CONFIGS
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from crosshead.training.distributed import shard
 from tests.addons.vision.drawn_images import CLASSES, SIZE, broken, packed, picture, write_images
 from tests.addons.vision.small_classifiers import SIZES

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crosshead.addons.vision.data.captions import CaptionRows, ImagePairRows
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from tests.tasks.reading import read_corpus
 from tests.text.written import write_captions
 

@@ -14,7 +14,7 @@ from crosshead.addons.vision.image_text import CaptioningTask, CaptioningValidat
 from crosshead.addons.vision.models.captioner import CaptionerConfig
 from crosshead.bundle.files import verify_bundle
 from crosshead.cli import run
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from crosshead.training.distributed import shard
 from tests.tasks.reading import read_corpus
 from tests.text.written import write, write_captions

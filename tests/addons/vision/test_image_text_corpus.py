@@ -8,7 +8,7 @@ import pytest
 from crosshead.addons.vision.data.caption_sets import CAPTIONS
 from crosshead.addons.vision.image_text_corpus import card_files, read_sets
 from crosshead.errors import ConfigError, DataError
-from crosshead.tasks.recipes import compose
+from crosshead.recipe.compose import compose
 from tests.text.written import write, write_captions
 
 

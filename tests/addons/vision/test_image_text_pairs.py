@@ -12,8 +12,8 @@ from crosshead.addons.vision.image_text import MultimodalTask
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.bundle.files import verify_bundle
 from crosshead.cli import run
+from crosshead.recipe.compose import compose
 from crosshead.system.progress import Silent
-from crosshead.tasks.recipes import compose
 from crosshead.training.distributed import shard
 from tests.tasks.reading import read_corpus
 from tests.text.written import write, write_image_pairs

@@ -12,9 +12,9 @@ import torch
 from crosshead.addons.checks.glance import Glance
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.models.registry import build_model
+from crosshead.recipe.compose import compose
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Stopped
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.translation.parallel_corpus import (
     ParallelCorpus,
     epoch_examples,

@@ -8,9 +8,9 @@ import pytest
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.evaluation.sacrebleu_metrics import bleu
+from crosshead.recipe.compose import compose
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Stopped
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.translation.parallel_corpus import read_parallel
 from crosshead.tasks.translation.task import (
     TranslationTask,

@@ -4,11 +4,185 @@ from typing import Any
 import pytest
 
 from crosshead.errors import ConfigError
-from crosshead.recipe.precedence import KnownKeys, completed, stated
+from crosshead.models.registry import CONFIGS
+from crosshead.recipe.compose import Below, compose, known_keys, stated, task_for
 from crosshead.recipe.presets import PRESETS
-from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import TASKS
 from crosshead.training.schedule import paper_rate
-from tests.recipe.refusing import DATA, TEXT, refusal
+from tests.recipe.refusing import DATA, IMAGES, TEXT, refusal
+
+
+def test_without_a_preset_tiny_is_completed() -> None:
+    assert compose(recipe=DATA) == compose("tiny", DATA)
+    assert compose().model.d_model == 128
+
+
+@pytest.mark.parametrize(
+    ("recipe", "architecture", "metric"),
+    [
+        (DATA, "transformer", "bleu"),
+        (TEXT, "language", "loss"),
+        ({}, "transformer", "bleu"),
+        (TEXT | {"model": "encoder"}, "encoder", "loss"),
+        (DATA | {"model": "recurrent"}, "recurrent", "bleu"),
+    ],
+)
+def test_the_data_choose_the_task_and_the_task_its_metric(
+    recipe: dict[str, Any], architecture: str, metric: str
+) -> None:
+    found = compose(recipe=recipe)
+    assert (found.model.architecture, found.train.metric) == (architecture, metric)
+    assert type(found) is TASKS[found.model.task].recipe
+
+
+def test_a_metric_of_the_task_is_taken_and_another_is_refused_by_its_name() -> None:
+    assert compose(recipe=TEXT, assignments=["metric=bits_per_character"]).train.metric == (
+        "bits_per_character"
+    )
+    expected = "expected 'loss' or 'bits_per_character', found 'bleu'"
+    assert refusal("metric=bleu", recipe=TEXT) == f"train.metric: {expected}"
+    table = {**TEXT, "train": {"metric": "bleu"}}
+    assert refusal(recipe=table, where="my.toml") == f"my.toml: train.metric: {expected}"
+    named = refusal("metric=bleu", recipe=TEXT, typed={"train.metric": "--metric"})
+    assert named == f"--metric: {expected}"
+
+
+def test_a_mistake_in_the_file_names_the_file_and_one_beside_it_does_not() -> None:
+    wrong = {"train": {"seed": -1}}
+    assert refusal(recipe=wrong, where="my.toml").startswith("my.toml: train.seed: ")
+    assert refusal(recipe=DATA, flags=wrong, where="my.toml").startswith("train.seed: ")
+
+
+def test_a_bundle_below_replaces_the_sections_of_the_preset() -> None:
+    model = compose("small").model
+    found = compose(
+        "tiny", DATA, assignments=["heads=2"], below=Below({"model": model.model_dump()})
+    )
+    assert found.model == model.model_copy(update={"heads": 2})
+    assert found.train == compose("tiny", DATA).train
+
+
+@pytest.mark.parametrize(
+    ("architecture", "width", "rate"),
+    [
+        ("transformer", 64, 0.004), ("transformer", 128, 0.004), ("transformer", 256, 0.001),
+        ("transformer", 512, 0.0007), ("transformer", 1024, 0.0005), ("recurrent", 512, 0.001),
+        ("transformer-xl", 512, 0.002), ("dlinear", None, 0.001),
+    ],
+)  # fmt: skip
+def test_a_bundle_is_tuned_with_the_learning_rate_of_its_width(
+    architecture: str, width: int | None, rate: float
+) -> None:
+    data = {"data": {"series": ["a.csv"]}} if architecture == "dlinear" else DATA
+    if architecture == "transformer-xl":
+        data = {"data": {"text": ["a.txt"]}}
+    given = [] if width is None else [f"d_model={width}"]
+    tiny = compose("tiny", {**data, "model": architecture}, assignments=given)
+    below = Below({"model": tiny.model.model_dump()})
+    for budget in ([], ["max_updates=9"]):
+        usual = compose("tiny", {**data, "model": architecture}, assignments=[*given, *budget])
+        found = compose("auto", data, assignments=budget, below=below)
+        assert found.model == tiny.model
+        assert found.train == usual.train.model_copy(update={"learning_rate": rate})
+    stated = compose("auto", data, assignments=["learning_rate=0.5"], below=below)
+    assert stated.train.learning_rate == 0.5
+
+
+def test_known_keys_are_those_of_all_tasks_and_architectures() -> None:
+    known = known_keys()
+    assert {"data", "model", "train", "tokenizer", "decode"} <= known.sections.keys()
+    for task in TASKS.values():
+        assert set(task.recipe.data_class().model_fields) <= set(known.sections["data"])
+    for config in CONFIGS.values():
+        assert set(config.model_fields) <= set(known.sections["model"])
+        assert set(config.cannot) <= known.refused
+    assert set(task_for({"model": "transformer"}).recipe.data_class().file_keys) == {
+        "source", "target", "pairs", "text", "valid_source", "valid_target", "valid_pairs",
+        "valid_text", "old_source", "old_target", "old_pairs", "old_valid_source",
+        "old_valid_target", "old_valid_pairs",
+    }  # fmt: skip
+    assert task_for({"data": {"series": ["a.csv"]}}) is TASKS["forecasting"]
+    assert task_for({"data": 3, "model": ["x"]}) is TASKS["translation"]
+
+
+SERIES = {"data": {"series": ["a.csv"]}}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"recipe": SERIES},
+        {"recipe": IMAGES},
+        {"flags": SERIES},
+        {"assignments": ["series=['a.csv']"]},
+        {"recipe": {"model": "dlinear"}},
+        {"assignments": ["architecture=patchtst"]},
+        {"below": {"model": {"architecture": "vit"}}},
+    ],
+    ids=str,
+)
+def test_a_bare_key_is_looked_for_in_the_sections_of_the_task(more: dict[str, Any]) -> None:
+    """Other tasks have `decode.batch_tokens` too."""
+    assignments = ["train.batch_tokens=100", "batch_tokens=200", *more.get("assignments", [])]
+    found = stated(**{**more, "assignments": assignments})
+    assert found["train"]["batch_tokens"] == 200 and not found["decode"]
+
+
+@pytest.mark.parametrize("recipe", [DATA, TEXT, TEXT | {"model": "encoder"}, {}])
+def test_a_bare_key_of_two_sections_of_the_task_is_ambiguous(recipe: dict[str, Any]) -> None:
+    expected = "is ambiguous; write train.batch_tokens or decode.batch_tokens"
+    assert refusal("batch_tokens=200", recipe=recipe).endswith(expected)
+
+
+def test_a_recipe_with_a_bare_key_of_its_task_is_composed() -> None:
+    assert compose(recipe=SERIES, assignments=["batch_tokens=200"]).train.batch_tokens == 200
+    below = Below({"model": compose(recipe=IMAGES).model.model_dump()})
+    found = compose(recipe=IMAGES, assignments=["batch_tokens=300"], below=below)
+    assert found.train.batch_tokens == 300
+
+
+def test_stated_settings_have_no_defaults() -> None:
+    assert stated(DATA, assignments=["heads=2"]) == {
+        "data": DATA["data"], "model": {"heads": 2}, "train": {}, "tokenizer": {}, "decode": {},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("recipe", "expected"),
+    [
+        (
+            {"data": {"images": ["i"], "series": ["s"]}},
+            "data.images is for a model that classifies images, and the model patchtst for one "
+            "that forecasts a time series",
+        ),
+        (
+            {"data": {"images": ["i"]}, "model": "patchtst"},
+            "data.images is for a model that classifies images, and the model patchtst "
+            "for one that forecasts a time series",
+        ),
+        (
+            {"data": {"series": ["s"], "text": ["t"]}},
+            "data.series is for a model that forecasts a time series, and the model language for "
+            "one that continues text",
+        ),
+        (
+            {"data": {"horizon": 5}},
+            "data.horizon is for a model that forecasts a time series, and the model transformer "
+            "for one that translates",
+        ),
+    ],
+)
+def test_data_of_two_tasks_are_refused_by_what_they_are_for(
+    recipe: dict[str, Any], expected: str
+) -> None:
+    assert refusal(recipe=recipe) == f"{expected}; leave out one of them"
+
+
+def test_data_of_another_task_than_the_bundle_are_refused() -> None:
+    below = Below({"model": compose(recipe=IMAGES).model.model_dump()})
+    with pytest.raises(ConfigError, match=r"--series is .* and the model to start from for one"):
+        compose(flags={"data": {"series": ["s"]}}, below=below, typed={"data.series": "--series"})
+
 
 EVERY = [(model, preset) for model, presets in PRESETS.items() for preset in presets]
 
@@ -192,110 +366,66 @@ def test_a_stated_warm_up_is_not_cut_short(size: str) -> None:
     assert share("max_updates=99") == 0.1
 
 
-KNOWN = KnownKeys(
-    {"data": ["size", "left"], "model": ["size", "width"], "train": ["seed", "max_updates"]},
-    frozenset({"memory"}),
-)
-
-
 def test_later_settings_win_and_others_stay() -> None:
     found = stated(
-        KNOWN,
-        {"model": {"width": 1, "size": 2}},
-        {"model": {"width": 3}, "train": {"seed": 4}},
-        ["train.seed=5", "left=['a']", "left=['b']"],
+        {"model": {"d_model": 1, "heads": 2}},
+        {"model": {"d_model": 3}, "train": {"seed": 4}},
+        ["train.seed=5", "data.source=['a']", "data.source=['b']"],
     )
-    assert found == {
-        "data": {"left": ["b"]}, "model": {"width": 3, "size": 2}, "train": {"seed": 5},
-    }  # fmt: skip
-
-
-def test_the_task_of_the_settings_decides_the_section_of_a_key_that_two_sections_have() -> None:
-    def narrowed(settings: dict[str, Any]) -> KnownKeys:
-        assert settings["train"] == {"seed": 4}, "the other assignments count, later ones too"
-        return KnownKeys({"model": ["size"]}, frozenset())
-
-    assignments = ["model.size=1", "size=2", "train.seed=4"]
-    found = stated(KNOWN, assignments=assignments, narrowed=narrowed)
-    assert found == {"data": {}, "model": {"size": 2}, "train": {"seed": 4}}
-    both = KnownKeys({"data": ["size"], "model": ["size"]}, frozenset())
-    with pytest.raises(ConfigError, match=r"ambiguous; write data\.size or model\.size"):
-        stated(KNOWN, assignments=["size=2"], narrowed=lambda _: both)
+    assert found["data"] == {"source": ["b"]} and found["train"] == {"seed": 5}
+    assert found["model"] == {"d_model": 3, "heads": 2}
 
 
 def test_what_is_stated_is_not_shared_with_the_caller() -> None:
-    recipe = {"model": {"width": 1}}
-    stated(KNOWN, recipe)["model"]["width"] = 2
-    assert recipe == {"model": {"width": 1}}
+    recipe = {"model": {"d_model": 1}}
+    stated(recipe)["model"]["d_model"] = 2
+    assert recipe == {"model": {"d_model": 1}}
 
 
 def test_a_name_in_place_of_the_section_of_the_model_is_its_architecture() -> None:
-    assert stated(KNOWN, {"model": "wide"})["model"] == {"architecture": "wide"}
+    assert stated({"model": "wide"})["model"] == {"architecture": "wide"}
 
 
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("width", "--set width: expected section.key=value"),
-        ("size=3", "--set size=3: 'size' is ambiguous; write data.size or model.size"),
-        ("widht=3", "--set widht=3: unknown key 'widht'; did you mean 'width'?"),
-        ("modle.width=3", "--set modle.width=3: unknown section 'modle'; did you mean 'model'?"),
+        ("heads", "--set heads: expected section.key=value"),
+        ("haeds=3", "--set haeds=3: unknown key 'haeds'; did you mean 'heads'?"),
+        ("modle.heads=3", "--set modle.heads=3: unknown section 'modle'; did you mean 'model'?"),
     ],
 )
 def test_an_assignment_that_is_none_is_refused_with_the_nearest(
     assignment: str, message: str
 ) -> None:
-    with pytest.raises(ConfigError) as caught:
-        stated(KNOWN, assignments=[assignment])
-    assert str(caught.value) == message
-
-
-def test_a_key_that_the_model_explains_is_left_to_the_model() -> None:
-    assert stated(KNOWN, assignments=["memory=3"])["model"] == {"memory": 3}
-
-
-@pytest.mark.parametrize("where", ["", "my.toml"])
-def test_a_section_that_is_none_is_refused_by_its_file(where: str) -> None:
-    prefix = f"{where}: " if where else ""
-    with pytest.raises(ConfigError) as caught:
-        stated(KNOWN, {"train": 3}, where=where)
-    assert str(caught.value) == f"{prefix}train is a section: write [train] and its keys below it"
-
-
-def complete(typed: dict[str, str] | None = None, **train: Any) -> dict[str, Any]:
-    sections = {"data": {}, "model": {}, "train": train}
-    return completed("tiny", {}, sections, typed, "transformer")
-
-
-def test_the_preset_stands_below_what_is_stated() -> None:
-    tiny = PRESETS["transformer"]["tiny"]
-    found = complete(seed=77)
-    assert found["train"] == {**tiny["train"], "seed": 77}
-    assert found["model"] == {**tiny["model"], "architecture": "transformer"}
-    below = {"model": {"architecture": "language", "d_model": 3}}
-    found = completed("tiny", below, {"model": {"heads": 2}, "train": {}}, None, "transformer")
-    assert found["model"] == {"architecture": "language", "d_model": 3, "heads": 2}
-    assert found["train"] == PRESETS["language"]["tiny"]["train"]
+    assert refusal(assignment) == message
 
 
 def test_completing_changes_no_preset() -> None:
     before = copy.deepcopy(PRESETS)
-    assert "learning_rate" not in complete(schedule="paper")["train"]
+    assert compose(assignments=["schedule=paper"]).train.learning_rate is None
     assert before == PRESETS
 
 
 def test_an_architecture_that_is_unknown_is_called_as_it_was_typed() -> None:
     for typed, name in (
-        (None, "model.architecture"),
+        ({}, "model.architecture"),
         ({"model.architecture": "--model"}, "--model"),
     ):
-        sections = {"model": {"architecture": "transfomer"}, "train": {}}
-        with pytest.raises(ConfigError, match="did you mean 'transformer'") as caught:
-            completed("tiny", {}, sections, typed, "transformer")
-        assert str(caught.value).startswith(f"{name}: unknown architecture 'transfomer'; ")
+        said = refusal(recipe={"model": "transfomer"}, typed=typed)
+        assert said.startswith(f"{name}: unknown architecture 'transfomer'; did you mean 'transf")
 
 
 def test_a_preset_of_another_architecture_is_refused_as_such() -> None:
-    sections = {"model": {"architecture": "language"}, "train": {}}
-    with pytest.raises(ConfigError, match="unknown preset 'base' of language; "):
-        completed("base", {}, sections, None, "transformer")
+    assert "unknown preset 'base' of language; " in refusal(preset="base", recipe=TEXT)
+
+
+def test_another_architecture_than_the_one_below_is_refused() -> None:
+    below = Below({"model": compose().model.model_dump()}, "the bundle")
+    for said in (
+        refusal(below=below, recipe={"model": "recurrent"}),
+        refusal(below=below, flags={"model": {"architecture": "recurrent"}}),
+        refusal("architecture=recurrent", below=below),
+    ):
+        assert said == (
+            "model.architecture is 'recurrent', but the bundle has 'transformer'; leave it out"
+        )

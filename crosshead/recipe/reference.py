@@ -15,10 +15,10 @@ from pydantic.fields import FieldInfo
 from crosshead.config import Config, OneOf, shown_number
 from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS
+from crosshead.recipe.compose import compose
 from crosshead.recipe.presets import AUTO, DEFAULT, PRESETS, Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import toml_value
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS
 
 _BOUNDS = {Ge: ("ge", ">="), Gt: ("gt", ">"), Le: ("le", "<="), Lt: ("lt", "<")}

@@ -4,10 +4,10 @@ import tomllib
 import pytest
 
 from crosshead.models.registry import CONFIGS
+from crosshead.recipe.compose import compose, known_keys
 from crosshead.recipe.presets import PRESETS
+from crosshead.recipe.reference import all_keys, commented_recipe, explain_key, reference
 from crosshead.recipe.toml import toml_value
-from crosshead.tasks.recipes import compose, known_keys
-from crosshead.tasks.reference import all_keys, commented_recipe, explain_key, reference
 
 
 def test_every_key_of_every_recipe_is_described() -> None:
