@@ -34,9 +34,9 @@ from crosshead.tasks.registry import task_of
 from crosshead.text.batching import Pairs
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
-from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
+from crosshead.training.trial import recompute_activations
 from crosshead.training.updater import Updater
 
 VOCABULARY, UPDATES = 8000, 3

@@ -49,10 +49,6 @@ class CommandLine:
         ]
         return " ".join((f"{self.program} data check", *options))
 
-    def mix(self, run: Path) -> str:
-        """Return a flag: `--mix runs/a`."""
-        return self.option("mix", str(run))
-
 
 class PythonProgram:
     """Python, where options are arguments of `crosshead.train`."""
@@ -85,10 +81,6 @@ class PythonProgram:
                 value = f"[{', '.join(f'Path({name!r})' for name in names)}]"
             arguments.append(f"{key}={value}")
         return f"crosshead.check_data({', '.join(arguments)})"
-
-    def mix(self, run: Path) -> str:
-        """Return an argument with the keys of the old files, because `train` has none for a run."""
-        return "data={'old_source': ..., 'old_target': ..., 'old_valid_source': ..., ...}"
 
 
 def joined_names(names: Sequence[str]) -> str:
@@ -128,11 +120,6 @@ def how_to_resume(directory: Path, *assignments: str) -> str:
 def how_to_check(files: Mapping[str, Sequence[str]]) -> str:
     """Return the call that checks the pairs in some files."""
     return _CALLER.get().check(files)
-
-
-def how_to_mix(run: Path) -> str:
-    """Return the option that mixes the pairs of an earlier run into fine-tuning."""
-    return _CALLER.get().mix(run)
 
 
 @contextlib.contextmanager

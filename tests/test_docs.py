@@ -130,11 +130,11 @@ def test_the_tutorial_keeps_every_row_of_a_sheet(tmp_path: Path) -> None:
 def test_the_default_preset_is_documented(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     chosen: list[object] = []
 
-    def new_recipe(preset: str | None, *rest: object) -> None:
+    def run_recipe(preset: str | None, *rest: object, **more: object) -> None:
         chosen.append(preset)
         raise KeyError
 
-    monkeypatch.setattr("crosshead.training.api.new_recipe", new_recipe)
+    monkeypatch.setattr("crosshead.training.api.run_recipe", run_recipe)
     with pytest.raises(KeyError):
         crosshead.train(source=["a"], target=["b"], out=tmp_path / "run")
     page = (ROOT / "docs" / "python.md").read_text("utf-8")

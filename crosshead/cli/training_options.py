@@ -90,22 +90,18 @@ def _flag(kind: Any, metavar: str, text: str) -> Any:
     return Annotated[kind, typer.Option(metavar=metavar, help=text)]
 
 
+_LANGUAGE = (
+    "Language code of the {}, such as {}, for the bundle and its card (default: from the file "
+    "suffix or --fields)."
+)
 SETTINGS: dict[str, dict[str, Any]] = {
     "": {
         "data.source": _flag(Files, "F", "File of source sentences, one per line (repeatable)."),
         "data.target": _flag(Files, "F", "File of translations, one for each --source in order."),
-        "data.pairs": _flag(Files, "F", "File of both sides: TSV, CSV or JSON Lines (repeatable)."),
+        "data.pairs": _flag(Files, "F", "File of both sides: TSV, CSV, JSON Lines (repeatable)."),
         "data.fields": FieldsOption,
-        "data.valid_source": _flag(
-            Files,
-            "F",
-            "Source side of the validation set. Without one, some training pairs are held out.",
-        ),
-        "data.valid_target": _flag(
-            Files,
-            "F",
-            "Target side of the validation set, one for each --valid-source.",
-        ),
+        "data.valid_source": _flag(Files, "F", "Validation sources (default: held-out pairs)."),
+        "data.valid_target": _flag(Files, "F", "Validation targets, one for each source file."),
         "train.max_minutes": _flag(
             float | None,
             "M",
@@ -115,18 +111,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "pairs": {
         "data.valid_pairs": _flag(Files, "F", "Validation set in a format of --pairs."),
-        "data.source_language": _flag(
-            str | None,
-            "CODE",
-            "Language code of the sources, such as en, for the bundle and its card (default: from "
-            "the file suffix or --fields).",
-        ),
-        "data.target_language": _flag(
-            str | None,
-            "CODE",
-            "Language code of the targets, such as de, for the bundle and its card (default: from "
-            "the file suffix or --fields).",
-        ),
+        "data.source_language": _flag(str | None, "CODE", _LANGUAGE.format("sources", "en")),
+        "data.target_language": _flag(str | None, "CODE", _LANGUAGE.format("targets", "de")),
         "data.license": _flag(
             str | None,
             "ID",
@@ -136,11 +122,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "text": {
         "data.text": _flag(Files, "F", "File of text, for a language model (repeatable)."),
-        "data.valid_text": _flag(
-            Files,
-            "F",
-            "Validation set for --text. Without one, the end of the text is held out.",
-        ),
+        "data.valid_text": _flag(Files, "F", "Validation text (default: the end of --text)."),
         "data.context": _flag(
             int | None,
             "N",
@@ -150,22 +132,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "run": {
         "model.architecture": _flag(
-            str | None,
-            "A",
-            "Architecture, out of those that `crosshead presets` lists (default: by the data, such "
-            "as transformer for pairs).",
+            str | None, "A", "Architecture: see `crosshead presets` (default: by the data)."
         ),
         "train.max_updates": _flag(
-            int | None,
-            "N",
-            "Stop training after this many updates (default: the recipe's or the preset's; no "
-            "limit with auto).",
+            int | None, "N", "Stop training after this many updates (default: the recipe's)."
         ),
         "train.max_epochs": _flag(
-            int | None,
-            "N",
-            "Stop training after this many passes over the data (default: the recipe's, or no "
-            "limit; auto chooses a limit).",
+            int | None, "N", "Stop training after this many epochs (default: the recipe's)."
         ),
         "train.seed": _flag(
             int | None,
@@ -176,14 +149,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "train.device": _flag(
             str | None,
             "D",
-            "Device to train on, such as cpu, cuda:1, mps or xpu (default: auto, the first CUDA "
-            "GPU or else the CPU).",
+            "Device, such as cpu, cuda:1, mps or xpu (default: the first CUDA GPU, or the CPU).",
         ),
         "train.threads": _flag(
-            int | None,
-            "T",
-            "Number of CPU threads; 0 takes all cores (default: 0). Lower it to leave cores to "
-            "other programs.",
+            int | None, "T", "Number of CPU threads; 0 takes all cores (default: 0)."
         ),
         "train.precision": _flag(
             str | None,

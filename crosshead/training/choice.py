@@ -17,9 +17,8 @@ from crosshead.training.checkpoint import (
     save_best,
     save_state,
 )
-from crosshead.training.context import Context
-from crosshead.training.loop import MainProcess
 from crosshead.training.progress import Progress
+from crosshead.training.setup import Setup
 
 
 class ChosenWeights(NamedTuple):
@@ -32,20 +31,16 @@ class ChosenWeights(NamedTuple):
     """The validation metrics of the weights, by name."""
 
 
-def choose_weights(
-    task: Task,
-    config: TrainConfig,
-    progress: Progress,
-    main: MainProcess,
-    validator: Validator[Any, Any, Any],
-    context: Context,
-) -> ChosenWeights:
+def choose_weights(setup: Setup, validator: Validator[Any, Any, Any]) -> ChosenWeights:
     """Return the best weights so far or the average of the last checkpoints, whichever is better.
 
     The average is one of the weights of single updates, also with a moving average (`train.ema`).
     If it validates better, it is saved as the best weights so far. A run that is resumed
     with a larger budget therefore never ends with worse validated weights.
     """
+    task, config, progress = setup.task, setup.recipe.train, setup.progress
+    context, main = setup.context, setup.context.main
+    assert main is not None
     best, chosen = load_best(main.directory), config.metric or task.chooses
     last = list_checkpoints(main.directory)[-config.average :] if config.average > 1 else []
     if len(last) < 2 or progress.best_score is None:

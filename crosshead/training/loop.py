@@ -2,40 +2,31 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from torch import Tensor
 
 from crosshead.caller import option
 from crosshead.errors import UserError, is_out_of_memory
-from crosshead.models.base import Model
-from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.validation import Validation
 from crosshead.training.budget import (
     STOPPED,
     End,
     EndKind,
-    Overhead,
     budget_spent,
     fraction_done,
     has_stalled,
     needs_timed_validation,
 )
 from crosshead.training.checkpoint import save_best, save_checkpoint
-from crosshead.training.context import Context
-from crosshead.training.memory import peak_memory
-from crosshead.training.meter import MAX_SKIPPED, Meter
-from crosshead.training.optimizer import Optimizer
-from crosshead.training.progress import Progress
+from crosshead.training.hardware import peak_memory
+from crosshead.training.progress import MAX_SKIPPED, Meter, Progress
 from crosshead.training.schedule import is_past_warmup, learning_rate
-from crosshead.training.updater import RowTooLarge, Updater
+from crosshead.training.setup import Setup
+from crosshead.training.updater import RowTooLarge
 
 
 class Decision(NamedTuple):
@@ -53,68 +44,28 @@ class Diverged(UserError):
     """Raised if the gradients of `MAX_SKIPPED` updates in a row or a validation are not finite."""
 
 
-@dataclass
-class MainProcess:
-    """The functions and paths that the main process needs to validate and write."""
-
-    validate: Callable[[dict[str, Tensor]], Validation]
-    """Validates float32 weights; raises `Stopped` if the run is asked to stop meanwhile."""
-    directory: Path
-    """The directory of the checkpoints."""
-    keep_batch: Callable[[Epoch, Sequence[int]], str] = lambda epoch, rows: ""
-    """Writes rows of an epoch to a file for replay, and returns a clause that names the file."""
-    settings: str = ""
-    """The configuration of a bundle of the weights, as JSON."""
-
-
-@dataclass
-class Training:
-    """The objects that a run trains with."""
-
-    task: Task
-    model: Model
-    optimizer: Optimizer
-    config: TrainConfig
-    epochs: Callable[[int], Epoch]
-    """Returns the rows of an epoch; they differ between epochs if subwords are sampled."""
-    progress: Progress
-    main: MainProcess | None
-    """The tools of the main process; None in workers."""
-    context: Context = field(default_factory=Context)
-    parallel: int = 1
-    """Number of microbatches that are computed in parallel."""
-    overhead: Overhead = field(default_factory=Overhead)
-    """The time that the command needs besides updates."""
-    done: float = 0.0
-    """The completed fraction of the run at the last decision, the same in all processes."""
-
-
-def fit(training: Training) -> End:
+def fit(setup: Setup) -> End:
     """Train until a budget is spent, validation stops improving, or the run is asked to stop.
 
     Afterwards a checkpoint of the last update is on disk.
     """
-    config, progress, context = training.config, training.progress, training.context
-    meter = Meter(progress, training.task.counter)
-    updater = Updater(
-        training.task, training.model, training.optimizer, config, progress, context.say,
-        context.world, training.parallel,
-    )  # fmt: skip
-    if end := _validate_first(training, meter):
+    config, progress, context = setup.recipe.train, setup.progress, setup.context
+    meter, updater = Meter(progress, setup.task.counter), setup.updater()
+    if end := _validate_first(setup, meter):
         return end
-    context.display.advance(_done(training, meter), "the first update is under way")
-    for epoch, rows in _batches(training):
-        width = training.model.config.d_model
-        rate = learning_rate(config, width, progress.update + 1, training.done)
+    context.display.advance(_done(setup, meter), "the first update is under way")
+    for epoch, rows in _batches(setup):
+        width = setup.model.config.d_model
+        rate = learning_rate(config, width, progress.update + 1, setup.done)
         try:
             result = updater.update(epoch, rows, rate)
         except RowTooLarge:
-            raise _too_large(training, epoch, rows) from None
+            raise _too_large(setup, epoch, rows) from None
         if not meter.add(result, rate):
-            raise _diverged(training, epoch, rows)
+            raise _diverged(setup, epoch, rows)
         progress.update += 1
         context.on_update({"update": progress.update, "epoch": progress.epoch, **result.row(rate)})
-        if end := _after_update(training, meter):
+        if end := _after_update(setup, meter):
             break
     assert end is not None, "the batches have no end"
     context.display.close()
@@ -122,25 +73,25 @@ def fit(training: Training) -> End:
     return end
 
 
-def _validate_first(training: Training, meter: Meter) -> End | None:
+def _validate_first(setup: Setup, meter: Meter) -> End | None:
     """Validate before the first update of this command if necessary; return the end, if any."""
-    end = _decide(training, 0.0).end
-    if _needs_validation(training, end):
-        _validate(training, meter)
-        if training.progress.update:
-            _checkpoint(training, meter, due=not end)
-        end = end or _decide(training, 0.0).end
+    end = _decide(setup, 0.0).end
+    if _needs_validation(setup, end):
+        _validate(setup, meter)
+        if setup.progress.update:
+            _checkpoint(setup, meter, due=not end)
+        end = end or _decide(setup, 0.0).end
     return end
 
 
-def _after_update(training: Training, meter: Meter) -> End | None:
+def _after_update(setup: Setup, meter: Meter) -> End | None:
     """Log, display, validate and save if they are due; return the end, if any."""
-    config, progress = training.config, training.progress
-    end, times_validation, _ = _decide(training, meter.elapsed())
+    config, progress = setup.recipe.train, setup.progress
+    end, times_validation, _ = _decide(setup, meter.elapsed())
     if progress.update % config.log_every == 0 or end:
-        _report(training, meter)
-    if training.context.display.due() or end:
-        _show(training, meter)
+        _report(setup, meter)
+    if setup.context.display.due() or end:
+        _show(setup, meter)
     validates = times_validation or _is_due(progress.update, config.valid_every)
     # Skipped updates change nothing: a checkpoint now would only displace an older one.
     checkpoints = not progress.skipped_in_a_row and _is_due(
@@ -148,23 +99,24 @@ def _after_update(training: Training, meter: Meter) -> End | None:
     )
     if (validates or end) and end != STOPPED:
         if end:
-            training.context.say(f"update {progress.update}: the last validation has begun")
-        _validate(training, meter)
-        end = end or _decide(training, 0.0).end
+            setup.context.say(f"update {progress.update}: the last validation has begun")
+        _validate(setup, meter)
+        end = end or _decide(setup, 0.0).end
     if checkpoints or end:
-        _checkpoint(training, meter, due=checkpoints)
+        _checkpoint(setup, meter, due=checkpoints)
     return end
 
 
-def _batches(training: Training) -> Iterator[tuple[Epoch, np.ndarray]]:
+def _batches(setup: Setup) -> Iterator[tuple[Epoch, np.ndarray]]:
     """Yield epochs with the rows of their batches, from the current position, without end.
 
     The order of the batches depends on (seed, epoch) alone, so a resumed run skips used batches
     without reading them.
     """
-    config, progress = training.config, training.progress
+    config, progress = setup.recipe.train, setup.progress
+    epochs = setup.corpus.epochs(setup.recipe)
     while True:
-        epoch = training.epochs(progress.epoch)
+        epoch = epochs(progress.epoch)
         plan = epoch.plan(config.batch_tokens, config.seed, progress.epoch)
         progress.batches = len(plan)
         while progress.batch < len(plan):
@@ -183,115 +135,115 @@ def _is_due(update: int, every: int) -> bool:
     return bool(every) and update % every == 0
 
 
-def _decide(training: Training, since: float) -> Decision:
+def _decide(setup: Setup, since: float) -> Decision:
     """Return the decision of the main process, in all processes."""
-    decision, world = Decision(None), training.context.world
-    if training.main:
-        decision = _own_decision(training, since)
+    decision, world = Decision(None), setup.context.world
+    if setup.context.main:
+        decision = _own_decision(setup, since)
     sent, *rest = world.broadcast([decision.end and decision.end.sent(), *decision[1:]])
     decision = Decision(sent and End.received(sent), *rest)
-    training.done = decision.done
+    setup.done = decision.done
     if decision.end and decision.end.kind is EndKind.MAX_MINUTES:
         # The time reserved for the end of the run must not look unused when the run is resumed.
-        minutes = training.config.max_minutes or 0.0
-        training.progress.minutes_spent = max(minutes, training.progress.minutes_spent)
+        minutes = setup.recipe.train.max_minutes or 0.0
+        setup.progress.minutes_spent = max(minutes, setup.progress.minutes_spent)
     return decision
 
 
-def _own_decision(training: Training, since: float) -> Decision:
-    state = training.config, training.progress, training.overhead, since
-    if training.context.should_stop():
-        return Decision(STOPPED, done=training.done)
+def _own_decision(setup: Setup, since: float) -> Decision:
+    state = setup.recipe.train, setup.progress, setup.overhead, since
+    if setup.context.should_stop():
+        return Decision(STOPPED, done=setup.done)
     spent = budget_spent(*state)
     # A validation that takes less time than the last one would raise the learning rate again.
-    done = max(training.done, fraction_done(*state))
+    done = max(setup.done, fraction_done(*state))
     return Decision(spent, not spent and needs_timed_validation(*state), done)
 
 
-def _done(training: Training, meter: Meter) -> float:
+def _done(setup: Setup, meter: Meter) -> float:
     """Return the completed fraction of the run."""
-    return fraction_done(training.config, training.progress, training.overhead, meter.elapsed())
+    return fraction_done(setup.recipe.train, setup.progress, setup.overhead, meter.elapsed())
 
 
-def _diverged(training: Training, epoch: Epoch, rows: np.ndarray) -> Diverged:
+def _diverged(setup: Setup, epoch: Epoch, rows: np.ndarray) -> Diverged:
     """Write the last batch to a file, and return the error for gradients that stay infinite."""
-    kept = training.main.keep_batch(epoch, rows.tolist()) if training.main else ""
+    kept = setup.context.main.keep_batch(epoch, rows.tolist()) if setup.context.main else ""
     return Diverged(
         f"the gradients of {MAX_SKIPPED} updates in a row, up to update "
-        f"{training.progress.update + 1}, were not finite; lower train.learning_rate{kept}"
+        f"{setup.progress.update + 1}, were not finite; lower train.learning_rate{kept}"
     )
 
 
-def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
+def _too_large(setup: Setup, epoch: Epoch, rows: np.ndarray) -> UserError:
     """Write the longest row to a file, and return the error for too little memory for one row."""
     longest = int(rows[epoch.lengths[rows].sum(axis=1).argmax()])
-    kept = training.main.keep_batch(epoch, [longest]) if training.main else ""
+    kept = setup.context.main.keep_batch(epoch, [longest]) if setup.context.main else ""
     return UserError(
-        f"not enough memory for update {training.progress.update + 1} on one {epoch.row} of "
+        f"not enough memory for update {setup.progress.update + 1} on one {epoch.row} of "
         f"{epoch.extent(longest)}{kept}; resume with more memory ({option('resume')}), or begin "
         f"again with a lower {epoch.bound}"
     )
 
 
-def _report(training: Training, meter: Meter) -> None:
+def _report(setup: Setup, meter: Meter) -> None:
     """Log the updates since the last line."""
-    progress = training.progress
-    training.context.write(
+    progress = setup.progress
+    setup.context.write(
         "train",
         progress.update,
         epoch=progress.epoch,
         seconds=round(progress.seconds + meter.elapsed(), 2),
-        **{training.task.counter: progress.predictions},
+        **{setup.task.counter: progress.predictions},
         **meter.logged.values(),
         skipped=progress.skipped,
-        peak_memory_bytes=peak_memory(training.optimizer.device),
+        peak_memory_bytes=peak_memory(setup.optimizer.device),
     )
     meter.logged.clear()
 
 
-def _show(training: Training, meter: Meter) -> None:
+def _show(setup: Setup, meter: Meter) -> None:
     """Display the loss and the speed since the last display."""
-    progress, loss, speed = training.progress, meter.shown.loss, meter.shown.speed
+    progress, loss, speed = setup.progress, meter.shown.loss, meter.shown.speed
     meter.shown.clear()
-    training.context.display.advance(
-        _done(training, meter),
+    setup.context.display.advance(
+        _done(setup, meter),
         f"update {progress.update}  epoch {progress.epoch}  "
-        f"{loss}  {speed:,.0f} {training.task.units}/s"
+        f"{loss}  {speed:,.0f} {setup.task.units}/s"
         + (f"  {progress.skipped} skipped" if progress.skipped else ""),
     )
 
 
-def _needs_validation(training: Training, end: End | None) -> bool:
+def _needs_validation(setup: Setup, end: End | None) -> bool:
     """Return whether a validation is due before the next update or before the end."""
-    config, progress = training.config, training.progress
+    config, progress = setup.recipe.train, setup.progress
     if end == STOPPED or progress.update == progress.validated:
         return False
     # The initial weights of a fine-tuned run are validated too: they may stay the best.
     return progress.validated < 0 or _is_due(progress.update, config.valid_every) or bool(end)
 
 
-def _validate(training: Training, meter: Meter) -> None:
+def _validate(setup: Setup, meter: Meter) -> None:
     """Validate the current weights or their moving average, and save them if they are the best.
 
     If the run is asked to stop meanwhile, it repeats this validation when it is resumed.
     """
     # All processes call this: they may hold shards.
-    weights = training.optimizer.weights_to_validate()
-    progress, config, main = training.progress, training.config, training.main
+    weights = setup.optimizer.weights_to_validate()
+    progress, config, main = setup.progress, setup.recipe.train, setup.context.main
     if main is None:
         return
-    began, done = time.perf_counter(), _done(training, meter)
+    began, done = time.perf_counter(), _done(setup, meter)
     try:
         found: Validation | None = main.validate(weights)
     except Stopped:
         return
     except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error) or training.context.world.size > 1:
+        if not is_out_of_memory(error) or setup.context.world.size > 1:
             raise
         found = None
     if found is None:  # here, the memory of the failed attempt is free again
-        _checkpoint(training, meter, due=False)
-        lower = training.task.validation_bound
+        _checkpoint(setup, meter, due=False)
+        lower = setup.task.validation_bound
         raise UserError(
             f"not enough memory to validate at update {progress.update}, which is saved; continue "
             f"with more memory ({option('resume')})"
@@ -302,7 +254,7 @@ def _validate(training: Training, meter: Meter) -> None:
             f"the validation loss at update {progress.update} is not finite; lower "
             "train.learning_rate"
         )
-    metrics, chosen = training.task.metrics, config.metric or training.task.chooses
+    metrics, chosen = setup.task.metrics, config.metric or setup.task.chooses
     is_better = partial(found.is_better, metrics=metrics, chosen=chosen)
     score = found.score(metrics, chosen)
     counts = is_past_warmup(config, progress.update, done)
@@ -316,7 +268,7 @@ def _validate(training: Training, meter: Meter) -> None:
     took = time.perf_counter() - began
     progress.validation_seconds = took
     meter.leave_out(took)
-    _report_validation(training, found, is_best)
+    _report_validation(setup, found, is_best)
 
 
 def _count_score(
@@ -341,35 +293,35 @@ def _count_score(
     return False
 
 
-def _report_validation(training: Training, found: Validation, is_best: bool) -> None:
+def _report_validation(setup: Setup, found: Validation, is_best: bool) -> None:
     """Log and show a validation."""
-    progress, context = training.progress, training.context
+    progress, context = setup.progress, setup.context
     row = {"epoch": progress.epoch, "seconds": round(progress.seconds, 2), **found.values}
     row["best"] = is_best
     context.write("valid", progress.update, **row)
     context.on_validation({"update": progress.update, **row})
     context.say(
         f"update {progress.update}  epoch {progress.epoch}  validation: "
-        f"{found.clause(training.task.metrics)}{'  (best so far)' * is_best}"
+        f"{found.clause(setup.task.metrics)}{'  (best so far)' * is_best}"
     )
 
 
-def _checkpoint(training: Training, meter: Meter, *, due: bool) -> None:
+def _checkpoint(setup: Setup, meter: Meter, *, due: bool) -> None:
     """Write a checkpoint; the next checkpoint replaces it unless it is `due`.
 
     A run that was stopped and resumed therefore keeps and averages the same checkpoints as an
     uninterrupted run.
     """
-    progress, main = training.progress, training.main
+    progress, main = setup.progress, setup.context.main
     if main is None:
-        training.optimizer.contents()  # the main process may need this shard
+        setup.optimizer.contents()  # the main process may need this shard
         return
     began = time.perf_counter()
     progress.seconds += meter.restart()
-    log = training.context.log
+    log = setup.context.log
     progress.log_bytes = log.tell() if log else 0
     replaced, progress.interim = progress.interim, 0 if due else progress.update
     save_checkpoint(
-        main.directory, training.optimizer, progress, training.config.keep_last, replaced
+        main.directory, setup.optimizer, progress, setup.recipe.train.keep_last, replaced
     )
     meter.leave_out(time.perf_counter() - began)

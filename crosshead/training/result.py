@@ -1,6 +1,7 @@
 """The result of a run: the chosen weights, their scores, the bundle, and the summary."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,8 @@ from crosshead.bundle.card import model_card
 from crosshead.bundle.config import BundleScore
 from crosshead.bundle.hub_names import bundle_shown
 from crosshead.bundle.io import save_bundle
-from crosshead.caller import setting
+from crosshead.bundle.places import CHECKPOINTS
+from crosshead.caller import how_to_resume, option, setting
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Stopped
@@ -23,13 +25,10 @@ from crosshead.training.checkpoint import save_state
 from crosshead.training.choice import choose_weights
 from crosshead.training.context import Context
 from crosshead.training.directory import PICTURE, LockedDirectory, drop_replaced
-from crosshead.training.log import LOG
-from crosshead.training.loop import MainProcess
+from crosshead.training.log import LOG, draw_training_curve
 from crosshead.training.progress import Progress
 from crosshead.training.setup import Setup
 from crosshead.training.summary import card_facts, domain_rows
-from crosshead.training.training_curve import draw_training_curve
-from crosshead.training.verdict import improvement, verdict
 
 
 @dataclass(frozen=True)
@@ -99,11 +98,7 @@ class Summary:
 
 
 def finish(
-    setup: Setup,
-    validator: Validator[Any, Any, Any],
-    main: MainProcess,
-    lock: LockedDirectory,
-    end: End,
+    setup: Setup, validator: Validator[Any, Any, Any], lock: LockedDirectory, end: End
 ) -> Summary:
     """Choose the weights, score them, and write the bundle and the picture of the run.
 
@@ -115,7 +110,7 @@ def finish(
             raise Stopped
         lock.check()
         context.say("scoring the weights on the validation set")
-        choice = choose_weights(task, setup.recipe.train, progress, main, validator, context)
+        choice = choose_weights(setup, validator)
         findings = _with_advice(validator.findings(choice.weights), setup, end, out)
     except Stopped:
         return Summary(out, STOPPED, progress, setup.optimizer.size())
@@ -136,13 +131,13 @@ def finish(
         findings=findings,
         left_out=setup.corpus.left_out(),
         unit=setup.corpus.unit,
-        verdict=verdict(findings.faults, task, setup.recipe.train, progress, end, out),
+        verdict=verdict(setup, findings.faults, end, out),
     )
     _write_bundle(setup, validator, lock, choice.weights, summary)
     _log_end(setup, summary)
     _plot(out, task.metrics, context)
     progress.bundled = True
-    save_state(main.directory, progress)
+    save_state(out / CHECKPOINTS, progress)
     return summary
 
 
@@ -156,7 +151,7 @@ def _with_advice(findings: Findings, setup: Setup, end: End, out: Path) -> Findi
     if findings.is_usable and progress.data_fault:
         remarks.append(f"The scores may hide a fault of the data: {progress.data_fault}.")
     if not findings.is_usable and (progress.data_fault or not progress.tuned):
-        better = improvement(setup.task, setup.recipe.train, progress, end, out)
+        better = improvement(setup, end, out)
         remarks.append(f"{better[:1].upper()}{better[1:]}.")
     return dataclasses.replace(findings, remarks=remarks)
 
@@ -216,3 +211,47 @@ def _plot(out: Path, metrics: Sequence[Metric], context: Context) -> None:
         return
     if damaged:
         context.say(f"{out / LOG}: {counted(len(damaged), 'damaged line')} left out of {PICTURE}")
+
+
+_MANY_UPDATES, _MANY_EPOCHS = 5000, 50
+"""After so many updates or epochs, more of them do not help a model that is not usable. A run of 98
+epochs on 135 pairs was once told to train longer."""
+
+_MADE = 0.5
+"""A run that made a smaller share of its planned updates says nothing about its data. A run on a
+busy machine was once told to check its data."""
+
+_LONGER = 4
+"""The advised run has at least this many times the budget of the run that was too short."""
+
+_LEAST = {EndKind.MAX_UPDATES: 1000, EndKind.MAX_EPOCHS: 10, EndKind.MAX_MINUTES: 5}
+"""The smallest budget that is advised, so that a run of seconds gets one advice and not three."""
+
+
+def verdict(setup: Setup, faults: Sequence[str], end: End, out: Path) -> str:
+    """Return a line that says why a model is not usable yet and what to do, or an empty string."""
+    if not faults:
+        return ""
+    why = " and ".join(faults)
+    return f"this model is not usable yet: {why}; {improvement(setup, end, out)}"
+
+
+def improvement(setup: Setup, end: End, out: Path) -> str:
+    """Return a clause that says what would make a better model: other data, more data, more time.
+
+    It also stands as a sentence of its own.
+    """
+    config, progress = setup.recipe.train, setup.progress
+    if progress.data_fault:
+        return f"the likely cause is the data: {progress.data_fault}"
+    epochs = config.max_epochs and config.max_epochs * progress.batches
+    planned = min(filter(None, (config.max_updates, epochs, progress.planned)), default=0)
+    is_long = progress.update >= _MANY_UPDATES or progress.epochs >= _MANY_EPOCHS
+    if end.kind is EndKind.PATIENCE or (is_long and progress.update >= _MADE * planned):
+        return f"{setup.task.check_data}, or train on more data"
+    budget = math.ceil(_LONGER * getattr(config, end.kind))
+    larger = setting(f"train.{end.kind}", max(budget, _LEAST[end.kind]), has_flag=True)
+    if config.cooldown:
+        # The learning rate has fallen to 0, so a resumed run would learn nothing.
+        return f"train longer: begin this run again with {option('force')} and {larger}"
+    return f"train longer: {how_to_resume(out, larger)}"

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -10,19 +11,27 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from crosshead.bundle.places import CHECKPOINTS, earlier_run_path
+from crosshead.bundle.places import CHECKPOINTS, RECIPE, earlier_run_path
 from crosshead.caller import how_to_resume, option
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
-from crosshead.recipe.stored import with_data_files
-from crosshead.system.files import StrPath, atomic_write, real_path
+from crosshead.recipe.stored import stored_form, with_data_files
+from crosshead.system.files import StrPath, atomic_write, make_directory, real_path
+from crosshead.system.lines import file_sha256
 from crosshead.system.progress import Display, Silent
 from crosshead.tasks.corpus import Corpus, Epoch, Stopped
 from crosshead.tasks.validation import Validation, Validator
 from crosshead.training.budget import STOPPED, End, Overhead
-from crosshead.training.checkpoint import list_checkpoints
+from crosshead.training.checkpoint import list_checkpoints, save_checkpoint
 from crosshead.training.choice import update_of
-from crosshead.training.context import Callback, Context, any_size, ignore
+from crosshead.training.context import (
+    Callback,
+    Context,
+    MainProcess,
+    any_size,
+    ignore,
+    stop_on_interrupt,
+)
 from crosshead.training.directory import (
     LockedDirectory,
     check_directory,
@@ -34,11 +43,9 @@ from crosshead.training.directory import (
     run_directory,
 )
 from crosshead.training.distributed import World, joined_process_group
-from crosshead.training.interrupt import stop_on_interrupt
-from crosshead.training.log import RunLog
-from crosshead.training.loop import Diverged, MainProcess, Training, fit
+from crosshead.training.log import LOG, RunLog
+from crosshead.training.loop import Diverged, fit
 from crosshead.training.progress import Progress
-from crosshead.training.rescue import save_displaced, write_beginning
 from crosshead.training.result import Summary, finish
 from crosshead.training.resumed import (
     earlier_end,
@@ -103,13 +110,12 @@ def train(
                     drop_replaced(out)  # a kill may have left it, even empty
                     summary = _summary_of_finished(run.setup, out, run.end)
                 else:
-                    with run_directory(lock, resume=resume), _open_run(run, lock) as training:
-                        before = training.progress.update
-                        end = STOPPED if world.any(context.should_stop()) else fit(training)
-                        if end != STOPPED and training.progress.update == before:
+                    with run_directory(lock, resume=resume), _open_run(run, lock):
+                        before = run.setup.progress.update
+                        end = STOPPED if world.any(context.should_stop()) else fit(run.setup)
+                        if end != STOPPED and run.setup.progress.update == before:
                             end = end.without_update()  # of a resumed run
-                        assert training.main is not None
-                        summary = finish(run.setup, run.validator, training.main, lock, end)
+                        summary = finish(run.setup, run.validator, lock, end)
         interrupt.tell(summary.left_behind(how_to_resume(out)))
     return summary
 
@@ -180,7 +186,7 @@ def _train_worker(out: Path, start: Path | None, resume: bool, context: Context)
     context.display = Silent()
     context.on_update = context.on_validation = ignore
     try:
-        end = fit(_training(setup, None, Overhead()))
+        end = fit(setup)
     except Diverged:
         raise SystemExit(2) from None
     return Summary(out, end, setup.progress, setup.optimizer.size(), rank=world.rank)
@@ -203,24 +209,8 @@ def _overhead(setup: Setup, validator: Validator[Any, Any, Any]) -> Overhead:
     return Overhead(time.perf_counter() - setup.context.began, after)
 
 
-def _training(setup: Setup, main: MainProcess | None, overhead: Overhead) -> Training:
-    config = setup.recipe.train
-    return Training(
-        task=setup.task,
-        model=setup.model,
-        optimizer=setup.optimizer,
-        config=config,
-        epochs=setup.corpus.epochs(setup.recipe),
-        progress=setup.progress,
-        main=main,
-        context=setup.context,
-        parallel=setup.machine.parallel_microbatches(config, setup.context.world.size),
-        overhead=overhead,
-    )
-
-
 @contextlib.contextmanager
-def _open_run(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
+def _open_run(run: _Run, lock: LockedDirectory) -> Iterator[None]:
     """Write the first files of a run and open its log for the block, in which the run trains.
 
     If the run directory is moved or removed during the block, the run is saved if possible.
@@ -231,7 +221,7 @@ def _open_run(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
         context.say(
             f"the earlier run is kept in {earlier_run_path(out)} until the new bundle is written"
         )
-    write_beginning(out, setup)
+    _write_beginning(out, setup)
     progress.bundled = False
     context.log = log = RunLog(out, keep=progress.log_bytes, check=lock.check)
 
@@ -249,12 +239,13 @@ def _open_run(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
             context.say(line)
         keep = partial(_keep_batch, failed_batch(out), corpus)
         settings = validator.bundle.config.model_dump_json()
-        main = MainProcess(validate, out / CHECKPOINTS, keep, settings)
-        yield _training(setup, main, _overhead(setup, validator))
+        context.main = MainProcess(validate, out / CHECKPOINTS, keep, settings)
+        setup.overhead = _overhead(setup, validator)
+        yield
     except UserError as error:
         if lock.is_in_place() or isinstance(error, Diverged):
             raise
-        raise save_displaced(setup, lock, log) from None
+        raise _save_displaced(setup, lock, log) from None
     finally:
         context.display.close()
         log.close()
@@ -265,3 +256,55 @@ def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -
     text, how = corpus.records(epoch, rows)
     atomic_write(path, text.encode())
     return f"; the last batch is in {path} ({how})"
+
+
+def _write_beginning(out: Path, setup: Setup) -> None:
+    """Write the files that a run needs to be resumed, besides its checkpoints.
+
+    These are the recipe and the files that the data writes, such as tokenizers.
+    """
+    recipe, corpus, progress = setup.recipe, setup.corpus, setup.progress
+    progress.recipe = stored_form(recipe, out)
+    atomic_write(out / RECIPE, progress.recipe.encode())
+    corpus.write_files(out, dict(zip(recipe.data.files(), progress.names, strict=True)))
+    progress.own_files = [
+        f"{file_sha256(out / name)}  {name}"
+        for name in sorted(corpus.kind.own_files)
+        if (out / name).is_file()
+    ]
+
+
+def _save_displaced(setup: Setup, lock: LockedDirectory, log: RunLog) -> UserError:
+    """Save a run whose directory was renamed or removed, and return the error that ends the run.
+
+    A renamed directory gets a checkpoint in its new place. A removed directory is made again, or
+    under a name beside it if the name is taken. A sharded run with several processes is not saved.
+    """
+    progress, train, moved = setup.progress, setup.recipe.train, lock.found()
+    what = f"was {f'renamed to {moved}' if moved else 'removed'} while the run was under way"
+    if train.sharded and setup.context.world.size > 1:
+        return UserError(
+            f"{lock.path}: {what}, and the run ends at update {progress.update}; resume from its "
+            "last checkpoint, if it is there"
+        )
+    place = moved or _free_place(lock.path)
+    make_directory(place / CHECKPOINTS)
+    logged = log.contents()
+    progress.log_bytes = len(logged)
+    if not moved:
+        atomic_write(place / LOG, logged)
+    _write_beginning(place, setup)
+    every = train.checkpoint_every or train.valid_every
+    is_due = not progress.skipped_in_a_row and bool(every) and progress.update % every == 0
+    replaced, progress.interim = progress.interim, 0 if is_due else progress.update
+    save_checkpoint(place / CHECKPOINTS, setup.optimizer, progress, train.keep_last, replaced)
+    return UserError(
+        f"{lock.path}: {what}; it is saved at update {progress.update} in {place}: resume with "
+        f"{how_to_resume(place)}"
+    )
+
+
+def _free_place(out: Path) -> Path:
+    """Return `out`, or the first free name beside it."""
+    others = (out.with_name(f"{out.name}.rescued-{number}") for number in itertools.count(1))
+    return next(place for place in itertools.chain([out], others) if not place.exists())

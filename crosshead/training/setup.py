@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from crosshead.bundle.base import BUNDLE, Bundle, ImportOrigin
@@ -18,7 +18,7 @@ from crosshead.system.stored import open_stored
 from crosshead.tasks.base import Speed, Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.registry import load_bundle, task_of
-from crosshead.training.budget import STOPPED, End
+from crosshead.training.budget import STOPPED, End, Overhead
 from crosshead.training.checkpoint import list_checkpoints, load_checkpoint
 from crosshead.training.context import Context
 from crosshead.training.directory import stored_recipe
@@ -28,6 +28,7 @@ from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
 from crosshead.training.schedule import seconds_for_updates, with_sizes
 from crosshead.training.trial import build_model, measured_seconds, try_longest_batch
+from crosshead.training.updater import Updater
 
 
 class NothingToTrain(Exception):
@@ -64,6 +65,18 @@ class Setup:
     """The bundle that a new run fine-tunes. None for a new model, and for a resumed run."""
     began: Recipe | None = None
     """The recipe that a resumed run was saved with. None for a new run."""
+    overhead: Overhead = field(default_factory=Overhead)
+    """The time that the command needs besides updates."""
+    done: float = 0.0
+    """The completed fraction of the run at the last decision, the same in all processes."""
+
+    def updater(self) -> Updater:
+        """Return the updater of the run."""
+        train, world = self.recipe.train, self.context.world
+        return Updater(
+            self.task, self.model, self.optimizer, train, self.progress, self.context.say, world,
+            self.machine.parallel_microbatches(train, world.size),
+        )  # fmt: skip
 
 
 def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:

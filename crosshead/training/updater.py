@@ -14,7 +14,6 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,24 +31,7 @@ from crosshead.tasks.corpus import Epoch
 from crosshead.tasks.validation import Loss
 from crosshead.training.distributed import World
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.progress import Progress
-
-
-@dataclass(frozen=True)
-class UpdateResult:
-    """The losses of an update and the norm of its gradients."""
-
-    sums: dict[str, float]
-    """The sums of the losses by name, over the predictions of the batch."""
-    count: int
-    """The number of predictions."""
-    norm: float | None
-    """Norm of the gradients; None if they were not finite and not applied."""
-
-    def row(self, rate: float) -> dict[str, float | None]:
-        """Return mean losses, learning rate and gradient norm, by their names in the log."""
-        means = {name: value / self.count for name, value in self.sums.items()}
-        return {**means, "learning_rate": rate, "gradient_norm": self.norm}
+from crosshead.training.progress import Progress, UpdateResult
 
 
 class RowTooLarge(MemoryError):

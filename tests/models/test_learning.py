@@ -8,14 +8,14 @@ import torch
 from crosshead.decoding.search import Specials, greedy_search
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.registry import TASKS
 from crosshead.tasks.validation import Validation
-from crosshead.text.batching import Example, Pairs, collate
-from crosshead.training.loop import MainProcess, Training, fit
+from crosshead.text.batching import Example, collate
+from crosshead.training.context import Context, MainProcess
+from crosshead.training.loop import fit
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.progress import Progress
 from crosshead.vocabulary import BOS, EOS, PAD
 from tests.sequences import copy_task, reverse_task
+from tests.training.setups import setup_of
 
 VOCABULARY, LONGEST = 9, 5
 POST_NORM = TransformerConfig(
@@ -63,10 +63,11 @@ def learned(
         lambda weights: Validation({"loss": 0.0, "nll": 0.0, "bleu": 0.0}),
         checkpoints,
     )
-    training = Training(
-        TASKS["translation"], model, optimizer, config, lambda epoch: Pairs(train), Progress(), main
+    fit(
+        setup_of(
+            config, context=Context(main=main), model=model, optimizer=optimizer, examples=train
+        )
     )
-    fit(training)
     return exact_match(model, test)
 
 

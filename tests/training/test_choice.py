@@ -8,7 +8,7 @@ import torch
 
 from crosshead.bundle.weights import weights_of
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.registry import TASKS, load_bundle
+from crosshead.tasks.registry import load_bundle
 from crosshead.tasks.translation.task import TranslationValidator
 from crosshead.tasks.validation import Validation
 from crosshead.training.checkpoint import (
@@ -19,12 +19,12 @@ from crosshead.training.checkpoint import (
     save_checkpoint,
 )
 from crosshead.training.choice import ChosenWeights, choose_weights, update_of
-from crosshead.training.context import Context
-from crosshead.training.loop import MainProcess
+from crosshead.training.context import Context, MainProcess
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
 from crosshead.training.run import train
 from tests.training.runs import Remembering, logged, recipe_for
+from tests.training.setups import setup_of
 
 
 @pytest.mark.parametrize(("loss", "is_best"), [(0.5, True), (2.5, False)])
@@ -83,8 +83,8 @@ def chosen_of(
 ) -> tuple[ChosenWeights, Scripted, list[str]]:
     validator, display = Scripted(loss), Remembering()
     config = TrainConfig(max_updates=9, learning_rate=0.1, **more)
-    context = Context(display=display)
-    found = choose_weights(TASKS["language"], config, progress, main, validator, context)  # type: ignore[arg-type]
+    context = Context(display=display, main=main)
+    found = choose_weights(setup_of(config, progress, context, task="language"), validator)  # type: ignore[arg-type]
     return found, validator, display.lines
 
 

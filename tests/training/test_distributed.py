@@ -47,7 +47,7 @@ from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.training.checkpoint import load_checkpoint, save_checkpoint
 from crosshead.training.progress import Progress
 from crosshead.training.distributed import ALONE, joined_process_group, shard
-from crosshead.training.memory import recompute_activations
+from crosshead.training.trial import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.registry import TASKS

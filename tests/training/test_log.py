@@ -3,12 +3,16 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from crosshead.errors import UserError
+from crosshead.system.plotting import rendered
+from crosshead.tasks.registry import TASKS
 from crosshead.training import log as log_module
-from crosshead.training.log import LOG, RunLog
+from crosshead.training.log import LOG, RunLog, draw_training_curve
 
 
 @pytest.fixture(autouse=True)
@@ -121,3 +125,98 @@ def test_tensorboard_gets_the_numbers(tmp_path: Path, monkeypatch: pytest.Monkey
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert events.Tags()["scalars"] == ["valid/loss"]
     assert [(event.step, event.value) for event in events.Scalars("valid/loss")] == [(3, 1.5)]
+
+
+@pytest.fixture(autouse=True)
+def _drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere pictures of runs are blank."""
+    monkeypatch.setattr(log_module, "rendered", rendered)
+
+
+def write_log(path: Path, validations: int) -> Path:
+    rows: list[dict[str, Any]] = [
+        {"kind": "train", "update": n, "nll": 5 / n} for n in range(1, 41)
+    ]
+    rows += [
+        {"kind": "valid", "update": 10 * n, "nll": 1 / n, "bleu": 9.0 * n}
+        for n in range(1, validations + 1)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("validations", [0, 4])
+def test_a_curve_is_drawn(validations: int, tmp_path: Path) -> None:
+    picture = tmp_path / "curve.png"
+    draw_training_curve(write_log(tmp_path / "log.jsonl", validations), picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_curve_has_a_gap_where_no_update_was_finite(tmp_path: Path) -> None:
+    log, picture = write_log(tmp_path / "log.jsonl", 1), tmp_path / "curve.png"
+    with log.open("a") as file:
+        for update, nll in ((41, None), (42, 0.1)):
+            file.write(json.dumps({"kind": "train", "update": update, "nll": nll}) + "\n")
+    draw_training_curve(log, picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("bleu", [0.0, 0.02])
+def test_a_score_of_nothing_looks_as_low_as_it_is(
+    bleu: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(log_module, "rendered", lambda figure: figures.append(figure) or b"")
+    log = tmp_path / "log.jsonl"
+    rows = [
+        {"kind": "train", "update": 30, "nll": 5.2},
+        {"kind": "valid", "update": 30, "nll": 5.0, "bleu": bleu},
+    ]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    draw_training_curve(log, tmp_path / "curve.png", TASKS["translation"].metrics)
+    _, scores = figures[0].axes
+    assert scores.get_ylim() == (0, 10)  # a BLEU of nothing does not fill the axis
+
+
+def test_a_curve_that_fails_as_it_is_drawn_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(figure: Figure) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Figure, "subplots", failing)
+    with pytest.raises(UserError, match=r"^no picture: matplotlib fails"):
+        draw_training_curve(write_log(tmp_path / "log.jsonl", 1), tmp_path / "curve.png")
+    assert not (tmp_path / "curve.png").exists()
+
+
+DAMAGED = [
+    b"{damaged", b"", b"null", b"7", b"[]", b'"train"', b"{}", b'{"kind": "train"}',
+    b'{"kind": "train", "update": "x", "nll": 1}', b'{"kind": "train", "update": 3, "nll": []}',
+    b'{"kind": "valid", "update": 3, "nll": 1, "bleu": "high"}', b"\xff\xfe", b"[" * 100_000,
+    b'{"kind": "train", "update": 1' + b"0" * 400 + b', "nll": 1}', b'{"kind": 1, "update": 2}',
+    b'{"kind": "train", "update": NaN, "nll": 1}',
+]  # fmt: skip
+
+
+def test_damaged_lines_are_left_out_and_counted(tmp_path: Path) -> None:
+    log, picture = write_log(tmp_path / "log.jsonl", 2), tmp_path / "curve.png"
+    whole = log.read_bytes()
+    log.write_bytes(b"".join(line + b"\n" for line in DAMAGED) + whole + b'{"kind": "end", "u')
+    count = len(whole.splitlines())
+    last = len(DAMAGED) + count + 1
+    assert draw_training_curve(log, picture) == [*range(1, len(DAMAGED) + 1), last]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("data", [b"", b"nothing\n", bytes(1000)])
+def test_a_log_that_is_no_log_gives_an_empty_picture(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_bytes(data)
+    assert len(draw_training_curve(tmp_path / "log.jsonl", tmp_path / "curve.png")) == len(
+        data.splitlines()
+    )
+
+
+def test_a_log_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"log\.jsonl: no such file"):
+        draw_training_curve(tmp_path / "log.jsonl", tmp_path / "curve.png")

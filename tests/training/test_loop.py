@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,6 @@ from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import Silent
 from crosshead.tasks.corpus import Stopped
-from crosshead.tasks.registry import TASKS
 from crosshead.tasks.token_loss import token_loss
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss, Validation
@@ -33,13 +33,15 @@ from crosshead.training.checkpoint import (
     load_validated,
     load_weights,
 )
-from crosshead.training.context import Context
+from crosshead.training.context import Context, MainProcess
 from crosshead.training.log import LOG, RunLog
-from crosshead.training.loop import MainProcess, Training, fit
+from crosshead.training.loop import fit
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
+from crosshead.training.setup import Setup
 from tests.parameters import mostly_slow
 from tests.sequences import copy_task
+from tests.training.setups import setup_of
 
 VOCABULARY = 12
 PAIRS = copy_task(60, VOCABULARY, 6, seed=1)
@@ -80,7 +82,7 @@ def begin(
     validate: Callable[[dict[str, Tensor]], Validation] = by_sum,
     should_stop: Callable[[], bool] = lambda: False,
     dtype: torch.dtype = torch.float32,
-) -> Training:
+) -> Setup:
     """A run as `crosshead.training.run` sets it up."""
     directory.mkdir(exist_ok=True)
     torch.manual_seed(config.seed)
@@ -91,14 +93,11 @@ def begin(
         progress = load_checkpoint(list_checkpoints(checkpoints)[-1], optimizer)
     log = RunLog(directory, keep=progress.log_bytes)
     main = MainProcess(validate, checkpoints)
-    context = Context(should_stop=should_stop, log=log)
-    return Training(
-        TASKS["translation"], model, optimizer, config, lambda epoch: Pairs(PAIRS), progress, main,
-        context,
-    )  # fmt: skip
+    context = Context(should_stop=should_stop, log=log, main=main)
+    return setup_of(config, progress, context, model=model, optimizer=optimizer, examples=PAIRS)
 
 
-def run(directory: Path, config: TrainConfig, **more: Any) -> tuple[Training, str]:
+def run(directory: Path, config: TrainConfig, **more: Any) -> tuple[Setup, str]:
     training = begin(directory, config, **more)
     try:
         return training, fit(training).text
@@ -110,7 +109,7 @@ def logged(directory: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (directory / LOG).read_text().splitlines()]
 
 
-def digest(training: Training) -> str:
+def digest(training: Setup) -> str:
     """Of weights and moments."""
     tensors = {**training.optimizer.weights(), **training.optimizer.state()}
     sums = hashlib.sha256()
@@ -119,7 +118,7 @@ def digest(training: Training) -> str:
     return sums.hexdigest()
 
 
-def stopped_run(directory: Path, config: TrainConfig, update: int, **more: Any) -> Training:
+def stopped_run(directory: Path, config: TrainConfig, update: int, **more: Any) -> Setup:
     """A run that is asked to stop after an update."""
     training = begin(directory, config, **more)
     training.context.should_stop = lambda: training.progress.update >= update
@@ -197,7 +196,7 @@ def test_a_run_that_is_stopped_while_it_validates_owes_that_validation(
             raise Stopped
         return by_sum(weights)
 
-    stopped.main.validate, stopped.context.should_stop = validate, lambda: asked
+    stopped.context.main.validate, stopped.context.should_stop = validate, lambda: asked
     fit(stopped)
     stopped.context.log.close()
     assert stopped.progress.update == update and stopped.progress.validated == update - 2
@@ -234,7 +233,7 @@ def test_a_pair_that_memory_does_not_hold_is_written_down(
         return "; it is there"
 
     training = begin(tmp_path, settings(max_updates=2))
-    training.main.keep_batch = keep
+    training.context.main.keep_batch = keep
     with pytest.raises(UserError, match="not enough memory for update 1 on one pair of") as caught:
         fit(training)
     training.context.log.close()
@@ -248,7 +247,9 @@ def test_no_checkpoint_gives_way_while_updates_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = begin(tmp_path, settings(max_updates=30, valid_every=0, checkpoint_every=1))
-    training.config = training.config.model_copy(update={"keep_last": 2})
+    training.recipe = SimpleNamespace(
+        train=training.recipe.train.model_copy(update={"keep_last": 2})
+    )  # type: ignore[assignment]
     break_gradients(training, set(range(6, 30)), monkeypatch)
     with pytest.raises(UserError, match="10 updates in a row, up to update 15"):
         fit(training)
@@ -326,7 +327,7 @@ def test_the_cooldown_ends_with_whatever_budget_ends_the_run(
 def test_the_budget_of_updates(tmp_path: Path) -> None:
     training, reason = run(tmp_path, settings(max_updates=3, max_epochs=50))
     assert (training.progress.update, reason) == (3, "max_updates 3 is reached")
-    (place,) = (p for p in list_checkpoints(training.main.directory) if p.name.endswith("3"))
+    (place,) = (p for p in list_checkpoints(tmp_path / "checkpoints") if p.name.endswith("3"))
     assert load_checkpoint(place, training.optimizer).update == 3
 
 
@@ -542,10 +543,10 @@ def test_the_loss_decides_where_two_validations_have_the_same_bleu(tmp_path: Pat
 
 def test_the_best_weights_are_those_that_validated_best(tmp_path: Path) -> None:
     config = settings(max_updates=8, keep_last=9)
-    training, _ = run(tmp_path, config, validate=scripted(10, 50, 20, 30))
-    places = {place.name[-1]: place for place in list_checkpoints(training.main.directory)}
+    run(tmp_path, config, validate=scripted(10, 50, 20, 30))
+    places = {place.name[-1]: place for place in list_checkpoints(tmp_path / "checkpoints")}
     assert list(places) == ["2", "4", "6", "8"]
-    best = load_best(training.main.directory)
+    best = load_best(tmp_path / "checkpoints")
     for update, place in places.items():
         equal = [torch.equal(weight, best[name]) for name, weight in load_weights(place).items()]
         assert all(equal) if update == "4" else not all(equal)
@@ -560,13 +561,13 @@ def test_the_moving_average_is_validated_and_kept(tmp_path: Path) -> None:
 
     config = settings(max_updates=8, keep_last=9, ema=0.8)
     training, _ = run(tmp_path, config, validate=validate)
-    places = list_checkpoints(training.main.directory)
+    places = list_checkpoints(tmp_path / "checkpoints")
     assert len(places) == len(seen) == 4
     for place, validated in zip(places, seen, strict=True):
         averages, weights = load_validated(place), load_weights(place)
         assert all(torch.equal(averages[name], validated[name]) for name in validated)
         assert not all(torch.equal(weights[name], validated[name]) for name in validated)
-    best = load_best(training.main.directory)
+    best = load_best(tmp_path / "checkpoints")
     number = training.progress.best_update // 2 - 1
     assert all(torch.equal(best[name], seen[number][name]) for name in best)
 
@@ -588,7 +589,7 @@ def test_the_log_states_the_alignment_loss_that_the_loss_holds(tmp_path: Path) -
     config = settings(max_updates=4, label_smoothing=0.0, guided_alignment=0.5)
     training = begin(tmp_path, config)
     aligner = WordAligner(Examples.of(PAIRS), VOCABULARY)
-    training.epochs = lambda epoch: Pairs(PAIRS, aligner=aligner)
+    training.corpus.epochs = lambda recipe: lambda epoch: Pairs(PAIRS, aligner=aligner)  # type: ignore[method-assign]
     fit(training)
     training.context.log.close()
     for row in logged(tmp_path):
@@ -611,8 +612,8 @@ def test_the_loss_can_be_what_validation_compares(tmp_path: Path) -> None:
 
 def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     config = settings(max_updates=10, checkpoint_every=3, keep_last=2, average=2)
-    training, _ = run(tmp_path, config)
-    updates = [int(place.name[-8:]) for place in list_checkpoints(training.main.directory)]
+    run(tmp_path, config)
+    updates = [int(place.name[-8:]) for place in list_checkpoints(tmp_path / "checkpoints")]
     assert updates == [9, 10]
 
 
@@ -621,7 +622,7 @@ def test_a_stop_saves_what_there_is_without_validating(tmp_path: Path) -> None:
         pytest.fail("somebody waits for the run to end")
 
     training = stopped_run(tmp_path, settings(max_updates=9), 2, validate=validate)
-    (place,) = list_checkpoints(training.main.directory)
+    (place,) = list_checkpoints(tmp_path / "checkpoints")
     assert load_checkpoint(place, training.optimizer).update == 2
 
 
@@ -654,7 +655,7 @@ def test_gradients_are_of_the_mean_over_target_tokens(
     training.model.apply(without_dropout)
     expected = copy.deepcopy(training.model)
     batch = collate(PAIRS, range(len(PAIRS)))
-    sums = token_loss(expected, batch, training.config)
+    sums = token_loss(expected, batch, training.recipe.train)
     (sums.sums["loss"] / sum(len(target) + 1 for _, target in PAIRS)).backward()
     found: dict[str, Tensor] = {}
 
@@ -674,7 +675,7 @@ def without_dropout(module: torch.nn.Module) -> None:
         module.p = 0.0
 
 
-def break_gradients(training: Training, updates: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def break_gradients(training: Setup, updates: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a gradient infinite in those updates, counted from 1."""
 
     def broken(*arguments: Any, **named: Any) -> Any:
@@ -741,7 +742,7 @@ def test_every_epoch_shows_every_pair_once_in_another_order(tmp_path: Path) -> N
         orders[epoch] = []
         return Spied(PAIRS)
 
-    training.epochs = pairs
+    training.corpus.epochs = lambda recipe: pairs  # type: ignore[method-assign]
     fit(training)
     training.context.log.close()
     assert list(orders) == [0, 1, 2]
@@ -757,7 +758,7 @@ def test_the_examples_of_an_epoch_are_asked_for_by_its_number(tmp_path: Path) ->
         asked.append(epoch)
         return Pairs(PAIRS)
 
-    training.epochs = pairs
+    training.corpus.epochs = lambda recipe: pairs  # type: ignore[method-assign]
     fit(training)
     training.context.log.close()
     assert asked == [0, 1, 2]

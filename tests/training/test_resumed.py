@@ -17,9 +17,9 @@ from crosshead.training.budget import End
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.directory import stored_recipe
 from crosshead.training.hardware import Machine
-from crosshead.training.loop import Training
 from crosshead.training.run import train
 from crosshead.training.schedule import cosine_factor
+from crosshead.training.setup import Setup
 from tests.parameters import mostly_slow
 from tests.training.runs import (
     SMALL,
@@ -224,7 +224,7 @@ def test_parts_that_memory_called_for_are_kept_when_a_run_goes_on(
 ) -> None:
     out, fit = tmp_path / "run", run_module.fit
 
-    def split(training: Training) -> End:
+    def split(training: Setup) -> End:
         training.progress.microbatches = 4
         return fit(training)
 
@@ -240,7 +240,7 @@ def test_parts_are_side_by_side_again_where_others_are_asked_for(
 ) -> None:
     out, fit = tmp_path / "run", run_module.fit
 
-    def one_by_one(training: Training) -> End:
+    def one_by_one(training: Setup) -> End:
         training.progress.microbatches, training.progress.in_parallel = 4, False
         return fit(training)
 
@@ -405,7 +405,7 @@ def test_best_weights_that_are_lost_at_the_end_are_missed(
 ) -> None:
     out, fit = tmp_path / "run", run_module.fit
 
-    def fit_and_lose(training: Training) -> End:
+    def fit_and_lose(training: Setup) -> End:
         end = fit(training)
         (out / "checkpoints/best.safetensors").unlink()
         return end

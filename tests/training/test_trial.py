@@ -22,8 +22,7 @@ from crosshead.training import trial
 from crosshead.training.context import Context
 from crosshead.training.directory import stored_recipe
 from crosshead.training.distributed import ALONE, World
-from crosshead.training.hardware import Machine, choose_machine
-from crosshead.training.memory import FreeMemory
+from crosshead.training.hardware import FreeMemory, Machine, choose_machine
 from crosshead.training.progress import Progress
 from crosshead.training.run import train
 from crosshead.training.setup import set_up

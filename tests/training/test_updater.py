@@ -20,10 +20,10 @@ from crosshead.text.batching import Batch, Pairs, collate
 from crosshead.text.parallel.examples import Examples
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.training.distributed import ALONE
-from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.progress import Progress
-from crosshead.training.updater import RowTooLarge, Updater, UpdateResult, draw_seed, replica_of
+from crosshead.training.progress import Progress, UpdateResult
+from crosshead.training.trial import recompute_activations
+from crosshead.training.updater import RowTooLarge, Updater, draw_seed, replica_of
 from crosshead.vocabulary import PAD
 from tests.parameters import mostly_slow
 from tests.sequences import copy_task

@@ -22,7 +22,7 @@ from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
 from crosshead.tasks.translation.task import BLEU
 from crosshead.tasks.usability import LOW_BLEU
-from crosshead.training.training_curve import LEAST_SCORE
+from crosshead.training.log import LEAST_SCORE
 
 SHARES = {"half": 1 / 2, "quarter": 1 / 4}
 """The shares of the training pairs, besides all of them. Smaller ones would mislead the law: scores

@@ -25,7 +25,7 @@ from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 from crosshead.text.batching import Batch
-from crosshead.training.memory import peak_memory
+from crosshead.training.hardware import peak_memory
 from crosshead.vocabulary import PAD
 
 INDICES, LETTERS = 4, 4
