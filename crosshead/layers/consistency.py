@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from crosshead.layers.loss import rows_at_once
+from crosshead.layers.loss import label_smoothed_cross_entropy, rows_at_once
 
 CHUNK = 256
 """The number of tokens whose logits a CPU computes at a time, in both views."""
@@ -69,16 +69,14 @@ def two_view_loss(
         Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"; Gao et al. 2022,
         "Bi-SimCut: A Simple Strategy for Boosting Neural Machine Translation".
     """
-    shares = logits.new_tensor([1 - by.second, by.second])
-    log_probs = logits.log_softmax(dim=-1)
-    nll = -shares @ log_probs.gather(2, target.expand(2, -1)[..., None]).sum(dim=(1, 2))
-    uniform = -shares @ log_probs.mean(dim=-1).sum(dim=1)
-    first, second = log_probs
+    one, other = (label_smoothed_cross_entropy(view, target, smoothing) for view in logits)
+    nll = (1 - by.second) * one.nll + by.second * other.nll
+    first, second = logits.log_softmax(dim=-1)
     forward = (first.exp() * (first - second)).sum()
     backward = (second.exp() * (second - first)).sum()
     divergence = by.forward * forward + by.backward * backward
-    loss = (1 - smoothing) * nll + smoothing * uniform + divergence
-    return TwoViewLoss(loss, nll.detach(), divergence.detach(), target.shape[0])
+    loss = (1 - by.second) * one.loss + by.second * other.loss + divergence
+    return TwoViewLoss(loss, nll, divergence.detach(), target.shape[0])
 
 
 def fused_two_view_loss(

@@ -1,6 +1,5 @@
 """Signs that a model is not usable yet, and samples of its output."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -34,7 +33,7 @@ _LENGTH_RATIO = 2.0
 references."""
 
 FEW = 100
-"""A validation set of fewer sentences tells little, so no line says how exact its scores are."""
+"""A validation set of fewer sentences tells little."""
 
 _DIFFERENT = 10
 """The number of different sources from which equal translations show that a model ignores them."""
@@ -92,8 +91,8 @@ class Findings:
     """The names of the parts of a sample."""
     samples: list[Sample] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    """Sentences for people: what the model is good for, its signs, how exact its scores are, and
-    what would make a better model."""
+    """Sentences for people: what the model is good for, its signs, and what would make a better
+    one."""
     advice: list[str] = field(default_factory=list)
     """Sentences on how to validate better."""
     is_usable: bool = True
@@ -120,31 +119,6 @@ def translation_samples(
         )
         for name, row in ((named[place], int(order[place])) for place in sorted(named))
     ]  # fmt: skip
-
-
-def exactness(score: CorpusScore, parts: str) -> list[str]:
-    """Return a sentence that says how exact a score is.
-
-    Without an interval of finite width there is none.
-    """
-    half = (score.high - score.low) / 2
-    if not (math.isfinite(half) and half > 0):
-        return []
-    digits = max(0, 1 - math.floor(math.log10(half)))
-    metric = score.metric.removesuffix(", %")
-    return [
-        f"{metric} is exact to about ±{half:.{digits}f} (95 %): the validation set has {parts}."
-    ]
-
-
-def bleu_exactness(bleu: CorpusScore, count: int, noun: str, faults: Sequence[str]) -> list[str]:
-    """Return a sentence that says how exact a BLEU is, unless its interval says nothing.
-
-    The interval of a few sentences, or of a BLEU near 0, is narrow.
-    """
-    if count < FEW or (faults and bleu.value < LOW_BLEU):
-        return []
-    return exactness(bleu, counted(count, noun))
 
 
 def translation_faults(
@@ -223,7 +197,7 @@ def translation_findings(
         faults,
         labels,
         translation_samples(*texts),
-        [*remarks.sentences, *bleu_exactness(bleu, len(outputs), nouns.input, faults)],
+        remarks.sentences,
         is_usable=remarks.is_usable,
     )
 

@@ -12,19 +12,20 @@ from crosshead.caller import option
 from crosshead.errors import UserError, is_out_of_memory
 from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.validation import Validation
-from crosshead.training.budget import (
+from crosshead.training.checkpoint import save_best, save_checkpoint
+from crosshead.training.hardware import peak_memory
+from crosshead.training.progress import MAX_SKIPPED, Meter, Progress
+from crosshead.training.schedule import (
     STOPPED,
     End,
     EndKind,
     budget_spent,
     fraction_done,
     has_stalled,
+    is_past_warmup,
+    learning_rate,
     needs_timed_validation,
 )
-from crosshead.training.checkpoint import save_best, save_checkpoint
-from crosshead.training.hardware import peak_memory
-from crosshead.training.progress import MAX_SKIPPED, Meter, Progress
-from crosshead.training.schedule import is_past_warmup, learning_rate
 from crosshead.training.setup import Setup
 from crosshead.training.updater import RowTooLarge
 

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from crosshead.bundle.card import model_card
 from crosshead.bundle.config import BundleScore
-from crosshead.bundle.hub_names import bundle_shown
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.places import CHECKPOINTS
 from crosshead.caller import how_to_resume, option, setting
@@ -20,13 +19,13 @@ from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import Metric, Validator
-from crosshead.training.budget import STOPPED, End, EndKind
 from crosshead.training.checkpoint import save_state
 from crosshead.training.choice import choose_weights
 from crosshead.training.context import Context
 from crosshead.training.directory import PICTURE, LockedDirectory, drop_replaced
 from crosshead.training.log import LOG, draw_training_curve
 from crosshead.training.progress import Progress
+from crosshead.training.schedule import STOPPED, End, EndKind
 from crosshead.training.setup import Setup
 from crosshead.training.summary import card_facts, domain_rows
 
@@ -161,10 +160,9 @@ def _no_gain(setup: Setup) -> list[str]:
     progress = setup.progress
     if not progress.tuned or progress.best_update or progress.best_average:
         return []
-    bundle = "the bundle that it began with" if setup.start is None else bundle_shown(setup.start)
     return [
         f"Fine-tuning improved nothing in {counted(progress.update, 'update')}: the weights are "
-        f"those of {bundle}; try a lower learning rate ({setting('train.learning_rate')})."
+        f"those that it began with; try a lower learning rate ({setting('train.learning_rate')})."
     ]
 
 

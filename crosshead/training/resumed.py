@@ -17,7 +17,6 @@ from crosshead.system.lines import file_sha256
 from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.registry import task_of
-from crosshead.training.budget import End, Overhead, budget_spent, fraction_done
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
     average_weights,
@@ -32,7 +31,7 @@ from crosshead.training.checkpoint import (
 from crosshead.training.context import Context
 from crosshead.training.directory import saved_recipe, stored_recipe
 from crosshead.training.progress import Progress
-from crosshead.training.schedule import learning_rate
+from crosshead.training.schedule import End, Overhead, budget_spent, fraction_done, learning_rate
 from crosshead.training.setup import (
     Setup,
     continue_from,

@@ -21,7 +21,6 @@ from crosshead.system.lines import file_sha256
 from crosshead.system.progress import Display, Silent
 from crosshead.tasks.corpus import Corpus, Epoch, Stopped
 from crosshead.tasks.validation import Validation, Validator
-from crosshead.training.budget import STOPPED, End, Overhead
 from crosshead.training.checkpoint import list_checkpoints, save_checkpoint
 from crosshead.training.choice import update_of
 from crosshead.training.context import (
@@ -53,11 +52,10 @@ from crosshead.training.resumed import (
     nothing_to_train,
     prepare_resumed,
 )
+from crosshead.training.schedule import STOPPED, End, Overhead
 from crosshead.training.setup import (
     NothingToTrain,
     Setup,
-    announce_data,
-    announce_end,
     prepare_new,
     prepare_worker,
 )
@@ -153,7 +151,7 @@ def _prepare(
 
 def _summary_of_stopped(out: Path, resume: bool, world: World) -> Summary:
     """Return the summary of a run that was asked to stop before it was ready to train."""
-    announce_end(world, STOPPED)
+    world.broadcast({"end": STOPPED.sent()})
     world.any(True)
     kept = list_checkpoints(out / CHECKPOINTS) if resume else []
     return Summary(out, STOPPED, Progress(update=update_of(kept[-1]) if kept else 0))
@@ -161,7 +159,7 @@ def _summary_of_stopped(out: Path, resume: bool, world: World) -> Summary:
 
 def _summary_of_finished(setup: Setup, out: Path, end: End) -> Summary:
     """Return the summary of a run that had ended before with a whole bundle."""
-    announce_end(setup.context.world, end)
+    setup.context.world.broadcast({"end": end.sent()})
     return Summary(
         out,
         end.without_update(),
@@ -233,7 +231,7 @@ def _open_run(run: _Run, lock: LockedDirectory) -> Iterator[None]:
 
     try:
         # From here on the workers can read the files that they need.
-        announce_data(context.world, progress.data_sha256)
+        context.world.broadcast({"sha256": progress.data_sha256})
         typed = dataclasses.replace(setup, recipe=with_data_files(setup.recipe, progress.names))
         for line in opening_lines(typed):
             context.say(line)

@@ -18,15 +18,14 @@ from crosshead.system.stored import open_stored
 from crosshead.tasks.base import Speed, Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.registry import load_bundle, task_of
-from crosshead.training.budget import STOPPED, End, Overhead
 from crosshead.training.checkpoint import list_checkpoints, load_checkpoint
 from crosshead.training.context import Context
 from crosshead.training.directory import stored_recipe
-from crosshead.training.distributed import World, shard
+from crosshead.training.distributed import shard
 from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
-from crosshead.training.schedule import seconds_for_updates, with_sizes
+from crosshead.training.schedule import STOPPED, End, Overhead, seconds_for_updates, with_sizes
 from crosshead.training.trial import build_model, measured_seconds, try_longest_batch
 from crosshead.training.updater import Updater
 
@@ -37,16 +36,6 @@ class NothingToTrain(Exception):
     def __init__(self, end: End) -> None:
         super().__init__(end.text)
         self.end = end
-
-
-def announce_data(world: World, sha256: str) -> None:
-    """Tell the workers that the run begins, with the checksum of the data of the main process."""
-    world.broadcast({"sha256": sha256})
-
-
-def announce_end(world: World, end: End) -> None:
-    """Tell the workers that the run ends before it trains."""
-    world.broadcast({"end": end.sent()})
 
 
 @dataclass
@@ -61,8 +50,6 @@ class Setup:
     optimizer: Optimizer
     progress: Progress
     context: Context
-    start: Path | None = None
-    """The bundle that a new run fine-tunes. None for a new model, and for a resumed run."""
     began: Recipe | None = None
     """The recipe that a resumed run was saved with. None for a new run."""
     overhead: Overhead = field(default_factory=Overhead)
@@ -99,7 +86,6 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
         setup.optimizer.set_weights(weights_of(base.model))
         setup.progress.validated, setup.progress.tuned = -1, True
         set_origin(setup, _origin(base, start))
-        setup.start = start
     progress = setup.progress
     progress.stated, progress.data_fault = stated, corpus.data_fault
     progress.planned = planned

@@ -15,8 +15,8 @@ from crosshead.recipe.toml import to_toml
 from crosshead.system.files import real_path
 from crosshead.system.progress import counted
 from crosshead.tasks.validation import OLD, Metric
-from crosshead.training.budget import budget_line
 from crosshead.training.log import read_log
+from crosshead.training.schedule import budget_line
 from crosshead.training.setup import Setup
 from crosshead.version import __version__
 

@@ -11,9 +11,9 @@ from crosshead.cli.reports import bundle_facts, end_of_run, run_report
 from crosshead.cli.terminal import put
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.tasks.usability import Findings, Sample
-from crosshead.training.budget import STOPPED, End, EndKind
 from crosshead.training.progress import Progress
 from crosshead.training.result import Summary
+from crosshead.training.schedule import STOPPED, End, EndKind
 
 BUNDLE = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 ENDED = End(EndKind.MAX_UPDATES, "why")

@@ -17,9 +17,8 @@ from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.automatic import GUIDANCE, SIZES, settle, usual_epochs
 from crosshead.tasks.base import Speed
 from crosshead.text.batching import Pairs
-from crosshead.training.budget import Overhead, budget_spent, fraction_done
 from crosshead.training.progress import Progress
-from crosshead.training.schedule import scheduled_rate
+from crosshead.training.schedule import Overhead, budget_spent, fraction_done, scheduled_rate
 
 TUTORIAL = Path(__file__).parent.parent.parent / "docs" / "tutorial.md"
 

@@ -25,7 +25,6 @@ from crosshead.text.batching import Batch, Example, Pairs, collate
 from crosshead.text.parallel.examples import Examples
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.training import loop
-from crosshead.training.budget import STOPPED, EndKind, Overhead
 from crosshead.training.checkpoint import (
     list_checkpoints,
     load_best,
@@ -38,6 +37,7 @@ from crosshead.training.log import LOG, RunLog
 from crosshead.training.loop import fit
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
+from crosshead.training.schedule import STOPPED, EndKind, Overhead
 from crosshead.training.setup import Setup
 from tests.parameters import mostly_slow
 from tests.sequences import copy_task

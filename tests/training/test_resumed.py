@@ -13,12 +13,11 @@ from crosshead.errors import BundleError, ConfigError, UserError
 from crosshead.recipe.compose import compose
 from crosshead.tasks.registry import kinds, load_bundle
 from crosshead.training import run as run_module
-from crosshead.training.budget import End
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.directory import stored_recipe
 from crosshead.training.hardware import Machine
 from crosshead.training.run import train
-from crosshead.training.schedule import cosine_factor
+from crosshead.training.schedule import End, cosine_factor
 from crosshead.training.setup import Setup
 from tests.parameters import mostly_slow
 from tests.training.runs import (

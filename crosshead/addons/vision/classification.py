@@ -38,7 +38,7 @@ from crosshead.system.progress import counted, left_out
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, stop_check
 from crosshead.tasks.pipeline import Pipeline
-from crosshead.tasks.usability import Findings, exactness
+from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import LOSS, Loss, Metric, Validation, Validator
 
 ACCURACY = Metric("accuracy", "accuracy, %", higher_is_better=True, digits=1)
@@ -214,8 +214,7 @@ class ClassificationValidator(Validator[ClassificationRecipe, ImageCorpus, Image
             )
         name = "test images" if len(sets.test) else "validation"
         scores = [BundleScore.of(each, name) for each in found.scores]
-        remarks = exactness(found.scores[0], counted(len(images), "image"))
-        return Findings(scores, faults, remarks=remarks)
+        return Findings(scores, faults)
 
 
 class ClassificationTask(Task):

@@ -8,7 +8,6 @@ from torch import Tensor
 from crosshead.bundle.config import BundleScore
 from crosshead.models.base import RememberingModel
 from crosshead.recipe.recipe import Recipe
-from crosshead.system.progress import counted
 from crosshead.tasks.language.text_generator import TextGenerator
 from crosshead.tasks.likelihood import bits_per_character, text_scores
 from crosshead.tasks.monolingual import (
@@ -18,7 +17,7 @@ from crosshead.tasks.monolingual import (
     TextValidator,
 )
 from crosshead.tasks.pipeline import Pipeline
-from crosshead.tasks.usability import Findings, Sample, exactness
+from crosshead.tasks.usability import Findings, Sample
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 from crosshead.text.streams import Windows, decode_text
 
@@ -64,7 +63,6 @@ class LanguageValidator(TextValidator):
             self.frequency_faults(found.windows),
             ("text", "continued", "original"),
             self._continued(generator),
-            exactness(scores[-1], counted(len(found.windows), "window")),
         )
 
     def _continued(self, generator: TextGenerator) -> list[Sample]:

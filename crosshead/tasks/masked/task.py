@@ -6,7 +6,6 @@ from torch import Tensor
 
 from crosshead.bundle.config import BundleScore
 from crosshead.recipe.recipe import Recipe
-from crosshead.system.progress import counted
 from crosshead.tasks.likelihood import masked_scores
 from crosshead.tasks.masked.mask_filler import MARK, MaskFiller, masked_windows
 from crosshead.tasks.monolingual import (
@@ -17,7 +16,7 @@ from crosshead.tasks.monolingual import (
 )
 from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
-from crosshead.tasks.usability import Findings, Sample, exactness
+from crosshead.tasks.usability import Findings, Sample
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 from crosshead.text.streams import decode_text
 
@@ -48,7 +47,6 @@ class MaskedValidator(TextValidator):
             self.frequency_faults(found.windows),
             ("masked", "filled", "original"),
             self._filled(filler),
-            exactness(scores[-1], counted(len(found.windows), "window")),
         )
 
     def _filled(self, filler: MaskFiller) -> list[Sample]:
