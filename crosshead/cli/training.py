@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -25,6 +26,7 @@ from crosshead.system.signals import end_on, stop_on_signals
 if TYPE_CHECKING:
     from crosshead.recipe.presets import Sections
     from crosshead.recipe.recipe import Recipe
+    from crosshead.training.result import Summary
 
 
 _EXAMPLES = (
@@ -59,8 +61,11 @@ def train(
     Training ends when validation stops improving, or when a limit that you give is reached. Ctrl-C
     and SIGTERM finish the update and save a checkpoint; continue with --resume.
     """
+    from crosshead.cli.reports import how_to_continue
     from crosshead.recipe.presets import AUTO
     from crosshead.recipe.stored import bundle_settings, run_recipe
+    from crosshead.system.progress import choose_display
+    from crosshead.training import run
     from crosshead.training.directory import run_settings
     from crosshead.training.given_data import GivenData, old_domain
 
@@ -72,26 +77,76 @@ def train(
         note(f"--preset, --from and --mix are ignored: the run in {out} has already begun")
         preset = start = mix = None
     flags, files = _sections(given), GivenData(out)
+    typed = _typed(flags, assignments or [])
+    command = shlex.join(["crosshead", *sys.argv[1:]])
     with files.kept() if mix else contextlib.nullcontext():
         if mix:
             flags["data"].update(old_domain(mix, files.write))
         below = run_settings(out) if resume else bundle_settings(start) if start else None
-        typed = _typed(flags, assignments or [])
         usual = None if recipe or resume else AUTO
         settings = run_recipe(preset or usual, recipe, flags, assignments or [], below, typed)
         if preset and start:
             note(f"the model and tokenizer come from {start}; the preset sets only the training")
-        further = [
-            each.further({name: given[name] for name in each.types}, settings, start, resume)
-            for each in TRAIN
-            if each.further
-        ]
+        further = _further(given, settings, start, resume)
         try:
-            finished = _run(settings, list(filter(None, further)), out, start, resume, force)
+            with stop_on_signals(end_on, interrupt) as request:
+                display = partial(choose_display, lambda: request.ask(signal.SIGPIPE))
+                summary = run.train(
+                    settings,
+                    out,
+                    start=start,
+                    resume=resume,
+                    force=force,
+                    command=command,
+                    display=display(),
+                    check_size=partial(_check_and_announce, further, resume),
+                )
+                _report(summary, further)
+                finished = not summary.interrupted and all(
+                    each.run(
+                        out, settings, force=force, command=command, display=display, resume=resume
+                    )
+                    for each in further
+                )
+                if not (finished or summary.interrupted):
+                    note(how_to_continue(out, *_flags(further)))
         except ConfigError as error:
             # The run names recipe keys; messages must name flags.
             raise error.named(typed) from None
     raise typer.Exit(0 if finished else READER_LEFT)
+
+
+def _further(
+    given: Mapping[str, Any], settings: "Recipe", start: Path | None, resume: bool
+) -> list[Further]:
+    """Return the runs that follow, by the options of packages."""
+    asked = (
+        each.further({name: given[name] for name in each.types}, settings, start, resume)
+        for each in TRAIN
+        if each.further
+    )
+    return [each for each in asked if each is not None]
+
+
+def _flags(further: list[Further]) -> dict[str, int]:
+    """Return the options that ask for further runs, and the number of models of each."""
+    return {flag: count for each in further for flag, count in each.flags.items()}
+
+
+def _check_and_announce(further: list[Further], resume: bool, pairs: int) -> None:
+    """Check the number of training pairs for further runs, and announce them in a new run."""
+    for each in further:
+        each.check_size(pairs)
+    for flag, count in _flags(further).items() if not resume else ():
+        note(f"{flag} trains {count} more models after this one, each with the same limits")
+
+
+def _report(summary: "Summary", further: list[Further]) -> None:
+    """Print the report of a run in its main process."""
+    from crosshead.cli.reports import end_of_run
+
+    if summary.rank == 0:
+        (note if summary.interrupted else put)(end_of_run(summary, *_flags(further)))
 
 
 def _sections(given: Mapping[str, Any]) -> "Sections":
@@ -117,58 +172,6 @@ def _typed(flags: "Sections", assignments: list[str]) -> dict[str, str]:
         for key in (f"{section}.{name}" for name in values)
         if not overridden & {key, key.partition(".")[2]}
     }
-
-
-def _run(
-    settings: "Recipe",
-    further: list[Further],
-    out: Path,
-    start: Path | None,
-    resume: bool,
-    force: bool,
-) -> bool:
-    """Train the model and those of further runs, and return whether all runs are finished."""
-    from crosshead.cli import reports
-    from crosshead.system.progress import Display, choose_display
-    from crosshead.training import run
-
-    more = {flag: count for each in further for flag, count in each.flags.items()}
-    command = shlex.join(["crosshead", *sys.argv[1:]])
-
-    def check_and_announce(pairs: int) -> None:
-        for each in further:
-            each.check_size(pairs)
-        for flag, count in more.items() if not resume else ():
-            note(f"{flag} trains {count} more models after this one, each with the same limits")
-
-    with stop_on_signals(end_on, interrupt) as request:
-
-        def display() -> Display:
-            return choose_display(lambda: request.ask(signal.SIGPIPE))
-
-        summary = run.train(
-            settings,
-            out,
-            start=start,
-            resume=resume,
-            force=force,
-            command=command,
-            display=display(),
-            check_size=check_and_announce,
-        )
-        if summary.rank == 0:  # only the main process prints
-            (note if summary.interrupted else put)(reports.end_of_run(summary, *more))
-        finished = not summary.interrupted
-        if finished and more:
-            finished = all(
-                each.run(
-                    out, settings, force=force, command=command, display=display, resume=resume
-                )
-                for each in further
-            )
-            if not finished:
-                note(reports.how_to_continue(out, *more))
-    return finished
 
 
 class GroupedHelp(TyperCommand):
