@@ -10,10 +10,12 @@ from typing import Any, Literal, NamedTuple
 from crosshead.caller import setting
 from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.presets import PAPER_WARMUP
+from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.recipe.train import LAST_PART, TrainConfig
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Speed
+from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.translation.parallel_corpus import ParallelCorpus
 
 
@@ -244,7 +246,7 @@ def _shape(size: Size) -> dict[str, int]:
 def _plan(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed) -> Plan:
     """Return the recipe with the length that its budgets give the run."""
     train, seconds = recipe.train, None
-    per_epoch = _updates_per_epoch(recipe, corpus)
+    per_epoch = updates_per_epoch(recipe, corpus)
     limits = [train.max_updates, train.max_epochs and train.max_epochs * per_epoch]
     updates = min(limit for limit in limits if limit is not None)
     if _is_measured(train, updates):
@@ -260,7 +262,8 @@ def _is_measured(train: TrainConfig, updates: int) -> bool:
     return train.max_minutes is not None or updates >= LEAST_MEASURED
 
 
-def _updates_per_epoch(recipe: TextRecipe, corpus: ParallelCorpus) -> int:
+def updates_per_epoch(recipe: Recipe, corpus: Corpus) -> int:
+    """Return the number of batches of the first epoch."""
     train = recipe.train
     return len(corpus.epochs(recipe)(0).plan(train.batch_tokens, train.seed, 0))
 
@@ -279,7 +282,7 @@ def _with_batches(plan: Plan, corpus: ParallelCorpus) -> Plan:
         if halved == recipe:
             break
         recipe = halved
-        updates = max(1, round(plan.epochs * _updates_per_epoch(recipe, corpus)))
+        updates = max(1, round(plan.epochs * updates_per_epoch(recipe, corpus)))
     seconds = plan.seconds and plan.seconds * plan.updates / updates
     return plan._replace(recipe=recipe, updates=updates, seconds=seconds)
 

@@ -15,6 +15,7 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.stored import check_fine_tuned
 from crosshead.system.progress import Silent, counted
 from crosshead.system.stored import open_stored
+from crosshead.tasks.automatic import updates_per_epoch
 from crosshead.tasks.base import Speed, Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.registry import load_bundle, task_of
@@ -144,15 +145,11 @@ def _settled(
     """Fill in the settings that depend on the data, the budget and the speed of this machine."""
     minutes, epoch_seconds = recipe.train.max_minutes, 0.0
 
-    def updates_of_epoch(recipe: Recipe) -> int:
-        train = recipe.train
-        return len(corpus.epochs(recipe)(0).plan(train.batch_tokens, train.seed, 0))
-
     def seconds_per_update(recipe: Recipe) -> float | None:
         nonlocal epoch_seconds
         seconds = measured_seconds(recipe, corpus, machine, context.world)
         if seconds is not None:
-            epoch_seconds = seconds * updates_of_epoch(recipe)
+            epoch_seconds = seconds * updates_per_epoch(recipe, corpus)
         return seconds
 
     def seconds_left() -> float | None:
@@ -169,7 +166,7 @@ def _settled(
         seconds_per_update(recipe)
     left, budget = seconds_left(), None
     if left is not None and epoch_seconds:
-        budget = left * updates_of_epoch(recipe) / epoch_seconds
+        budget = left * updates_per_epoch(recipe, corpus) / epoch_seconds
     return with_sizes(recipe.opened(()), corpus.epochs(recipe)(0), budget), int(budget or 0)
 
 

@@ -18,7 +18,7 @@ from crosshead.models.base import Model
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Corpus, Epoch
 from crosshead.tasks.registry import task_of
-from crosshead.training.distributed import ALONE, World
+from crosshead.training.distributed import World
 from crosshead.training.hardware import (
     Machine,
     allocating_at_most,
@@ -102,9 +102,7 @@ def try_longest_batch(
     rows = longest[-math.ceil(len(longest) / (train.accumulate * world.size)) :]
     free, tried = free_memory(machine.device, world.local_size), Progress()
     parallel = machine.parallel_microbatches(train, world.size)
-    updater = Updater(
-        task_of(recipe), model, optimizer, train, tried, lambda line: None, ALONE, parallel
-    )
+    updater = Updater(task_of(recipe), model, optimizer, train, tried, parallel=parallel)
     buffers = [(each, each.clone()) for each in model.buffers()]
     with allocating_at_most(free, machine.device):
         is_enough = _computes(updater, epoch, rows)
@@ -154,10 +152,9 @@ def measured_seconds(
     except ConfigError:
         return None
     progress = Progress(microbatches=train.accumulate)
-    updater = Updater(
-        task_of(recipe), model, Optimizer(model, train), train, progress, lambda line: None, ALONE,
-        machine.parallel_microbatches(train),
-    )  # fmt: skip
+    parallel = machine.parallel_microbatches(train)
+    optimizer = Optimizer(model, train)
+    updater = Updater(task_of(recipe), model, optimizer, train, progress, parallel=parallel)
     epoch = corpus.epochs(recipe)(0)
     free = free_memory(machine.device, world.local_size)
     try:

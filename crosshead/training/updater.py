@@ -29,7 +29,7 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Epoch
 from crosshead.tasks.validation import Loss
-from crosshead.training.distributed import World
+from crosshead.training.distributed import ALONE, World
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress, UpdateResult
 
@@ -66,8 +66,8 @@ class Updater:
         optimizer: Optimizer,
         config: TrainConfig,
         progress: Progress,
-        say: Callable[[str], None],
-        world: World,
+        say: Callable[[str], None] = lambda line: None,
+        world: World = ALONE,
         parallel: int = 1,
     ) -> None:
         assert parallel == 1 or world.size == 1, "processes compute one microbatch at a time"
