@@ -9,12 +9,13 @@
 """
 
 import griffe
-from crosshead.tasks.reference import reference as keys_of_recipes
 from docs_pages import PAGES, ROOT, navigation, reference, relinked
 from markdown import Extension, Markdown
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from crosshead.recipe.reference import reference as keys_of_recipes
 
 
 class ModuleState(griffe.Extension):

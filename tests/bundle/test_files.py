@@ -19,7 +19,7 @@ from crosshead.cli.reports import bundle_facts
 from crosshead.errors import BundleError, UserError
 from crosshead.tasks.registry import kinds, load_bundle, outline_bundle
 from crosshead.training.average import average_bundles
-from crosshead.training.settings import new_recipe
+from tests.recipe.composing import new_recipe
 
 
 def test_a_bundle_without_its_card_is_described_and_packed(sealed: Path) -> None:

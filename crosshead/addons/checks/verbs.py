@@ -7,9 +7,9 @@ import typer
 
 from crosshead.caller import split_names
 from crosshead.cli.app import data_app
-from crosshead.cli.options import Files, PairsOption, SourceOption
+from crosshead.cli.options import Files
 from crosshead.cli.terminal import note, put, shortened, table
-from crosshead.cli.training_options import FieldsOption, TargetOption
+from crosshead.cli.training_options import FieldsOption
 from crosshead.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,9 +28,15 @@ _WIDEST = 50
     "      --skip near-duplicate,mark-up",
 )
 def data_check(
-    source: SourceOption = None,
-    target: TargetOption = None,
-    pairs: PairsOption = None,
+    source: Annotated[
+        Files, typer.Option(metavar="F", help="File of source sentences, as for `crosshead train`.")
+    ] = None,
+    target: Annotated[
+        Files, typer.Option(metavar="F", help="File of translations, one for each --source.")
+    ] = None,
+    pairs: Annotated[
+        Files, typer.Option(metavar="F", help="File of both sides: TSV, CSV or JSON Lines.")
+    ] = None,
     fields: FieldsOption = None,
     valid_source: Annotated[
         Files,
