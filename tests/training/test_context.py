@@ -15,6 +15,7 @@ from crosshead.training.context import Context
 from crosshead.training.distributed import ALONE
 from crosshead.training.log import LOG, RunLog, read_log
 from crosshead.training.run import train
+from tests.parameters import mostly_slow
 from tests.training.runs import Remembering, recipe_for
 
 
@@ -89,7 +90,9 @@ def ended(display: Signalling, *recipe: Any, **options: Any) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), found
 
 
-@pytest.mark.parametrize("number", STOP_SIGNALS)
+@pytest.mark.parametrize(
+    "number", mostly_slow(STOP_SIGNALS, [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+)
 def test_a_signal_saves_the_run_and_then_ends_the_program(
     number: int, text: Path, tmp_path: Path
 ) -> None:
