@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosshead.addons.serving.engine import Query, model_engines
 from crosshead.addons.serving.scheduler import Limits, Scheduler
 from crosshead.addons.serving.worker import Result, Sentence
 from crosshead.decoding.beam import BeamRules, RunningBatch, beam_search
 from crosshead.decoding.search import DecodeConfig, Specials, greedy_search
 from crosshead.tasks.loading import load
+from crosshead.tasks.translation.engine import Query, model_engines
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.batching import Batch, Example, collate
 from crosshead.text.synthetic import DatePairs, date_pairs

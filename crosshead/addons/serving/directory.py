@@ -6,14 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crosshead.addons.serving.engine import Engine, model_engines
 from crosshead.addons.serving.languages import canonical, familiarity
 from crosshead.errors import UserError
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.engine import Engine, Engines, model_engines
 from crosshead.tasks.translation.translator import Translator
-
-Engines = Callable[[int], Engine]
-"""A function that makes an engine for a beam."""
 
 _NAMED = re.compile(r"([^/=]*)=(.+)")
 _CODE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z]{2,8})?")

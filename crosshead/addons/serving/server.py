@@ -16,8 +16,7 @@ from pathlib import Path
 import uvicorn
 
 from crosshead.addons.serving.app import make_app
-from crosshead.addons.serving.directory import Engines, ServeError, load_directory
-from crosshead.addons.serving.engine import model_engines
+from crosshead.addons.serving.directory import ServeError, load_directory
 from crosshead.addons.serving.keys import Keys, Rates
 from crosshead.addons.serving.reading import Readers
 from crosshead.addons.serving.requests import Settings, State
@@ -25,6 +24,7 @@ from crosshead.addons.serving.scheduler import Limits, Scheduler
 from crosshead.addons.serving.service import Service
 from crosshead.addons.serving.stores import Metrics, Suggestions
 from crosshead.errors import UserError
+from crosshead.tasks.translation.engine import Engines, model_engines
 from crosshead.tasks.translation.translator import Translator
 
 

@@ -2,7 +2,7 @@
 
 import signal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -127,8 +127,9 @@ def serve(
         ),
     ] = None,
     engine: Annotated[
-        Literal["crosshead", "ctranslate2"],
+        str,
         typer.Option(
+            metavar="E",
             show_default=False,
             help="Decoding engine (default: crosshead). With crosshead, new sentences join the "
             "running batch at every step. ctranslate2 translates whole batches and needs `pip "
@@ -161,29 +162,21 @@ def serve(
                 f"`crosshead serve` needs {error.name}, which is not installed; install it with "
                 "`pip install 'crosshead[serve]'`"
             ) from None
-        from crosshead.addons.serving.engine import model_engines
         from crosshead.addons.serving.keys import read_keys
         from crosshead.addons.serving.requests import Settings
         from crosshead.addons.serving.scheduler import Limits
         from crosshead.system.devices import available_cores, choose_device
+        from crosshead.tasks.translation.engine import engines_of
 
         if workers is None:
             workers = available_cores() if choose_device(device).type == "cpu" else 1
-        if engine == "ctranslate2":
-            from crosshead.addons.serving.ctranslate2_engine import ctranslate2_engines
-
-            engines = ctranslate2_engines(kind, workers)
-        elif kind is None:
-            engines = model_engines
-        else:
-            raise UserError("--type is for --engine ctranslate2; leave it out, or give that engine")
         config = ServerConfig(
             places=bundles,
             host=host,
             port=port,
             workers=workers,
             device=device,
-            engines=engines,
+            engines=engines_of(engine, kind, workers),
             limits=Limits(batch, memory * 2**20, waiting, max(1, waiting // 2)),
             settings=Settings(characters, texts, alternatives, body * 2**20, timeout),
             per_minute=rate,

@@ -1,13 +1,12 @@
 """The stored bundle as a directory of two pairs, with either engine, and a server of it."""
 
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
 
-from crosshead.addons.serving.directory import Directory, Engines, load_directory
-from crosshead.addons.serving.engine import model_engines
+from crosshead.addons.serving.directory import Directory, load_directory
+from crosshead.tasks.translation.engine import Engines, model_engines
 from crosshead.tasks.translation.translator import Translator
 from tests.conftest import ROOT
 
@@ -15,24 +14,6 @@ if TYPE_CHECKING:
     from tests.addons.serving.loopback import Client
 
 BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
-NEEDS_EXPORT = pytest.mark.skipif(find_spec("ctranslate2") is None, reason="needs `export`")
-
-
-@pytest.fixture(
-    scope="session", params=["crosshead", pytest.param("ctranslate2", marks=NEEDS_EXPORT)]
-)
-def engine_name(request: pytest.FixtureRequest) -> str:
-    """Both engines: a test that uses this, or a server, runs with each."""
-    return str(request.param)
-
-
-@pytest.fixture(scope="session")
-def engines(engine_name: str) -> Callable[[Translator], Engines]:
-    if engine_name == "crosshead":
-        return model_engines
-    from crosshead.addons.serving.ctranslate2_engine import ctranslate2_engines
-
-    return ctranslate2_engines(None, 1)
 
 
 def load(engines: Callable[[Translator], Engines]) -> Directory:

@@ -2,6 +2,7 @@ import asyncio
 import dataclasses
 import json
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from crosshead.addons.serving.scheduler import Scheduler
 from crosshead.addons.serving.service import Job, Service
 from crosshead.bundle.io import save_bundle
 from crosshead.errors import BundleError
+from crosshead.tasks.translation.engine import engines_of
 from crosshead.tasks.translation.translator import Translator
 from tests.addons.interop.small_bundles import small_bundle
+from tests.addons.serving.loopback import running
 from tests.bundle.text_bundles import bundle_of
 from tests.conftest import ROOT
 from tests.hub_server import Hub, contents
@@ -139,3 +142,25 @@ def test_a_bundle_of_several_targets_has_a_route_for_each(tmp_path: Path) -> Non
         assert pieces[-1] == [best[0].pieces for best in expected]
     assert pieces[0] != pieces[1]
     scheduler.stop(10)
+
+
+@pytest.mark.skipif(find_spec("ctranslate2") is None, reason="needs `export`")
+def test_a_server_translates_with_another_engine(own_directory: Directory) -> None:
+    places = [f"en-de={BUNDLE}", f"de-fr={BUNDLE}"]
+    theirs = load_directory(places, lambda line: None, "cpu", engines_of("ctranslate2", None, 2))
+    values = {
+        "q": ["One two three.", "Ten nine.", "A dog runs."],
+        "source": "en",
+        "target": "fr",
+        "alternatives": 2,
+    }
+    with running(own_directory) as own, running(theirs) as other:
+        expected, found = (each.post("/translate", values).json for each in (own, other))
+        v1 = other.post(
+            "/v1/translate", {"text": "One two three.", "target": "de", "source": "en"}
+        ).json
+    assert found["translatedText"] == expected["translatedText"]
+    [sentence] = v1["translations"][0]["sentences"]
+    assert len(sentence["translations"][0]["pieces"]) == len(
+        sentence["translations"][0]["piece_log_probs"]
+    )

@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from crosshead.addons.serving import scheduler as module
-from crosshead.addons.serving.engine import ModelEngine
 from crosshead.addons.serving.errors import DeadlineExceeded, Failed, Overloaded, TooLong
 from crosshead.addons.serving.scheduler import Limits, Scheduler, Throughput
 from crosshead.addons.serving.worker import Result, Sentence
 from crosshead.decoding.beam import beam_search
 from crosshead.decoding.candidates import Hypothesis
 from crosshead.models.transformer import Transformer
-from tests.addons.serving.test_engine import engine_of
+from crosshead.tasks.translation.engine import ModelEngine
 from tests.models.small_transformers import TINY, model_of, tokens
+from tests.tasks.translation.test_engine import engine_of
 
 MODEL = model_of(TINY)
 

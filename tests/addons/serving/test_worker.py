@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from crosshead.addons.serving.engine import Query
 from crosshead.addons.serving.errors import DeadlineExceeded, Failed
 from crosshead.addons.serving.worker import Result, Sentence, Worker
 from crosshead.decoding.beams import Finished
 from crosshead.decoding.candidates import Hypothesis
-from tests.addons.serving.test_engine import engine_of
+from crosshead.tasks.translation.engine import Query
 from tests.models.small_transformers import TINY, model_of
+from tests.tasks.translation.test_engine import engine_of
 
 BAD_JOIN, BAD_STEP, BAD_TOGETHER, END = 666, 777, 888, 999
 

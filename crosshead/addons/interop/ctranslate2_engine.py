@@ -12,11 +12,11 @@ from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, pieces_of, write_m
 from crosshead.addons.interop.ctranslate2_layers import library
 from crosshead.addons.interop.export import check_libraries, number_format, usual_search
 from crosshead.addons.interop.formats import check_expressible
-from crosshead.addons.serving.engine import Engine, ModelEngine, Query, model_engines
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.beams import Finished
 from crosshead.decoding.candidates import Hypothesis, length_penalty
 from crosshead.errors import ConfigError
+from crosshead.tasks.translation.engine import Engine, ModelEngine, Query, model_engines
 from crosshead.tasks.translation.translator import Translator
 from crosshead.vocabulary import EOS
 

@@ -5,18 +5,20 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from crosshead.addons.serving.directory import Engines
-from crosshead.addons.serving.engine import (
+from crosshead.decoding.beam import BeamRules
+from crosshead.decoding.beams import Finished
+from crosshead.errors import ConfigError, UserError
+from crosshead.models.base import SequenceModel
+from crosshead.tasks.translation.engine import (
     DecodingBatch,
     Engine,
+    Engines,
     ModelEngine,
     Query,
+    engines_of,
     measured_size,
     model_engines,
 )
-from crosshead.decoding.beam import BeamRules
-from crosshead.decoding.beams import Finished
-from crosshead.models.base import SequenceModel
 from crosshead.tasks.translation.translator import Translator
 from tests.models.decodable import SOURCES, specials
 from tests.models.small_recurrents import KINDS
@@ -134,3 +136,11 @@ def test_a_new_beam_does_not_run_the_model(
     engine, wider = make(4), make(9)
     assert (engine.beam, wider.beam) == (4, 9)
     assert engine.bytes(1, 8, 8) < wider.bytes(1, 8, 8)
+
+
+def test_an_engine_is_chosen_by_its_name() -> None:
+    assert engines_of("crosshead", None, 1) is model_engines
+    with pytest.raises(ConfigError, match="did you mean 'ctranslate2'"):
+        engines_of("ctranslate", None, 1)
+    with pytest.raises(UserError, match="--type is for another --engine"):
+        engines_of("crosshead", "int8", 1)

@@ -6,10 +6,13 @@ from typing import NamedTuple, Protocol
 
 import torch
 
+from crosshead.config import nearest
 from crosshead.decoding.beam import BeamRules, RunningBatch
 from crosshead.decoding.beams import Finished
 from crosshead.decoding.candidates import Specials
 from crosshead.decoding.protocol import Decodable, JoinableState
+from crosshead.errors import ConfigError, UserError
+from crosshead.extensions import added
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.batching import collate
 from crosshead.vocabulary import BOS
@@ -81,6 +84,25 @@ class Engine(Protocol):
     def bytes(self, sentences: int, source: int, target: int) -> float:
         """Return the memory that the states of a batch take, in bytes, without the weights."""
         ...
+
+
+Engines = Callable[[int], "Engine"]
+"""Makes an engine of a translator, by its beam."""
+
+
+def engines_of(
+    name: str, number_format: str | None, workers: int
+) -> Callable[[Translator], Engines]:
+    """Return what makes the engines of a translator: crosshead's own, or those of a package."""
+    if name == "crosshead":
+        if number_format is None:
+            return model_engines
+        raise UserError("--type is for another --engine than crosshead; leave one of them out")
+    others = added("engines")
+    if name not in others:
+        raise ConfigError(f"unknown engine {name!r}; {nearest(name, ['crosshead', *others])}")
+    found: Callable[[Translator], Engines] = others[name](number_format, workers)
+    return found
 
 
 def model_engines(translator: Translator) -> Callable[[int], "ModelEngine"]:

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from crosshead.addons.serving import ctranslate2_engine as module
-from crosshead.addons.serving.ctranslate2_engine import (
+from crosshead.addons.interop import ctranslate2_engine as module
+from crosshead.addons.interop.ctranslate2_engine import (
     CTranslate2Engine,
     CTranslate2Model,
     ctranslate2_engines,
 )
-from crosshead.addons.serving.directory import Directory, load_directory
-from crosshead.addons.serving.engine import ModelEngine, Query, model_engines
+from crosshead.addons.serving.directory import load_directory
 from crosshead.bundle.io import save_bundle
 from crosshead.errors import ConfigError
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.engine import ModelEngine, Query, model_engines
 from crosshead.tasks.translation.translator import Translator
 from tests.addons.interop.small_bundles import small_bundle
 from tests.addons.serving.loopback import running
@@ -135,20 +135,6 @@ def test_a_server_scores_only_what_is_read(monkeypatch: pytest.MonkeyPatch) -> N
         asked = {"text": LINES[0], "source": "en", "target": "fr"}
         [found] = server.post("/v1/translate", asked).json["translations"]
     assert scored == [3, 1] and -100 < found["score"] < 0  # the last of two translations
-
-
-def test_a_server_translates_with_it(own_directory: Directory) -> None:
-    places = [f"en-de={BUNDLE}", f"de-fr={BUNDLE}"]
-    theirs = load_directory(places, lambda line: None, "cpu", ctranslate2_engines(None, 2))
-    values = {"q": LINES, "source": "en", "target": "fr", "alternatives": 2}
-    with running(own_directory) as own, running(theirs) as other:
-        expected, found = (each.post("/translate", values).json for each in (own, other))
-        v1 = other.post("/v1/translate", {"text": LINES[0], "target": "de", "source": "en"}).json
-    assert found["translatedText"] == expected["translatedText"]
-    [sentence] = v1["translations"][0]["sentences"]
-    assert len(sentence["translations"][0]["pieces"]) == len(
-        sentence["translations"][0]["piece_log_probs"]
-    )
 
 
 class Elsewhere:
