@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.decoding.search import DecodeConfig
-from crosshead.recipe.compose import compose
+from crosshead.recipe.compose import Below, compose
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.tasks.token_loss import token_loss
 from crosshead.tasks.token_task import TokenTask, licence_lines
@@ -23,9 +23,8 @@ def test_the_tasks_on_text_share_the_loss_of_tokens(task: str) -> None:
 
 def test_fine_tuning_has_the_model_and_the_tokenizer_of_its_bundle() -> None:
     bundle = load_bundle(STORED)
-    recipe = compose(
-        recipe=DATA, below={**compose().model_dump(), **TASKS["translation"].sections(bundle)}
-    )
+    sections = {**compose().model_dump(), **TASKS["translation"].sections(bundle)}
+    recipe = compose(recipe=DATA, below=Below(sections))
     assert recipe.model == bundle.config.model
     tokenizer = bundle.source_tokenizer
     assert recipe.tokenizer.kind == tokenizer.kind
@@ -49,9 +48,9 @@ def test_fine_tuning_has_the_search_of_its_bundle_unless_another_is_stated(task:
     config = bundle.config.model_copy(update={"decode": decode})
     below = TASKS[task].sections(dataclasses.replace(bundle, config=config))
     assert DecodeConfig.model_validate(below["decode"]) == decode
-    below = {"decode": below["decode"]}
-    assert compose(recipe=DATA, below=below).decode == decode
-    stated = compose(recipe=DATA, below=below, assignments=["decode.beam=2"]).decode
+    given = Below({"decode": below["decode"]})
+    assert compose(recipe=DATA, below=given).decode == decode
+    stated = compose(recipe=DATA, below=given, assignments=["decode.beam=2"]).decode
     assert stated == decode.model_copy(update={"beam": 2})
 
 

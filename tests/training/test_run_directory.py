@@ -63,7 +63,12 @@ def test_nothing_is_written_where_the_run_is_refused(
 
 
 @pytest.mark.parametrize(
-    "broken", ["tasks.parallel_corpus.write_left_out", "training.run.RunLog", "training.run.fit"]
+    "broken",
+    [
+        "tasks.translation.parallel_corpus.write_left_out",
+        "training.run.RunLog",
+        "training.run.fit",
+    ],
 )
 def test_a_start_that_fails_leaves_nothing(
     broken: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

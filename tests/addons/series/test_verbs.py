@@ -154,7 +154,7 @@ def test_a_season_longer_than_the_context_is_scored_where_the_series_has_one(
             "a model that forecasts a time series; forecast with: crosshead fore",
         ),
         (["attention", "RUN", "a", "--out", "a.png"], "this model has no attention"),
-        (["evaluate", "RUN", "--series", "WAVE", "--text", "WAVE"], "--series is not for --text"),
+        (["evaluate", "RUN", "--series", "WAVE", "--text", "WAVE"], "--text is not for --series"),
         (["evaluate", "RUN", "--text", "WAVE", "--start", "2024"], "--start is not for --text"),
         (["evaluate", "RUN", "--text", "WAVE"], "forecasts a time series"),
         (

@@ -172,7 +172,7 @@ def test_a_bundle_of_an_unfinished_run_writes_captions() -> None:
         ([*DATA, "--set", "data.max_length=2"], "every caption has more than data.max_length 2"),
         ([*DATA, "--set", "tokenizer.joint=false"], "captions have one side"),
         ([*DATA, "--source", "a"], "--source is for a model that translates"),
-        ([*DATA, "--model", "transformer"], "--model transformer for one that translates"),
+        ([*DATA, "--model", "transformer"], "the model transformer for one that translates"),
         ([*DATA, "--set", "train.metric=mae"], "'loss' or 'bleu' or 'exact', found 'mae'"),
         ([*DATA, "--set", "train.batch_tokens=30"], "than a batch may hold (30)"),
     ],

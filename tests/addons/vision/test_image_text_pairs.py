@@ -143,7 +143,7 @@ def test_it_is_trained_from_python() -> None:
         ([*DATA, "--set", "data.max_length=2"], "every pair has more than data.max_length 2"),
         ([*DATA, "--set", "tokenizer.joint=false"], "needs one vocabulary for both sides"),
         ([*DATA, "--fields", "source,target"], "--fields is for a model that"),
-        ([*DATA, "--captions", "pairs.jsonl"], "and --captions for one that writes captions"),
+        ([*DATA, "--captions", "pairs.jsonl"], "one that writes captions"),
         ([*DATA, "--model", "transformer"], "--images is for a model that"),
         ([*DATA, "--set", "train.metric=mae"], "'loss' or 'bleu' or 'exact', found 'mae'"),
         ([*DATA, "--set", "train.batch_tokens=30"], "than a batch may hold (30)"),

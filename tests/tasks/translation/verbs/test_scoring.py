@@ -219,7 +219,7 @@ def test_a_pair_that_is_too_long_has_a_line_without_a_score(
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ("", "give --source and --reference, or --pairs, or the data of another kind: --text, "),
+        ("", "give --source and --reference, or --pairs, or the data of another kind: --series, "),
         ("--source a", "--source alone: --source and --reference go together; give both"),
         ("--captions a", "--captions is not for translations"),
         ("--pairs a --source b", "--source is not for pairs: leave it out, or leave out --pairs"),
@@ -227,7 +227,7 @@ def test_a_pair_that_is_too_long_has_a_line_without_a_score(
         ("--captions a --images b --stride 2", "--stride is not for --images with --captions"),
         ("--images a --beam 2", "--beam is not for --images"),
         ("--images a --images b", "give one folder or archive"),
-        ("--series a --text b", "--series is not for --text"),
+        ("--series a --text b", "--text is not for --series"),
         ("--text a --original", "--original is not for --text"),
         ("--text a --reference b", "--reference is not for --text"),
         ("--source a --reference b --memory 2", "--memory is not for translations"),
