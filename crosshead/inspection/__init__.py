@@ -2,19 +2,18 @@
 
 from crosshead.extensions import imported_at_use
 from crosshead.inspection.ablation import without_heads
-from crosshead.inspection.attention_weights import AttentionWeights, attention_weights
 from crosshead.inspection.drawing import draw_attention
 from crosshead.inspection.mask_drawing import draw_mask
-from crosshead.inspection.record import record_attention
+from crosshead.inspection.record import AttentionWeights, attention_weights, record_attention
 
 _HOMES = {
-    "ImageAttention": "crosshead.addons.vision.image_attention",
-    "attention_rollout": "crosshead.addons.vision.image_attention",
-    "draw_image_attention": "crosshead.addons.vision.image_attention",
-    "draw_word_maps": "crosshead.addons.vision.caption_maps",
-    "grounding": "crosshead.addons.vision.caption_maps",
-    "image_attention": "crosshead.addons.vision.image_attention",
-    "word_maps": "crosshead.addons.vision.caption_maps",
+    "ImageAttention": "crosshead.addons.vision.attention_maps",
+    "attention_rollout": "crosshead.addons.vision.attention_maps",
+    "draw_image_attention": "crosshead.addons.vision.attention_maps",
+    "draw_word_maps": "crosshead.addons.vision.attention_maps",
+    "grounding": "crosshead.addons.vision.attention_maps",
+    "image_attention": "crosshead.addons.vision.attention_maps",
+    "word_maps": "crosshead.addons.vision.attention_maps",
 }
 """The modules of names that add-ons define."""
 

@@ -12,7 +12,7 @@ from torch.utils.hooks import RemovableHandle
 from crosshead.attention.attend import Attention
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.errors import ConfigError
-from crosshead.inspection.record import check_numbered, module_of, modules_of
+from crosshead.inspection.record import choose_kind, module_of, numbered
 from crosshead.models.base import Model
 from crosshead.tasks.pipeline import Pipeline
 
@@ -44,12 +44,14 @@ def without_heads(
     Reference:
         Michel et al. 2019, section 2.3; Vaswani et al. 2017, section 3.2.2 (W^O).
     """
-    chosen, modules = modules_of(module_of(model, Model), kind)
+    whole = module_of(model, Model)
+    chosen = choose_kind(whole, kind)
+    modules = whole.attentions()[chosen]
     away: dict[int, set[int]] = {}
     for pair in heads:
         layer, head = _numbers(pair)
-        check_numbered("layer", layer, len(modules), chosen)
-        check_numbered("head", head, modules[layer - 1].heads, chosen)
+        numbered("layer", layer, len(modules), chosen)
+        numbered("head", head, modules[layer - 1].heads, chosen)
         away.setdefault(layer, set()).add(head)
     with contextlib.ExitStack() as undo:
         for layer, numbers in away.items():

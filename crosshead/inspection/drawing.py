@@ -1,5 +1,6 @@
 """Draw attention weights: a grid of all heads, one large head, or maps over a picture."""
 
+import itertools
 import math
 from functools import singledispatch
 from pathlib import Path
@@ -9,10 +10,9 @@ import numpy as np
 import torch
 
 from crosshead.errors import ConfigError, DataError
-from crosshead.inspection.attention_weights import AttentionWeights, attention_weights
 from crosshead.inspection.labels import Labels, labels_of
-from crosshead.inspection.picture_maps import draw_maps
-from crosshead.inspection.record import NAMES, check_numbered
+from crosshead.inspection.picture_maps import PictureMaps, draw_maps
+from crosshead.inspection.record import NAMES, AttentionWeights, attention_weights, numbered
 from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
 from crosshead.tasks.pipeline import Pipeline
@@ -71,16 +71,17 @@ def draw_attention(
         DataError: If a side has more than `MOST_DRAWN` pieces, or there are too many maps.
         UserError: If matplotlib is missing or fails, or the file cannot be written.
     """
-    if path is not None:
-        check_picture(Path(path))
-    chosen = _chosen(found, layer, head)
+    layers, heads = found.weights.shape[:2]
+    chosen = list(
+        itertools.product(
+            numbered("layer", layer, layers, found.kind), numbered("head", head, heads, found.kind)
+        )
+    )
     if found.pixels is None:
         figure = _draw_maps(found, chosen)
     else:
         figure = _draw_over_image(found, found.pixels, chosen)
-    if path is not None:
-        save(Path(path), figure)
-    return figure
+    return save(path, figure)
 
 
 @singledispatch
@@ -109,23 +110,13 @@ def check_picture(path: Path) -> None:
         raise ConfigError(f"{path}: expected the name of a picture to end in .png, .svg or .pdf")
 
 
-def save(path: Path, figure: Any) -> None:
-    """Write a figure to a file in the format of its suffix."""
-    atomic_write(path, rendered(figure, path.suffix.lower().removeprefix("."), dpi=150))
-
-
-def _chosen(found: AttentionWeights, layer: int | None, head: int | None) -> list[tuple[int, int]]:
-    """Return the layers and heads to draw, counted from 1."""
-    layers, heads = found.weights.shape[:2]
-    if layer is not None:
-        check_numbered("layer", layer, layers, found.kind)
-    if head is not None:
-        check_numbered("head", head, heads, found.kind)
-    return [
-        (each, other)
-        for each in ([layer] if layer else range(1, layers + 1))
-        for other in ([head] if head else range(1, heads + 1))
-    ]
+def save(path: Path | str | None, figure: Any) -> Any:
+    """Return a figure, after writing it to a file in the format of its suffix if there is one."""
+    if path is not None:
+        place = Path(path)
+        check_picture(place)
+        atomic_write(place, rendered(figure, place.suffix.lower().removeprefix("."), dpi=150))
+    return figure
 
 
 def _draw_over_image(
@@ -139,8 +130,8 @@ def _draw_over_image(
     rows = math.isqrt(len(found.keys))
     maps = weights.unflatten(-1, (rows, rows))
     names = [f"layer {layer}, head {head}" for layer, head in chosen]
-    labels = labels_of(queries, [])
-    return draw_maps(pixels, maps, names, labels, NAMES[found.kind].capitalize())
+    picture = PictureMaps(pixels, maps, names, labels_of(queries, []))
+    return draw_maps([picture], NAMES[found.kind].capitalize())
 
 
 class _Grid(NamedTuple):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from crosshead.attention.masks import Mask, allowed
 from crosshead.errors import DataError
-from crosshead.inspection.drawing import MOST_DRAWN, check_picture, save
+from crosshead.inspection.drawing import MOST_DRAWN, save
 from crosshead.system.plotting import drawing, new_figure
 
 MAY, MAY_NOT = "■", "·"
@@ -53,7 +53,6 @@ def draw_mask(
 @drawing()
 def _plot_mask(path: Path, allowed: Bool[Tensor, "Q K"]) -> None:
     """Draw a mask as coloured cells with a legend."""
-    check_picture(path)
     queries, keys = allowed.shape
     if max(queries, keys) > MOST_DRAWN:
         raise DataError(

@@ -9,7 +9,7 @@ from pathlib import Path
 from crosshead.addons.studies.charts import Sheet, by_seed
 from crosshead.addons.studies.runs import Run, means, results, run_of
 from crosshead.addons.studies.study import Band, Result, Study, Trial, at_any_size, reported
-from crosshead.addons.vision.caption_maps import Grounding, grounding
+from crosshead.addons.vision.attention_maps import Grounding, grounding
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
 from crosshead.addons.vision.data.ambiguous import ambiguous_right, is_ambiguous, write_ambiguous
 from crosshead.addons.vision.data.caption_sets import PAIRS, other_images, read_caption_set

@@ -3,7 +3,7 @@
 
 def register() -> None:
     """Register the tasks on images and their architectures."""
-    from crosshead.addons.vision import image_attention  # noqa: F401 - registers its picture
+    from crosshead.addons.vision import attention_maps  # noqa: F401 - registers a picture
     from crosshead.addons.vision.classification import ClassificationTask
     from crosshead.addons.vision.image_text import CaptioningTask, MultimodalTask
     from crosshead.addons.vision.models.captioner import Captioner, CaptionerConfig

@@ -75,14 +75,13 @@ def caption(
     standard error and makes the exit code 2 at the end. Its line is empty, or with --jsonl it has
     the key `error`.
     """
-    from crosshead.addons.vision.caption_maps import draw_word_maps, word_maps
+    from crosshead.addons.vision.attention_maps import draw_word_maps, word_maps
     from crosshead.addons.vision.caption_pipeline import ImageCaptioner
-    from crosshead.addons.vision.models.captioner import CaptionerConfig
     from crosshead.cli.arguments import check_outputs
     from crosshead.cli.search_flags import search_settings
     from crosshead.errors import UserError
     from crosshead.inspection.drawing import check_picture
-    from crosshead.inspection.record import check_numbered
+    from crosshead.inspection.record import numbered
     from crosshead.tasks.loading import load_as
 
     if plot is not None:
@@ -93,12 +92,9 @@ def caption(
         )
     check_outputs({"--output": output, "--plot": plot}, images, bundle)
     captioner = load_as(ImageCaptioner, bundle, device, threads)
-    stack = captioner.bundle.config.model
-    assert isinstance(stack, CaptionerConfig)
-    if layer is not None:
-        check_numbered("layer", layer, stack.decoder_layers, "cross")
-    if head is not None:
-        check_numbered("head", head, stack.heads, "cross")
+    modules = captioner.model.attentions()["cross"]
+    numbered("layer", layer, len(modules), "cross")
+    numbered("head", head, modules[0].heads, "cross")
     flags = {"beam": beam, "length_penalty": length_penalty}
     decode = search_settings(captioner.bundle.config.decode, False, flags, n_best)
     read, broken = captioner.whole_images(images)

@@ -29,7 +29,7 @@ from crosshead.addons.studies.scenes import (
     pair_quantities,
     runs_on,
 )
-from crosshead.addons.vision.caption_maps import Grounding
+from crosshead.addons.vision.attention_maps import Grounding
 from crosshead.addons.vision.data.ambiguous import write_ambiguous
 from tests.addons.studies.trials import full
 

@@ -108,7 +108,7 @@ def test_captions_are_written_before_the_sheet_is_drawn(
 
     dog = ImageCaption("a dog", -1.0, -1.0, ["a", "dog"])
     monkeypatch.setattr(ImageCaptioner, "caption", lambda self, images, **settings: [[dog]])
-    monkeypatch.setattr("crosshead.addons.vision.caption_maps.word_maps", refuse)
+    monkeypatch.setattr("crosshead.addons.vision.attention_maps.word_maps", refuse)
     typed = ["caption", folder / "run", folder / "images" / "000.png", "--plot", "a.png"]
     file = tmp_path / "captions.txt"
     assert run(list(map(str, [*typed, "--output", file]))) == 2

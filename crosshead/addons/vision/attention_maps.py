@@ -1,4 +1,4 @@
-"""Cross-attention of captions as maps over images: data, measures of it, and pictures."""
+"""Attention over pictures: of a classifier, and of the words of a caption."""
 
 import math
 from collections.abc import Sequence
@@ -14,23 +14,155 @@ from torch import Tensor
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
 from crosshead.addons.vision.data.images import ImageLike
 from crosshead.addons.vision.data.scenes import Region, patches_of
+from crosshead.addons.vision.image_classifier import ImageClassifier
 from crosshead.errors import ConfigError, DataError
-from crosshead.inspection.attention_weights import recorded_weights
-from crosshead.inspection.drawing import check_picture, save
+from crosshead.inspection.drawing import draw_attention_of, save
 from crosshead.inspection.labels import labels_of
-from crosshead.inspection.picture_maps import (
-    PICTURE_SIZE,
-    SCALE,
-    check_maps,
-    overlay,
-    with_largest,
-)
-from crosshead.inspection.record import check_numbered
-from crosshead.system.plotting import drawing, new_figure
+from crosshead.inspection.picture_maps import PictureMaps, draw_maps
+from crosshead.inspection.record import choose_kind, numbered, recorded_weights
+from crosshead.system.plotting import drawing
 from crosshead.text.tokenizers import Tokenizer, token_ids
 
-_ACROSS = 10
-"""The largest number of pictures in a row."""
+
+@dataclass(frozen=True)
+class ImageAttention:
+    """The attention of an image classifier over the patches of a picture, "rows columns".
+
+    A map holds the weights of the class token for the patches. Of a classifier without class token,
+    it is the mean of the weights of all patches. The weight of the class token for itself is left
+    out, so that a map may sum to less than 1.
+    """
+
+    pixels: np.ndarray
+    """The picture as the model reads it, "H W C", `uint8`."""
+    best: list[tuple[str, float]]
+    """The most probable classes, with their probabilities."""
+    heads: Float[Tensor, "L H R R"]
+    """The map of each head."""
+    rollout: Float[Tensor, "L R R"]
+    """The map of all layers up to each layer, by rollout."""
+
+
+def image_attention(classifier: ImageClassifier, image: ImageLike) -> ImageAttention:
+    """Return the attention of a classifier over a picture.
+
+    Args:
+        classifier: The pipeline that `crosshead.load` returns, of a model with attention.
+        image: The file of the picture, an image of Pillow, or pixels "H W C" or "H W".
+
+    Raises:
+        ConfigError: If the model has no attention, or is no classifier.
+        DataError: If the picture cannot be read.
+    """
+    if not isinstance(classifier, ImageClassifier):
+        raise ConfigError(
+            "expected a classifier of images, which crosshead.load returns, found "
+            f"{type(classifier).__name__}"
+        )
+    choose_kind(classifier.model, None)
+    pixels = classifier.pixels(image)
+    weights = recorded_weights(classifier.model, classifier.attention_inputs(pixels), "encoder")
+    rows = classifier.rows
+    return ImageAttention(
+        pixels,
+        classifier(pixels),
+        _over_patches(weights, rows),
+        _over_patches(attention_rollout(weights), rows),
+    )
+
+
+def attention_rollout(weights: Float[Tensor, "L H P P"]) -> Float[Tensor, "L P P"]:
+    """Return how much of each input position reaches each position, up to each layer.
+
+    The weights of a layer are the mean of its heads. The residual connection carries half of a
+    position past the layer.
+
+    Args:
+        weights: The weights of all layers and heads, "L H P P".
+
+    Returns:
+        For each layer the product of its weights and all below, "L P P". Rows sum to 1.
+
+    Reference:
+        Abnar and Zuidema 2020, "Quantifying Attention Flow in Transformers", section 3.
+    """
+    found: list[Tensor] = []
+    for each in 0.5 * weights.mean(dim=1) + 0.5 * torch.eye(weights.shape[-1]):
+        found.append(each @ found[-1] if found else each)
+    return torch.stack(found)
+
+
+def _over_patches(weights: Float[Tensor, "*layers P P"], rows: int) -> Float[Tensor, "*layers R R"]:
+    """Return the weights of the class token, or of the mean of all patches, as maps."""
+    has_token = weights.shape[-1] > rows**2
+    maps: Tensor = weights[..., 0, 1:] if has_token else weights.mean(dim=-2)
+    return maps.reshape(*maps.shape[:-1], rows, rows)
+
+
+@drawing()
+def draw_image_attention(
+    found: ImageAttention,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    rollout: bool = False,
+    path: Path | str | None = None,
+) -> Any:
+    """Draw the attention of a classifier over a picture.
+
+    Beside the picture stand maps with a row for each layer and a column for each head, or one map
+    for each layer by rollout. Each map has its own scale: dark is 0, bright is its largest weight.
+
+    Args:
+        found: The result of `image_attention`.
+        layer: The layer, counted from 1. By default all layers.
+        head: The head, counted from 1. By default all heads. Rollout joins the heads.
+        rollout: True for attention rollout up to each layer.
+        path: The file of the figure, with the suffix .png, .pdf or .svg; None writes none.
+
+    Returns:
+        The figure, a `matplotlib.figure.Figure`.
+
+    Raises:
+        ConfigError: If there is no such layer or head, or the path has another suffix.
+        UserError: If matplotlib is missing or fails, or the file cannot be written.
+    """
+    if rollout and head is not None:
+        raise ConfigError("rollout joins all heads: leave the head out")
+    maps = found.rollout.unsqueeze(1) if rollout else found.heads
+    layers = numbered("layer", layer, len(maps), "encoder")
+    heads = numbered("head", head, maps.shape[1], "encoder")
+    maps = maps[[each - 1 for each in layers]][:, [each - 1 for each in heads]]
+    rows, columns = [f"layer {each}" for each in layers], [f"head {each}" for each in heads]
+    if rollout:
+        maps = maps.transpose(0, 1)
+        rows, columns = ["all heads"], [f"up to layer {each}" for each in layers]
+    kind = "Attention rollout" if rollout else "Attention of each head"
+    best = ", ".join(f"{name} {share:.2f}" for name, share in found.best[:3])
+    titles = labels_of([], [])._replace(queries=columns)
+    pictures = [PictureMaps(found.pixels, maps, rows, titles)]
+    return save(path, draw_maps(pictures, f"{kind}: {best}"))
+
+
+@draw_attention_of.register
+def _(
+    pipeline: ImageClassifier,
+    text: str,
+    path: Path,
+    *,
+    target: str | None,
+    kind: str | None,
+    layer: int | None,
+    head: int | None,
+) -> str:
+    """Draw the attention over the picture in a file."""
+    if target is not None:
+        raise ConfigError("a classifier takes no target; leave out --target")
+    if kind not in (None, "encoder", "rollout"):
+        raise ConfigError(f"no attention of kind {kind!r} over an image: encoder or rollout")
+    found = image_attention(pipeline, text)
+    draw_image_attention(found, layer=layer, head=head, rollout=kind == "rollout", path=path)
+    return f"{kind or 'encoder'} attention over {text}"
 
 
 @dataclass(frozen=True)
@@ -49,15 +181,11 @@ class WordMaps:
 
     def of(self, layer: int | None = None, head: int | None = None) -> Float[Tensor, "W R C"]:
         """Return the weights "W R C" of one head, or the mean over layers and heads."""
-        layers, heads = self.weights.shape[:2]
-        found = self.weights
-        if layer is not None:
-            check_numbered("layer", layer, layers, "cross")
-            found = found[layer - 1 : layer]
-        if head is not None:
-            check_numbered("head", head, heads, "cross")
-            found = found[:, head - 1 : head]
-        return found.mean(dim=(0, 1))
+        layers = numbered("layer", layer, len(self.weights), "cross")
+        heads = numbered("head", head, self.weights.shape[1], "cross")
+        return torch.stack(
+            [self.weights[one - 1, other - 1] for one in layers for other in heads]
+        ).mean(dim=0)
 
 
 def word_maps(captioner: ImageCaptioner, image: ImageLike, caption: str | None = None) -> WordMaps:
@@ -205,34 +333,13 @@ def draw_word_maps(
         DataError: If there is nothing to draw, or there are more than `MOST_MAPS` maps.
         UserError: If matplotlib is missing or fails, or the file cannot be written.
     """
-    if path is not None:
-        check_picture(Path(path))
-    total = sum(1 + len(each.words) for each in found)
-    check_maps(total, "give fewer images")
-    across = min(_ACROSS, max(1 + len(each.words) for each in found))
-    rows = [-(-len(each.words) // (across - 1)) for each in found]
-    figure = new_figure(figsize=(across * PICTURE_SIZE, sum(rows) * (PICTURE_SIZE + 0.22) + 0.5))
-    cells = figure.subplots(sum(rows), across, squeeze=False)
-    for axes in cells.flat:
-        axes.set_axis_off()
-    labels = labels_of([word for each in found for word in each.words], [])
-    words = iter(labels.queries)
-    first = 0
-    for each, height in zip(found, rows, strict=True):
-        cells[first, 0].imshow(each.pixels)
-        for number, weights in enumerate(each.of(layer, head)):
-            row, column = divmod(number, across - 1)
-            axes = cells[first + row, 1 + column]
-            overlay(axes, each.pixels, weights.numpy())
-            title = with_largest(next(words), weights.numpy())
-            axes.set_title(title, fontsize=9, pad=2, **labels.options)
-        first += height
+    pictures = [
+        PictureMaps(each.pixels, each.of(layer, head)[None], [""], labels_of(each.words, []))
+        for each in found
+    ]
     which = [
         f"{noun} {number}" if number else f"mean over {noun}s"
         for noun, number in (("layer", layer), ("head", head))
     ]
     title = f"Cross-attention of each word to the patches: {', '.join(which)}"
-    figure.suptitle(f"{title}\n{SCALE}", fontsize=9)
-    if path is not None:
-        save(Path(path), figure)
-    return figure
+    return save(path, draw_maps(pictures, title))
