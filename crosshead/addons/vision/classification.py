@@ -19,6 +19,7 @@ from crosshead.addons.vision.data.image_epochs import ImageBatch, ImageRows
 from crosshead.addons.vision.data.labelled_images import (
     ImageData,
     ImageSets,
+    LabelledImages,
     images_sha256,
     read_image_sets,
 )
@@ -94,17 +95,20 @@ class ImageCorpus(Corpus):
     @property
     def lengths(self) -> np.ndarray:
         """The number of patches of each training image."""
-        return ImageRows(self.sets.train, self.tokens).lengths
+        return self._rows(self.sets.train).lengths
 
     @property
     def valid(self) -> ImageRows:
         """The validation images."""
-        return ImageRows(self.sets.valid, self.tokens)
+        return self._rows(self.sets.valid)
 
     def epochs(self, recipe: ClassificationRecipe) -> Callable[[int], ImageRows]:
         """Return a function that gives the training images of an epoch, augmented."""
-        images, data, seed = self.sets.train, recipe.data, recipe.train.seed
-        return lambda epoch: ImageRows(images, self.tokens, data, (seed, epoch))
+        seed = recipe.train.seed
+        return lambda epoch: self._rows(self.sets.train, recipe.data, (seed, epoch))
+
+    def _rows(self, images: LabelledImages, *augment: Any) -> ImageRows:
+        return ImageRows(images, self.tokens, len(self.sets.classes), *augment)
 
     def sha256(self) -> str:
         """Return the checksum of the pixels and the classes."""
@@ -169,15 +173,13 @@ def classification_loss(logits: Float[Tensor, "B K"], batch: ImageBatch, smoothi
         Szegedy et al. 2016, section 7; Zhang et al. 2018, Eq. 1.
     """
     logits = logits.float()
-    labels, others = (F.one_hot(of, logits.shape[1]) for of in (batch.labels, batch.others))
-    target = others + batch.shares[:, None] * (labels - others)
     loss, nll = (
-        F.cross_entropy(logits, target, label_smoothing=eps, reduction="sum")
+        F.cross_entropy(logits, batch.targets, label_smoothing=eps, reduction="sum")
         for eps in (smoothing, 0.0)
     )
-    hits = (logits.detach().argmax(dim=-1) == batch.labels).sum()
+    hits = (logits.detach().argmax(dim=-1) == batch.targets.argmax(dim=-1)).sum()
     sums = {"loss": loss, "nll": nll.detach(), "accuracy": 100.0 * hits}
-    return Loss(sums, len(batch.labels))
+    return Loss(sums, batch.count)
 
 
 class ClassificationValidator(Validator[ClassificationRecipe, ImageCorpus, ImageBundle]):

@@ -218,24 +218,27 @@ def test_the_corpus_is_that_of_the_recipe() -> None:
     assert corpus().files[0].sha256 != folder.sha256
 
 
+LABELS = torch.tensor([0, 2, 1])
+"""The classes with the larger shares."""
+
+
 def batch(shares: list[float]) -> ImageBatch:
-    labels, others = torch.tensor([0, 2, 1]), torch.tensor([1, 2, 2])
-    return ImageBatch(torch.zeros(3, 3, 8, 8), labels, others, torch.tensor(shares))
+    first, second = F.one_hot(LABELS, 3), F.one_hot(torch.tensor([1, 2, 2]), 3)
+    share = torch.tensor(shares)[:, None]
+    return ImageBatch(torch.zeros(3, 3, 8, 8), share * first + (1 - share) * second)
 
 
 def test_the_loss_is_the_cross_entropy_against_mixed_and_smoothed_classes() -> None:
     logits = torch.randn(3, 3)
-    given = batch([0.7, 1.0, 0.5])
-    first, second = F.one_hot(given.labels, 3), F.one_hot(given.others, 3)
-    wanted = given.shares[:, None] * first + (1 - given.shares[:, None]) * second
+    given = batch([0.7, 1.0, 0.6])
     loss = classification_loss(logits, given, 0.1)
-    expected = F.cross_entropy(logits, wanted, label_smoothing=0.1, reduction="sum")
+    expected = F.cross_entropy(logits, given.targets, label_smoothing=0.1, reduction="sum")
     torch.testing.assert_close(loss.sums["loss"], expected)
     assert loss.count == given.count == 3
-    hits = int((logits.argmax(dim=-1) == given.labels).sum())
+    hits = int((logits.argmax(dim=-1) == LABELS).sum())
     assert loss.sums["accuracy"] == 100 * hits
     alone = classification_loss(logits, batch([1.0, 1.0, 1.0]), 0.1)
-    text = label_smoothed_cross_entropy(logits, given.labels, 0.1)
+    text = label_smoothed_cross_entropy(logits, LABELS, 0.1)
     torch.testing.assert_close(alone.sums["loss"], text.loss)
     torch.testing.assert_close(alone.sums["nll"], text.nll)
 

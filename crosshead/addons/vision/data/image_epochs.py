@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from crosshead.addons.vision.data.images import as_floats
@@ -25,22 +25,17 @@ class ImageBatch:
 
     images: Float[Tensor, "B C H W"]
     """The images, from -1 to 1."""
-    labels: Int[Tensor, " B"]
-    """The class of each image, or the class with the larger share."""
-    others: Int[Tensor, " B"]
-    """The class that was mixed in."""
-    shares: Float[Tensor, " B"]
-    """The share of `labels`, from 0.5 to 1."""
+    targets: Float[Tensor, "B K"]
+    """The share of each class in each image."""
 
     @property
     def count(self) -> int:
         """The number of images."""
-        return len(self.labels)
+        return len(self.targets)
 
     def to(self, device: torch.device) -> "ImageBatch":
         """Return the batch on a device."""
-        parts = (self.images, self.labels, self.others, self.shares)
-        return ImageBatch(*(each.to(device) for each in parts))
+        return ImageBatch(self.images.to(device), self.targets.to(device))
 
 
 @dataclass(frozen=True)
@@ -54,6 +49,7 @@ class ImageRows(EqualRows):
     images: LabelledImages
     tokens: int
     """The number of patches of an image, which `train.batch_tokens` counts."""
+    classes: int
     augment: ImageData = _UNCHANGED
     drawn: tuple[int, ...] = ()
     row, bound, units = "image", "data.image_size", "patches"
@@ -69,29 +65,30 @@ class ImageRows(EqualRows):
 
     def collate(self, rows: Sequence[int]) -> ImageBatch:
         """Return the given images as a batch, augmented if the epoch is."""
-        pixels, labels, others, shares = zip(*map(self._augmented, rows), strict=True)
-        parts = (torch.tensor(each) for each in (labels, others, shares))
-        return ImageBatch(as_floats(np.stack(pixels)), *parts)
+        pixels, targets = zip(*map(self._augmented, rows), strict=True)
+        return ImageBatch(as_floats(np.stack(pixels)), torch.from_numpy(np.stack(targets)))
 
     def extent(self, row: int) -> str:
         """Return the size of an image, for messages."""
         size = self.images.pixels.shape[1]
         return f"{size} x {size} pixels"
 
-    def _augmented(self, row: int) -> tuple[np.ndarray, int, int, float]:
-        """Return the pixels of a row, its two classes, and the share of the first."""
+    def _augmented(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the pixels of a row and the shares of the classes, "K"."""
         data, rng = self.augment, np.random.default_rng([*self.drawn, row])
-        image, label = self._view(row, rng), int(self.images.labels[row])
+        image, target = self._view(row, rng), np.zeros(self.classes, np.float32)
+        share = 1.0
         kinds = [
             (mix, alpha) for mix, alpha in ((mixup, data.mixup), (cutmix, data.cutmix)) if alpha
         ]
-        if not kinds:
-            return image, label, label, 1.0
-        mix, alpha = kinds[rng.integers(len(kinds))]
-        partner = int(rng.integers(len(self.images)))
-        other, beside = int(self.images.labels[partner]), self._view(partner, rng)
-        image, share = mix(image, beside, float(rng.beta(alpha, alpha)), rng)
-        return (image, label, other, share) if share >= 0.5 else (image, other, label, 1 - share)
+        if kinds:
+            mix, alpha = kinds[rng.integers(len(kinds))]
+            partner = int(rng.integers(len(self.images)))
+            other = self._view(partner, rng)
+            image, share = mix(image, other, float(rng.beta(alpha, alpha)), rng)
+            target[self.images.labels[partner]] = 1 - share
+        target[self.images.labels[row]] += share
+        return image, target
 
     def _view(self, row: int, rng: np.random.Generator) -> np.ndarray:
         """Return an image, moved and mirrored at random."""

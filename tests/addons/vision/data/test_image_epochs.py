@@ -12,7 +12,7 @@ PIXELS = np.arange(2 * 3 * 4 * 3, dtype=np.uint8).reshape(2, 3, 4, 3)
 def rows(count: int = 6, drawn: tuple[int, ...] = (1, 1), **augment: object) -> ImageRows:
     pixels = np.random.default_rng(1).integers(0, 256, (count, SIZE, SIZE, 3)).astype(np.uint8)
     images = LabelledImages(pixels, np.arange(count) % 3, [""] * count)
-    return ImageRows(images, 4, ImageData.model_validate(augment), drawn)
+    return ImageRows(images, 4, 3, ImageData.model_validate(augment), drawn)
 
 
 def test_an_augmented_image_depends_on_seed_epoch_and_row_alone() -> None:
@@ -21,21 +21,25 @@ def test_an_augmented_image_depends_on_seed_epoch_and_row_alone() -> None:
     parts = [rows(**settings).collate([row]) for row in range(6)]
     for row, part in enumerate(parts):
         assert np.array_equal(whole.images[row], part.images[0])
-        assert (whole.labels[row], whole.shares[row]) == (part.labels[0], part.shares[0])
+        assert np.array_equal(whole.targets[row], part.targets[0])
     for other in ((1, 2), (2, 1)):
         again = rows(drawn=other, **settings).collate(range(6))
         assert not any(
             np.array_equal(*pair) for pair in zip(whole.images, again.images, strict=True)
         )
-    assert whole.count == 6 and ((whole.shares >= 0.5) & (whole.shares <= 1)).all()
+    assert whole.count == 6 and (whole.targets >= 0).all()
+    assert np.allclose(whole.targets.sum(dim=1), 1)
 
 
 def test_without_augmentation_images_are_as_they_are() -> None:
     plain, off = rows().collate([2, 0]), rows(crop=0).collate([2, 0])
-    assert np.array_equal(plain.images, off.images) and plain.labels.tolist() == [2, 0]
+    assert np.array_equal(plain.images, off.images) and plain.targets.argmax(dim=1).tolist() == [
+        2,
+        0,
+    ]
     wanted = rows().images.pixels[[2, 0]].transpose(0, 3, 1, 2) / 127.5 - 1
     assert np.allclose(plain.images, wanted, atol=1e-6)
-    assert plain.shares.tolist() == [1, 1] and plain.others.tolist() == [2, 0]
+    assert plain.targets.tolist() == [[0, 0, 1], [1, 0, 0]]
 
 
 def test_half_of_the_images_are_mirrored() -> None:
@@ -77,11 +81,10 @@ def test_mixed_classes_have_the_shares_of_their_pixels() -> None:
     )
     for key in ("mixup", "cutmix"):
         settings = ImageData.model_validate({key: 1.0})
-        batch = ImageRows(images, 4, settings, (3, 1)).collate(range(10))
+        batch = ImageRows(images, 4, 2, settings, (3, 1)).collate(range(10))
         bright = ((batch.images + 1) * 127.5 / 200).mean(dim=(1, 2, 3))
-        share = batch.shares * (batch.labels == 1) + (1 - batch.shares) * (batch.others == 1)
-        assert np.allclose(bright, share, atol=0.01)
-        assert (batch.shares < 0.999).any()
+        assert np.allclose(bright, batch.targets[:, 1], atol=0.01)
+        assert (batch.targets.amax(dim=1) < 0.999).any()
 
 
 def test_plans_hold_every_image_once_in_batches_of_patches() -> None:
