@@ -124,17 +124,15 @@ def pair_evaluation(
 ) -> str:
     """Return the scores of a model with the right images, and with shuffled images."""
     test = _test_set(MultimodalTranslator, bundle, images, pairs, PAIRS, **options)
-    found, right = test.found, [each.image for each in test.found.captions]
+    right = test.found.rows
     chosen = {"right images": right, "shuffled images": other_images(right)}
     texts: dict[str, Sequence[str]] = {}
     with answering(len(chosen) * len(right), "sentences", SCORES_FOLLOW) as advance:
-        for number, (name, of) in enumerate(chosen.items()):
+        for number, (name, rows) in enumerate(chosen.items()):
+            shown = test.found.beside(rows)
             progress = partial(advance, number * len(right), len(right))
-            best = test.pipeline.search(
-                found.pixels, of, found.sources, test.decode, progress=progress
-            )
-            texts[name] = [each[0].text for each in best]
-    scores = compare(texts, found.texts, test.metrics, test.tokenize)
+            texts[name] = test.pipeline.texts(shown, decode=test.decode, progress=progress)
+    scores = compare(texts, test.found.texts, test.metrics, test.tokenize)
     return scores_jsonl(scores) if jsonl else comparison_table(scores)
 
 
@@ -145,10 +143,8 @@ def caption_evaluation(
     test = _test_set(ImageCaptioner, bundle, images, captions, CAPTIONS, **options)
     total = len(test.found.names)
     with answering(total, "images", SCORES_FOLLOW) as advance:
-        best = test.pipeline.search(
-            test.found.pixels, test.decode, progress=partial(advance, 0, total)
-        )
-    texts = [each[0].text for each in best]
+        progress = partial(advance, 0, total)
+        texts = test.pipeline.texts(test.found, decode=test.decode, progress=progress)
     scores = caption_scores(texts, test.found.references(), test.metrics, test.tokenize)
     return scores_jsonl(scores) if jsonl else scores_table(scores)
 
@@ -156,7 +152,7 @@ def caption_evaluation(
 class _TestSet(NamedTuple):
     """A model that reads images and writes text, and a set to score it on."""
 
-    pipeline: Any
+    pipeline: ImageTextPipeline
     decode: DecodeConfig
     found: CaptionSet
     metrics: list[str]

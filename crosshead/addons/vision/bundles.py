@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
+from crosshead.addons.vision.data.caption_sets import PAIRS, CaptionSet
 from crosshead.addons.vision.data.images import ImageLike, as_floats, pixels_of
 from crosshead.addons.vision.models.classifier import Classifier, ClassifierConfig, build_classifier
 from crosshead.addons.vision.models.image_encoder import ImageShape, ImageStackConfig
@@ -186,6 +187,12 @@ class ImageTextPipeline(ImagePipeline):
     """A pipeline that reads an image as patches, and writes text."""
 
     bundle: ImageTextBundle
+
+    def texts(self, found: CaptionSet, **options: Any) -> list[str]:
+        """Return the best text for each input of a set, with these options of `search`."""
+        beside = (found.rows, found.sources) if found.kind == PAIRS else ()
+        best = cast(Any, self).search(found.pixels, *beside, **options)
+        return [each[0].text for each in best]
 
     def facts(self) -> list[list[str]]:
         """Return the size of the images, and further facts."""

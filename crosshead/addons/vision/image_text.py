@@ -9,7 +9,11 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from crosshead.addons.vision.bundles import ImageTextBundle, build_image_text_model
+from crosshead.addons.vision.bundles import (
+    ImageTextBundle,
+    ImageTextPipeline,
+    build_image_text_model,
+)
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
 from crosshead.addons.vision.data.caption_sets import CaptionSet
 from crosshead.addons.vision.data.captions import CaptionRows
@@ -70,17 +74,12 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
     nouns: ClassVar[Nouns] = TRANSLATIONS
     """The nouns for inputs and outputs in messages."""
 
-    @abstractmethod
-    def inputs(self) -> list[str]:
-        """Return a text for each input of the validation set."""
+    pipeline: ClassVar[type[ImageTextPipeline]]
 
-    @abstractmethod
-    def references(self) -> list[list[str]]:
-        """Return the references of each input."""
-
-    @abstractmethod
     def outputs(self, decode: DecodeConfig) -> list[str]:
         """Return the best output for each input."""
+        pipeline, check = self.pipeline(self.bundle), lambda share: self.stop_if_asked()
+        return pipeline.texts(self.corpus.valid, decode=decode, progress=check)
 
     def search_description(self) -> str:
         """Return a short description of the search for texts."""
@@ -94,7 +93,7 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
         most = max(self.recipe.train.batch_tokens, int(lengths.max()))
         plan = plan_in_order(lengths, most)
         means = self.means(rows.collate(each.tolist()) for each in plan)
-        found, references = self.outputs(DecodeConfig(beam=1)), self.references()
+        found, references = self.outputs(DecodeConfig(beam=1)), self.corpus.valid.references()
         exact = sum(text in wanted for text, wanted in zip(found, references, strict=True))
         scores = {"bleu": multi_bleu(found, references), "exact": 100 * exact / len(found)}
         return Validation({**means, **scores})
@@ -102,11 +101,12 @@ class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBu
     def findings(self, weights: dict[str, Tensor]) -> Findings:
         """Return the scores on the validation set by the search of the recipe, and samples."""
         self.bundle_of(weights)
-        inputs, references = self.inputs(), self.references()
-        found = self.outputs(self.recipe.decode)
+        valid, found = self.corpus.valid, self.outputs(self.recipe.decode)
+        references = valid.references()
         scores = caption_scores(found, references)
         nearest = nearest_references(found, references)
-        findings = translation_findings(scores, inputs, found, nearest, self.labels, self.nouns)
+        texts = valid.inputs, found, nearest
+        findings = translation_findings(scores, *texts, self.labels, self.nouns)
         sound = not findings.faults
         return dataclasses.replace(findings, remarks=[], is_usable=sound)
 
@@ -121,47 +121,14 @@ class CaptioningValidator(ImageTextValidator):
 
     labels = "image", "output", "nearest reference"
     nouns = Nouns("image", "caption")
-
-    def inputs(self) -> list[str]:
-        """Return the name of each image."""
-        return self.corpus.valid.names
-
-    def references(self) -> list[list[str]]:
-        """Return the captions of each image."""
-        return self.corpus.valid.references()
-
-    def outputs(self, decode: DecodeConfig) -> list[str]:
-        """Return the best caption of each image."""
-        found = ImageCaptioner(self.bundle).search(
-            self.corpus.valid.pixels, decode, progress=lambda share: self.stop_if_asked()
-        )
-        return [best[0].text for best in found]
+    pipeline = ImageCaptioner
 
 
 class MultimodalValidator(ImageTextValidator):
     """Validates by the loss of the references, and by BLEU and exact match of translations."""
 
     labels = "source", "output", "reference"
-
-    def inputs(self) -> list[str]:
-        """Return the source of each pair."""
-        return self.corpus.valid.sources
-
-    def references(self) -> list[list[str]]:
-        """Return the target of each pair."""
-        return [[text] for text in self.corpus.valid.texts]
-
-    def outputs(self, decode: DecodeConfig) -> list[str]:
-        """Return the best translation of each source."""
-        valid = self.corpus.valid
-        found = MultimodalTranslator(self.bundle).search(
-            valid.pixels,
-            [each.image for each in valid.captions],
-            valid.sources,
-            decode,
-            progress=lambda share: self.stop_if_asked(),
-        )
-        return [best[0].text for best in found]
+    pipeline = MultimodalTranslator
 
 
 class ImageTextTask(TokenTask):

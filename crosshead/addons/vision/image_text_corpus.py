@@ -274,7 +274,7 @@ def read_sets(
     except ValueError as error:
         raise DataError(str(error)) from None
     if not data.valid_files:
-        return *hold_out(train, data.valid_size, kind), patches
+        return *hold_out(train, data.valid_size), patches
     size = int(train.pixels.shape[1])
     valid = read_caption_set(data.images, data.valid_files, size, check, kind, say)
     if shared := {*train.names} & {*valid.names}:  # names are unique in all folders

@@ -72,7 +72,7 @@ def test_samples_are_shown_with_their_nearest_reference(
     """The last caption of an image is as good as the first."""
 
     def last(self: CaptioningValidator, decode: object) -> list[str]:
-        return [each[-1] for each in self.references()]
+        return [each[-1] for each in self.corpus.valid.references()]
 
     monkeypatch.setattr(CaptioningValidator, "outputs", last)
     trained("run", "--max-updates", 1)
@@ -85,7 +85,7 @@ def test_the_bands_of_translation_do_not_judge_captions(
 ) -> None:
     def longer(self: CaptioningValidator, decode: object) -> list[str]:
         words = " ".join("abcdefghijkmnopqrstuvwxyz123")
-        return [f"{each[-1]} {words}" for each in self.references()]
+        return [f"{each[-1]} {words}" for each in self.corpus.valid.references()]
 
     monkeypatch.setattr(CaptioningValidator, "outputs", longer)
     log = trained("run", "--max-updates", 1)

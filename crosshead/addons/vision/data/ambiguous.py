@@ -10,7 +10,7 @@ sign is never small, because the set tests the use of an image and not its resol
 Half of the sentences have one sign. In the others all shapes have their own names.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from crosshead.addons.vision.data.scenes import (
     check_size,
     drawn,
     placed,
-    relation,
+    sentence,
     write_sets,
 )
 from crosshead.errors import DataError
@@ -67,7 +67,11 @@ def ambiguous_pairs(count: int, size: int, seed: int) -> Iterator[PicturedPair]:
     for index in range(count):
         things, sign = _things(rng, ambiguous=index % 2 == 0)
         pixels, _ = drawn(rng, size, things)
-        yield PicturedPair(pixels, _source(things, sign), _target(things))
+        english = [each._replace(shape=AMBIGUOUS) if each is sign else each for each in things]
+        source = sentence(things, [each.phrase for each in english])
+        # The first object is in the nominative, the others are in the dative.
+        german = [_german(each, dative=number > 0) for number, each in enumerate(things)]
+        yield PicturedPair(pixels, source, sentence(things, german, "und", _RELATIONS))
 
 
 def write_ambiguous(
@@ -155,34 +159,6 @@ def _things(rng: np.random.Generator, *, ambiguous: bool) -> tuple[list[Thing], 
         ]
         if signs:
             return things, signs[int(rng.integers(len(signs)))]
-
-
-def _source(things: Sequence[Thing], sign: Thing | None) -> str:
-    """Return the English sentence."""
-    named = [each._replace(shape=AMBIGUOUS) if each is sign else each for each in things]
-    return _sentence(things, [each.phrase for each in named], "and", dict.fromkeys(_RELATIONS))
-
-
-def _target(things: Sequence[Thing]) -> str:
-    """Return the German sentence: the first object in the nominative, the others in the dative."""
-    phrases = [_german(each, dative=number > 0) for number, each in enumerate(things)]
-    return _sentence(things, phrases, "und", _RELATIONS)
-
-
-def _sentence(
-    things: Sequence[Thing],
-    phrases: Sequence[str],
-    conjunction: str,
-    words: Mapping[str, str | None],
-) -> str:
-    """Return the phrases with the words for their relations to the first object between them."""
-    first = things[0]
-    between = [relation(first, each) for each in things[1:]]
-    parts = [
-        f"{words[found] or found} {phrase}"
-        for found, phrase in zip(between, phrases[1:], strict=True)
-    ]
-    return f"{phrases[0]} " + f" {conjunction} ".join(parts)
 
 
 def _german(thing: Thing, *, dative: bool) -> str:

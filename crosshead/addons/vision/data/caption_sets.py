@@ -6,7 +6,7 @@ A pair is a caption of an image that has a source.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -65,6 +65,7 @@ class CaptionSet:
     """All captions, in the order of the files."""
     left_out: Mapping[tuple[str, str], list[str]]
     """The places that are left out, by the noun and the words after it that say why."""
+    kind: CaptionFormat = CAPTIONS
 
     @property
     def texts(self) -> list[str]:
@@ -76,12 +77,29 @@ class CaptionSet:
         """The sentence that each caption translates; empty for a caption of the image alone."""
         return ["".join(each.texts[:-1]) for each in self.captions]
 
+    @property
+    def rows(self) -> list[int]:
+        """The row in `pixels` of the image of each caption."""
+        return [each.image for each in self.captions]
+
+    @property
+    def inputs(self) -> list[str]:
+        """The source of each pair, or the name of each image that has captions."""
+        return self.sources if self.kind == PAIRS else self.names
+
     def references(self) -> list[list[str]]:
-        """Return the captions of each image, in the order of `pixels`."""
+        """Return the target of each pair, or the captions of each image."""
+        if self.kind == PAIRS:
+            return [[text] for text in self.texts]
         found: list[list[str]] = [[] for _ in self.names]
         for each in self.captions:
             found[each.image].append(each.texts[-1])
         return found
+
+    def beside(self, rows: Sequence[int]) -> "CaptionSet":
+        """Return the captions beside other images."""
+        pairs = zip(self.captions, rows, strict=True)
+        return replace(self, captions=[each._replace(image=row) for each, row in pairs])
 
     def messages(self) -> list[str]:
         """Return a message for each reason to leave something out, with the first places."""
@@ -96,9 +114,8 @@ class CaptionSet:
             if each.image in places
         ]
         rows = list(images)
-        return CaptionSet(
-            self.pixels[rows], [self.names[row] for row in rows], captions, self.left_out
-        )
+        names = [self.names[row] for row in rows]
+        return replace(self, pixels=self.pixels[rows], names=names, captions=captions)
 
 
 def image_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
@@ -172,6 +189,7 @@ def read_caption_set(
         [each.name for each in kept],
         [Caption(numbers[place], *rest) for place, rest in rows if place in numbers],
         dict(left),
+        kind,
     )
     if not found.captions:
         raise DataError(
@@ -181,18 +199,16 @@ def read_caption_set(
     return found
 
 
-def hold_out(
-    found: CaptionSet, count: int, kind: CaptionFormat = CAPTIONS
-) -> tuple[CaptionSet, CaptionSet]:
+def hold_out(found: CaptionSet, count: int) -> tuple[CaptionSet, CaptionSet]:
     """Return the training set and the validation set, which share no image.
 
     The validation set is the same for every seed of a run.
     """
-    total = len(found.names)
+    total, unit = len(found.names), found.kind.unit
     if total < 2:
         raise DataError(
-            f"{found.captions[0].file}: one image with {kind.unit}s is not enough to train and to "
-            f"validate; give more images, or --valid-{kind.unit}s"
+            f"{found.captions[0].file}: one image with {unit}s is not enough to train and to "
+            f"validate; give more images, or --valid-{unit}s"
         )
     order = np.random.default_rng(ORDER_SEED).permutation(total)
     cut = max(1, min(count, total // 10))

@@ -12,9 +12,10 @@ in every scene. So it tests whether a model names what it has never seen togethe
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,17 +212,9 @@ def _scene(rng: np.random.Generator, size: int, unseen: bool) -> Scene:
     """Draw a scene of two or three objects, and write its caption."""
     things = placed(rng, _kinds(rng, 2 + int(rng.integers(2)), unseen))
     pixels, boxes = drawn(rng, size, things)
-    first, second = things[0], things[1]
-    parts = [first.phrase, relation(first, second), second.phrase]
-    if len(things) == 3:
-        parts += ["and", relation(first, things[2]), things[2].phrase]
-    regions: list[Region] = []
-    words = 0
-    for part in parts:
-        words += len(part.split())
-        if part.startswith("a "):
-            regions.append(Region(words - 1, boxes[len(regions)]))
-    caption = " ".join(parts)
+    caption = sentence(things, [each.phrase for each in things])
+    nouns = [number for number, word in enumerate(caption.split()) if word in SHAPES]
+    regions = [Region(*each) for each in zip(nouns, boxes, strict=True)]
     return Scene(pixels, caption, regions)
 
 
@@ -262,6 +255,23 @@ def relation(one: Thing, other: Thing) -> str:
     if one.row == other.row:
         return "left of" if one.column < other.column else "right of"
     return "above" if one.row < other.row else "below"
+
+
+def sentence(
+    things: Sequence[Thing],
+    phrases: Sequence[str],
+    conjunction: str = "and",
+    words: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Return the phrases of objects with their relations to the first one between them.
+
+    `words` translates the relations.
+    """
+    parts = []
+    for thing, phrase in zip(things[1:], phrases[1:], strict=True):
+        between = relation(things[0], thing)
+        parts.append(f"{words.get(between, between)} {phrase}")
+    return f"{phrases[0]} " + f" {conjunction} ".join(parts)
 
 
 def drawn(

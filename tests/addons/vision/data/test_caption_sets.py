@@ -248,10 +248,8 @@ def test_bad_files_of_pairs_are_refused(
 
 def test_one_image_cannot_be_held_out(pairs_folder: Path) -> None:
     found = read_caption_set(["images"], ["pairs.jsonl"], None, kind=PAIRS)
-    assert "one image with pairs is not enough" in refusal(
-        lambda: hold_out(found.chosen([0]), 1, PAIRS)
-    )
-    train, valid = hold_out(found, 1, PAIRS)
+    assert "one image with pairs is not enough" in refusal(lambda: hold_out(found.chosen([0]), 1))
+    train, valid = hold_out(found, 1)
     assert len(valid.sources) == 1 and valid.sources[0] in found.sources
     assert len(train.sources) == 5
 
