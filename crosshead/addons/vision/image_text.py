@@ -15,8 +15,7 @@ from crosshead.addons.vision.bundles import (
     build_image_text_model,
 )
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
-from crosshead.addons.vision.data.caption_sets import CaptionSet
-from crosshead.addons.vision.data.captions import CaptionRows
+from crosshead.addons.vision.data.caption_sets import CaptionRows, CaptionSet
 from crosshead.addons.vision.image_text_corpus import (
     CaptionCorpus,
     CaptioningRecipe,
@@ -64,6 +63,27 @@ EXACT = Metric("exact", "exact match, %", higher_is_better=True, search="greedy"
 
 _EXAMPLE_SIZE = 64
 """The size of the images of the models in the table of presets."""
+
+
+def _over_patches(**layers: int) -> Sections:
+    return {
+        "tokenizer": {"kind": "words", "vocab_size": 8000},
+        "model": {
+            **layers, "d_model": 64, "d_ff": 128, "heads": 4, "dropout": 0.0, "norm": "pre",
+            "patch_positions": "sinusoidal",
+        },
+        "train": {
+            "schedule": "cosine", "learning_rate": 0.002, "max_updates": 4000, "batch_tokens": 3072,
+            "label_smoothing": 0.0, "average": 0, "patience": 0,
+        },
+    }  # fmt: skip
+
+
+PRESETS: dict[str, dict[str, Sections]] = {
+    "captioner": {"tiny": _over_patches(encoder_layers=1, decoder_layers=3)},
+    "multimodal": {"tiny": _over_patches(encoder_layers=2, decoder_layers=2)},
+}
+"""The presets by the name of the architecture."""
 
 
 class ImageTextValidator(Validator[ImageTextRecipe, ImageTextCorpus, ImageTextBundle]):
@@ -173,9 +193,8 @@ class ImageTextTask(TokenTask):
         def epoch(found: CaptionSet, chosen: Sequence[int], ids: Sequence[Example]) -> CaptionRows:
             images = [found.captions[row].image for row in chosen]
             examples = [ids[row] for row in chosen]
-            return self.corpus.rows_of(
-                found.pixels, images, examples, patches, recipe.model.start_token
-            )
+            kind, start = self.corpus.files_of, recipe.model.start_token
+            return CaptionRows(found.pixels, images, examples, patches, kind, start)
 
         ids = self.examples(train, tokenizers)
         rows = [row for row, example in enumerate(ids) if max(map(len, example)) <= data.max_length]

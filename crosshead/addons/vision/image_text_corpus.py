@@ -9,29 +9,24 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from pydantic import SerializeAsAny, ValidationInfo, model_validator
+from pydantic import Field, SerializeAsAny, ValidationInfo, model_validator
 
 from crosshead.addons.vision.bundles import ImageTextBundle, ImageTextBundleConfig
 from crosshead.addons.vision.data.caption_sets import (
     CAPTIONS,
     PAIRS,
     CaptionFormat,
+    CaptionRows,
     CaptionSet,
     hold_out,
     read_caption_set,
-)
-from crosshead.addons.vision.data.captions import (
-    CaptionData,
-    CaptionRows,
-    ImagePairData,
-    ImagePairRows,
-    ImageTextData,
 )
 from crosshead.addons.vision.data.image_decoding import kept_size, shared_images
 from crosshead.addons.vision.models.image_encoder import ImageShape, ImageStackConfig
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
-from crosshead.config import called
+from crosshead.config import MOST, MOST_PATCH, called
+from crosshead.data import DataSection, Names
 from crosshead.errors import DataError
 from crosshead.evaluation.tokenised import tokenised_warning
 from crosshead.recipe.recipe import Recipe
@@ -42,6 +37,71 @@ from crosshead.tasks.base import Say
 from crosshead.tasks.corpus import stop_check
 from crosshead.tasks.token_corpus import TokenCorpus, unknown_words
 from crosshead.text.profile import TextProfile
+
+
+class ImageTextData(DataSection):
+    """Images with text: the base of sections `[data]`.
+
+    `file_keys` has the keys of images, of text, and of text for validation.
+    """
+
+    images: Names = Field(default_factory=list)
+    """Folders of images, or zip archives of folders."""
+
+    image_size: int | None = Field(None, ge=1, le=MOST_PATCH)
+    """Height and width in pixels. The shorter side of an image is scaled to it, and the middle is
+    cut out. Unset: the size of the images if they are squares of one size, up to 96, or else 64;
+    a hundred images, spread over the set, are looked at."""
+
+    valid_size: int = Field(500, ge=1, le=MOST)
+    """The number of images that are held out of training if there are no files for validation; at
+    most a tenth of all. They are the same for every seed."""
+
+    max_length: int = Field(64, ge=1, le=2**24)
+    """A text with more tokens than this is left out of training; of a pair, each side counts."""
+
+    @property
+    def text_files(self) -> list[str]:
+        """The files of the text."""
+        files: list[str] = getattr(self, self.file_keys[1])
+        return files
+
+    @property
+    def valid_files(self) -> list[str]:
+        """The files of the text for validation."""
+        files: list[str] = getattr(self, self.file_keys[2])
+        return files
+
+
+class CaptionData(ImageTextData):
+    """Images and captions: the section `[data]` of a recipe for captioning."""
+
+    file_keys: ClassVar[tuple[str, ...]] = ("images", "captions", "valid_captions")
+
+    captions: Names = Field(default_factory=list)
+    """Files of captions. JSON Lines if the name ends in `.jsonl`, with the keys `image` and
+    `caption`; CSV if the first line is `image,caption` or `image;caption`; otherwise lines
+    `image#n<TAB>caption`. `image` is a name in a folder of `images`. An image may have several
+    captions."""
+
+    valid_captions: Names = Field(default_factory=list)
+    """Files of captions for validation, in the form of `captions`; their images are in `images`
+    too. Unset: some images are held out of training, with all their captions."""
+
+
+class ImagePairData(ImageTextData):
+    """Images and pairs: the section `[data]` of a recipe for multimodal translation."""
+
+    file_keys: ClassVar[tuple[str, ...]] = ("images", "pairs", "valid_pairs")
+
+    pairs: Names = Field(default_factory=list)
+    """Files of pairs beside images. JSON Lines if the name ends in `.jsonl`, with the keys `image`,
+    `source` and `target`; otherwise lines `image<TAB>source<TAB>target`. `image` is a name in a
+    folder of `images`. An image may have several pairs."""
+
+    valid_pairs: Names = Field(default_factory=list)
+    """Files of pairs for validation, in the form of `pairs`; their images are in `images` too.
+    Unset: some images are held out of training, with all their pairs."""
 
 
 class ImageTextRecipe(TokenRecipe):
@@ -113,8 +173,6 @@ class ImageTextCorpus(TokenCorpus):
     kind: ClassVar[type[Bundle]] = ImageTextBundle
     files_of: ClassVar[CaptionFormat]
     """The kind of the files of text."""
-    rows_of: ClassVar[type[CaptionRows]]
-    """The class of an epoch."""
 
     @property
     def size(self) -> int:
@@ -131,7 +189,7 @@ class ImageTextCorpus(TokenCorpus):
         """The patches and the tokens of all captions."""
         return self.train_rows.lengths
 
-    def epochs(self, recipe: Recipe) -> Callable[[int], CaptionRows]:
+    def epochs(self, recipe: Recipe) -> Callable[[int], CaptionRows]:  # type: ignore[override]
         """Return a function that gives all captions for every epoch."""
         return lambda epoch: self.train_rows
 
@@ -140,7 +198,7 @@ class ImageTextCorpus(TokenCorpus):
         found = hashlib.sha256()
         for rows in (self.train_rows, self.valid_rows):
             found.update(np.ascontiguousarray(rows.pixels).tobytes())
-            texts = [ids if rows.has_source else ids[1] for ids in rows.examples]
+            texts = [ids if self.files_of == PAIRS else ids[1] for ids in rows.examples]
             found.update(json.dumps([list(rows.images), texts]).encode())
         return found.hexdigest()
 
@@ -223,7 +281,7 @@ class CaptionCorpus(ImageTextCorpus):
     """Images and tokenized captions."""
 
     unit, unit_name = "caption", "captions"
-    files_of, rows_of = CAPTIONS, CaptionRows
+    files_of = CAPTIONS
 
     @property
     def longest_input(self) -> int:
@@ -236,7 +294,7 @@ class ImagePairCorpus(ImageTextCorpus):
     """Images and tokenized pairs: captions that have a source."""
 
     unit, unit_name = "pair", "pairs beside images"
-    files_of, rows_of = PAIRS, ImagePairRows
+    files_of = PAIRS
 
     @property
     def longest_input(self) -> int:

@@ -21,6 +21,7 @@ from crosshead.bundle.files import verify_bundle
 from crosshead.cli import run
 from crosshead.layers.loss import label_smoothed_cross_entropy
 from crosshead.models.registry import CONFIGS
+from crosshead.recipe import presets
 from crosshead.recipe.compose import compose
 from crosshead.training.distributed import shard
 from tests.addons.vision.drawn_images import CLASSES, SIZE, broken, packed, picture, write_images
@@ -268,3 +269,9 @@ def test_an_untrained_model_is_not_usable_yet(capfd: pytest.CaptureFixture[str])
     said = capfd.readouterr().out
     assert "is not above 33.3 %, the share of the most frequent class" in said
     assert np.isclose(crosshead.load("run")(picture("low", 1))[0][1], 1 / 3, atol=1e-3)
+
+
+def test_every_model_of_images_has_presets() -> None:
+    tasks = {"classification", "captioning", "multimodal"}
+    names = {name for name, config in CONFIGS.items() if config.task in tasks}
+    assert len(names) == 4 and all(presets.PRESETS[name] for name in names)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crosshead.addons.vision.data.captions import CaptionRows, ImagePairRows
+from crosshead.addons.vision.data.caption_sets import CAPTIONS, PAIRS, CaptionFormat
 from crosshead.recipe.compose import compose
 from tests.tasks.reading import read_corpus
 from tests.text.written import write_captions
@@ -29,10 +29,10 @@ def recipe(kind: str, **data: Any) -> Any:
     return compose(flags={"data": data}, assignments=["model.patch_size=8"])
 
 
-@pytest.mark.parametrize(("kind", "rows"), [("captions", CaptionRows), ("pairs", ImagePairRows)])
-def test_rows_are_the_ids_of_the_texts_beside_their_images(kind: str, rows: type) -> None:
+@pytest.mark.parametrize(("kind", "form"), [("captions", CAPTIONS), ("pairs", PAIRS)])
+def test_rows_are_the_ids_of_the_texts_beside_their_images(kind: str, form: CaptionFormat) -> None:
     corpus = read_corpus(recipe(kind))
-    assert type(corpus.train_rows) is type(corpus.valid_rows) is rows
+    assert corpus.train_rows.kind == corpus.valid_rows.kind == corpus.train.kind == form
     for found, part in ((corpus.train, corpus.train_rows), (corpus.valid, corpus.valid_rows)):
         assert part.images == [each.image for each in found.captions]
         assert [corpus.target_tokenizer.decode(ids) for _, ids in part.examples] == found.texts

@@ -1,4 +1,4 @@
-"""Sets of decoded images with captions or pairs: their files, what is left out, held-out images.
+"""Decoded images with captions or pairs: files, what is left out, held-out images, epochs.
 
 A pair is a caption of an image that has a source.
 """
@@ -19,11 +19,13 @@ from crosshead.addons.vision.data.image_decoding import (
     common_size,
     decode_images,
 )
-from crosshead.addons.vision.data.images import ImageFolder
+from crosshead.addons.vision.data.images import ImageFolder, as_floats
 from crosshead.errors import DataError
 from crosshead.system.lines import check_regular, iter_lines
 from crosshead.system.progress import left_out
+from crosshead.text.batching import Batch, Example, Plan, collate, example_lengths, plan_batches
 from crosshead.text.parallel.tables import Form, Row, chosen_cells, csv_form, is_csv, is_jsonl
+from crosshead.vocabulary import BOS
 
 
 class CaptionFormat(NamedTuple):
@@ -116,6 +118,50 @@ class CaptionSet:
         rows = list(images)
         names = [self.names[row] for row in rows]
         return replace(self, pixels=self.pixels[rows], names=names, captions=captions)
+
+
+@dataclass(frozen=True)
+class CaptionRows:
+    """An epoch of captions or pairs, and their images."""
+
+    pixels: np.ndarray
+    """The pixels of all images, `uint8`, "N H W C"."""
+    images: Sequence[int]
+    """The image of each row."""
+    examples: Sequence[Example]
+    """The ids of each source and target; a caption is the target of an empty source."""
+    patches: int
+    """The number of patches of an image, which count as positions of its source."""
+    kind: CaptionFormat = CAPTIONS
+    start: int = BOS
+    """The first token of every target."""
+    bound = "data.max_length"
+
+    @property
+    def row(self) -> str:
+        """The noun for a row."""
+        return self.kind.unit
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The positions of source and target of each row, "n 2"."""
+        found: np.ndarray = example_lengths(self.examples) + np.array([self.patches, 0])
+        return found
+
+    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
+        """Return the plan that `plan_batches` makes from the lengths."""
+        return plan_batches(self.lengths, max_tokens, seed, epoch)
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        """Return the given rows as a batch of images and the inputs of each side."""
+        batch = collate(self.examples, rows, self.start)
+        images = as_floats(self.pixels[[self.images[row] for row in rows]])
+        return Batch((images, *batch.inputs[self.kind == CAPTIONS :]), batch.target_output)
+
+    def extent(self, row: int) -> str:
+        """Return the number of patches and of tokens of each side, for messages."""
+        tokens = [f"{len(side):,}" for side in self.examples[row]][self.kind == CAPTIONS :]
+        return f"{self.patches:,} patches, {' and '.join(tokens)} tokens"
 
 
 def image_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from crosshead.addons.vision.data.caption_sets import (
     CAPTIONS,
     PAIRS,
     CaptionFormat,
+    CaptionRows,
     ImageNames,
     hold_out,
     image_rows,
@@ -17,8 +19,9 @@ from crosshead.addons.vision.data.caption_sets import (
     read_caption_set,
 )
 from crosshead.addons.vision.data.image_decoding import USUAL_SIZE, ImagePlace
-from crosshead.addons.vision.data.images import ImageFolder, encode_png
+from crosshead.addons.vision.data.images import ImageFolder, as_floats, encode_png
 from crosshead.text.parallel.tables import Row
+from crosshead.vocabulary import BOS, EOS, PAD
 from tests.text.written import refusal, write, write_captions, write_image_pairs
 
 
@@ -261,3 +264,29 @@ def test_shuffled_images_are_all_others() -> None:
     assert found[1] == found[2] and found[0] == found[5]  # one image stays one image
     assert sorted(set(found)) == [0, 1, 2, 3] and found == other_images(images)
     assert "two different images" in refusal(other_images, [4, 4])
+
+
+def test_rows_are_images_and_shifted_captions() -> None:
+    pixels = np.arange(3 * 4 * 4 * 3, dtype=np.uint8).reshape(3, 4, 4, 3)
+    rows = CaptionRows(pixels, [2, 0], [((), [5, 6]), ((), [7])], patches=4)
+    batch = rows.collate([1, 0])
+    images, target = batch.inputs
+    assert torch.equal(images, as_floats(pixels[[0, 2]]))
+    assert target.tolist() == [[BOS, 7, PAD], [BOS, 5, 6]]
+    assert batch.target_output.tolist() == [[7, EOS, PAD], [5, 6, EOS]] and batch.count == 5
+    assert rows.lengths.tolist() == [[5, 3], [5, 2]]
+    assert sorted(np.concatenate(rows.plan(100, 1, 0)).tolist()) == [0, 1]
+    assert rows.extent(0) == "4 patches, 2 tokens"
+
+
+def test_rows_are_images_sources_and_shifted_targets() -> None:
+    pixels = np.arange(3 * 4 * 4 * 3, dtype=np.uint8).reshape(3, 4, 4, 3)
+    rows = CaptionRows(pixels, [2, 0], [([8], [5, 6]), ([9, 9, 9], [7])], 4, PAIRS)
+    batch = rows.collate([1, 0])
+    images, source, target = batch.inputs
+    assert torch.equal(images, as_floats(pixels[[0, 2]]))
+    assert source.tolist() == [[9, 9, 9, EOS], [8, EOS, PAD, PAD]]
+    assert target.tolist() == [[BOS, 7, PAD], [BOS, 5, 6]]
+    assert batch.target_output.tolist() == [[7, EOS, PAD], [5, 6, EOS]]
+    assert rows.lengths.tolist() == [[6, 3], [8, 2]]  # patches count as positions
+    assert rows.extent(1) == "4 patches, 3 and 1 tokens"
