@@ -1,6 +1,5 @@
 """Labels of pieces on the axes of a picture."""
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,8 +9,6 @@ LONGEST = 18
 """The largest number of characters of a label; longer pieces are cut."""
 
 SPACE, NO_GLYPH = "␣", "□"
-
-_BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 class Labels(NamedTuple):
@@ -36,7 +33,7 @@ def labels_of(queries: Sequence[str], keys: Sequence[str]) -> Labels:
     Spaces become visible, unprintable characters are escaped, and a character that no installed
     font has becomes a box.
     """
-    sides = [readable(queries), readable(keys)]
+    sides = [[readable(piece) for piece in side] for side in (queries, keys)]
     families, missing = families_for("".join(label for side in sides for label in side))
     boxes = dict.fromkeys(map(ord, missing), NO_GLYPH)
     note = f"{NO_GLYPH}: no font on this machine has the character; install one" if missing else ""
@@ -44,32 +41,8 @@ def labels_of(queries: Sequence[str], keys: Sequence[str]) -> Labels:
     return Labels(first, second, families, note)
 
 
-def readable(pieces: Sequence[str]) -> list[str]:
-    """Return a short printable label for each piece. A space becomes U+2423.
-
-    If adjacent pieces are the bytes of one printable character, the last of them shows it.
-    """
-    labels = list(pieces)
-    for first in range(len(pieces)):
-        for last in range(first, min(first + 4, len(pieces))):
-            character = _character(pieces[first : last + 1])
-            if character is not None:
-                labels[last] = character
-    return [_printable(label) for label in labels]
-
-
-def _printable(piece: str) -> str:
-    """Return the label of a piece."""
+def readable(piece: str) -> str:
+    """Return a short printable label for a piece. A space becomes U+2423."""
     spaced = piece.replace(" ", SPACE).replace("\u2581", SPACE) or "(empty)"
     label = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in spaced)
     return label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…"
-
-
-def _character(pieces: Sequence[str]) -> str | None:
-    """Return the printable character whose UTF-8 bytes the pieces are, or None."""
-    spelled = [_BYTE.fullmatch(piece) for piece in pieces]
-    try:
-        text = bytes(int(byte[1], 16) for byte in spelled if byte).decode()
-    except UnicodeDecodeError:
-        return None
-    return text if all(spelled) and len(text) == 1 and text.isprintable() else None
