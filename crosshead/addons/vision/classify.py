@@ -13,8 +13,8 @@ from crosshead.cli.terminal import json_line, note, put, table
 if TYPE_CHECKING:
     from crosshead.addons.vision.scores import ClassScores
 
-MOST_CLASSES = 20
-"""The largest number of classes in a table of confusions, and of listed confusions."""
+MOST_CONFUSIONS = 20
+"""The largest number of listed confusions: they fit on a screen. JSON Lines have all."""
 
 
 @app.command(
@@ -111,25 +111,12 @@ def image_evaluation(
 
 
 def confusions_table(found: "ClassScores") -> str:
-    """Return the scores, and the numbers of images by class (rows) and predicted class.
-
-    With more than `MOST_CLASSES` classes, only the most frequent confusions are listed.
-    """
+    """Return the scores, and the most frequent confusions."""
     from crosshead.cli.evaluation import scores_table
 
-    classes, counts = found.classes, found.counts
-    if len(classes) <= MOST_CLASSES:
-        short = [name[:8] for name in classes]
-        rows = [["class", *short, "recall, %"]]
-        for name, row, hits in zip(classes, counts.tolist(), counts.diagonal(), strict=True):
-            recall = f"{100 * hits / sum(row):.1f}" if sum(row) else ""
-            rows.append([name, *map(str, row), recall])
-        text = "rows: class, columns: prediction\n" + table(rows, numbers=len(classes) + 1)
-    else:
-        worst = found.confused()[:MOST_CLASSES]
-        rows = [["class", "taken for", "images"], *([a, b, str(n)] for a, b, n in worst)]
-        text = table(rows, numbers=1)
-    return f"{scores_table(found.scores)}\n{text}"
+    worst = [[a, b, str(images)] for a, b, images in found.confused()[:MOST_CONFUSIONS]]
+    rows = table([["class", "taken for", "images"], *worst], numbers=1)
+    return f"{scores_table(found.scores)}\n{rows}"
 
 
 def confusions_jsonl(found: "ClassScores") -> str:

@@ -123,8 +123,8 @@ def translate_beside_images(
 def evaluate_classes(bundles: BundlesArgument, images: ImagesOption = None, **options: Any) -> None:
     """Give --images for a classifier of images.
 
-    The command prints the accuracy with its 95 % interval (Wilson 1927), and a table of confusions:
-    how many images of each class were given each other class.
+    The command prints the accuracy with its 95 % interval (Wilson 1927), and the most frequent
+    confusions. With --jsonl it prints how many images of each class were given each class.
     """
     from crosshead.addons.vision.classify import image_evaluation
     from crosshead.cli.arguments import only
