@@ -12,7 +12,7 @@ from jaxtyping import Float
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from crosshead.addons.vision.models.image_encoder import ImageShape, for_convolutions
+from crosshead.addons.vision.models.image_encoder import ImageShape, convolution, for_convolutions
 from crosshead.attention.dropout import Dropout
 from crosshead.config import MOST_WIDTH
 from crosshead.models.base import Model, ModelConfig
@@ -179,12 +179,5 @@ class ConvNet(Classifier):
 
 def block(before: int, width: int) -> nn.Sequential:
     """Return a block that halves height and width."""
-    return nn.Sequential(
-        nn.Conv2d(before, width, 3, padding=1, bias=False),
-        nn.GroupNorm(GROUPS, width),
-        nn.ReLU(),
-        nn.Conv2d(width, width, 3, padding=1, bias=False),
-        nn.GroupNorm(GROUPS, width),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-    )
+    layers = convolution(before, width, GROUPS) + convolution(width, width, GROUPS)
+    return nn.Sequential(*layers, nn.MaxPool2d(2))

@@ -165,10 +165,11 @@ def patch_stem(config: ImageStackConfig, channels: int) -> nn.Module:
     widths = [channels, *(max(1, config.d_model >> steps - each) for each in range(1, steps + 1))]
     found: list[nn.Module] = []
     for before, width in pairwise(widths):
-        found += [
-            nn.Conv2d(before, width, 3, padding=1, bias=False),
-            nn.GroupNorm(1, width),
-            nn.ReLU(),
-            nn.MaxPool2d(3, stride=2, padding=1),
-        ]
+        found += [*convolution(before, width, 1), nn.MaxPool2d(3, stride=2, padding=1)]
     return nn.Sequential(*found, nn.Conv2d(config.d_model, config.d_model, 1))
+
+
+def convolution(before: int, width: int, groups: int) -> list[nn.Module]:
+    """Return a 3 x 3 convolution with a group norm and ReLU."""
+    layer = nn.Conv2d(before, width, 3, padding=1, bias=False)
+    return [layer, nn.GroupNorm(groups, width), nn.ReLU()]
