@@ -69,13 +69,16 @@ class ImageTextBundle(TextBundle):
 
     def why_not_averaged(self, other: Bundle) -> str:
         """Return why another bundle of the same model cannot be averaged with this one, or ""."""
-        assert isinstance(other, ImageTextBundle)
-        if self.config.image_size == other.config.image_size:
-            return super().why_not_averaged(other)
-        return (
-            f"its images have {other.config.image_size} pixels, and the images of {{first}} have "
-            f"{self.config.image_size}; only bundles for images of one size can be averaged"
-        )
+        return _unlike(self, other, "image_size") or super().why_not_averaged(other)
+
+
+def _unlike(one: Bundle, other: Bundle, *keys: str) -> str:
+    """Return a clause that names the settings in which two bundles differ, or ""."""
+    unlike = [key for key in keys if getattr(one.config, key) != getattr(other.config, key)]
+    if not unlike:
+        return ""
+    words = " and ".join(unlike)
+    return f"it and {{first}} differ in {words}; only bundles with the same {words} can be averaged"
 
 
 def build_image_text_model(
@@ -143,13 +146,7 @@ class ImageBundle(Bundle):
 
     def why_not_averaged(self, other: Bundle) -> str:
         """Return why another bundle of the same model cannot be averaged with this one, or ""."""
-        keys = ("classes", "image_size")
-        if all(getattr(self.config, key) == getattr(other.config, key) for key in keys):
-            return ""
-        return (
-            "its classes or the size of its images differ from those of {first}; only bundles with "
-            "the same classes can be averaged"
-        )
+        return _unlike(self, other, "classes", "image_size")
 
 
 class ImagePipeline(Pipeline):
