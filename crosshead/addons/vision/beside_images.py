@@ -74,29 +74,21 @@ class BesideImages:
         progress: Callable[[float], None],
     ) -> list[list[Translation]]:
         """Return the translations of each line, best first."""
-        rows, pixels, texts = [], [], []
-        found = [[BLANK] for _ in lines]
+        found, read = [[BLANK] for _ in lines], {}
         for row, line in enumerate(lines):
-            if not line.strip():
-                continue
-            name, tab, sentence = line.partition("\t")
-            try:
-                if not tab:
-                    raise DataError(f"expected `image<TAB>sentence`, found {line[:60]!r}")
-                pixels.append(self._pixels(name))
-            except DataError as error:
-                note(f"error: line {first + row + 1}: {error}")
-                self._broken += 1
-                found[row] = [UNREAD]
-                continue
-            rows.append(row)
-            texts.append(sentence)
-        if rows:
-            images = range(len(rows))
+            if line.strip():
+                try:
+                    read[row] = self._read(line)
+                except DataError as error:
+                    note(f"error: line {first + row + 1}: {error}")
+                    self._broken += 1
+                    found[row] = [UNREAD]
+        if read:
+            pixels, texts = zip(*read.values(), strict=True)
             best = self._translator.search(
-                np.stack(pixels), images, texts, decode, n_best, first, progress
+                np.stack(pixels), range(len(read)), texts, decode, n_best, first, progress
             )
-            for row, translations in zip(rows, best, strict=True):
+            for row, translations in zip(read, best, strict=True):
                 found[row] = translations
         return found
 
@@ -107,16 +99,18 @@ class BesideImages:
                 f"{counted(self._broken, 'line')} got no translation; the messages above say why"
             )
 
-    def _pixels(self, name: str) -> np.ndarray:
-        """Return the image of this name in the model's size."""
+    def _read(self, line: str) -> tuple[np.ndarray, str]:
+        """Return the image of a line in the model's size, and its sentence."""
+        name, tab, sentence = line.partition("\t")
+        if not tab:
+            raise DataError(f"expected `image<TAB>sentence`, found {line[:60]!r}")
         fitting = self._places.find(name)
         if len(fitting) != 1:
             several = f"{len(fitting)} images end so; give the folder too"
             raise DataError(
                 f"{name!r}: {several if fitting else 'no such image'} in {self._folders}"
             )
-        [place] = fitting
-        return place.decoded(self._translator.image_size)
+        return fitting[0].decoded(self._translator.image_size), sentence
 
 
 def pair_evaluation(

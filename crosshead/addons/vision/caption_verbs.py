@@ -16,6 +16,7 @@ from crosshead.cli.options import (
     ThreadsOption,
 )
 from crosshead.cli.terminal import json_line, note, open_output
+from crosshead.tasks.translation.verbs.translate import OutputOption
 
 
 @app.command(
@@ -29,10 +30,7 @@ def caption(
     images: Annotated[list[Path], typer.Argument(metavar="IMAGE", help="Image files to describe.")],
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(metavar="F", help="File to write (default: standard output)."),
-    ] = None,
+    output: OutputOption = None,
     jsonl: JsonlOption = False,
     n_best: Annotated[
         int | None,

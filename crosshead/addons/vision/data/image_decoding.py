@@ -1,5 +1,6 @@
 """Decoding of many images into one array, by several threads."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -120,19 +121,14 @@ def common_size(images: Sequence[ImagePlace]) -> int:
     Up to a hundred images are looked at, spread over the set.
     """
     places = np.linspace(0, len(images) - 1, min(_LOOKED_AT, len(images))).round().astype(int)
-    extents = {_extent(images[at]) for at in places} - {None}
-    found = extents.pop() if len(extents) == 1 else None
-    if found and found[0] == found[1] <= LARGEST_SIZE:
-        return found[0]
+    extents: set[tuple[int, int] | None] = set()
+    for folder, name in (images[at] for at in places):
+        with contextlib.suppress(DataError):
+            extents.add(image_extent(folder.read(name)))
+    match list(extents - {None}):
+        case [(height, width)] if height == width <= LARGEST_SIZE:
+            return height
     return USUAL_SIZE
-
-
-def _extent(image: ImagePlace) -> tuple[int, int] | None:
-    """Return the height and width of an image, or None if it is broken."""
-    try:
-        return image_extent(image.folder.read(image.name))
-    except DataError:
-        return None
 
 
 def kept_size(stated: int | None, size: int) -> int:
