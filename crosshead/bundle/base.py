@@ -10,7 +10,7 @@ from pydantic import Field
 
 from crosshead.bundle.card import inline_code
 from crosshead.bundle.config import BundleConfig, SparseConfig
-from crosshead.bundle.hub_names import HubPlace
+from crosshead.bundle.places import HubPlace
 from crosshead.models.base import Model
 
 BUNDLE = "crosshead"

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from crosshead.bundle.config_file import Manifest, read_settings
-from crosshead.bundle.hub_names import hub_place
 from crosshead.bundle.places import (
     CARD,
     CHECKPOINTS,
     CONFIG,
     RECIPE,
     WEIGHTS,
+    hub_place,
 )
 from crosshead.errors import BundleError, DamagedBundle, UserError
 from crosshead.system.files import atomic_file, real_path

@@ -15,8 +15,7 @@ from typing import Any
 
 from crosshead.bundle.config_file import read_settings
 from crosshead.bundle.foreign import content_of, foreign_models, why_not_a_bundle
-from crosshead.bundle.hub_names import HubError, HubName
-from crosshead.bundle.places import CARD, CONFIG
+from crosshead.bundle.places import CARD, CONFIG, HubError, HubName
 from crosshead.errors import UserError
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,7 @@ from pathlib import Path
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleScore
 from crosshead.bundle.files import bundle_files, card_was_changed, verify_bundle
-from crosshead.bundle.hub_names import hub_place
-from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, is_run
+from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, hub_place, is_run
 from crosshead.bundle.weights import build_without_memory
 from crosshead.caller import CommandLine
 from crosshead.cli.terminal import program, put, shortened, table

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 
 from crosshead.bundle.base import Bundle
-from crosshead.bundle.hub_names import bundle_shown
+from crosshead.bundle.places import bundle_shown
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import nearest
 from crosshead.errors import BundleError, ConfigError

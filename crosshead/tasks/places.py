@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from crosshead.bundle.hub_names import hub_name
-from crosshead.bundle.places import CARD, CONFIG, WEIGHTS
+from crosshead.bundle.places import CARD, CONFIG, WEIGHTS, hub_name
 from crosshead.system.files import StrPath
 from crosshead.tasks.registry import kinds
 

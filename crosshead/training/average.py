@@ -16,8 +16,8 @@ from crosshead.bundle.card import (
     without_place,
 )
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.hub_names import bundle_shown
 from crosshead.bundle.io import save_bundle
+from crosshead.bundle.places import bundle_shown
 from crosshead.bundle.weights import set_weights, weights_of
 from crosshead.errors import BundleError, UserError
 from crosshead.system.files import StrPath, output_directory, real_path

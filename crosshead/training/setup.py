@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from crosshead.bundle.base import BUNDLE, Bundle, ImportOrigin
-from crosshead.bundle.hub_names import hub_place
-from crosshead.bundle.places import CHECKPOINTS, WEIGHTS
+from crosshead.bundle.places import CHECKPOINTS, WEIGHTS, hub_place
 from crosshead.bundle.weights import check_storable, weights_of
 from crosshead.errors import UserError
 from crosshead.models.base import Model

@@ -5,7 +5,7 @@ import pytest
 
 from crosshead.bundle.base import Bundle, ImportOrigin
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.hub_names import HubPlace
+from crosshead.bundle.places import HubPlace
 from crosshead.config import validate
 from crosshead.errors import ConfigError
 from crosshead.models.base import Model

@@ -12,7 +12,7 @@ import crosshead
 from crosshead.bundle.config_file import config_bytes, file_checksum
 from crosshead.bundle.files import verify_bundle
 from crosshead.bundle.hub import download_bundle, download_files, hub_errors, is_unreachable, quiet
-from crosshead.bundle.hub_names import HubError, HubName, hub_place
+from crosshead.bundle.places import HubError, HubName, hub_place
 from crosshead.errors import DamagedBundle, UserError
 from tests.hub_server import READER, Hub, connect, contents
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 import crosshead
-from crosshead.bundle.hub_names import HubError, hub_place
+from crosshead.bundle.places import HubError, hub_place
 from crosshead.errors import BundleError
 from crosshead.tasks.places import local_bundle
 from tests.hub_server import Hub, contents

@@ -14,8 +14,7 @@ from crosshead.bundle.hub import (
     hub_errors,
     quiet,
 )
-from crosshead.bundle.hub_names import HubError, HubName
-from crosshead.bundle.places import CONFIG
+from crosshead.bundle.places import CONFIG, HubError, HubName
 from crosshead.errors import BundleError
 from crosshead.system.stored import open_stored, stored_size
 from crosshead.version import __version__

@@ -58,8 +58,7 @@ def push(
     from crosshead.addons.hub.push import files_to_push, hub_page
     from crosshead.addons.hub.push import push as upload
     from crosshead.bundle.files import bundle_files, card_was_changed
-    from crosshead.bundle.hub_names import HubName, hub_name
-    from crosshead.bundle.places import CARD
+    from crosshead.bundle.places import CARD, HubName, hub_name
 
     named = hub_name(name) or HubName(name)
     target = HubName(named.repository, revision or named.revision)

@@ -10,7 +10,7 @@ from crosshead.addons.hub.push import files_to_push, push
 from crosshead.bundle.config_file import read_settings
 from crosshead.bundle.files import bundle_files, pack
 from crosshead.bundle.hub import download_bundle
-from crosshead.bundle.hub_names import HubError, HubName
+from crosshead.bundle.places import HubError, HubName
 from crosshead.errors import BundleError
 from tests.hub_server import READER, Hub, connect, contents
 

@@ -21,9 +21,8 @@ from crosshead.addons.interop.imports.stated import check_languages, with_stated
 from crosshead.bundle.card import ORIGINAL_CARD, command_shown, fenced, front_matter, use
 from crosshead.bundle.foreign import content_of, foreign_models, is_bundle
 from crosshead.bundle.hub import download_files
-from crosshead.bundle.hub_names import hub_name, hub_place
 from crosshead.bundle.io import save_bundle
-from crosshead.bundle.places import CARD
+from crosshead.bundle.places import CARD, hub_name, hub_place
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import nearest
 from crosshead.errors import ConfigError, printable

@@ -148,7 +148,7 @@ def compare(
     p is the probability that chance alone gives a difference from the first bundle at least as
     large as the measured one.
     """
-    from crosshead.bundle.hub_names import bundle_shown
+    from crosshead.bundle.places import bundle_shown
     from crosshead.cli import arguments
     from crosshead.cli.evaluation import (
         comparison_table,
