@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from crosshead.caller import setting
 from crosshead.text.parallel.pairs import Readable
-from crosshead.text.subword_training import VocabularyError
 from crosshead.text.tokenizers import (
     MOST_PIECES,
     Tokenizer,
     TokenizerConfig,
+    VocabularyError,
     train_tokenizer,
 )
 

@@ -10,8 +10,7 @@ from crosshead.text.learning import (
     vocabulary_size,
 )
 from crosshead.text.parallel.pairs import Origin, ParallelText
-from crosshead.text.subword_training import VocabularyError
-from crosshead.text.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig
+from crosshead.text.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig, VocabularyError
 
 
 def parallel(source: Sequence[str], target: Sequence[str]) -> ParallelText:

@@ -7,8 +7,8 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosshead.text.subword_training import train_model
 from crosshead.text.subwords import BpeTokenizer
+from crosshead.text.tokenizers import train_model
 from tests.addons.vision.captions import captions
 
 WORDS = ["lower", "newest", "widest", "low", "new", "er", "aab", "abab", "Größe", "\u00bd", "x\ty"]

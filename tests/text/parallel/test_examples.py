@@ -16,8 +16,8 @@ from crosshead.text.parallel.examples import (
     measure_growth,
     mixture,
 )
-from crosshead.text.subword_training import train_model
 from crosshead.text.subwords import BpeTokenizer
+from crosshead.text.tokenizers import train_model
 
 IDS = st.lists(st.integers(4, 99), max_size=7)
 PAIRS = st.lists(st.tuples(IDS, IDS), max_size=9)
