@@ -11,7 +11,7 @@ from crosshead.bundle.places import CONFIG
 from crosshead.cli.options import bundle_place
 from crosshead.errors import UserError
 from crosshead.system.files import real_path
-from crosshead.system.kinds import ARCHIVE, head_of, kind_of
+from crosshead.system.lines import ARCHIVE, head_of, kind_of
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.parallel.languages import column_language, contradict, suffix_language
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crosshead.errors import DataError, why_unreadable
-from crosshead.system.kinds import check_text
-from crosshead.system.lines import gunzipped, line_groups, split_lines
+from crosshead.system.lines import check_text, gunzipped, line_groups, split_lines
 
 PATIENCE = 0.05
 """Seconds that a line waits for further lines, to be processed in one group."""

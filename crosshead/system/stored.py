@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from crosshead.errors import BundleError, DamagedBundle
-from crosshead.system.kinds import head_of, kind_of
+from crosshead.system.lines import head_of, kind_of
 
 LARGEST_HEADER = 1 << 22
 """The largest header of a safetensors file in bytes: names and shapes of forty thousand tensors.

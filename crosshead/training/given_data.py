@@ -16,11 +16,10 @@ from crosshead.data import file_names
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.system.files import StrPath, atomic_file, hidden_directory, make_directory, real_path
 from crosshead.tasks.base import WriteLines
-from crosshead.text.parallel.corpora import training_parts
+from crosshead.text.parallel.corpora import survey, training_parts
 from crosshead.text.parallel.filters import HELD_OUT, read_held_out
 from crosshead.text.parallel.held_out import hold_out
 from crosshead.text.parallel.pairs import ParallelText
-from crosshead.text.parallel.parts import survey
 from crosshead.text.parallel.section import TRAIN, VALID, DataConfig
 from crosshead.text.parallel.tables import field_names, field_of
 from crosshead.training.directory import stored_recipe

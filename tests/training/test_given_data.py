@@ -14,11 +14,10 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import to_toml
 from crosshead.system.lines import read_lines
 from crosshead.system.progress import Silent
-from crosshead.text.parallel.corpora import training_parts
+from crosshead.text.parallel.corpora import survey, training_parts
 from crosshead.text.parallel.filters import write_held_out
 from crosshead.text.parallel.held_out import hold_out
 from crosshead.text.parallel.pairs import ParallelText
-from crosshead.text.parallel.parts import survey
 from crosshead.training.given_data import GivenData, old_domain
 from tests.training.given import Given
 

@@ -14,9 +14,15 @@ from crosshead.caller import option
 from crosshead.errors import DataError
 from crosshead.system.files import atomic_write_all, is_unfinished, make_directory, real_path
 from crosshead.system.lines import iter_lines
-from crosshead.text.parallel.corpora import read_valid_pairs, training_parts
+from crosshead.text.parallel.corpora import (
+    Corpora,
+    Part,
+    UnequalLinesError,
+    read_valid_pairs,
+    survey,
+    training_parts,
+)
 from crosshead.text.parallel.pairs import Origin, Sides
-from crosshead.text.parallel.parts import Corpora, Part, UnequalLinesError, survey
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.tables import has_header
 

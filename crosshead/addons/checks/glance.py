@@ -9,8 +9,8 @@ from crosshead.addons.checks.check import REPEATS, DataReport, check_pairs
 from crosshead.addons.checks.suspects import REPAIRED
 from crosshead.caller import how_to_check, setting
 from crosshead.system.progress import counted
+from crosshead.text.parallel.filters import Glance
 from crosshead.text.parallel.pairs import Origin, Pair, ParallelText, Text, pairs_at
-from crosshead.text.parallel.quick_check import Glance
 from crosshead.text.parallel.section import TRAIN, VALID, DataConfig
 
 MOST_ROWS = 10_000

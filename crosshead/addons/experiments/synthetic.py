@@ -28,8 +28,7 @@ from crosshead.system.files import (
     is_unused,
     write_all,
 )
-from crosshead.system.kinds import check_sentences, head_of
-from crosshead.system.lines import check_regular, file_sha256, iter_lines
+from crosshead.system.lines import check_regular, check_sentences, file_sha256, head_of, iter_lines
 from crosshead.system.progress import Display
 from crosshead.system.stored import read_metadata, read_stored
 from crosshead.tasks.translation.line_translator import Translation

@@ -17,7 +17,7 @@ from crosshead.cli.options import (
 )
 from crosshead.cli.terminal import put
 from crosshead.errors import UserError
-from crosshead.system.kinds import check_text
+from crosshead.system.lines import check_text
 from crosshead.tasks.translation.verbs.translate import MoreArgument, translate_input
 
 _OUTPUT = ("jsonl", "device", "threads")

@@ -25,7 +25,7 @@ from crosshead.tasks.token_corpus import TokenCorpus
 from crosshead.text.batching import Pairs, example_lengths
 from crosshead.text.learning import learn_tokenizers
 from crosshead.text.parallel.cache import cache_directory
-from crosshead.text.parallel.corpora import read_valid_pairs, training_parts
+from crosshead.text.parallel.corpora import Corpora, Part, read_valid_pairs, survey, training_parts
 from crosshead.text.parallel.examples import (
     Chosen,
     Example,
@@ -38,8 +38,10 @@ from crosshead.text.parallel.examples import (
 from crosshead.text.parallel.filters import (
     HELD_OUT,
     LEFT_OUT,
+    Glance,
     Kept,
     keep_pairs,
+    quick_check,
     write_held_out,
     write_left_out,
 )
@@ -54,8 +56,6 @@ from crosshead.text.parallel.held_out import (
 )
 from crosshead.text.parallel.languages import tag_of, tagged_languages
 from crosshead.text.parallel.pairs import ParallelText
-from crosshead.text.parallel.parts import Corpora, Part, survey
-from crosshead.text.parallel.quick_check import Glance, quick_check
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.shards import cache_key, open_shards, store
 from crosshead.text.parallel.word_aligner import WordAligner

@@ -1,10 +1,10 @@
-"""Filters of training pairs, with a reason for each pair left out.
+"""Filters of training pairs, with a reason for each pair left out, and a quick check of all pairs.
 
 Translation and evaluation leave nothing out.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, islice
 from pathlib import Path
@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crosshead.errors import DataError
+from crosshead.extensions import added
 from crosshead.system.files import atomic_write
 from crosshead.text.parallel.examples import Examples, Side
 from crosshead.text.parallel.held_out import NOTHING, HeldOut
 from crosshead.text.parallel.pairs import (
     Origin,
+    ParallelText,
     Text,
     comparable,
     numbered,
@@ -318,3 +320,25 @@ def _some(ids: np.ndarray, ends: np.ndarray, keep: np.ndarray) -> tuple[np.ndarr
     """Return the ids and ends of the lines to keep."""
     lengths = np.diff(ends, prepend=0)
     return ids[np.repeat(keep, lengths)], np.cumsum(lengths[keep], dtype=np.int64)
+
+
+class Glance(NamedTuple):
+    """The findings of a quick check."""
+
+    warnings: list[str]
+    """Warnings about suspect, misaligned and repeated pairs."""
+    data_fault: str
+    """A clause if half of the training pairs or of the validation pairs have one fault, or "". If
+    fewer pairs are wrong, a model learns from the others."""
+    suspects: Collection[int] = ()
+    """The rows of the text that are suspect, apart from pairs that repeat others."""
+
+
+def quick_check(text: Text, data: DataConfig, valid: ParallelText | None) -> Glance:
+    """Return what the added checks find in the pairs of a run."""
+    found = [check(text, data, valid) for check in added("checks").values()]
+    return Glance(
+        [line for each in found for line in each.warnings],
+        next((each.data_fault for each in found if each.data_fault), ""),
+        sorted({row for each in found for row in each.suspects}),
+    )

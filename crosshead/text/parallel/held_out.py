@@ -7,6 +7,7 @@ import numpy as np
 
 from crosshead.caller import option
 from crosshead.errors import DataError
+from crosshead.text.parallel.corpora import Corpora, Part
 from crosshead.text.parallel.languages import without_tags
 from crosshead.text.parallel.pairs import (
     Origin,
@@ -20,7 +21,6 @@ from crosshead.text.parallel.pairs import (
     pairs_at,
     within,
 )
-from crosshead.text.parallel.parts import Corpora, Part
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.scripts import is_long_source
 

@@ -35,6 +35,7 @@ from crosshead.system.files import (
 from crosshead.system.lines import file_sha256
 from crosshead.system.workers import in_processes
 from crosshead.text.parallel.cache import Check, Say, alone, remove_unused
+from crosshead.text.parallel.corpora import Corpora, Part
 from crosshead.text.parallel.filters import (
     CHUNKS_A_SHARD,
     Encoded,
@@ -48,7 +49,6 @@ from crosshead.text.parallel.filters import (
     tasks,
 )
 from crosshead.text.parallel.held_out import HeldOut, held_out
-from crosshead.text.parallel.parts import Corpora, Part
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.tables import file_kind
 from crosshead.text.tokenizers import Tokenizer, load_tokenizers, save_tokenizers

@@ -16,8 +16,7 @@ from typing import Any
 
 from crosshead.config import nearest, shown
 from crosshead.errors import DataError
-from crosshead.system.kinds import kind_of
-from crosshead.system.lines import LONGEST_LINE, is_utf8
+from crosshead.system.lines import LONGEST_LINE, is_utf8, kind_of
 
 Row = tuple[int, list[str]]
 """The line on which a row begins, counted from 1, and cells."""

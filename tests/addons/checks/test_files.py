@@ -8,8 +8,7 @@ import pytest
 
 from crosshead.addons.checks.files import SUSPECTS, check_files, write_files
 from crosshead.errors import DataError
-from crosshead.text.parallel.corpora import read_pairs
-from crosshead.text.parallel.parts import UnequalLinesError
+from crosshead.text.parallel.corpora import UnequalLinesError, read_pairs
 from crosshead.text.parallel.section import DataConfig
 from tests.addons.checks.made_up import pairs
 

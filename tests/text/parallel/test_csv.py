@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crosshead.system.lines import iter_lines
-from crosshead.text.parallel.corpora import read_pairs, training_parts
-from crosshead.text.parallel.parts import Part, survey
+from crosshead.text.parallel.corpora import Part, read_pairs, survey, training_parts
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.tables import csv_form
 from tests.text.written import config, refusal, write

@@ -1,13 +1,18 @@
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from crosshead.errors import DataError
+from crosshead.text.parallel import filters as module
 from crosshead.text.parallel.filters import (
     RATIO_SLACK,
     REASONS,
+    Glance,
     keep_pairs,
+    quick_check,
     read_held_out,
     write_held_out,
     write_left_out,
@@ -119,3 +124,15 @@ def test_white_space_around_a_side_is_not_trained_on() -> None:
     assert found == [(ab, c)] * 3 + [(CHARACTERS.encode("a b"), c)]
     once = config.model_copy(update={"drop_duplicates": True})
     assert len(keep_pairs(text, once, CHARACTERS, CHARACTERS).examples) == 2
+
+
+def test_findings_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {
+        "one": lambda *given: Glance(["a"], "", [3, 1]),
+        "two": lambda *given: Glance(["b"], "half is wrong", [1]),
+    }
+    monkeypatch.setattr(module, "added", found.__class__(checks=found).get)
+    nothing: Any = SimpleNamespace()
+    assert quick_check(nothing, nothing, None) == Glance(["a", "b"], "half is wrong", [1, 3])
+    monkeypatch.setattr(module, "added", lambda group: {})
+    assert quick_check(nothing, nothing, None) == Glance([], "", [])

@@ -5,7 +5,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from crosshead.errors import DataError
-from crosshead.text.parallel.corpora import training_parts
+from crosshead.text.parallel.corpora import survey, training_parts
 from crosshead.text.parallel.held_out import (
     HeldOut,
     Remaining,
@@ -15,7 +15,6 @@ from crosshead.text.parallel.held_out import (
     without_unused,
 )
 from crosshead.text.parallel.pairs import Origin, ParallelText
-from crosshead.text.parallel.parts import survey
 from crosshead.text.parallel.section import DataConfig
 from tests.text.written import config
 

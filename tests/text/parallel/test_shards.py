@@ -16,10 +16,9 @@ from crosshead.errors import DataError, UserError
 from crosshead.system import workers
 from crosshead.text.parallel import filters, shards
 from crosshead.text.parallel.cache import alone
-from crosshead.text.parallel.corpora import training_parts
+from crosshead.text.parallel.corpora import Corpora, survey, training_parts
 from crosshead.text.parallel.filters import Encoded, Kept, keep_pairs
 from crosshead.text.parallel.held_out import HeldOut, hold_out
-from crosshead.text.parallel.parts import Corpora, survey
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.shards import (
     Stored,
@@ -38,7 +37,7 @@ PAIRS = 230
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of ten pairs, shards of fifty."""
-    monkeypatch.setattr("crosshead.text.parallel.parts.CHUNK", 10)
+    monkeypatch.setattr("crosshead.text.parallel.corpora.CHUNK", 10)
     monkeypatch.setattr(filters, "CHUNKS_A_SHARD", 5)
     monkeypatch.setattr(shards, "CHUNKS_A_SHARD", 5)
 

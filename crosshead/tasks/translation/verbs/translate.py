@@ -20,7 +20,7 @@ from crosshead.cli.options import (
 )
 from crosshead.cli.terminal import note, open_output, watched
 from crosshead.errors import DataError
-from crosshead.system.kinds import check_sentences, check_text, head_of, kind_of
+from crosshead.system.lines import check_sentences, check_text, head_of, kind_of
 from crosshead.system.pipes import count_lines, read_document, read_groups
 
 if TYPE_CHECKING:
