@@ -24,7 +24,6 @@ from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
 from crosshead.text.batching import Pairs, example_lengths
 from crosshead.text.learning import learn_tokenizers
-from crosshead.text.parallel.cache import cache_directory
 from crosshead.text.parallel.corpora import Corpora, Part, read_valid_pairs, survey, training_parts
 from crosshead.text.parallel.examples import (
     Chosen,
@@ -57,7 +56,7 @@ from crosshead.text.parallel.held_out import (
 from crosshead.text.parallel.languages import tag_of, tagged_languages
 from crosshead.text.parallel.pairs import ParallelText
 from crosshead.text.parallel.section import DataConfig
-from crosshead.text.parallel.shards import cache_key, open_shards, store
+from crosshead.text.parallel.shards import cache_directory, cache_key, open_shards, store
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.text.profile import TextProfile
 from crosshead.text.subwords import BpeTokenizer

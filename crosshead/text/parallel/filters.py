@@ -46,6 +46,8 @@ more."""
 # a line with more characters is too long in any case and need not be tokenized.
 _CHARACTERS_PER_TOKEN = 64
 
+_NO_HASHES = np.zeros(0, np.uint64)
+
 CHUNKS_A_SHARD = 100
 """The number of text chunks in a shard, which together have a million pairs."""
 
@@ -219,10 +221,9 @@ def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Token
 
 
 def sharded(
-    encoded: Iterator[Encoded], drop_duplicates: bool, seen: Sequence[np.ndarray] = ()
+    encoded: Iterator[Encoded], drop_duplicates: bool, known: np.ndarray = _NO_HASHES
 ) -> Iterator[Encoded]:
     """Yield the tokenized chunks joined to shards, without duplicates if these are dropped."""
-    known = np.concatenate([np.zeros(0, np.uint64), *seen])
     while pieces := list(islice(encoded, CHUNKS_A_SHARD)):
         shard = Encoded(*map(np.concatenate, zip(*continued(pieces), strict=True)))
         if drop_duplicates:
@@ -231,9 +232,8 @@ def sharded(
         yield shard
 
 
-def continued(pieces: Iterable[Encoded]) -> Iterator[Encoded]:
-    """Yield the pieces with ends that count from the beginning of the first piece."""
-    source = target = 0
+def continued(pieces: Iterable[Encoded], source: int = 0, target: int = 0) -> Iterator[Encoded]:
+    """Yield the pieces with ends that count on from so many source ids and target ids."""
     for piece in pieces:
         moved = piece._replace(
             source_ends=piece.source_ends + source, target_ends=piece.target_ends + target

@@ -1,20 +1,26 @@
-"""Corpora larger than memory: tokenized once, into files that are memory-mapped.
+"""Corpora larger than memory: tokenized once, into a cache of files that are memory-mapped.
 
-Each corpus is stored in a folder whose name is a key of everything that determines its content. The
-folder is written as `KEY.part`, in shards of about a million pairs, and renamed when it is
-complete. An interrupted run therefore resumes with the existing shards. The folder's time is the
-time of its last use, by which `crosshead.text.parallel.cache` finds unused corpora.
+Each corpus has a folder whose name, `KEY`, is a checksum of everything that determines its content.
+Shards of about a million pairs are appended to one file per array, and a table of contents says how
+much of each file is finished. So an interrupted run resumes after its last shard. The folder's time
+is the time of its last use.
 
-A missing or changed file is damaged and is written again. A file that the system does not allow to
-be read ends the run, and nothing is removed.
+A process that writes or removes the folder holds the lock on the file `KEY.lock` beside it. The
+lock file is empty and is never removed. If it were removed, the next process would make another
+file and lock that one, beside the holder of the first.
+
+A missing or changed file is damaged, and its corpus is written again. A file that the system does
+not allow to be read ends the run, and nothing is removed.
 """
 
 import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
@@ -22,19 +28,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 
 from crosshead.errors import UserError
-from crosshead.system.files import (
-    atomic_file,
-    atomic_write,
-    explain_os_errors,
-    make_directory,
-)
+from crosshead.system.files import atomic_write, explain_os_errors, lock, make_directory
 from crosshead.system.lines import file_sha256
 from crosshead.system.workers import in_processes
-from crosshead.text.parallel.cache import Check, Say, alone, remove_unused
 from crosshead.text.parallel.corpora import Corpora, Part
 from crosshead.text.parallel.filters import (
     CHUNKS_A_SHARD,
@@ -56,6 +54,15 @@ from crosshead.text.tokenizers import Tokenizer, load_tokenizers, save_tokenizer
 FORMAT = 5
 """The version of the files. It changes with their content, with how the text determines it, or with
 the size of a shard."""
+
+UNUSED = 30
+"""Days after which a corpus that no run has opened may be removed."""
+
+PATIENCE = 0.2
+"""Seconds between two calls of `check` while waiting."""
+
+Say = Callable[[str], None]
+Check = Callable[[], None]
 
 _CONTENTS = "corpus.json"
 _DIGEST = hashlib.sha256().digest_size
@@ -101,12 +108,12 @@ def cache_key(
 
 
 def open_shards(place: Path, parts: Sequence[Part], say: Say) -> Stored | None:
-    """Return the tokenized corpus in `place`, or None if there is no complete one.
+    """Return the tokenized corpus in `place`, or None if there is no complete one yet.
 
     All of it is read once to check its checksums (a second for each gigabyte), and then mapped.
     """
     with _reading(place):
-        if not place.is_dir():
+        if not (place / _CONTENTS).is_file():
             return None
     try:
         return _opened(place, parts)
@@ -135,21 +142,10 @@ def store(
         # Checked again: another process may have written it before this one got the lock.
         stored = open_shards(place, text.parts, _unsaid)
         if stored is None:
-            with explain_os_errors(place), contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(place)
-            part = place.with_suffix(".part")
-            if open_shards(part, text.parts, _unsaid) is None:
-                make_directory(part)
-                save_tokenizers(part, *tokenizers, joint=False)
-                count = _write_shards(part, text, held, config, workers, say, check)
-                _join(part, count, text, held, check)
-            # Removed before the rename, because nothing changes a folder in its final place. If
-            # the run is interrupted here, the next run finds `part` complete without the shards.
-            _remove_shards(part)
-            with explain_os_errors(place):
-                part.rename(place)
+            _write(place, text, held, config, tokenizers, workers, say, check)
             stored = _opened(place, text.parts)
             remove_unused(place.parent, say)
+    assert stored is not None
     require_some(stored.kept)
     return stored
 
@@ -181,17 +177,18 @@ def _reading(path: Path) -> Iterator[None]:
             f"{error.filename or path}: cannot be read: {error.strerror or error}; make it "
             "readable, or remove its folder, then run the same command again (nothing was removed)"
         ) from None
-    except (LookupError, TypeError, ValueError, safetensors.SafetensorError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise _Damaged(path, str(error)) from None
 
 
-def _opened(place: Path, parts: Sequence[Part]) -> Stored:
-    """Return the corpus in `place`."""
+def _opened(place: Path, parts: Sequence[Part]) -> Stored | None:
+    """Return the corpus in `place`, or None while it is written."""
     with contextlib.suppress(OSError):  # it may belong to another user and be read-only
         os.utime(place)
-    path = place / _CONTENTS
-    with _reading(path):
-        contents = json.loads(_unsealed(path))
+    contents = _read_contents(place)
+    if "counts" not in contents:
+        return None
+    with _reading(place / _CONTENTS):
         text = Corpora(parts, contents["counts"])
         valid = [((source, target), text.origin(row)) for row, source, target in contents["held"]]
         repeats = [int(row) for row in contents["repeats"]]
@@ -204,108 +201,124 @@ def _mapped(path: Path, facts: dict[str, Any]) -> np.ndarray:
     """Map a file as an array after checking its checksum."""
     dtype, length = np.dtype(facts["dtype"]), int(facts["length"])
     with _reading(path), path.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
-            raise ValueError("has not its checksum")
+        _require(hashlib.file_digest(file, "sha256").hexdigest() == facts["sha256"])
         if not length:
             return np.zeros(0, dtype)  # an empty file cannot be mapped
         # A plain array is faster, and keeps the mapping open.
         return np.asarray(np.memmap(file, dtype, "r", shape=(length,)))
 
 
-def _write_shards(
-    part: Path,
+class _Growing:
+    """The file of an array to which shards are appended, and the checksum of its content."""
+
+    def __init__(self, path: Path, facts: dict[str, Any]) -> None:
+        """Cut what a killed writer has appended after the last finished shard."""
+        self.path, self.facts = path, facts
+        with _reading(path), path.open("r+b") as file:
+            file.truncate(facts["length"] * np.dtype(facts["dtype"]).itemsize)
+            self._digest = hashlib.file_digest(file, "sha256")
+            _require(self._digest.hexdigest() == facts["sha256"])
+
+    def append(self, array: np.ndarray) -> None:
+        """Append the numbers of a shard. They are on the disk before a table of contents is."""
+        data = array.tobytes()
+        with explain_os_errors(self.path), self.path.open("ab") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        self._digest.update(data)
+        length = self.facts["length"] + len(array)
+        self.facts = _facts(array.dtype.str, length, self._digest.hexdigest())
+
+
+def _facts(dtype: str, length: int, sha256: str) -> dict[str, Any]:
+    """Return an entry of the table of contents."""
+    return {"dtype": dtype, "length": length, "sha256": sha256}
+
+
+def _write(
+    place: Path,
     text: Corpora,
     held: HeldOut,
     config: DataConfig,
+    tokenizers: tuple[Tokenizer, Tokenizer],
     workers: int,
     say: Say,
     check: Check,
-) -> int:
-    """Write the missing shards, and return the number of all shards."""
-    done: list[np.ndarray] = []
-    with contextlib.suppress(_Damaged):  # raised at the first missing shard, at the latest
-        while True:
-            check()
-            done.append(np.array(_read_shard(part, len(done)).hashes))
-    if done:
-        say(f"resuming the tokenized corpus in {part}, finished shards: {len(done)}")
-    else:
-        say(f"tokenizing {len(text):,} pairs into {part.parent}, where later runs reuse them")
-    rest = islice(tasks(text, held), len(done) * CHUNKS_A_SHARD, None)
-    count = len(done)
-    function = partial(_encode_in_process, part, config)
+) -> None:
+    """Write the arrays shard by shard, after the shards that are finished."""
+    try:
+        count, files = _finished(place)
+        say(f"resuming the tokenized corpus in {place}, finished shards: {count}")
+    except _Damaged:
+        with explain_os_errors(place), contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(place)
+        make_directory(place)
+        save_tokenizers(place, *tokenizers, joint=False)
+        for name in Encoded._fields:
+            (place / name).touch()
+        empty = _facts("u1", 0, hashlib.sha256().hexdigest())
+        count, files = 0, {name: _Growing(place / name, empty) for name in Encoded._fields}
+        say(f"tokenizing {len(text):,} pairs into {place.parent}, where later runs reuse them")
+    known = np.fromfile(place / "hashes", np.uint64)
+    ends = [files[name].facts["length"] for name in ("source_ids", "target_ids")]
+    rest = islice(tasks(text, held), count * CHUNKS_A_SHARD, None)
+    function = partial(_encode_in_process, place, config)
     with contextlib.closing(in_processes(function, rest, workers, check, _DIED)) as encoded:
-        for shard in sharded(encoded, config.drop_duplicates, done):
-            _seal(_shard_path(part, count), safetensors.numpy.save(shard._asdict()))
+        for shard in continued(sharded(encoded, config.drop_duplicates, known), *ends):
+            for name, array in shard._asdict().items():
+                files[name].append(array)
             count += 1
+            _write_contents(place, count, files)
             last = max(
                 (int(rows[-1]) for rows in (shard.rows, shard.left_rows) if len(rows)), default=0
             )
             say(f"tokenized {last + 1:,} of {len(text):,} pairs")
-    return count
-
-
-def _join(part: Path, count: int, text: Corpora, held: HeldOut, check: Check) -> None:
-    """Join the shards to one file per array, and write the table of contents."""
-    facts: dict[str, dict[str, Any]] = {}
-    with contextlib.ExitStack() as stack:
-        files = {
-            name: (stack.enter_context(atomic_file(part / name)), hashlib.sha256())
-            for name in Encoded._fields
-        }
-        for shard in continued(_read_shard(part, number) for number in range(count)):
-            check()
-            for name, array in shard._asdict().items():
-                write, digest = files[name]
-                data = array.tobytes()
-                write(data)
-                digest.update(data)
-                length = facts.get(name, {"length": 0})["length"] + len(array)
-                facts[name] = {"dtype": array.dtype.str, "length": length}
-    for name, (_, digest) in files.items():
-        facts[name]["sha256"] = digest.hexdigest()
-    encoded = Encoded(**{name: _mapped(part / name, facts[name]) for name in facts})
+    whole = Encoded(**{name: _mapped(place / name, each.facts) for name, each in files.items()})
     rows = zip(held.rows.tolist(), held.valid.source, held.valid.target, strict=True)
-    contents = {
-        "counts": list(text.counts),
-        "held": [list(row) for row in rows],
-        "repeats": held.repeats.tolist(),
-        "sha256": examples_of(encoded).sha256(),
-        "arrays": facts,
-    }
-    _seal(part / _CONTENTS, json.dumps(contents).encode())
+    _write_contents(
+        place,
+        count,
+        files,
+        counts=list(text.counts),
+        held=[list(row) for row in rows],
+        repeats=held.repeats.tolist(),
+        sha256=examples_of(whole).sha256(),
+    )
 
 
-def _remove_shards(part: Path) -> None:
-    """Remove the shards."""
-    with explain_os_errors(part):
-        for path in part.glob("shard-*"):
-            path.unlink()
+def _finished(place: Path) -> tuple[int, dict[str, _Growing]]:
+    """Return the number of finished shards, and the arrays that hold them."""
+    contents = _read_contents(place)
+    with _reading(place / _CONTENTS):
+        count, arrays = int(contents["shards"]), contents["arrays"]
+        return count, {name: _Growing(place / name, arrays[name]) for name in Encoded._fields}
 
 
-def _read_shard(part: Path, number: int) -> Encoded:
-    """Return a shard."""
-    path = _shard_path(part, number)
+def _write_contents(place: Path, count: int, files: dict[str, _Growing], **whole: Any) -> None:
+    """Write the table of contents, which ends in its checksum.
+
+    It has the facts of the finished shards, and those of the whole corpus once that is complete.
+    """
+    arrays = {name: each.facts for name, each in files.items()}
+    data = json.dumps({"shards": count, "arrays": arrays, **whole}).encode()
+    atomic_write(place / _CONTENTS, data + hashlib.sha256(data).digest())
+
+
+def _read_contents(place: Path) -> dict[str, Any]:
+    """Return the table of contents."""
+    path = place / _CONTENTS
     with _reading(path):
-        return Encoded(**safetensors.numpy.load(_unsealed(path)))
+        whole = path.read_bytes()
+        data, digest = whole[:-_DIGEST], whole[-_DIGEST:]
+        _require(hashlib.sha256(data).digest() == digest)
+        contents: dict[str, Any] = json.loads(data)
+        return contents
 
 
-def _shard_path(part: Path, number: int) -> Path:
-    return part / f"shard-{number:05}.safetensors"
-
-
-def _seal(path: Path, data: bytes) -> None:
-    """Write a file that ends in the checksum of its data."""
-    atomic_write(path, data + hashlib.sha256(data).digest())
-
-
-def _unsealed(path: Path) -> bytes:
-    """Return the data that `_seal` wrote."""
-    whole = path.read_bytes()
-    data, digest = whole[:-_DIGEST], whole[-_DIGEST:]
-    if hashlib.sha256(data).digest() != digest:
+def _require(has_checksum: bool) -> None:
+    if not has_checksum:
         raise ValueError("has not its checksum")
-    return data
 
 
 def _encode_in_process(directory: Path, config: DataConfig, task: FilterJob) -> Encoded:
@@ -316,3 +329,69 @@ def _encode_in_process(directory: Path, config: DataConfig, task: FilterJob) -> 
 def _tokenizers(directory: Path) -> tuple[Tokenizer, Tokenizer]:
     """Return the tokenizers of a directory, loaded once per process."""
     return load_tokenizers(directory, joint=False)
+
+
+def cache_directory() -> Path:
+    """Return the cache: `$CROSSHEAD_CACHE`, or `crosshead` in the user's cache."""
+    if own := os.environ.get("CROSSHEAD_CACHE"):
+        return Path(own)
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crosshead"
+    except RuntimeError:
+        raise UserError(
+            "no home directory, so no place to keep tokenized corpora: set HOME, or set "
+            "CROSSHEAD_CACHE to a directory"
+        ) from None
+
+
+@contextlib.contextmanager
+def alone(place: Path, say: Say, check: Check) -> Iterator[None]:
+    """Hold the lock of the corpus in `place`, so that no other process writes or removes it.
+
+    If another process holds the lock, wait for it.
+    """
+    path = _lock_of(place)
+    with explain_os_errors(path):
+        file = path.open("ab")
+    with file:
+        # The system's own blocking wait is not used: Python resumes it after a signal.
+        if lock(file) is False:
+            say(f"waiting for another run that is tokenizing this corpus in {place.parent}")
+            while lock(file) is False:
+                check()
+                time.sleep(PATIENCE)
+        yield
+
+
+def remove_unused(directory: Path, say: Say) -> None:
+    """Remove the corpora that nobody has opened for `UNUSED` days, and say so in one line.
+
+    A corpus that a process is writing stays, and so does everything else in `directory`. A corpus
+    that is mapped can be read until its run ends.
+    """
+    removed = 0
+    for place in sorted(directory.iterdir()):
+        with contextlib.suppress(OSError):  # another run removed it, or another user owns it
+            removed += _is_unused(place) and _remove(place)
+    if removed:
+        corpora = "corpus" if removed == 1 else "corpora"
+        say(f"removed {removed} {corpora} from {directory}: not opened for {UNUSED} days")
+
+
+def _remove(place: Path) -> bool:
+    """Remove a corpus unless another process holds its lock."""
+    with _lock_of(place).open("ab") as file:
+        if lock(file) is False:
+            return False
+        shutil.rmtree(place)
+    return True
+
+
+def _is_unused(place: Path) -> bool:
+    """Return whether a path is a corpus that was last opened or changed long ago."""
+    is_corpus = re.fullmatch(r"[0-9a-f]{32}", place.name) and place.is_dir()
+    return bool(is_corpus) and time.time() - place.stat().st_mtime > UNUSED * 86_400
+
+
+def _lock_of(place: Path) -> Path:
+    return place.with_suffix(".lock")

@@ -1,5 +1,6 @@
 import contextlib
 import errno
+import json
 import multiprocessing
 import os
 import resource
@@ -14,16 +15,19 @@ import pytest
 
 from crosshead.errors import DataError, UserError
 from crosshead.system import workers
+from crosshead.system.files import lock
 from crosshead.text.parallel import filters, shards
-from crosshead.text.parallel.cache import alone
 from crosshead.text.parallel.corpora import Corpora, survey, training_parts
 from crosshead.text.parallel.filters import Encoded, Kept, keep_pairs
 from crosshead.text.parallel.held_out import HeldOut, hold_out
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.shards import (
     Stored,
+    alone,
+    cache_directory,
     cache_key,
     open_shards,
+    remove_unused,
     store,
 )
 from crosshead.text.symbols import WordTokenizer
@@ -32,6 +36,7 @@ WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
 TOKENIZER = WordTokenizer.train([" ".join(WORDS)], 30, [])
 BOTH = TOKENIZER, TOKENIZER
 PAIRS = 230
+FILES = {"corpus.json", "source.json", "target.json", *Encoded._fields}
 
 
 @pytest.fixture(autouse=True)
@@ -117,8 +122,13 @@ def test_what_is_mapped_is_what_would_be_in_memory(
     assert again.held.valid == held.valid == found.held.valid
     assert np.array_equal(again.held.rows, held.rows)
     assert np.array_equal(again.held.repeats, held.repeats)
-    assert not list(place.glob("shard-*"))
-    assert not place.with_suffix(".part").exists()
+    assert {path.name for path in place.iterdir()} == FILES
+
+
+def shards_in(place: Path) -> int:
+    """The number of finished shards."""
+    path = place / "corpus.json"
+    return int(json.loads(path.read_bytes()[:-32])["shards"]) if path.exists() else 0
 
 
 class Killed(BaseException):
@@ -158,12 +168,12 @@ def test_interrupted_and_continued_is_uninterrupted(
     place = tmp_path / "key"
 
     def kill(line: str) -> None:
-        if len(list(place.with_suffix(".part").glob("shard-*.safetensors"))) == done:
+        if shards_in(place) == done:
             raise Killed
 
     with pytest.raises(Killed):
         store(place, *split(config), config, BOTH, 1, kill, never)
-    assert not place.exists()
+    assert open_shards(place, training_parts(config), pytest.fail) is None
     said: list[str] = []
     assert_same(stored(config, place, said).kept, in_memory(config))
     assert said[0].endswith(f"finished shards: {done}")
@@ -187,17 +197,33 @@ def test_a_process_that_dies_ends_it_in_one_line_and_loses_no_shard(
     assert "resuming the tokenized corpus" in said[0]
 
 
-def test_of_an_interrupted_corpus_a_damaged_shard_is_made_again(
-    config: DataConfig, tmp_path: Path
+@pytest.mark.parametrize("name", ["corpus.json", "rows"])
+def test_an_interrupted_corpus_that_is_damaged_is_begun_anew(
+    config: DataConfig, tmp_path: Path, name: str
 ) -> None:
     place = tmp_path / "key"
     with pytest.raises(Killed):
         store(place, *split(config), config, BOTH, 1, killed_at("tokenized 144"), never)
-    second = place.with_suffix(".part") / "shard-00001.safetensors"
-    second.write_bytes(second.read_bytes()[:-1] + b"\x07")
+    path = place / name
+    path.write_bytes(b"\x07" + path.read_bytes()[1:])
     said: list[str] = []
     assert_same(stored(config, place, said).kept, in_memory(config))
-    assert said[0].endswith("finished shards: 1") and len(said) == 5
+    assert said[0].startswith("tokenizing") and len(said) == 6
+
+
+@pytest.mark.parametrize("appended", [b"", b"half of it"])
+def test_what_a_killed_writer_has_appended_to_an_array_goes(
+    config: DataConfig, tmp_path: Path, appended: bytes
+) -> None:
+    place = tmp_path / "key"
+    with pytest.raises(Killed):
+        store(place, *split(config), config, BOTH, 1, killed_at("tokenized 144"), never)
+    for name in Encoded._fields:
+        with (place / name).open("ab") as file:
+            file.write(appended)
+    said: list[str] = []
+    assert_same(stored(config, place, said).kept, in_memory(config))
+    assert said[0].endswith("finished shards: 3")
 
 
 def test_a_damaged_corpus_is_made_again_and_the_line_says_so(
@@ -217,6 +243,10 @@ def test_a_damaged_corpus_is_made_again_and_the_line_says_so(
                 (place / path.name).write_bytes(damage(path.read_bytes()))
             said.clear()
             assert open_shards(place, training_parts(config), said.append) is None, path
+            if path.name == "corpus.json" and damage is None:
+                assert not said  # nothing tells it from a corpus that was just begun
+                shutil.rmtree(place)
+                continue
             [line] = said
             assert line.startswith(f"the tokenized corpus in {place} is damaged ({path.stem}")
             assert "\n" not in line
@@ -325,76 +355,41 @@ def refused(number: int) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("number", [errno.ENOMEM, errno.EIO])
-def test_a_shard_that_the_system_does_not_let_be_read_is_not_made_again(
+def test_shards_that_the_system_does_not_let_be_read_are_not_made_again(
     config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    place, said = tmp_path / "key", list[str]()
-    part, read_bytes = place.with_suffix(".part"), Path.read_bytes
+    place = tmp_path / "key"
     with pytest.raises(Killed):
         store(place, *split(config), config, BOTH, 1, killed_at("tokenized 144"), never)
-
-    def read(path: Path) -> bytes:
-        return read_bytes(path) if path.name != "shard-00001.safetensors" else refuse()
-
-    refuse = refused(number)
-    before = {path: path.stat().st_mtime_ns for path in part.glob("shard-*")}
+    before = {path: path.stat().st_mtime_ns for path in place.iterdir()}
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "read_bytes", read)
-        with pytest.raises(UserError, match=rf"^{part}/shard-00001.safetensors: cannot be read: "):
+        patched.setattr("hashlib.file_digest", refused(number))
+        with pytest.raises(UserError, match=rf"^{place}/source_ids: cannot be read: "):
             stored(config, place, [])
-    assert {path: path.stat().st_mtime_ns for path in part.glob("shard-*")} == before
+    assert before.keys() == set(place.iterdir()) and shards_in(place) == 3
+    said: list[str] = []
     assert_same(stored(config, place, said).kept, in_memory(config))
     assert said[0].endswith("finished shards: 3")
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "calls"),
-    [(Path, "unlink", 1), (Path, "unlink", 4), (Path, "rename", 0), (Path, "rename", 1)],
-)
-def test_cut_off_once_it_is_joined_it_is_whole_and_there_once(
-    config: DataConfig,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    module: type,
-    name: str,
-    calls: int,
+def test_cut_off_before_its_end_is_recorded_it_loses_no_shard(
+    config: DataConfig, tmp_path: Path
 ) -> None:
-    place, said, done = tmp_path / "key", list[str](), list[Path]()
-    function = getattr(module, name)
-
-    def kill(path: Path, *given: object, **named: object) -> None:
-        if path.name.startswith(("shard-", "key.part")):
-            if len(done) == calls:
-                raise Killed
-            done.append(path)
-        function(path, *given, **named)
-        if name == "rename" and len(done) == calls:
-            raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr(module, name, kill)
-        with pytest.raises(Killed):
-            stored(config, place, said)
-    assert len(said) == 6
-    found = open_shards(place, training_parts(config), pytest.fail) or stored(config, place, said)
-    assert_same(found.kept, in_memory(config))
-    assert len(said) == 6
-    assert not list(place.glob("shard-*")) and not place.with_suffix(".part").exists()
-
-
-def test_what_a_killed_writer_has_not_finished_goes(config: DataConfig, tmp_path: Path) -> None:
     place, said = tmp_path / "key", list[str]()
-    part = place.with_suffix(".part")
-    part.mkdir()
-    for name in (
-        ".rows.0.crosshead",
-        ".shard-00001.safetensors.0.crosshead",
-        "shard-00099.safetensors",
-    ):
-        (part / name).write_bytes(b"half of it")
+    with pytest.raises(Killed):
+        store(place, *split(config), config, BOTH, 1, killed_at(f"tokenized {PAIRS}"), never)
+    assert open_shards(place, training_parts(config), pytest.fail) is None
     assert_same(stored(config, place, said).kept, in_memory(config))
-    expected = {"corpus.json", "source.json", "target.json", *Encoded._fields}
-    assert {path.name for path in place.iterdir()} == expected
+    assert len(said) == 1 and said[0].endswith("finished shards: 5")
+
+
+def test_what_a_killed_writer_has_begun_goes(config: DataConfig, tmp_path: Path) -> None:
+    place, said = tmp_path / "key", list[str]()
+    place.mkdir()
+    for name in (".corpus.json.0.crosshead", "rows", "other"):
+        (place / name).write_bytes(b"half of it")
+    assert_same(stored(config, place, said).kept, in_memory(config))
+    assert {path.name for path in place.iterdir()} == FILES
 
 
 def test_nothing_there_is_nothing_to_say(config: DataConfig, tmp_path: Path) -> None:
@@ -495,16 +490,15 @@ def test_whoever_is_asked_to_stop_kills_what_he_began_and_keeps_what_is_done(
     config: DataConfig, tmp_path: Path
 ) -> None:
     place, before = tmp_path / "key", set(multiprocessing.active_children())
-    shards_done = place.with_suffix(".part").glob
 
     def check() -> None:
-        if list(shards_done("shard-*.safetensors")):
+        if shards_in(place):
             raise Killed
 
     with pytest.raises(Killed):
         store(place, *split(config), config, BOTH, 1, print, check)
     assert set(multiprocessing.active_children()) == before
-    assert len(list(shards_done("shard-*.safetensors"))) == 1
+    assert shards_in(place) == 1
 
 
 def test_whoever_waits_for_another_run_may_be_asked_to_stop(
@@ -520,5 +514,120 @@ def test_whoever_waits_for_another_run_may_be_asked_to_stop(
     with another_at_work(place), pytest.raises(Killed):
         store(place, *split(config), config, BOTH, 1, said.append, check)
     assert said == [f"waiting for another run that is tokenizing this corpus in {tmp_path}"]
-    assert not place.with_suffix(".part").exists()
+    assert not place.exists()
     assert_same(stored(config, place, said).kept, in_memory(config))
+
+
+DAY = 86_400
+KEYS = [letter * 32 for letter in "abcdef"]
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """Corpora `a` to `f`; the last was opened yesterday, the others 31 days ago."""
+    for key in KEYS:
+        (tmp_path / key).mkdir()
+        (tmp_path / key / "rows").write_bytes(bytes(80))
+        (tmp_path / f"{key}.lock").touch()
+        opened(tmp_path / key, 1 if key == KEYS[-1] else 31)
+    return tmp_path
+
+
+def opened(place: Path, days: float) -> None:
+    os.utime(place, (time.time() - days * DAY,) * 2)
+
+
+def left(cache: Path) -> set[str]:
+    return {place.name for place in cache.iterdir()}
+
+
+def removed(cache: Path) -> Iterator[str]:
+    before, said = left(cache), list[str]()
+    remove_unused(cache, said.append)
+    yield from said
+    yield from sorted(before - left(cache))
+
+
+def test_what_nobody_has_opened_for_a_month_goes(cache: Path) -> None:
+    line, *gone = removed(cache)
+    assert line == f"removed 5 corpora from {cache}: not opened for 30 days"
+    assert gone == KEYS[:-1]
+    assert list(removed(cache)) == []
+
+
+def test_nothing_else_goes(cache: Path) -> None:
+    for name in ("mine", "a" * 31, f"{'a' * 32}.old", "A" * 32):
+        (cache / name).mkdir()
+        opened(cache / name, 99)
+    (cache / ("9" * 32)).write_text("a file")
+    opened(cache / ("9" * 32), 99)
+    _, *gone = removed(cache)
+    assert gone == KEYS[:-1]
+
+
+def test_what_is_written_stays(cache: Path) -> None:
+    with alone(cache / KEYS[2], print, never):
+        line, *gone = removed(cache)
+    assert line.startswith("removed 4 corpora ")
+    assert KEYS[2] not in gone
+    assert next(removed(cache)).startswith("removed 1 corpus ")
+
+
+def test_what_is_removed_is_locked_until_it_is_gone(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever would write it waits, and nobody is given another file to lock in the meantime."""
+    place, path = cache / KEYS[0], cache / f"{KEYS[0]}.lock"
+    before, held, remove = path.stat().st_ino, list[bool](), shutil.rmtree
+
+    def watched(part: Path) -> None:
+        for moment in (lambda: None, lambda: remove(part)):
+            moment()
+            with part.with_suffix(".lock").open("ab") as other:
+                held.append(lock(other) is False)
+
+    monkeypatch.setattr(shutil, "rmtree", watched)
+    assert next(removed(cache)).startswith("removed 5 corpora ")
+    assert held == [True] * 10
+    assert path.stat().st_ino == before
+    with alone(place, pytest.fail, never):
+        pass  # and then it is free
+
+
+def test_who_waits_says_so_once_and_is_asked_whether_to_go_on(tmp_path: Path) -> None:
+    said: list[str] = []
+    other = contextlib.ExitStack()
+    other.enter_context(alone(tmp_path / "key", said.append, never))
+    asked = iter([lambda: None, other.close])
+    with alone(tmp_path / "key", said.append, lambda: next(asked)()):
+        pass
+    assert said == [f"waiting for another run that is tokenizing this corpus in {tmp_path}"]
+    assert not list(asked)
+
+
+def test_without_locks_nobody_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(file: object, kind: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with alone(tmp_path / "key", pytest.fail, never), alone(tmp_path / "key", pytest.fail, never):
+        pass
+
+
+def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("CROSSHEAD_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / ".cache" / "crosshead"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert cache_directory() == Path("/x/crosshead")
+    monkeypatch.setenv("CROSSHEAD_CACHE", "/y")
+    assert cache_directory() == Path("/y")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("CROSSHEAD_CACHE")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 3_999_999_999)
+    with pytest.raises(UserError, match="set HOME, or set CROSSHEAD_CACHE"):
+        cache_directory()
