@@ -5,7 +5,7 @@ from crosshead.tasks.language.text_generator import TextGenerator
 from crosshead.tasks.masked.mask_filler import MaskFiller
 from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.translation.ensemble import EnsembleTranslator
-from crosshead.tasks.translation.translated_text import TranslatedText
+from crosshead.tasks.translation.line_translator import TranslatedText
 from crosshead.tasks.translation.translator import Translator
 
 _HOMES = {

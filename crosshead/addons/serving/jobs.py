@@ -13,7 +13,7 @@ from crosshead.addons.serving.languages import Detection, Detector, matching
 from crosshead.addons.serving.reading import Reading, has_letters, in_slices, sample_of
 from crosshead.addons.serving.requests import State, ready_service, unless_gone
 from crosshead.addons.serving.service import Job, Service
-from crosshead.tasks.translation.translated_text import TranslatedText
+from crosshead.tasks.translation.line_translator import TranslatedText
 from crosshead.text.parallel.languages import language_name
 
 

@@ -20,8 +20,11 @@ from crosshead.addons.serving.reading import (
 from crosshead.addons.serving.scheduler import Scheduler
 from crosshead.addons.serving.worker import Result, Sentence
 from crosshead.decoding.candidates import Hypothesis
-from crosshead.tasks.translation.line_translator import Translation
-from crosshead.tasks.translation.translated_text import TranslatedSentence, TranslatedText
+from crosshead.tasks.translation.line_translator import (
+    TranslatedSentence,
+    TranslatedText,
+    Translation,
+)
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from crosshead.addons.serving.dialect import JSON, Alternatives, Dialect, Operation
 from crosshead.addons.serving.jobs import translated
 from crosshead.addons.serving.reading import Reading, in_slices
-from crosshead.tasks.translation.translated_text import TranslatedSentence, TranslatedText
+from crosshead.tasks.translation.line_translator import TranslatedSentence, TranslatedText
 from crosshead.text.parallel.languages import language_name
 
 

@@ -1,4 +1,4 @@
-"""The base of pipelines that translate lines: long lines are split, and joined again."""
+"""The base of pipelines that translate: long lines are split and joined again, and so are texts."""
 
 import math
 from collections import Counter
@@ -13,6 +13,7 @@ from crosshead.errors import ConfigError
 from crosshead.models.base import SequenceModel, decodable
 from crosshead.tasks.pipeline import TextPipeline
 from crosshead.tasks.translation.log_probs import MostPositions
+from crosshead.text.documents.document import Document
 from crosshead.text.parallel.languages import with_tag
 from crosshead.text.profile import flags_of
 from crosshead.text.sentences import (
@@ -239,3 +240,59 @@ class LineTranslator(TextPipeline):
             score = log_prob / penalty
         cut = len(parts) > len(split_sentences("".join(parts), self.source_language))
         return Translation(text, log_prob, score, pieces, log_probs, True, cut)
+
+
+@dataclass(frozen=True)
+class TranslatedSentence:
+    """A sentence of a text and its translations.
+
+    Attributes:
+        source: The sentence.
+        translations: Its translations, best first, one or more.
+    """
+
+    source: str
+    translations: list[Translation]
+
+
+@dataclass(frozen=True)
+class TranslatedText:
+    """A text or document and its translations.
+
+    Attributes:
+        texts: The translations of the whole, best first, all different.
+        sentences: The sentences that it was split into, in order.
+    """
+
+    texts: list[str]
+    sentences: list[TranslatedSentence]
+
+    @classmethod
+    def of(
+        cls, document: Document, found: Sequence[list[Translation]], count: int
+    ) -> "TranslatedText":
+        """Return a document with the translations of its sentences.
+
+        Args:
+            document: The document.
+            found: The translations of each sentence, best first.
+            count: The largest number of translations of the whole. The n-th joins the n-th of each
+                sentence, or its last one.
+        """
+        wholes = [
+            document.with_translations([each[min(rank, len(each) - 1)].text for each in found])
+            for rank in range(count)
+        ]
+        pairs = zip(document.sentences, found, strict=True)
+        sentences = [TranslatedSentence(source, translations) for source, translations in pairs]
+        return cls(list(dict.fromkeys(wholes)), sentences)
+
+    @property
+    def text(self) -> str:
+        """The best translation of the whole."""
+        return self.texts[0]
+
+    @property
+    def score(self) -> float:
+        """The sum of the scores of the best translations of all sentences."""
+        return sum(each.translations[0].score for each in self.sentences)

@@ -13,7 +13,7 @@ from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind
 from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.tasks.pipeline import AttentionInputs
-from crosshead.tasks.translation.line_translator import LineTranslator, Translation
+from crosshead.tasks.translation.line_translator import LineTranslator, TranslatedText, Translation
 from crosshead.tasks.translation.log_probs import (
     ScoredTranslation,
     checked_lines,
@@ -21,7 +21,6 @@ from crosshead.tasks.translation.log_probs import (
     score_examples,
     why_too_long,
 )
-from crosshead.tasks.translation.translated_text import TranslatedText
 from crosshead.text.batching import Example, collate
 from crosshead.text.documents.document import Document
 from crosshead.text.documents.formats import parser_of

@@ -2,7 +2,10 @@ import math
 
 import pytest
 
+from crosshead.tasks.translation.line_translator import TranslatedText, Translation
 from crosshead.tasks.translation.translator import Translator
+from crosshead.text.documents.document import Document
+from crosshead.text.documents.formats import FORMATS
 from tests.tasks.translation.test_translator import english, german
 
 
@@ -37,3 +40,22 @@ def test_a_line_that_is_no_text_is_passed_through(translator: Translator, stretc
     [passed] = found[1]
     assert (passed.pieces, passed.log_prob, passed.was_split) == ([], 0.0, False)
     assert translator("One.\n" + "x" * 20_000) == "Eins.\n" + "x" * 20_000
+
+
+def found(*texts: str) -> list[Translation]:
+    return [Translation(text, -1.0, -0.5 - rank, [], []) for rank, text in enumerate(texts)]
+
+
+def test_the_n_th_translation_joins_the_n_th_of_each_sentence_or_its_last() -> None:
+    document = Document.of("<i>One.</i> Two.", FORMATS["html"])
+    text = TranslatedText.of(document, [found("a", "b", "c"), found("x", "y")], 3)
+    assert text.texts == ["<i>a</i> x", "<i>b</i> y", "<i>c</i> y"] and text.text == "<i>a</i> x"
+    assert [each.source for each in text.sentences] == ["One.", "Two."]
+    assert text.score == pytest.approx(-1.0)
+
+
+def test_translations_are_different_and_one_is_enough() -> None:
+    document = Document.of("One.", FORMATS["text"])
+    assert TranslatedText.of(document, [found("a", "a")], 2).texts == ["a"]
+    nothing = TranslatedText.of(Document.of("\n", FORMATS["text"]), [], 2)
+    assert (nothing.texts, nothing.sentences, nothing.score) == (["\n"], [], 0)
