@@ -140,7 +140,7 @@ def store(
     make_directory(place.parent)
     with alone(place, say, check):
         # Checked again: another process may have written it before this one got the lock.
-        stored = open_shards(place, text.parts, _unsaid)
+        stored = open_shards(place, text.parts, lambda line: None)
         if stored is None:
             _write(place, text, held, config, tokenizers, workers, say, check)
             stored = _opened(place, text.parts)
@@ -148,10 +148,6 @@ def store(
     assert stored is not None
     require_some(stored.kept)
     return stored
-
-
-def _unsaid(line: str) -> None:
-    """Print nothing: a callback for messages that are repeated or not needed."""
 
 
 class _Damaged(UserError):
