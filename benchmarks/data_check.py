@@ -26,8 +26,8 @@ from harness import machine
 from trained import cells, compared, multi30k, trained, translated
 
 from crosshead.addons.checks.check import DataReport, check_pairs
+from crosshead.addons.checks.forms import odd_lengths
 from crosshead.addons.checks.language import foreign
-from crosshead.addons.checks.lengths import odd_lengths
 from crosshead.system.lines import read_lines
 from crosshead.text.parallel.pairs import Origin
 

@@ -8,15 +8,22 @@ import numpy as np
 
 from crosshead.addons.checks.alignment import GAP, LEAST_ROWS, MOST_MISALIGNED, misaligned
 from crosshead.addons.checks.forms import (
+    LEAST_PAIRS,
+    changed_numbers,
     damaged,
     decomposed,
     empty_or_identical,
     mark_up,
+    odd_lengths,
     without_words,
 )
-from crosshead.addons.checks.language import exchanged, foreign
-from crosshead.addons.checks.lengths import LEAST_PAIRS, changed_numbers, odd_lengths
-from crosshead.addons.checks.ngrams import LEAST_LINES, LEAST_NGRAMS, LEAST_WORDS
+from crosshead.addons.checks.language import (
+    LEAST_LINES,
+    LEAST_NGRAMS,
+    LEAST_WORDS,
+    exchanged,
+    foreign,
+)
 from crosshead.addons.checks.repeats import repeated
 from crosshead.addons.checks.suspects import KINDS, REPAIRED, Suspect
 from crosshead.errors import DataError
