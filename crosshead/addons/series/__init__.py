@@ -4,11 +4,9 @@
 def register() -> None:
     """Register forecasting and its architectures."""
     from crosshead.addons.series.forecasting import ForecastingTask
-    from crosshead.addons.series.models.linear_forecaster import (
+    from crosshead.addons.series.models.column_forecasters import (
         LinearForecaster,
         LinearForecasterConfig,
-    )
-    from crosshead.addons.series.models.patch_forecaster import (
         PatchForecaster,
         PatchForecasterConfig,
     )

@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from crosshead.addons.series.models.patch_forecaster import PatchForecasterConfig
+from crosshead.addons.series.models.column_forecasters import PatchForecasterConfig
 from crosshead.config import MOST_POSITIONS, called, shown
 from crosshead.data import DataSection, Names
 from crosshead.models.registry import CONFIGS

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from jaxtyping import Float
 from pydantic import Field, field_validator
-from torch import Tensor
+from torch import Tensor, nn
 
 from crosshead.models.base import Model, ModelConfig
 from crosshead.models.registry import MODELS
@@ -179,6 +179,11 @@ NORMALIZATIONS: Mapping[str, Callable[[Tensor], Statistics]] = {
     "none": unchanged, "instance": mean_and_deviation, "last": last_value
 }  # fmt: skip
 """The functions of `normalize`."""
+
+
+def with_positions(x: Tensor, positions: nn.Module | None, start: int = 0) -> Tensor:
+    """Return vectors with the positions from `start` on, if these are added."""
+    return x if positions is None else (x + positions(start, x.shape[1])).to(x.dtype)
 
 
 def build_forecaster(config: ModelConfig, shape: ForecasterShape) -> Forecaster:

@@ -19,6 +19,7 @@ from crosshead.addons.series.models.forecaster import (
     ForecasterConfig,
     ForecasterShape,
     SeriesStackConfig,
+    with_positions,
 )
 from crosshead.attention.attend import Attention
 from crosshead.attention.dropout import Dropout
@@ -104,25 +105,31 @@ class AutoregressiveForecaster(Forecaster):
         known: Float[Tensor, "B _ K"],
         target: Float[Tensor, "B T C"] | None,
     ) -> Float[Tensor, "B T C Q"]:
-        """Return the forecasts: of all steps at once with a target, else step by step.
+        """Return the forecasts: of all steps at once if their inputs are known, else step by step.
 
         Step by step no gradient passes, and each step reads the median of the step before.
         """
         past, ahead = known[:, : context.shape[1]], known[:, context.shape[1] :]
         before = context[:, -1:, : self.shape.columns]
-        if target is not None:
-            shifted = torch.cat([before, target[:, :-1]], dim=1)
+        inputs = self.inputs(before, target)
+        if inputs is not None:
             state = self.start(context, past, forced=True)
-            return self._outputs(self.decode(state, self._steps(shifted, ahead), 0)[0])
+            return self._outputs(self.decode(state, self._steps(inputs, ahead), 0)[0])
         found = []
         with torch.no_grad():
             state = self.start(context, past, forced=False)
             for step in range(ahead.shape[1]):
-                inputs = self._steps(before, ahead[:, step : step + 1])
-                hidden, state = self.decode(state, inputs, step)
+                x = self._steps(before, ahead[:, step : step + 1])
+                hidden, state = self.decode(state, x, step)
                 found.append(self._outputs(hidden))
                 before = found[-1][..., self.config.median]
         return torch.cat(found, dim=1)
+
+    def inputs(
+        self, last: Float[Tensor, "B 1 C"], target: Float[Tensor, "B T C"] | None
+    ) -> Float[Tensor, "B T C"] | None:
+        """Return the values that the steps of the decoder read, or None if they are forecasts."""
+        return None if target is None else torch.cat([last, target[:, :-1]], dim=1)
 
     @abstractmethod
     def start(
@@ -164,26 +171,20 @@ class SeriesTransformer(AutoregressiveForecaster):
         self.encoder = encoder_stack(config, config.encoder_layers)
         self.decoder = decoder_stack(config, config.decoder_layers)
 
-    def predict(
-        self,
-        context: Float[Tensor, "B S I"],
-        known: Float[Tensor, "B _ K"],
-        target: Float[Tensor, "B T C"] | None,
-    ) -> Float[Tensor, "B T C Q"]:
-        """Return the forecasts; the direct form does not read the target."""
-        if self.config.forecast == "autoregressive":
-            return super().predict(context, known, target)
-        past, ahead = known[:, : context.shape[1]], known[:, context.shape[1] :]
-        last = context[:, -1:, : self.shape.columns].expand(-1, ahead.shape[1], -1)
-        state = self.start(context, past, forced=True)
-        return self._outputs(self.decode(state, self._steps(last, ahead), 0)[0])
+    def inputs(
+        self, last: Float[Tensor, "B 1 C"], target: Float[Tensor, "B T C"] | None
+    ) -> Float[Tensor, "B T C"] | None:
+        """Return what the decoder reads: in the direct form the last value at every step."""
+        if self.config.forecast == "direct":
+            return last.expand(-1, self.shape.horizon, -1)
+        return super().inputs(last, target)
 
     def start(
         self, context: Float[Tensor, "B S I"], known: Float[Tensor, "B S K"], *, forced: bool
     ) -> Any:
         """Encode the context; return keys and values of the memory, and caches of the decoder."""
         x = self.source(torch.cat([context, known], dim=-1))
-        x = self.dropout(_with_positions(x, self.source_positions, 0))
+        x = self.dropout(with_positions(x, self.source_positions))
         for layer in self.encoder.layers:
             x = layer(x, None)
         memory = self.encoder.norm(x)
@@ -196,7 +197,7 @@ class SeriesTransformer(AutoregressiveForecaster):
         self, state: Any, x: Float[Tensor, "B T D"], step: int
     ) -> tuple[Float[Tensor, "B T D"], Any]:
         """Return the hidden states of the next steps; the caches are extended in place."""
-        x = self.dropout(_with_positions(x, self.target_positions, step))
+        x = self.dropout(with_positions(x, self.target_positions, step))
         mask = None
         if self.config.forecast == "autoregressive":
             mask = causal_mask(self.config, x.shape[1], step, x.device)
@@ -259,7 +260,3 @@ class SeriesRecurrent(AutoregressiveForecaster):
         """Return the hidden states of the next steps, and the new states."""
         hidden, state = self.decoder(self.dropout(x), state)
         return self.dropout(hidden), state
-
-
-def _with_positions(x: Tensor, positions: nn.Module | None, start: int) -> Tensor:
-    return x if positions is None else (x + positions(start, x.shape[1])).to(x.dtype)

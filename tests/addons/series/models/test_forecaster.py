@@ -3,7 +3,7 @@ from itertools import product
 import pytest
 import torch
 
-from crosshead.addons.series.models.linear_forecaster import LinearForecasterConfig
+from crosshead.addons.series.models.column_forecasters import LinearForecasterConfig
 from crosshead.config import validate
 from crosshead.errors import ConfigError
 from tests.addons.series.small_forecasters import SHAPE, SIZES, inputs, small
