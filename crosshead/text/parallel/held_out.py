@@ -203,6 +203,11 @@ def _drawn_rows(rows: np.ndarray, config: DataConfig, seed: int) -> np.ndarray:
     """Return one random row of each span of `rows`, or the rows of a fold, in rising order."""
     if config.fold:
         number, folds = config.fold
+        if len(rows) < folds:
+            raise DataError(
+                f"{folds} folds need as many different pairs, found {len(rows)}; use fewer folds, "
+                "or give more pairs"
+            )
         order = np.random.default_rng([seed, _FOLD_STREAM]).permutation(rows)
         return np.sort(order[number - 1 :: folds])
     size = min(config.valid_size, max(1, len(rows) // 10))

@@ -239,6 +239,14 @@ def test_a_share_without_any_pair_is_refused() -> None:
         without_unused(text, hold_out(text, DataConfig(), 1), 0.001, 1)
 
 
+def test_more_folds_than_different_pairs_are_refused_by_every_fold() -> None:
+    text = corpus([(f"a source of {n % 3} words", "Ziel") for n in range(20)])
+    for number in range(1, 6):
+        with pytest.raises(DataError, match="5 folds need as many different pairs, found 3; use"):
+            hold_out(text, DataConfig(fold=[number, 5]), 1)
+    assert len(hold_out(text, DataConfig(fold=[3, 3]), 1).valid) == 1
+
+
 @pytest.mark.parametrize("folds", [2, 3, 7])
 def test_each_pair_is_in_one_fold(folds: int) -> None:
     text = corpus([(f"s{n}", f"t{n}") for n in range(50)])
