@@ -7,17 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from crosshead.addons.experiments.subsets import (
-    Experiment,
-    Outcome,
-    Report,
-    Runs,
-    Subset,
-    train_subsets,
-    write_table,
-)
+from crosshead.addons.experiments.subsets import Experiment, Outcome, Report, Subset
 from crosshead.cli.terminal import note
 from crosshead.errors import UserError
+from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
 from crosshead.tasks.translation.task import BLEU
@@ -31,8 +24,8 @@ of very few pairs often rise more slowly than by a power law."""
 LEAST_PAIRS = 400
 """A quarter of fewer pairs is too small to train on."""
 
-TABLE, PICTURE = "curve.tsv", "curve.png"
-"""Files in the folder of the curve."""
+PICTURE = "curve.png"
+"""The picture in the folder of the curve."""
 
 DRAWS = 2000
 """The number of times that the scores are drawn anew from their intervals."""
@@ -50,9 +43,6 @@ _MISFIT = 3.84
 """The largest sum of squared errors, in standard deviations, of a law that fits the scores. It is
 the 95 % quantile of chi-squared with one degree of freedom. If any exponent were allowed, some law
 would go through three rising or falling scores. The exponents are bounded, so all laws may miss."""
-
-_LEAST = 3
-"""The law has three numbers, so it needs three scores."""
 
 _LEAST_DEVIATION = 0.05
 """The least standard deviation of a score. Scores are per cent; a score of 0 has no interval."""
@@ -112,8 +102,6 @@ def fit_power_law(measured: Sequence[ScoreOfPairs]) -> PowerLaw:
     Reference:
         Kolachina et al. 2012, Table 1 (Pow3).
     """
-    if len(measured) < _LEAST:
-        raise ValueError(f"expected at least three scores, found {len(measured)}")
     measured = sorted(measured, key=lambda each: each.pairs)
     pairs = np.array([each.pairs for each in measured], float)
     values = np.array([each.value for each in measured])
@@ -177,22 +165,19 @@ class MetricCurve:
         return f"What {data} would bring in {self.metric} cannot be told: {why}; train for longer."
 
 
-def data_curve(whole: Outcome, folder: Path, runs: Runs) -> Report | None:
-    """Train on halves of the pairs of a finished run, and fit a law through the scores.
-
-    The folder gets a table and a picture. A picture that cannot be drawn becomes a message.
-    """
-    given = getattr(runs.recipe.data, "share", 1.0)
-    subsets = [
+def curve_subsets(recipe: Recipe) -> list[Subset]:
+    """Return the subsets of the pairs of a recipe."""
+    given = getattr(recipe.data, "share", 1.0)
+    return [
         Subset(name, f"curve, a {name} of the pairs", {"share": given * share})
         for name, share in SHARES.items()
     ]
-    found = train_subsets(runs, folder, subsets)
-    if found is None:
-        return None
+
+
+def curve_report(whole: Outcome, found: dict[str, Outcome], folder: Path) -> Report:
+    """Fit a law through the scores, and draw it; a picture that fails becomes a message."""
     outcomes = dict(reversed(found.items())) | {"all": whole}
-    curves, files = metric_curves(outcomes), [folder / TABLE]
-    write_table(folder / TABLE, outcomes)
+    curves, files = metric_curves(outcomes), []
     try:
         draw_curves(curves, folder / PICTURE)
         files.append(folder / PICTURE)
@@ -201,7 +186,7 @@ def data_curve(whole: Outcome, folder: Path, runs: Runs) -> Report | None:
     return Report(outcomes, [each.sentence() for each in curves], files)
 
 
-CURVE = Experiment("curve", "curve", len(SHARES), LEAST_PAIRS, data_curve)
+CURVE = Experiment("curve", "curve", len(SHARES), LEAST_PAIRS, curve_subsets, curve_report)
 """The experiment of the data curve."""
 
 

@@ -1,23 +1,11 @@
 """Cross-validation: a run for each fold of the pairs, validated on this fold."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from crosshead.addons.experiments.subsets import (
-    Experiment,
-    Outcome,
-    Report,
-    Runs,
-    Subset,
-    train_subsets,
-    write_table,
-)
-
-TABLE = "folds.tsv"
-"""The file in the folder of the folds."""
+from crosshead.addons.experiments.subsets import Experiment, Outcome, Report, Subset
 
 LEAST_FOLDS = 3
 """The smallest number of folds with an interval. That of two would be 16 standard deviations to
@@ -31,22 +19,18 @@ _T = (
 
 
 def fold_experiment(count: int) -> Experiment:
-    """Return the experiment that validates on each of several folds of the pairs."""
-    return Experiment("folds", f"{count}-folds", count, count, partial(cross_validate, count))
-
-
-def cross_validate(count: int, whole: Outcome, folder: Path, runs: Runs) -> Report | None:
-    """Train on all folds but one, and validate on this one, for each fold."""
+    """Return the experiment that trains on all folds but one, and validates on this one."""
     without: dict[str, list[str]] = {"valid_source": [], "valid_target": [], "valid_pairs": []}
     subsets = [
         Subset(f"fold-{number}", f"fold {number} of {count}", {"fold": [number, count], **without})
         for number in range(1, count + 1)
     ]
-    outcomes = train_subsets(runs, folder, subsets)
-    if outcomes is None:
-        return None
-    write_table(folder / TABLE, outcomes)
-    return Report(outcomes, fold_sentences(outcomes), [folder / TABLE])
+    return Experiment("folds", f"{count}-folds", count, count, lambda recipe: subsets, fold_report)
+
+
+def fold_report(whole: Outcome, outcomes: dict[str, Outcome], folder: Path) -> Report:
+    """Return the scores of all folds with their means."""
+    return Report(outcomes, fold_sentences(outcomes))
 
 
 def fold_sentences(outcomes: Mapping[str, Outcome]) -> list[str]:

@@ -62,7 +62,7 @@ class Report(NamedTuple):
     outcomes: Mapping[str, Outcome]
     """The runs by name."""
     sentences: Sequence[str]
-    files: Sequence[Path]
+    files: Sequence[Path] = ()
     """The files that were written."""
 
     def text(self) -> str:
@@ -90,16 +90,17 @@ class Experiment:
     """Runs on subsets of the pairs, after the run on all pairs."""
 
     flag: str
-    """The option that asks for it, such as `folds`."""
+    """The option that asks for it, such as `folds`; also the name of its table."""
     kind: str
     """The end of the name of the folder, such as `5-folds`."""
     models: int
     """The number of models that it trains."""
     least_pairs: int
     """The smallest number of training pairs."""
-    measure: Callable[[Outcome, Path, Runs], Report | None]
-    """Trains, and returns what the runs show, or None if one was asked to stop. It takes the run on
-    all pairs, the folder, and the settings."""
+    subsets: Callable[[Recipe], Sequence[Subset]]
+    conclude: Callable[[Outcome, dict[str, Outcome], Path], Report]
+    """Returns what the runs show. It takes the run on all pairs, the runs on subsets by name, and
+    the folder."""
 
     def check_pairs(self, pairs: int) -> None:
         """Check that there are enough training pairs."""
@@ -108,6 +109,15 @@ class Experiment:
                 f"{option(self.flag)}: {pairs:,} training pairs are too few; at least "
                 f"{self.least_pairs:,} are needed: leave it out"
             )
+
+    def measure(self, whole: Outcome, folder: Path, runs: Runs) -> Report | None:
+        """Train, and return what the runs show, or None if one was asked to stop."""
+        outcomes = train_subsets(runs, folder, self.subsets(runs.recipe))
+        if outcomes is None:
+            return None
+        found, table = self.conclude(whole, outcomes, folder), folder / f"{self.flag}.tsv"
+        write_table(table, found.outcomes)
+        return found._replace(files=[table, *found.files])
 
 
 def run_experiments(
@@ -123,7 +133,6 @@ def run_experiments(
     """Make the experiments of a finished run, print their reports, and return whether all ended."""
     whole = outcome_of(out)
     for each in experiments:
-        each.check_pairs(whole.pairs)
         folder = subset_folder(out, each.kind)
         recipe = planned_recipe(out, folder, resume=resume)
         report = each.measure(whole, folder, Runs(recipe, force, command, display))

@@ -46,26 +46,28 @@ OutOption = Annotated[
     ),
 ]
 
-CurveOption = Annotated[
-    bool,
-    typer.Option(
-        "--curve",
-        help="After this run, train on a half and a quarter of the pairs, each with the same "
-        "limits, and estimate the gain from twice the data. At least 400 training pairs are "
-        "needed. The runs stand in DIR.curve.",
-    ),
-]
-FoldsOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="K",
-        min=2,
-        max=20,
-        help="Cross-validate after this run: split the pairs into K folds, and train K models, "
-        "each validated on one fold instead of the validation files (2 to 20; default: "
-        "none). Use it if the set is small. The runs stand in DIR.K-folds.",
-    ),
-]
+_OPTIONS: dict[str, Any] = {
+    "curve": Annotated[
+        bool,
+        typer.Option(
+            "--curve",
+            help="After this run, train on a half and a quarter of the pairs, each with the same "
+            "limits, and estimate the gain from twice the data. At least 400 training pairs are "
+            "needed. The runs stand in DIR.curve.",
+        ),
+    ],
+    "folds": Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            min=2,
+            max=20,
+            help="Cross-validate after this run: split the pairs into K folds, and train K models, "
+            "each validated on one fold instead of the validation files (2 to 20; default: "
+            "none). Use it if the set is small. The runs stand in DIR.K-folds.",
+        ),
+    ],
+}
 
 
 def _further(
@@ -92,13 +94,7 @@ def _further(
     return Further(flags, check_size, partial(run_experiments, experiments=asked))
 
 
-TRAIN.append(
-    TrainOptions(
-        "experiments",
-        {"curve": CurveOption, "folds": FoldsOption},
-        further=_further,
-    )
-)
+TRAIN.append(TrainOptions("experiments", _OPTIONS, further=_further))
 
 
 @app.command(

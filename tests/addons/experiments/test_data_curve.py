@@ -6,14 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.addons.experiments import data_curve as module
+from crosshead.addons.experiments import subsets as module
 from crosshead.addons.experiments.data_curve import (
     CURVE,
     PICTURE,
-    TABLE,
     MetricCurve,
     ScoreOfPairs,
-    data_curve,
     draw_curves,
     fit_power_law,
     gain,
@@ -47,7 +45,7 @@ def report(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repor
 
     monkeypatch.setattr(module, "train_subsets", train_subsets)
     runs = Runs(recipe_for(text, "data.share=0.8"))
-    found = data_curve(outcome("all"), tmp_path / "x.curve", runs)
+    found = CURVE.measure(outcome("all"), tmp_path / "x.curve", runs)
     assert found is not None
     return found
 
@@ -57,7 +55,7 @@ def test_the_curve_has_all_scores_from_the_smallest_set(report: Report, tmp_path
     bleu, chrf = metric_curves(report.outcomes)
     assert [each.value for each in bleu.measured] == list(SCORES.values())
     assert [each.pairs for each in chrf.measured] == [7250, 14_500, 29_000]
-    table, picture = (tmp_path / "x.curve" / name for name in (TABLE, PICTURE))
+    table, picture = (tmp_path / "x.curve" / name for name in ("curve.tsv", PICTURE))
     assert report.files == [table, picture]
     assert len(table.read_text().splitlines()) == 1 + 3 * 2
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -192,11 +190,6 @@ def test_scores_on_no_law_tell_nothing() -> None:
     points = [ScoreOfPairs(n, y, y, y) for n, y in zip(PAIRS, values, strict=True)]
     fitted = fit_power_law(points)
     assert not fitted.fits and not gain(fitted, points[-1]).is_certain
-
-
-def test_a_law_needs_three_scores() -> None:
-    with pytest.raises(ValueError, match="expected at least three scores, found 2"):
-        fit_power_law(on_law(lambda pairs: pairs, 1.0)[:2])
 
 
 def test_no_score_is_above_the_largest() -> None:

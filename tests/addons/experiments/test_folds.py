@@ -8,8 +8,6 @@ import pytest
 import torch
 
 from crosshead.addons.experiments.folds import (
-    TABLE,
-    cross_validate,
     fold_experiment,
     fold_sentences,
     mean_interval,
@@ -25,8 +23,8 @@ def test_each_fold_is_validated_by_its_own_run(text: Path, tmp_path: Path) -> No
     valid = [f"data.valid_source={text / 'valid.en'}", f"data.valid_target={text / 'valid.de'}"]
     recipe = recipe_for(text, "max_updates=1", "decode.beam=1", "average=0", *valid)
     folder = tmp_path / "x.2-folds"
-    found = cross_validate(2, Outcome(tmp_path, 203, []), folder, Runs(recipe))
-    assert found is not None and found.files == [folder / TABLE]
+    found = fold_experiment(2).measure(Outcome(tmp_path, 203, []), folder, Runs(recipe))
+    assert found is not None and found.files == [folder / "folds.tsv"]
     assert list(found.outcomes) == ["fold-1", "fold-2"]
     held = [
         (folder / name / "held-out.tsv").read_text().splitlines()[1:] for name in found.outcomes
@@ -34,7 +32,7 @@ def test_each_fold_is_validated_by_its_own_run(text: Path, tmp_path: Path) -> No
     assert not set(held[0]) & set(held[1])
     assert len(held[0]) + len(held[1]) > 100  # of 203 pairs, without the repeated ones
     assert stored_recipe(folder / "fold-2").data.fold == [2, 2]  # type: ignore[attr-defined]
-    assert (folder / TABLE).read_text().startswith("run\tpairs\tmetric")
+    assert (folder / "folds.tsv").read_text().startswith("run\tpairs\tmetric")
 
 
 def test_fewer_pairs_than_folds_are_refused() -> None:
