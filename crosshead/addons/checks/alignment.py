@@ -68,48 +68,50 @@ def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -
             for side in (source, target)
         )
     )
-    places = np.arange(len(rows))
-    model = PairOdds(sides, places, places)
-    odds, share = as_given = model.judged(places, places)
-    labels = np.zeros(len(rows), np.int64)
-    if share > MOST_MISALIGNED and (shift := _whole_shift(sides, rows)):
-        labels[:] = shift
-        model = _repaired(sides, rows, labels)
-        odds, share = model.judged(places, places)
-    for repairs in range(_MOST_REPAIRS + 1):
-        probability = smoothed(odds, share)
-        found = np.flatnonzero(probability > 0.5)
-        before, labels = labels, _shifts(model, rows, found, odds)
-        if share > MOST_MISALIGNED and not _repair_most(model, rows, labels, found):
-            # Of unrelated lines, some neighbours fit by chance. A lexicon that is learned from them
-            # would find more of them.
-            labels = np.zeros(len(rows), np.int64)
-            odds, share = as_given
-            probability = smoothed(odds, share)
-            found = np.flatnonzero(probability > 0.5)
-            break
-        if repairs == _MOST_REPAIRS or (labels == before).all():
-            break
-        model = _repaired(sides, rows, labels)
-        odds, share = model.judged(places, places)
+    probability, share, shifts = _judged(sides, rows)
     suspects = [
         Suspect(
             int(rows[place]),
             "misaligned",
             float(probability[place]),
-            shift_reason(int(labels[place])),
-            int(labels[place]),
+            shift_reason(int(shifts[place])),
+            int(shifts[place]),
         )
-        for place in found
+        for place in np.flatnonzero(probability > 0.5)
     ]
     return Alignment(suspects, share)
 
 
-def _repaired(sides: SideWords, rows: np.ndarray, shifts: np.ndarray) -> PairOdds:
-    """Return the model that is learned from the pairs after the shifts are repaired."""
-    left = _moved(rows, np.arange(len(rows)), shifts)
-    right = np.flatnonzero(left >= 0)
-    return PairOdds(sides, left[right], right)
+def _judged(sides: SideWords, rows: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """Return the probability of each row to be misaligned, the share of these, and all shifts."""
+    unshifted = shifts = np.zeros(len(rows), np.int64)
+    model, odds, share = as_given = _learned(sides, rows, unshifted)
+    if share > MOST_MISALIGNED and (shift := _whole_shift(sides, rows)):
+        shifts = unshifted + shift
+        model, odds, share = _learned(sides, rows, shifts)
+    for repairs in range(_MOST_REPAIRS + 1):
+        probability = smoothed(odds, share)
+        found = np.flatnonzero(probability > 0.5)
+        before, shifts = shifts, _shifts(model, rows, found, odds)
+        if share > MOST_MISALIGNED and not _repair_most(model, rows, shifts, found):
+            # Of unrelated lines, some neighbours fit by chance. A lexicon that is learned from them
+            # would find more of them.
+            _, odds, share = as_given
+            return smoothed(odds, share), share, unshifted
+        if repairs == _MOST_REPAIRS or (shifts == before).all():
+            break
+        model, odds, share = _learned(sides, rows, shifts)
+    return probability, share, shifts
+
+
+def _learned(
+    sides: SideWords, rows: np.ndarray, shifts: np.ndarray
+) -> tuple[PairOdds, np.ndarray, float]:
+    """Learn from the pairs after the shifts are repaired, and judge the pairs as they are."""
+    places = np.arange(len(rows))
+    left = _moved(rows, places, shifts)
+    model = PairOdds(sides, left[left >= 0], places[left >= 0])
+    return model, *model.judged(places, places)
 
 
 def _repair_most(model: PairOdds, rows: np.ndarray, shifts: np.ndarray, found: np.ndarray) -> bool:

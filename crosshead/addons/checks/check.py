@@ -149,20 +149,23 @@ def check_pairs(
         sides,
         kept,
         origin,
-        [note for kind, note in notes.items() if kind not in skip],
+        [
+            f"no pairs of the kind {kind} were looked for: {why}"
+            for kind, why in notes.items()
+            if kind not in skip
+        ],
         "; ".join(_verdict(kind, shares[kind], kept, origin) for kind in many),
         max((shares[kind] for kind in many), default=0.0),
     )
 
 
 def _too_few(kind: str, rows: np.ndarray, least: int, sides: Sides) -> dict[str, str]:
-    """Return a note that a kind was not looked for, if there are too few rows to learn from."""
-    if len(rows) >= least:
-        return {}
-    return {
-        kind: f"no pairs of the kind {kind} were looked for: it needs at least {least} pairs that "
-        f"are not suspect otherwise, found {len(rows):,} of {len(sides[0]):,}"
-    }
+    """Return why a kind was not looked for, if there are too few rows to learn from."""
+    why = (
+        f"it needs at least {least} pairs that are not suspect otherwise, found {len(rows):,} of "
+        f"{len(sides[0]):,}"
+    )
+    return {kind: why} if len(rows) < least else {}
 
 
 def _verdict(
@@ -203,7 +206,7 @@ def _of_lines(sides: Sides) -> list[Suspect]:
 
 
 def _in_other_languages(sides: Sides) -> tuple[list[Suspect], dict[str, str]]:
-    """Return the pairs with a side in a wrong language, and a note for each kind not looked for.
+    """Return the pairs with a side in a wrong language, and why a kind was not looked for.
 
     Exchanged pairs are put right first, so that each side has one language to compare with.
     """
@@ -216,14 +219,12 @@ def _in_other_languages(sides: Sides) -> tuple[list[Suspect], dict[str, str]]:
     others = foreign(*repaired, "source"), foreign(*repaired[::-1], "target")
     for each in others:
         found += [suspect for suspect in each or [] if suspect.row not in wrong]
+    why = (
+        f"each side needs at least {LEAST_LINES} different lines of {LEAST_NGRAMS} or more "
+        f"letters, and {LEAST_WORDS} words"
+    )
     missing = {"exchanged": swapped is None, "language": None in others}
-    notes = {
-        kind: f"no pairs of the kind {kind} were looked for: each side needs at least "
-        f"{LEAST_LINES} different lines of {LEAST_NGRAMS} or more letters, and {LEAST_WORDS} words"
-        for kind in missing
-        if missing[kind]
-    }
-    return _once(found), notes
+    return _once(found), {kind: why for kind in missing if missing[kind]}
 
 
 def _once(found: Sequence[Suspect]) -> list[Suspect]:
