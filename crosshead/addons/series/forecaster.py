@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from crosshead.addons.series.models.forecaster import (
     Forecaster,
@@ -19,13 +18,12 @@ from crosshead.addons.series.models.forecaster import (
     build_forecaster,
 )
 from crosshead.addons.series.reading import Series, of_each, read_series
-from crosshead.addons.series.steps import CALENDAR, Step, calendar, shown_time
+from crosshead.addons.series.steps import CALENDAR, Step, shown_time
 from crosshead.addons.series.windows import (
     Scale,
     SeriesBatch,
     SeriesWindows,
     fit_scale,
-    scaled_values,
     windows,
 )
 from crosshead.bundle.base import Bundle
@@ -265,21 +263,23 @@ class SeriesForecaster(Pipeline):
                 f"the series has {first:,} rows before the forecast, and the model reads "
                 f"{config.context:,}; give more rows"
             )
-        past = slice(first - config.context, first)
-        whole = slice(past.start, first + config.horizon)
         ahead = series.step.after(series.times[first - 1], config.horizon)
         _check_future(series.selected(range(read, len(config.columns))), first, ahead)
+        # Only columns known ahead are read in the steps to forecast, so the others repeat their
+        # last value there.
+        last = len(series) if config.future else first
+        rows = np.arange(first - config.context, first + config.horizon).clip(max=last - 1)
+        past = rows[: config.context]
         notes += _filled_notes(series, past)
         scale = self.bundle.scale_of(series, first).centred()
-        scaled = scaled_values(series, scale, whole if config.future else past)
-        times = np.concatenate([series.times[past], ahead])
-        future = scaled[:, read:] if config.future else np.zeros((len(times), 0), np.float32)
-        known = np.concatenate([calendar(times), future], axis=1)
-        inputs = scaled[: config.context, :read], known
-        with torch.inference_mode():
-            found = self.model(*(torch.from_numpy(each)[None].to(self.device) for each in inputs))
-        levels_first = np.moveaxis(_sorted(found)[0], -1, 0)
-        units = [scale.first(targets).unscaled(each) for each in levels_first]
+        window = replace(
+            series,
+            times=np.concatenate([series.times[past], ahead]),
+            values=series.values[rows],
+            observed=series.observed[rows],
+        )
+        [(_, _, found)] = self.predictions(self._windows([(window, scale)]))
+        units = [*scale.first(targets).unscaled(np.moveaxis(found[0], -1, 0))]
         levels = dict(zip(self.quantiles, units, strict=True)) if self.quantiles else {}
         forecast = series.selected(range(targets))
         return Forecast(forecast, first, ahead, units[self.median], levels, tuple(notes))
@@ -311,16 +311,14 @@ class SeriesForecaster(Pipeline):
         Raises:
             DataError: If there is no window with a value to score.
         """
-        config = self.bundle.config
-        context, horizon = config.context, config.horizon
+        context, horizon = self.bundle.config.context, self.bundle.config.horizon
         lengths = np.array([len(each) for each in given])
         first = np.array([0 if start is None else each.since(start) for each in given])
         parts = [
             (each, self.bundle.scale_of(each, max(context, row)).centred())
             for each, row in zip(given, first, strict=True)
         ]
-        every = windows(parts, context, horizon, len(config.target), len(config.future))
-        found = every.between(first, lengths)
+        found = self._windows(parts).between(first, lengths)
         if not len(found.starts):
             raise DataError(
                 f"there is no forecast to score: it needs {context:,} rows before it, and a value "
@@ -328,6 +326,12 @@ class SeriesForecaster(Pipeline):
                 "more rows, or an earlier start"
             )
         return found
+
+    def _windows(self, parts: Sequence[tuple[Series, Scale]]) -> SeriesWindows:
+        """Return all windows of series."""
+        config = self.bundle.config
+        sizes = config.context, config.horizon, len(config.target), len(config.future)
+        return windows(parts, *sizes)
 
     def predictions(
         self, given: SeriesWindows, progress: Callable[[float], None] = lambda share: None
@@ -350,7 +354,7 @@ class SeriesForecaster(Pipeline):
             batch = given.collate(places := rows.tolist())
             with torch.inference_mode():
                 found = self.model(batch.context.to(self.device), batch.known.to(self.device))
-            yield places, batch, _sorted(found)
+            yield places, batch, np.sort(found.cpu().numpy().astype(np.float64), axis=-1)
 
     @property
     def quantiles(self) -> list[float]:
@@ -410,25 +414,20 @@ def _check_future(future: Series, first: int, ahead: np.ndarray) -> None:
         )
 
 
-def _filled_notes(series: Series, past: slice) -> list[str]:
+def _filled_notes(series: Series, past: np.ndarray) -> list[str]:
     """Return a message if values in the context were filled; refuse a column without values."""
     seen = series.observed[past]
     if not seen.any(axis=0).all():
         name = series.names[int(seen.any(axis=0).argmin())]
         raise DataError(
             f"column {name!r} has no value in the {counted(len(seen), 'row')} that the model reads "
-            f"from {shown_time(series.times[past.start])} on; give its values, or forecast from "
+            f"from {shown_time(series.times[past[0]])} on; give its values, or forecast from "
             "another time"
         )
     filled = (
         f"{(~seen).sum():,} of the {counted(seen.size, 'value')} that the model reads are filled"
     )
     return [filled] * (not seen.all())
-
-
-def _sorted(found: Tensor) -> np.ndarray:
-    """Return forecasts with rising quantiles."""
-    return np.sort(found.cpu().numpy().astype(np.float64), axis=-1)
 
 
 def shown_names(names: Sequence[str], most: int = 8) -> str:

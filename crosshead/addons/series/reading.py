@@ -228,9 +228,8 @@ def _on_grid(
     notes = []
     places, nearest, between = step.on_grid(times)
     # Of the rows at one place the last one counts, but not one between places if another is there.
-    order = np.lexsort((np.arange(len(times)), ~between, places))
-    chosen = order[np.append(np.diff(places) > 0, True)]
-    kept, rows = places[chosen], int(places[-1]) + 1
+    table = pandas().DataFrame(values, places, names).iloc[np.lexsort((~between, places))]
+    kept, rows = table[~table.index.duplicated(keep="last")], int(places[-1]) + 1
     if between.mean() > OUTLIERS or rows > 2 * len(kept):
         raise DataError(
             f"{called}: the most frequent step is {step.words()}, but {between.sum():,} of "
@@ -244,9 +243,8 @@ def _on_grid(
         notes.append(f"{left} left out: in the same step as another row")
     if rows > len(kept):
         notes.append(f"{counted(rows - len(kept), 'missing row')} added and filled")
-    whole = np.full((rows, len(names)), np.nan)
-    whole[kept] = values[chosen]
-    observed = ~np.isnan(whole)
+    whole = kept.reindex(range(rows))
+    observed = whole.notna().to_numpy()
     if not observed.any(axis=0).all():
         empty = names[int(observed.any(axis=0).argmin())]
         raise DataError(f"{called}: column {empty!r} has no value at all; leave it out")
@@ -259,8 +257,7 @@ def _on_grid(
             f"{counted(first, 'row')} left out at the beginning: column "
             f"{names[int(begins.argmax())]!r} has its first value at {shown_time(grid[first])}"
         )
-    if gaps := int((~observed[kept[kept >= first]]).sum()):
+    if gaps := int(kept[kept.index >= first].isna().to_numpy().sum()):
         notes.append(f"{counted(gaps, 'missing value')} filled with the value before")
-    before = np.maximum.accumulate(np.where(observed, np.arange(rows)[:, None], 0), axis=0)
-    filled = np.take_along_axis(whole, before, axis=0)
+    filled = whole.ffill().to_numpy()
     return Series(names, grid[first:], filled[first:], observed[first:], step, tuple(notes))

@@ -42,7 +42,7 @@ class SeriesCorpus(Corpus):
     """The seasonal naive errors of each column to forecast, for one series after another."""
 
     kind: ClassVar[type[Bundle]] = SeriesBundle
-    unit, unit_name, bound = "window", "windows", "data.context"
+    unit, unit_name = "window", "windows"
 
     @property
     def series(self) -> list[Series]:
@@ -83,10 +83,6 @@ class SeriesCorpus(Corpus):
         series, begin = self.train.place(row)
         of = f"series {series.key}, " if series.id else ""
         return f"{names}, {of}window from {shown_time(series.times[begin])}"
-
-    def extent(self, row: int) -> str:
-        """Return the size of a window."""
-        return self.train.extent(row)
 
     def opening(self, data: SeriesData) -> list[str]:
         """Return the size of the series, their step and periods; then what rules changed."""
@@ -186,7 +182,7 @@ def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesC
     naive: list[float] = []
     for (series, scale), (rows, _, _) in zip(parts, periods, strict=True):
         read, units = series.selected(range(targets)), scale.first(targets)
-        naive += _naive_errors(read, units, rows, season).tolist()
+        naive += _naive_errors(read, units, rows, season)
     files = [
         CardFile(name, len(read_table(Path(name), [])), file_sha256(Path(name)))
         for name in data.series
@@ -272,10 +268,8 @@ def _by_period(every: SeriesWindows, ends: np.ndarray, data: SeriesData) -> Iter
         yield found
 
 
-def _naive_errors(series: Series, scale: Scale, rows: int, season: int) -> np.ndarray:
+def _naive_errors(series: Series, scale: Scale, rows: int, season: int) -> list[float]:
     """Return the mean absolute seasonal difference of each column in training, in deviations."""
     values = np.where(series.observed, scale.scaled(series.values), np.nan)[:rows]
-    differences = abs(values[season:] - values[:-season])
-    seen = ~np.isnan(differences)
-    means: np.ndarray = np.where(seen, differences, 0).sum(axis=0) / np.maximum(1, seen.sum(axis=0))
-    return means
+    found: list[float] = pandas().DataFrame(values).diff(season).abs().mean().fillna(0.0).tolist()
+    return found

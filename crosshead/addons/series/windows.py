@@ -96,10 +96,13 @@ class SeriesWindows(EqualRows):
     def between(self, first: Any, end: Any) -> "SeriesWindows":
         """Return the windows whose horizon lies in the rows from `first` to before `end`.
 
-        Their context may begin earlier.
+        Their context may begin earlier. Their horizon has an observed value to forecast.
         """
         first, end = (np.broadcast_to(each, self.begins.shape) for each in (first, end))
-        kept = self.before >= first[self.series]
+        counts = np.append(0, self.observed[:, : self.targets].any(dim=1).numpy().cumsum())
+        ahead = self.starts + self.context
+        kept = counts[ahead + self.horizon] > counts[ahead]
+        kept &= self.before >= first[self.series]
         kept &= self.before + self.horizon <= end[self.series]
         return replace(self, starts=self.starts[kept], series=self.series[kept])
 
@@ -201,7 +204,7 @@ def scaled_values(series: Series, scale: Scale, rows: slice = slice(None)) -> np
 def windows(
     given: Sequence[tuple[Series, Scale]], context: int, horizon: int, targets: int, future: int = 0
 ) -> SeriesWindows:
-    """Return all windows of series that have an observed value to forecast in their horizon."""
+    """Return all windows of series."""
     lengths = [len(series) for series, _ in given]
     times, observed = (
         np.concatenate([getattr(series, key) for series, _ in given])
@@ -211,9 +214,7 @@ def windows(
     read, size = scaled.shape[1] - future, context + horizon
     owners = np.repeat(np.arange(len(given)), lengths)
     starts = np.arange(max(0, len(times) - size + 1))
-    counts = np.concatenate([[0], np.cumsum(observed[:, :targets].any(axis=1))])
-    seen = counts[starts + size] > counts[starts + context]
-    starts = starts[seen & (owners[starts] == owners[starts + size - 1])]
+    starts = starts[owners[starts] == owners[starts + size - 1]]
     return SeriesWindows(
         torch.from_numpy(scaled[:, :read]),
         torch.from_numpy(observed[:, :read]),

@@ -78,7 +78,7 @@ def test_a_plan_has_each_window_once_and_depends_on_seed_and_epoch(tmp_path: Pat
 
 def test_windows_that_would_predict_only_filled_values_are_left_out(tmp_path: Path) -> None:
     found = read(tmp_path, hours([1, 2, 3, "", "", "", 7, 8]))
-    made = windows([(found, Scale(np.zeros(1), np.ones(1)))], 2, 2, 1)
+    made = windows([(found, Scale(np.zeros(1), np.ones(1)))], 2, 2, 1).between(0, 8)
     assert made.starts.tolist() == [0, 3, 4]
     assert made.collate([0]).observed[0, :, 0].tolist() == [True, False]
     assert made.collate([0, 1, 2]).count == 4
@@ -88,7 +88,7 @@ def test_columns_that_are_only_read_are_no_targets(tmp_path: Path) -> None:
     found = read(tmp_path, "date,a,b\n" + "".join(
         f"2024-01-0{day},{day if day < 5 else ''},{10 * day}\n" for day in range(1, 8)
     ))  # fmt: skip
-    made = windows([(found, Scale(np.zeros(2), np.ones(2)))], 2, 2, 1)
+    made = windows([(found, Scale(np.zeros(2), np.ones(2)))], 2, 2, 1).between(0, 7)
     assert made.starts.tolist() == [0, 1]  # later horizons have values of `b` alone
     batch = made.collate([1])
     assert batch.context[0].tolist() == [[2, 20], [3, 30]]
