@@ -27,63 +27,45 @@ if TYPE_CHECKING:
 MOST_DRAWN = 12
 """The largest number of columns in a picture."""
 
-ScoredSeriesOption = Annotated[
-    Path | None,
-    typer.Option(metavar="F", help="File of a series to forecast and score, CSV or Parquet."),
-]
-ScoredStartOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME",
-        help="Time of the first value of --series to score (default: the first after a "
-        "context). Give a time after the training period.",
-    ),
-]
-OriginalOption = Annotated[
-    bool,
-    typer.Option(
-        "--original",
-        help="Show errors of --series in the units of its columns (default: in deviations of "
-        "the training period).",
-    ),
-]
-SeriesOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="F",
-        help="File of time series, CSV or Parquet with a time column, for a forecaster. "
-        "Repeat it for files that continue it; --target then names columns.",
-    ),
-]
-InputsOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="C,D",
-        help="Columns of --series that the model reads and does not forecast, separated by "
-        "commas, for series-transformer and series-recurrent (default: none).",
-    ),
-]
-FutureOption = Annotated[
-    Files,
-    typer.Option(
-        metavar="C,D",
-        help="Columns of --series that are known for the steps to forecast, too, such as "
-        "holidays; otherwise as for --inputs.",
-    ),
-]
-IdOption = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="COLUMN",
-        help="Column that tells the series of a long table apart; one model is trained on all "
-        "of them (default: a column called unique_id or item_id, if there is one).",
-    ),
-]
-HorizonOption = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Steps to forecast, for --series (default: 96)."),
-]
+_OPTIONS: dict[str, Any] = {
+    "series": Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="File of time series, CSV or Parquet with a time column, for a forecaster. "
+            "Repeat it for files that continue it; --target then names columns.",
+        ),
+    ],
+    "inputs": Annotated[
+        Files,
+        typer.Option(
+            metavar="C,D",
+            help="Columns of --series that the model reads and does not forecast, separated by "
+            "commas, for series-transformer and series-recurrent (default: none).",
+        ),
+    ],
+    "future": Annotated[
+        Files,
+        typer.Option(
+            metavar="C,D",
+            help="Columns of --series that are known for the steps to forecast, too, such as "
+            "holidays; otherwise as for --inputs.",
+        ),
+    ],
+    "id": Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            help="Column that tells the series of a long table apart; one model is trained on all "
+            "of them (default: a column called unique_id or item_id, if there is one).",
+        ),
+    ],
+    "horizon": Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Steps to forecast, for --series (default: 96)."),
+    ],
+}
 
 
 def _as_columns(data: dict[str, Any]) -> None:
@@ -93,19 +75,7 @@ def _as_columns(data: dict[str, Any]) -> None:
             data[key] = ",".join(data[key])
 
 
-TRAIN.append(
-    TrainOptions(
-        "series",
-        {
-            "series": SeriesOption,
-            "inputs": InputsOption,
-            "future": FutureOption,
-            "id": IdOption,
-            "horizon": HorizonOption,
-        },
-        keys=_as_columns,
-    )
-)
+TRAIN.append(TrainOptions("series", _OPTIONS, keys=_as_columns))
 
 
 @app.command(
@@ -231,9 +201,26 @@ def _picture(every: "Sequence[Forecast]") -> Any:
 )
 def evaluate_forecasts(
     bundles: BundlesArgument,
-    series: ScoredSeriesOption = None,
-    start: ScoredStartOption = None,
-    original: OriginalOption = False,
+    series: Annotated[
+        Path | None,
+        typer.Option(metavar="F", help="File of a series to forecast and score, CSV or Parquet."),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time of the first value of --series to score (default: the first after a "
+            "context). Give a time after the training period.",
+        ),
+    ] = None,
+    original: Annotated[
+        bool,
+        typer.Option(
+            "--original",
+            help="Show errors of --series in the units of its columns (default: in deviations of "
+            "the training period).",
+        ),
+    ] = False,
     jsonl: JsonlOption = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,

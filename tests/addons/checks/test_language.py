@@ -99,21 +99,28 @@ def test_lines_on_another_topic_are_in_the_same_language(data: Path) -> None:
     assert foreign(*captions, "target") == []
 
 
-def test_dates_among_captions_are_no_other_language(data: Path) -> None:
+@pytest.fixture(scope="module")
+def dates() -> list[tuple[str, str]]:
+    return list(date_pairs().train)
+
+
+def test_dates_among_captions_are_no_other_language(
+    data: Path, dates: list[tuple[str, str]]
+) -> None:
     """Dates differ from captions on both sides."""
     english, german = (
         read_lines(data / "multi30k" / "raw" / f"train.{name}")[:2000] for name in ("en", "de")
     )
-    for source, target in date_pairs().train[:300]:
+    for source, target in dates[:300]:
         english.append(source)
         german.append(target)
     assert foreign(german, english, "target") == foreign(english, german, "source") == []
 
 
 @pytest.mark.parametrize("size", [1000, 3000])
-def test_a_text_of_few_words_is_not_judged(size: int) -> None:
+def test_a_text_of_few_words_is_not_judged(size: int, dates: list[tuple[str, str]]) -> None:
     """In a list of dates, the lines of one weekday differ from the rest as a language does."""
-    english, german = (list(side) for side in zip(*date_pairs().train[:size], strict=True))
+    english, german = (list(side) for side in zip(*dates[:size], strict=True))
     assert foreign(german, english, "target") is None
     assert foreign(english, german, "source") is None
 
