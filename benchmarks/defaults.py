@@ -23,7 +23,7 @@ from typing import NamedTuple
 from harness import machine
 from trained import cells, compared, multi30k, trained, translated
 
-from crosshead.evaluation.comparison import ComparedScore
+from crosshead.evaluation.sacrebleu_metrics import ComparedScore
 from crosshead.system.lines import read_lines
 
 

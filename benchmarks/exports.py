@@ -22,7 +22,7 @@ from crosshead.addons.interop.base import Foreign, ForeignSearch
 from crosshead.addons.interop.export import Exported, export
 from crosshead.addons.interop.formats import export_of
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.evaluation.translations import corpus_scores
+from crosshead.evaluation.sacrebleu_metrics import corpus_scores
 from crosshead.system.lines import read_lines
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.translator import Translator

@@ -30,7 +30,7 @@ from libretranslate_server import Installation, LibreTranslate
 from load import Server, percentile
 from tsung import Found, Phase, check_tsung, closed_loop, open_loop, rate_of
 
-from crosshead.evaluation.translations import corpus_scores
+from crosshead.evaluation.sacrebleu_metrics import corpus_scores
 from crosshead.system.lines import read_lines
 from crosshead.system.plotting import new_figure, rendered
 from crosshead.tasks.loading import load_as

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness import data_folder
 
-from crosshead.evaluation.comparison import ComparedScore, compare
+from crosshead.evaluation.sacrebleu_metrics import ComparedScore, compare
 from crosshead.system.lines import read_lines
 
 PROGRAM = "import sys; from crosshead.cli import main; sys.exit(main())"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from crosshead.attention import scores as scores
     from crosshead.attention.attend import attend
     from crosshead.decoding.search import DecodeConfig
-    from crosshead.evaluation.comparison import compare
+    from crosshead.evaluation.sacrebleu_metrics import compare
     from crosshead.inspection.record import record_attention
     from crosshead.recipe.recipe import Recipe
     from crosshead.system.progress import Silent
@@ -42,7 +42,7 @@ _HOMES = {
     "Task": "crosshead.tasks.base",
     "attend": "crosshead.attention.attend",
     "check_data": "crosshead.addons.checks.api",
-    "compare": "crosshead.evaluation.comparison",
+    "compare": "crosshead.evaluation.sacrebleu_metrics",
     "evaluate": "crosshead.tasks.translation.scores",
     "load": "crosshead.tasks.loading",
     "record_attention": "crosshead.inspection.record",

@@ -2,16 +2,22 @@
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+from crosshead.bundle.places import CARD
 from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import nearest
-from crosshead.errors import ConfigError
+from crosshead.errors import BundleError, ConfigError
 from crosshead.evaluation.bootstrap import CorpusScore
-from crosshead.evaluation.comparison import ComparedScore
-from crosshead.evaluation.sacrebleu_metrics import METRICS
-from crosshead.evaluation.tokenised import tokenised_warning
-from crosshead.evaluation.translations import corpus_scores
+from crosshead.evaluation.sacrebleu_metrics import (
+    METRICS,
+    ComparedScore,
+    corpus_scores,
+    tokenised_warning,
+)
+from crosshead.system.lines import file_sha256
+from crosshead.system.stored import read_stored
 
 SCORES_FOLLOW = "; the scores follow"
 """The end of the line of progress when all is translated or read, because metrics take time too."""
@@ -69,3 +75,29 @@ def scores_jsonl(
     return "".join(
         json_line({key: value for key, value in row.items() if value is not None}) for row in rows
     )
+
+
+SEEN = (
+    "the training of this model used these data, so the scores are too good for new data; give "
+    "data that were kept out of it"
+)
+
+
+def on_card(bundle: Path, sha256: str) -> bool:
+    """Return whether the card of a bundle lists training data with this checksum."""
+    try:
+        return sha256.encode() in read_stored(bundle / CARD)
+    except BundleError:  # a bundle need not have a card
+        return False
+
+
+def say_if_seen(bundles: Sequence[Path], files: Sequence[str | Path]) -> None:
+    """Print a note that names the files that the card of a bundle lists as training data."""
+    seen = []
+    for file in files:
+        if Path(file).is_file():
+            sha256 = file_sha256(Path(file))
+            if any(on_card(bundle, sha256) for bundle in bundles):
+                seen.append(str(file))
+    if seen:
+        note(f"{', '.join(seen)}: {SEEN}")

@@ -14,7 +14,7 @@ def bundle_place(text: str) -> Path:
     """Return the path of a bundle, after downloading it if it is named on a hub."""
     if not _NAME.match(text):
         return Path(text)
-    from crosshead.tasks.places import local_bundle
+    from crosshead.tasks.loading import local_bundle
 
     return local_bundle(text)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from crosshead.cli import training, average, inspection, recipes, others  # noqa: F401
+from crosshead.cli import training, inspection, others  # noqa: F401
 from crosshead.cli import kinds
 from crosshead.cli.app import app
 from crosshead.cli.terminal import INTERRUPTED, guarded
@@ -46,7 +46,7 @@ def run_and_end() -> None:
     sys.exit(code)
 
 
-_FIRST = ("train", "translate", "evaluate", "compare", "score", "generate", "fill")
+_FIRST = ("train", "translate", "evaluate", "compare", "score", "generate", "fill", "average")
 _ORDER = {name: place for place, name in enumerate(_FIRST)}
 """The places of the verbs that the help lists first."""
 

@@ -15,7 +15,7 @@ import typer
 
 from crosshead.cli.reports import end_of_run
 from crosshead.cli.terminal import READER_LEFT, guarded, note, program, put, table
-from crosshead.evaluation.translations import exact_match
+from crosshead.evaluation.sacrebleu_metrics import exact_match
 from crosshead.inspection import attention_weights, draw_attention
 from crosshead.recipe.stored import run_recipe
 from crosshead.system.progress import choose_display

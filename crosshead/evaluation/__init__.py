@@ -1,9 +1,14 @@
 """Evaluation: scores of models on test sets, their intervals, and the comparison of systems."""
 
 from crosshead.evaluation.bootstrap import RESAMPLES, SEED, CorpusScore
-from crosshead.evaluation.comparison import ComparedScore, compare
-from crosshead.evaluation.sacrebleu_metrics import METRICS, bleu
-from crosshead.evaluation.translations import corpus_scores, exact_match
+from crosshead.evaluation.sacrebleu_metrics import (
+    METRICS,
+    ComparedScore,
+    bleu,
+    compare,
+    corpus_scores,
+    exact_match,
+)
 from crosshead.extensions import imported_at_use
 
 _HOMES = {

@@ -1,13 +1,15 @@
-"""sacreBLEU's metrics: BLEU, chrF and TER of texts against references, with intervals."""
+"""Scores of translations against references: BLEU, chrF and TER of sacreBLEU, with intervals."""
 
 import math
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
+from sacrebleu.significance import PairedTest
 
 from crosshead.config import nearest, shown
 from crosshead.errors import ConfigError, DataError
@@ -151,3 +153,145 @@ def check_sizes(systems: dict[str, Sequence[str]], references: Sequence[Any]) ->
                 f"expected a reference for each translation, found {len(hypotheses)} translations "
                 f"({name}) and {len(references)} references"
             )
+
+
+def corpus_scores(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    tokenize: str | None = None,
+) -> list[CorpusScore]:
+    """Score translations against one reference each.
+
+    Args:
+        hypotheses: The translations.
+        references: The reference of each translation.
+        metrics: Names from `METRICS`.
+        tokenize: The tokenisation of BLEU in sacreBLEU, by default `default_tokenisation`; `none`
+            for tokenised text, `zh`, `ja-mecab`, ...
+
+    Returns:
+        The scores, in the order of `metrics`.
+
+    Raises:
+        ConfigError: If a metric or the tokenisation is unknown.
+        DataError: If the sets are empty or differ in length.
+    """
+    check_sizes({"hypotheses": hypotheses}, references)
+    return metric_scores(hypotheses, [list(references)], metrics, tokenize)
+
+
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Return the share, from 0 to 1, of translations that equal their reference exactly.
+
+    Args:
+        hypotheses: The translations.
+        references: The reference of each translation.
+    """
+    check_sizes({"hypotheses": hypotheses}, references)
+    hits = sum(found == wanted for found, wanted in zip(hypotheses, references, strict=True))
+    return hits / len(references)
+
+
+_LEAST_LINES = 10
+"""Fewer lines with a full stop at their end do not tell whether text is tokenised."""
+
+_LEAST_SHARE = 0.5
+"""The smallest share of these lines, with a space before the full stop, of a tokenised text."""
+
+
+def tokenised_warning(references: Iterable[str], where: str) -> list[str]:
+    """Return a warning, in a list, if references are tokenised text.
+
+    Text is tokenised if a space stands before most full stops at the ends of its lines.
+    """
+    ends = [line.endswith(" .") for line in map(str.rstrip, references) if line.endswith(".")]
+    if len(ends) < _LEAST_LINES or sum(ends) < _LEAST_SHARE * len(ends):
+        return []
+    return [
+        f"warning: {where}: tokenised text (a space stands before {sum(ends):,} of {len(ends):,} "
+        "full stops at the ends of lines), so its BLEU compares only with BLEU on text that is "
+        "tokenised in the same way; score it with `crosshead evaluate --tokenize none`, or give "
+        "text that is not tokenised"
+    ]
+
+
+@dataclass(frozen=True)
+class ComparedScore:
+    """The score of one of several systems.
+
+    `p_value` is the probability of a difference to the baseline at least this large by chance. The
+    baseline, which is the first system, has None.
+    """
+
+    system: str
+    metric: str
+    value: float
+    low: float
+    high: float
+    p_value: float | None
+    signature: str
+
+
+def compare(
+    systems: dict[str, Sequence[str]],
+    references: Sequence[str],
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    tokenize: str | None = None,
+) -> list[ComparedScore]:
+    """Compare the translations of several systems by paired bootstrap.
+
+    Args:
+        systems: The translations of each system by its name. The first system is the baseline.
+        references: The reference of each translation.
+        metrics: Names from `METRICS`.
+        tokenize: The tokenisation of BLEU, as for `corpus_scores`.
+
+    Returns:
+        The scores, metric by metric, in the order of the systems.
+
+    Raises:
+        ConfigError: If there are fewer than two systems, or a metric or the tokenisation is
+            unknown.
+        DataError: If the sets are empty or differ in length.
+
+    Reference:
+        Koehn 2004.
+    """
+    if len(systems) < 2:
+        raise ConfigError(f"expected at least two systems to compare, found {len(systems)}")
+    check_sizes(systems, references)
+    test: Any = PairedTest(
+        [(name, list(hypotheses)) for name, hypotheses in systems.items()],
+        {name: metric_of(name, tokenize, references) for name in metrics},
+        references=[list(references)],
+        test_type="bs",
+        n_samples=RESAMPLES,
+    )
+    signatures, columns = test()
+    return [
+        ComparedScore(
+            system=system,
+            metric=metric,
+            value=result.score,
+            low=low,
+            high=high,
+            p_value=_p_value(result, columns[metric][0]),
+            signature=str(signatures[metric]),
+        )
+        for name, metric in zip(dict.fromkeys(metrics), signatures, strict=True)
+        for system, result in zip(systems, columns[metric], strict=True)
+        for low, high in [interval(name, result.mean, result.ci)]
+    ]
+
+
+def _p_value(result: Any, baseline: Any) -> float | None:
+    """Return the p-value of a comparison, which is 1 for equal scores.
+
+    sacreBLEU counts only differences strictly larger than the observed one, which is wrong for a
+    difference of zero.
+    """
+    if result is not baseline and result.score == baseline.score:
+        return 1.0
+    p_value: float | None = result.p_value
+    return p_value

@@ -1,4 +1,4 @@
-"""Load a bundle as the pipeline of its task: `crosshead.load`."""
+"""Load a bundle, local or from a hub, as the pipeline of its task: `crosshead.load`."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,15 +8,14 @@ from typing import Any, TypeVar
 import torch
 
 from crosshead.bundle.base import Bundle
-from crosshead.bundle.places import bundle_shown
+from crosshead.bundle.places import CARD, CONFIG, WEIGHTS, bundle_shown, hub_name
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import nearest
 from crosshead.errors import BundleError, ConfigError
 from crosshead.system.devices import choose_device, choose_threads, hold_kernels
 from crosshead.system.files import StrPath, real_path
 from crosshead.tasks.pipeline import Pipeline
-from crosshead.tasks.places import local_bundle
-from crosshead.tasks.registry import TASKS, load_bundle
+from crosshead.tasks.registry import TASKS, kinds, load_bundle
 from crosshead.tasks.translation.ensemble import EnsembleTranslator
 from crosshead.tasks.translation.translator import Translator
 
@@ -115,3 +114,14 @@ def load_as(
             instead = usage[0].lower() + usage[1:]
         raise BundleError(f"{name} is a model that {found.does}; {instead}")
     return found
+
+
+def local_bundle(path: StrPath) -> Path:
+    """Return the local path of a bundle, after downloading it if it is named on a hub."""
+    name = hub_name(path)
+    if name is None:
+        return Path(path)
+    from crosshead.bundle.hub import download_bundle
+
+    own = {file for kind in kinds().values() for file in kind.own_files}
+    return download_bundle(name, {CONFIG, WEIGHTS, CARD, *own})

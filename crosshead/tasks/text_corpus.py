@@ -1,23 +1,30 @@
-"""The monolingual text of a run: read, split and tokenized."""
+"""The base of tasks on monolingual text, and the text of a run: read, split and tokenized."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from pydantic import ValidationInfo, model_validator
 
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
+from crosshead.config import called
 from crosshead.errors import ConfigError, DataError
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.lines import LONGEST_TEXT, check_regular, file_sha256, read_lines
 from crosshead.system.progress import counted
+from crosshead.tasks.base import Say
 from crosshead.tasks.corpus import Epoch, Stopped
-from crosshead.tasks.token_corpus import TokenCorpus
+from crosshead.tasks.token_task import TokenCorpus, TokenTask
+from crosshead.tasks.usability import frequency_faults
+from crosshead.tasks.validation import Validator
 from crosshead.text.learning import learn_tokenizer
-from crosshead.text.parallel.section import DataConfig
+from crosshead.text.parallel.section import PAIRED, DataConfig
 from crosshead.text.streams import MaskedWindows, Stream, Windows, decode_text, epoch_windows
 from crosshead.text.tokenizers import Tokenizer, load_tokenizer
 
@@ -194,3 +201,73 @@ def _stream(tokenizer: Tokenizer, text: str, should_stop: Callable[[], bool]) ->
     if should_stop():
         raise Stopped
     return stream
+
+
+SAMPLE_TOKENS = 40
+"""The number of tokens in a sample continuation, and in the text before it."""
+
+
+class MonolingualRecipe(TextRecipe):
+    """A run on monolingual text."""
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        for key in PAIRED:
+            if getattr(self.data, key):
+                raise ValueError(
+                    f"{called(f'data.{key}', info)} is for translation; a model of monolingual "
+                    f"text ({self.model.architecture}) is trained on {called('data.text', info)}"
+                )
+        if self.data.directions != "one":
+            raise ValueError("data.directions is for translation; leave it out")
+        for key, usual in (("share", 1.0), ("fold", [])):
+            if getattr(self.data, key) != usual:
+                raise ValueError(f"data.{key} is for pairs of texts; leave it out")
+        if self.data.context > self.train.batch_tokens:
+            raise ValueError(
+                f"data.context {self.data.context} does not fit into train.batch_tokens "
+                f"{self.train.batch_tokens}; lower the first or raise the second"
+            )
+        self.model.check_context(self.data.context)
+        if not self.tokenizer.joint:
+            raise ValueError("monolingual text has one side: set tokenizer.joint = true")
+        if self.tokenizer.sampling:
+            raise ValueError("tokenizer.sampling is for translation; leave it out")
+        return self
+
+
+class MonolingualTask(TokenTask):
+    """A task on monolingual text."""
+
+    corpus: ClassVar[type[TextCorpus]] = TextCorpus
+    """The class of its corpora."""
+
+    def read(
+        self,
+        recipe: TextRecipe,
+        base: Bundle | None,
+        resumed: Path | None,
+        say: Say = lambda line: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> TextCorpus:
+        """Read, split and tokenize text: see `read_text`."""
+        assert base is None or isinstance(base, TextBundle)
+        return read_text(recipe, base, resumed, say, should_stop, self.corpus)
+
+    def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
+        """Return the settings of a bundle, including the length of its windows."""
+        assert isinstance(bundle, TextBundle)
+        found = super().sections(bundle)
+        found["data"]["context"] = bundle.config.longest_source
+        return found
+
+
+class TextValidator(Validator[TextRecipe, TextCorpus, TextBundle]):
+    """The base of validation on monolingual text."""
+
+    def frequency_faults(self, windows: Sequence[tuple[float, int, int]]) -> list[str]:
+        """Return a clause if a model is hardly better than token frequencies."""
+        corpus = self.corpus
+        nll = sum(nats for nats, _, _ in windows) / sum(tokens for _, tokens, _ in windows)
+        size = corpus.target_tokenizer.vocab_size
+        return frequency_faults(nll, corpus.stream.ids, corpus.valid.ids, size)

@@ -17,7 +17,7 @@ from crosshead.system.files import StrPath, real_path
 from crosshead.system.progress import Display, choose_display
 from crosshead.system.signals import stop_on_signals
 from crosshead.tasks.base import WriteLines
-from crosshead.tasks.places import local_bundle
+from crosshead.tasks.loading import local_bundle
 from crosshead.tasks.registry import TASKS
 from crosshead.training import run
 from crosshead.training.context import Callback, ignore

@@ -21,7 +21,7 @@ from crosshead.bundle.places import bundle_shown
 from crosshead.bundle.weights import set_weights, weights_of
 from crosshead.errors import BundleError, UserError
 from crosshead.system.files import StrPath, output_directory, real_path
-from crosshead.tasks.places import local_bundle
+from crosshead.tasks.loading import local_bundle
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.training.checkpoint import average_weights
 from crosshead.training.directory import check_utf8

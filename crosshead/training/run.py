@@ -22,7 +22,6 @@ from crosshead.system.progress import Display, Silent
 from crosshead.tasks.corpus import Corpus, Epoch, Stopped
 from crosshead.tasks.validation import Validation, Validator
 from crosshead.training.checkpoint import list_checkpoints, save_checkpoint
-from crosshead.training.choice import update_of
 from crosshead.training.context import (
     Callback,
     Context,
@@ -45,7 +44,7 @@ from crosshead.training.distributed import World, joined_process_group
 from crosshead.training.log import LOG, RunLog
 from crosshead.training.loop import Diverged, fit
 from crosshead.training.progress import Progress
-from crosshead.training.result import Summary, finish
+from crosshead.training.result import Summary, finish, update_of
 from crosshead.training.resumed import (
     earlier_end,
     has_whole_bundle,

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+import crosshead
 from crosshead.bundle.weights import weights_of
 from crosshead.cli import run
+from crosshead.config import ConfigError
 from crosshead.models.registry import MODELS
+from crosshead.recipe.reference import commented_recipe
 from crosshead.tasks.registry import load_bundle
 from crosshead.training.directory import locked_directory
 from tests.cli.tools import BUNDLE, Refused, output_of
@@ -189,3 +192,46 @@ def test_a_bundle_is_packed_and_used(
         assert packed == unpacked != ""
     [line] = output_of(["pack", BUNDLE, "--out", "other.zip"], capfd).splitlines()
     assert Path(line).read_bytes() == Path(name).read_bytes()
+
+
+LINES = ["one two", "", "seven"]
+
+
+def test_the_average_of_a_bundle_and_itself_is_itself(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output_of(["average", BUNDLE, BUNDLE, "--out", tmp_path / "mean"], capfd)
+    assert crosshead.load(tmp_path / "mean")(LINES) == crosshead.load(BUNDLE)(LINES)
+
+
+def test_an_average_that_cannot_be_made_is_refused(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "mine").write_text("not a bundle")
+    assert "two bundles" in refused("average", BUNDLE, "--out", tmp_path / "mean")
+    said = refused("average", BUNDLE, BUNDLE, "--out", tmp_path)
+    assert "already exists" in said
+
+
+def test_the_command_explains_and_prints(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["recipe", "--explain", "lr"]) == 2
+    assert "did you mean 'learning_rate'" in capfd.readouterr().err
+    for key, hint in (
+        ("label", "did you mean 'label_smoothing'?"),
+        ("train.label", "did you mean 'label_smoothing'?"),
+        ("train.heads", "did you mean 'model.heads'?"),
+        ("adamw", "crosshead always uses Adam; train.weight_decay makes it AdamW"),
+        ("modle.zzz", "`crosshead recipe --explain` lists the keys"),
+    ):
+        assert run(["recipe", "--explain", key]) == 2
+        assert capfd.readouterr().err == f"crosshead: error: unknown key {key!r}; {hint}\n"
+    assert run(["recipe"]) == 2
+    assert "--explain" in capfd.readouterr().err
+    assert run(["recipe", "--preset", "small", "--explain"]) == 2
+    assert capfd.readouterr().err.count("\n") == 1
+    assert run(["recipe", "--preset", "tiny", "--model", "language"]) == 0
+    assert 'architecture = "language"' in capfd.readouterr().out
+    assert run(["recipe", "heads"]) == 0
+    assert capfd.readouterr().out.startswith("model.heads = 8\n")
+    assert run(["recipe", "--preset", "auto"]) == 2
+    assert "auto chooses its values from the data" in capfd.readouterr().err
+    with pytest.raises(ConfigError, match="unknown preset 'base' of language"):
+        commented_recipe("base", "language")

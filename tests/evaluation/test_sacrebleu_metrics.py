@@ -6,17 +6,20 @@ import sacrebleu
 
 from crosshead.addons.vision.scores import multi_bleu
 from crosshead.errors import ConfigError, DataError
-from crosshead.evaluation.comparison import compare
 from crosshead.evaluation.sacrebleu_metrics import (
     bleu,
     check_sizes,
     chrf_utility,
+    compare,
+    corpus_scores,
     default_tokenisation,
+    exact_match,
     interval,
     metric_scores,
     sentence_chrf,
+    tokenised_warning,
 )
-from tests.evaluation.texts import GOOD, REFERENCES
+from tests.evaluation.texts import BAD, GOOD, REFERENCES
 
 
 def test_scores_are_those_of_sacrebleu() -> None:
@@ -159,3 +162,65 @@ def test_chrf_of_a_sentence_is_that_of_sacrebleu() -> None:
         for row in zip(GOOD, [[r] for r in REFERENCES], strict=True)
     ]
     assert found == pytest.approx([*wanted, 0.0])
+
+
+def test_a_perfect_translation_has_100() -> None:
+    [score] = corpus_scores(REFERENCES, REFERENCES, ["bleu"])
+    assert (score.value, score.low, score.high) == pytest.approx((100, 100, 100))
+
+
+def test_exact_matches_are_exact() -> None:
+    assert exact_match(["a", "b ", "C", "d"], ["a", "b", "c", "d"]) == 0.5
+    assert exact_match(["a", "b", "C", "d"], ["a", "b", "c", "d"]) == 0.75
+
+
+def test_sets_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(DataError, match=r"found 1 translations .* and 2 references"):
+        corpus_scores(["a"], ["a", "b"])
+    with pytest.raises(DataError, match="the test set is empty"):
+        exact_match([], [])
+
+
+PLAIN = ["Ein Hund rennt.", "Zwei Katzen, drei Hunde."] * 10
+TOKENISED = ["ein hund rennt .", "zwei katzen , drei hunde .  "] * 10
+
+
+def test_tokenised_references_bring_one_warning() -> None:
+    [said] = tokenised_warning([*TOKENISED, "ohne punkt", *PLAIN[:10]], "val.de")
+    assert said.startswith("warning: val.de: tokenised text (a space stands before 20 of 30 full ")
+    assert "BLEU on text that is tokenised in the same way" in said and "--tokenize none" in said
+
+
+@pytest.mark.parametrize(
+    "references",
+    [
+        PLAIN, [], TOKENISED[:9], [*TOKENISED[:9], *PLAIN], ["Vraiment ?", "Non !"] * 20,
+        ["ein hund rennt"] * 20, ["Und so weiter ..."] * 3,
+    ],
+)  # fmt: skip
+def test_plain_references_and_very_few_bring_none(references: list[str]) -> None:
+    assert tokenised_warning(references, "val.de") == []
+
+
+def test_a_better_system_is_told_from_a_worse_one() -> None:
+    rows = compare({"bad": BAD, "good": GOOD, "same": BAD}, REFERENCES, ["bleu", "chrf"])
+    assert [(row.metric, row.system) for row in rows] == [
+        (metric, system) for metric in ("BLEU", "chrF2") for system in ("bad", "good", "same")
+    ]
+    baseline, good, same = rows[:3]
+    assert baseline.p_value is None
+    assert good.value > baseline.value
+    assert good.p_value is not None
+    assert good.p_value < 0.05
+    assert same.p_value == 1.0
+    assert good.low < good.value < good.high
+    assert "seed:" in good.signature or "rs:" in good.signature
+
+
+def test_systems_that_cannot_be_compared_are_refused() -> None:
+    with pytest.raises(ConfigError, match="at least two systems"):
+        compare({"one": ["a"]}, ["a"])
+    with pytest.raises(DataError, match=r"found 1 translations \(two\) and 2 references"):
+        compare({"one": ["a", "b"], "two": ["a"]}, ["a", "b"])
+    with pytest.raises(DataError, match=r"^two: expected a list of sentences, found 'a'"):
+        compare({"one": ["a"], "two": "a"}, ["a"])

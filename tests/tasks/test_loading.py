@@ -3,15 +3,18 @@ from pathlib import Path
 import pytest
 import torch
 
+import crosshead
 from crosshead.bundle.files import pack
 from crosshead.bundle.io import save_bundle
+from crosshead.bundle.places import HubError, hub_place
 from crosshead.errors import BundleError, ConfigError
 from crosshead.tasks.language.text_generator import TextGenerator
-from crosshead.tasks.loading import load, load_as
+from crosshead.tasks.loading import load, load_as, local_bundle
 from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.translation.ensemble import EnsembleTranslator
 from crosshead.tasks.translation.translator import Translator
+from tests.hub_server import Hub, contents
 from tests.inspection.pipelines import pipeline_of
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
@@ -83,3 +86,26 @@ def test_bundles_that_are_no_ensemble_are_refused(tmp_path: Path) -> None:
         load([STORED, tmp_path / "nothing"], "cpu")
     with pytest.raises(BundleError, match=f"^{STORED} is a model that translates; translate with"):
         load_as(TextGenerator, [STORED], "cpu")
+
+
+SEALED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1-sealed"
+
+
+def test_a_path_stays_and_a_name_is_a_directory_of_the_cache(hub: Hub) -> None:
+    assert local_bundle("runs/a") == Path("runs/a")
+    hub.repository("anna/en-de", {**contents(SEALED), "run.py": b""})
+    place = local_bundle("hf://anna/en-de")
+    assert contents(place) == contents(SEALED) and hub_place(place)
+    assert local_bundle(Path("hf://anna/en-de")) == local_bundle(place) == place
+
+
+def test_a_model_on_a_hub_is_loaded_and_is_one_of_an_ensemble(hub: Hub, tmp_path: Path) -> None:
+    hub.repository("anna/en-de", contents(SEALED))
+    translate = crosshead.load("hf://anna/en-de")
+    assert translate("One two three.") == "Eins zwei drei."
+    together = crosshead.load(["hf://anna/en-de", SEALED])
+    assert together("One two three.") == "Eins zwei drei."
+    with pytest.raises(BundleError, match="hf://anna/en-de is given twice"):
+        crosshead.load(["hf://anna/en-de", "hf://anna/en-de@main"])
+    with pytest.raises(HubError, match="check the name"):
+        crosshead.load("hf://anna")

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from crosshead.evaluation.translations import corpus_scores
+from crosshead.evaluation.sacrebleu_metrics import corpus_scores
 from crosshead.tasks.usability import (
     Nouns,
     frequency_faults,

@@ -224,8 +224,7 @@ def _made(
     A warning counts the translations that may be bad.
     """
     from crosshead.addons.experiments.synthetic import BLOCK, Synthesis
-    from crosshead.cli.arguments import check_direction, into
-    from crosshead.cli.search_flags import search_settings
+    from crosshead.cli.arguments import check_direction, into, search_settings
     from crosshead.system.progress import choose_display, counted
     from crosshead.tasks.loading import load_as
     from crosshead.tasks.translation.translator import Translator

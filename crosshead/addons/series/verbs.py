@@ -233,8 +233,8 @@ def evaluate_forecasts(
     from crosshead.addons.series.forecaster import SeriesForecaster
     from crosshead.addons.series.forecasting import forecast_scores, why_without_season
     from crosshead.cli import arguments
-    from crosshead.cli.answers import answering
     from crosshead.cli.evaluation import scores_jsonl
+    from crosshead.cli.terminal import answering
     from crosshead.tasks.loading import load_as
 
     assert series is not None

@@ -22,21 +22,20 @@ from crosshead.addons.vision.data.caption_sets import (
 from crosshead.addons.vision.data.images import ImageFolder
 from crosshead.addons.vision.multimodal_translator import MultimodalTranslator
 from crosshead.addons.vision.scores import caption_scores
-from crosshead.cli.answers import answering
+from crosshead.cli.arguments import search_settings
 from crosshead.cli.evaluation import (
     SCORES_FOLLOW,
     comparison_table,
     metric_names,
+    say_if_seen,
     say_if_tokenised,
     scores_jsonl,
     scores_table,
 )
-from crosshead.cli.search_flags import search_settings
-from crosshead.cli.seen_data import say_if_seen
-from crosshead.cli.terminal import note
+from crosshead.cli.terminal import answering, note
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import DataError
-from crosshead.evaluation.comparison import compare
+from crosshead.evaluation.sacrebleu_metrics import compare
 from crosshead.system.progress import counted
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.line_translator import Translation

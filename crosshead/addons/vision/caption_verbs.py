@@ -75,8 +75,7 @@ def caption(
     """
     from crosshead.addons.vision.attention_maps import draw_word_maps, word_maps
     from crosshead.addons.vision.caption_pipeline import ImageCaptioner
-    from crosshead.cli.arguments import check_outputs
-    from crosshead.cli.search_flags import search_settings
+    from crosshead.cli.arguments import check_outputs, search_settings
     from crosshead.errors import UserError
     from crosshead.inspection.drawing import check_picture
     from crosshead.inspection.record import numbered

@@ -91,8 +91,8 @@ def image_evaluation(
     )
     from crosshead.addons.vision.image_classifier import ImageClassifier
     from crosshead.addons.vision.scores import classification_scores
-    from crosshead.cli.answers import answering
-    from crosshead.cli.seen_data import SEEN, on_card
+    from crosshead.cli.evaluation import SEEN, on_card
+    from crosshead.cli.terminal import answering
     from crosshead.system.progress import left_out
     from crosshead.tasks.loading import load_as
 

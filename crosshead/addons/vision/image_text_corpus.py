@@ -28,14 +28,14 @@ from crosshead.bundle.card import CardFile
 from crosshead.config import MOST, MOST_PATCH, called
 from crosshead.data import DataSection, Names
 from crosshead.errors import DataError
-from crosshead.evaluation.tokenised import tokenised_warning
+from crosshead.evaluation.sacrebleu_metrics import tokenised_warning
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.text_recipe import TokenRecipe
 from crosshead.system.lines import file_sha256, iter_lines
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Say
 from crosshead.tasks.corpus import stop_check
-from crosshead.tasks.token_corpus import TokenCorpus, unknown_words
+from crosshead.tasks.token_task import TokenCorpus, unknown_words
 from crosshead.text.profile import TextProfile
 
 

@@ -10,13 +10,13 @@ from crosshead.models.base import RememberingModel
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.language.text_generator import TextGenerator
 from crosshead.tasks.likelihood import bits_per_character, text_scores
-from crosshead.tasks.monolingual import (
+from crosshead.tasks.pipeline import Pipeline
+from crosshead.tasks.text_corpus import (
     SAMPLE_TOKENS,
     MonolingualRecipe,
     MonolingualTask,
     TextValidator,
 )
-from crosshead.tasks.pipeline import Pipeline
 from crosshead.tasks.usability import Findings, Sample
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 from crosshead.text.streams import Windows, decode_text

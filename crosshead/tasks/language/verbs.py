@@ -117,13 +117,13 @@ def generate(
     continuation appears at the end. Most bundles sample by default. --temperature, --top-k, --top-p
     and --seed turn sampling on. In --prompt and --stop, \\n is a line break.
     """
-    from crosshead.cli import search_flags
+    from crosshead.cli import arguments
     from crosshead.tasks.language.text_generator import TextGenerator
     from crosshead.tasks.loading import load_as
 
     writer = load_as(TextGenerator, bundle, device, threads, precision)
     flags = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    decode = search_flags.writing_settings(writer.bundle.config.decode, greedy, beam, flags)
+    decode = arguments.writing_settings(writer.bundle.config.decode, greedy, beam, flags)
     for text in _written(writer, prompt, length, samples, decode, stop):
         put_bytes(text.encode(errors="backslashreplace"))
 
@@ -209,8 +209,8 @@ def text_evaluation(
     threads: int | None,
 ) -> "list[CorpusScore]":
     """Return the scores of a model of monolingual text on a text."""
-    from crosshead.cli.answers import answering
     from crosshead.cli.evaluation import SCORES_FOLLOW
+    from crosshead.cli.terminal import answering
     from crosshead.system.lines import LONGEST_TEXT, read_lines
     from crosshead.tasks.language.text_generator import TextGenerator
     from crosshead.tasks.likelihood import masked_scores, text_scores

@@ -8,14 +8,15 @@ from crosshead.bundle.config import BundleScore
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.likelihood import masked_scores
 from crosshead.tasks.masked.mask_filler import MARK, MaskFiller, masked_windows
-from crosshead.tasks.monolingual import (
+from crosshead.tasks.pipeline import Pipeline
+from crosshead.tasks.text_corpus import (
     SAMPLE_TOKENS,
+    MaskedCorpus,
     MonolingualRecipe,
     MonolingualTask,
+    TextCorpus,
     TextValidator,
 )
-from crosshead.tasks.pipeline import Pipeline
-from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
 from crosshead.tasks.usability import Findings, Sample
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 from crosshead.text.streams import decode_text

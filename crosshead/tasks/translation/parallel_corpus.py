@@ -15,13 +15,13 @@ from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.caller import option
 from crosshead.errors import ConfigError, DataError, UserError
-from crosshead.evaluation.tokenised import tokenised_warning
+from crosshead.evaluation.sacrebleu_metrics import tokenised_warning
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.devices import available_cores
 from crosshead.system.lines import file_sha256
 from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Epoch, Stopped
-from crosshead.tasks.token_corpus import TokenCorpus
+from crosshead.tasks.token_task import TokenCorpus
 from crosshead.text.batching import Pairs, example_lengths
 from crosshead.text.learning import learn_tokenizers
 from crosshead.text.parallel.corpora import Corpora, Part, read_valid_pairs, survey, training_parts

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 from crosshead.errors import ConfigError
 from crosshead.evaluation.bootstrap import CorpusScore
-from crosshead.evaluation.sacrebleu_metrics import check_lists
-from crosshead.evaluation.translations import corpus_scores
+from crosshead.evaluation.sacrebleu_metrics import check_lists, corpus_scores
 from crosshead.tasks.likelihood import perplexity
 from crosshead.tasks.translation.log_probs import ScoredTranslation
 from crosshead.tasks.translation.translator import Translator

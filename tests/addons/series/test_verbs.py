@@ -97,7 +97,7 @@ def test_what_rules_changed_is_told(
 def test_forecasts_are_scored_beside_baselines(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("crosshead.cli.answers._QUIET", 0.0)
+    monkeypatch.setattr("crosshead.cli.terminal._QUIET", 0.0)
     typed = ["evaluate", folder / "run", "--series", folder / "wave.csv", "--start", "2024-01-14"]
     assert run([str(each) for each in typed]) == 0
     shown = capfd.readouterr()

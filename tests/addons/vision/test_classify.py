@@ -77,7 +77,7 @@ def test_classes_are_scored_with_their_confusions(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("crosshead.cli.answers._QUIET", 0.0)
+    monkeypatch.setattr("crosshead.cli.terminal._QUIET", 0.0)
     typed = ["evaluate", folder / "run", "--images", folder / "set.zip"]
     head, score, _, titles, *rows = output_of(typed, capfd).splitlines()
     assert head.split()[:2] == ["metric", "score"] and "images:36|split:test" in score

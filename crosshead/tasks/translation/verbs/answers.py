@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from crosshead.cli.answers import answering
-from crosshead.cli.terminal import at_terminal, json_line, note, watched
+from crosshead.cli.terminal import answering, at_terminal, json_line, note, watched
 from crosshead.tasks.translation.line_translator import Translation
 from crosshead.tasks.translation.log_probs import ScoredTranslation
 from crosshead.tasks.translation.translator import Translator

@@ -5,12 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crosshead.cli.answers import answering
-from crosshead.cli.arguments import into
-from crosshead.cli.evaluation import SCORES_FOLLOW, say_if_tokenised
-from crosshead.cli.search_flags import search_settings
-from crosshead.cli.seen_data import say_if_seen
-from crosshead.cli.terminal import note
+from crosshead.cli.arguments import into, search_settings
+from crosshead.cli.evaluation import SCORES_FOLLOW, say_if_seen, say_if_tokenised
+from crosshead.cli.terminal import answering, note
 from crosshead.errors import UserError
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.system.progress import counted

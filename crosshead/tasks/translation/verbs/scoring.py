@@ -156,7 +156,7 @@ def compare(
         say_if_tokenised,
         scores_jsonl,
     )
-    from crosshead.evaluation.comparison import compare as compare_systems
+    from crosshead.evaluation.sacrebleu_metrics import compare as compare_systems
     from crosshead.tasks.loading import load_as
     from crosshead.tasks.translation.translator import Translator
     from crosshead.tasks.translation.verbs import evaluation, test_sets

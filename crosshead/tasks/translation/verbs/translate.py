@@ -183,12 +183,12 @@ def translate_text(
     A document comes out with its markup. With --n-best, --scores or --jsonl its sentences are
     listed instead, as lines are.
     """
-    from crosshead.cli import arguments, search_flags
+    from crosshead.cli import arguments
     from crosshead.tasks.loading import load_as
     from crosshead.tasks.translation.translator import Translator
 
     bundles, file = arguments.bundles_and_file(bundle, more or [])
-    risk = search_flags.minimum_risk(mbr, beam, length_penalty, n_best)
+    risk = arguments.minimum_risk(mbr, beam, length_penalty, n_best)
     for each in bundles:
         arguments.check_outputs({"--output": output}, [file], each)
     translator = arguments.into(load_as(Translator, bundles, device, threads, precision), to)
@@ -221,11 +221,11 @@ def translate_input(
     `translated` translates groups of lines, `check` refuses other files, and `flags` are settings
     of the search.
     """
-    from crosshead.cli import search_flags
-    from crosshead.cli.answers import answering
+    from crosshead.cli import arguments
+    from crosshead.cli.terminal import answering
     from crosshead.tasks.translation.verbs import answers, odd_lines
 
-    decode = search_flags.search_settings(translator.bundle.config.decode, sample, flags, n_best)
+    decode = arguments.search_settings(translator.bundle.config.decode, sample, flags, n_best)
     whole = document is not None and n_best is None and not scores and not jsonl
     unit = "line" if document is None else "sentence"
     groups = read_groups(file, check) if document is None else iter([document.sentences])

@@ -1,9 +1,9 @@
 import pytest
 
-from crosshead.cli import answers
+from crosshead.cli import terminal
 from crosshead.tasks.loading import load
 from crosshead.tasks.translation.verbs.answers import scored
-from tests.cli.test_answers import Recorded, display  # noqa: F401
+from tests.cli.test_terminal import Recorded, display  # noqa: F401
 from tests.cli.tools import BUNDLE
 
 
@@ -12,7 +12,7 @@ def test_score_shows_how_many_pairs_are_scored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Within a group of pairs too, which may take a minute."""
-    monkeypatch.setattr(answers, "_QUIET", 0.0)
+    monkeypatch.setattr(terminal, "_QUIET", 0.0)
     translator = load(BUNDLE, "cpu")
     monkeypatch.setattr(
         "crosshead.tasks.translation.log_probs.SCORED_LOGITS",

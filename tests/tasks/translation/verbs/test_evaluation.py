@@ -29,7 +29,7 @@ def test_a_test_set_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_scoring_of_pairs_for_perplexity_is_reported(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("crosshead.cli.answers._QUIET", 0.0)
+    monkeypatch.setattr("crosshead.cli.terminal._QUIET", 0.0)
     [found] = scored_pairs(load(BUNDLE, "cpu"), ["One."], ["Eins."])
     assert found.log_prob < 0
     assert "100%  1 of 1 pairs" in capfd.readouterr().err
