@@ -143,52 +143,20 @@ def called(key: str, info: ValidationInfo) -> str:
 
 
 _ALSO_CALLED = {
-    "learning_rate": "lr peak_lr",
-    "max_epochs": "epochs num_epochs n_epochs num_train_epochs",
-    "max_updates": "steps max_steps num_steps updates iterations max_iters train_steps",
-    "max_minutes": "minutes max_time time_limit",
-    "batch_tokens": "batch_size batch bs batchsize max_tokens per_device_train_batch_size",
-    "accumulate": "update_freq gradient_accumulation_steps accum_steps grad_accum",
-    "warmup": "warmup_steps warmup_updates num_warmup_steps",
-    "clip_norm": "clip grad_clip max_grad_norm gradient_clip",
-    "label_smoothing": "smoothing label_smoothing_factor",
-    "consistency": "r_drop rdrop simcut",
-    "consistency_weight": "alpha reg_alpha kl_weight",
-    "word_dropout": "token_dropout p_cut cutoff",
-    "guided_alignment": "alignment alignment_weight guided_attention lambda_align",
-    "ema": "ema_decay exponential_smoothing exponential_moving_average",
-    "valid_every": "eval_every eval_steps valid_freq validate_every",
-    "checkpoint_every": "save_every save_steps save_freq",
-    "log_every": "logging_steps log_interval",
-    "keep_last": "save_total_limit keep_checkpoints",
-    "patience": "early_stopping early_stopping_patience",
-    "d_model": "hidden_size hidden_dim hidden dim model_dim embed_dim embedding_dim emb_dim "
-    "emb_size n_embd",
-    "d_ff": "ffn_dim ff_dim ffn_size intermediate_size feedforward_dim dim_feedforward",
-    "heads": "n_heads num_heads nhead n_head num_attention_heads attention_heads",
-    "encoder_layers": "num_layers n_layers n_layer num_hidden_layers depth num_encoder_layers",
-    "decoder_layers": "num_layers n_layers n_layer num_hidden_layers depth num_decoder_layers",
-    "layers": "num_layers n_layers n_layer num_hidden_layers depth",
-    "dropout": "dropout_rate drop p_dropout",
-    "vocab_size": "vocab vocabulary vocabulary_size n_vocab",
-    "max_length": "max_len max_seq_len max_seq_length max_source_length",
-    "context": "block_size context_length ctx_len n_ctx",
-    "beam": "beam_size num_beams beam_width",
-    "seed": "random_seed",
-    "precision": "fp16 bf16 amp mixed_precision dtype float16 bfloat16",
-    "device": "gpu cuda use_cuda no_cuda n_gpu num_gpus",
-    "tokenizer.kind": "bpe spm sentencepiece unigram subword tokenizer_type",
-    "source": "src train_src",
-    "target": "tgt trg train_tgt",
+    "lr": ["learning_rate"],
+    "epochs": ["max_epochs"],
+    "steps": ["max_updates"],
+    "max_steps": ["max_updates"],
+    "batch_size": ["batch_tokens"],
+    "hidden_size": ["d_model"],
+    "num_layers": ["encoder_layers", "decoder_layers", "layers"],
+    "fp16": ["precision"],
+    "gpu": ["device"],
+    "bpe": ["tokenizer.kind"],
+    "src": ["source"],
+    "tgt": ["target"],
 }
-"""Names of a key in other toolkits, by crosshead's name."""
-
-
-_ABSENT = {
-    "optimizer optim optimiser adamw": "crosshead always uses Adam; train.weight_decay makes it "
-    "AdamW",
-}
-"""The reasons why settings of other toolkits have no key here."""
+"""The keys that people mean by names of other toolkits whose spelling is too far from the key's."""
 
 _LISTED = 10
 """The largest number of keys that a message lists."""
@@ -196,8 +164,7 @@ _LISTED = 10
 
 def usual_names(word: str) -> list[str]:
     """Return the keys that `word` means in other toolkits."""
-    plain = _plain(word)
-    return [name for name, others in _ALSO_CALLED.items() if plain in others.split()]
+    return _ALSO_CALLED.get(word.lower().replace("-", "_"), [])
 
 
 def nearest(word: str, known: list[str]) -> str:
@@ -211,23 +178,16 @@ def nearest(word: str, known: list[str]) -> str:
 
 
 def nearest_key(key: str, known: Sequence[str], elsewhere: Sequence[str], section: str = "") -> str:
-    """Return a hint for an unknown key: the reason why there is none, or keys that resemble it."""
-    for words, reason in _ABSENT.items():
-        if _plain(key) in words.split():
-            return reason
+    """Return a hint for an unknown key: the keys that it may mean, or where the keys are listed."""
     found = [each for each in elsewhere if each.endswith(f".{key}")]
     for name in usual_names(key) if not found else ():
-        same = [each for each in elsewhere if each.endswith(f".{name}")]
-        found += [name] if name in known else [name] if name in elsewhere else same
+        same = [each for each in elsewhere if f".{each}".endswith(f".{name}")]
+        found += [name] if name in known else same
     if hint := _did_you_mean(found or _alike(key, known)):
         return hint
     if 0 < len(known) <= _LISTED:
         return f"known: {', '.join(sorted(known))}"
     return f"`{' '.join(['crosshead recipe --explain', section]).rstrip()}` lists the keys"
-
-
-def _plain(word: str) -> str:
-    return word.lower().replace("-", "_")
 
 
 def _alike(key: str, known: Sequence[str]) -> list[str]:
