@@ -75,13 +75,13 @@ def evaluate_translations(
     settings. Several bundles are scored together, as an ensemble.
     """
     from crosshead.cli.evaluation import metric_names, scores_jsonl, scores_table
-    from crosshead.tasks.translation.verbs import evaluation, test_sets
+    from crosshead.tasks.translation.verbs import evaluation
 
     _check_test_set(
         source, reference, pairs, fields, f", or the data of another kind: {evaluate.others()}"
     )
     names = metric_names(metrics or "bleu,chrf", tokenize, ["perplexity"])
-    test = test_sets.TranslationSet(source, reference, pairs, fields)
+    test = evaluation.TranslationSet(source, reference, pairs, fields)
     search = {"beam": beam, "length_penalty": length_penalty}
     scores = evaluation.translation_evaluation(
         bundles, test, to, names, tokenize, search, device, threads
@@ -159,12 +159,12 @@ def compare(
     from crosshead.evaluation.sacrebleu_metrics import compare as compare_systems
     from crosshead.tasks.loading import load_as
     from crosshead.tasks.translation.translator import Translator
-    from crosshead.tasks.translation.verbs import evaluation, test_sets
+    from crosshead.tasks.translation.verbs import evaluation
 
     _check_test_set(source, reference, pairs, fields)
     names = metric_names(metrics, tokenize)
     evaluation.check_distinct(bundles)
-    test = test_sets.TranslationSet(source, reference, pairs, fields)
+    test = evaluation.TranslationSet(source, reference, pairs, fields)
     # All models are loaded and checked before the first one translates, which takes long.
     translators: dict[str, Translator] = {}
     for bundle in bundles:

@@ -223,7 +223,7 @@ def translate_input(
     """
     from crosshead.cli import arguments
     from crosshead.cli.terminal import answering
-    from crosshead.tasks.translation.verbs import answers, odd_lines
+    from crosshead.tasks.translation.verbs import answers
 
     decode = arguments.search_settings(translator.bundle.config.decode, sample, flags, n_best)
     whole = document is not None and n_best is None and not scores and not jsonl
@@ -232,7 +232,7 @@ def translate_input(
     total = None
     if watched(output):
         total = count_lines(file) if document is None else len(document.sentences)
-    before, odd = 0, odd_lines.OddLines(unit)
+    before, odd = 0, answers.OddLines(unit)
     with open_output(output) as write, answering(total, f"{unit}s") as advance:
         for lines in groups:
             progress = partial(advance, before, len(lines))

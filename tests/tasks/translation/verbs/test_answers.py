@@ -1,8 +1,11 @@
+import dataclasses
+
 import pytest
 
 from crosshead.cli import terminal
 from crosshead.tasks.loading import load
-from crosshead.tasks.translation.verbs.answers import scored
+from crosshead.tasks.translation.line_translator import Translation
+from crosshead.tasks.translation.verbs.answers import OddLines, scored
 from tests.cli.test_terminal import Recorded, display  # noqa: F401
 from tests.cli.tools import BUNDLE
 
@@ -21,3 +24,23 @@ def test_score_shows_how_many_pairs_are_scored(
     assert len(list(scored(translator, ["One."] * 9, ["Eins."] * 9, False))) == 1
     shares = [fraction for fraction, _ in display.shown]
     assert len(shares) > 3 and shares[0] == 0 and shares[-1] == 1 and shares == sorted(shares)
+
+
+def test_odd_lines_give_one_warning_of_a_kind() -> None:
+    plain = Translation("x", 0.0, 0.0, [], [])
+    split = dataclasses.replace(plain, was_split=True)
+    kept = dataclasses.replace(plain, was_passed_through=True)
+    odd = OddLines()
+    odd.add(["a", "b"], [[plain], [split]], 1)
+    assert odd.warnings() == [
+        "warning: line 2 is too long for the model, and was translated in parts, split between "
+        "sentences"
+    ]
+    cut = dataclasses.replace(split, sentence_was_cut=True)
+    odd.add(["c", "d"], [[cut], [kept]], 3)
+    assert odd.warnings()[1:] == [
+        "warning: 2 of 4 lines (the first is line 2) are too long for the model, and were "
+        "translated in parts; 1 of them were split inside a sentence"
+    ]
+    assert odd.warnings()[0].startswith("warning: line 4 was kept unchanged, not translated: ")
+    assert OddLines().warnings() == []
