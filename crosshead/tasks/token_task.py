@@ -1,6 +1,5 @@
 """The base of tasks whose models predict tokens, and of their data."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,11 +10,9 @@ from typing import Any, ClassVar, Self
 from crosshead.bundle.base import Bundle, ImportOrigin
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.caller import setting
 from crosshead.models.base import Model, TokenModelConfig
 from crosshead.models.registry import build_model
 from crosshead.recipe.presets import Sections
-from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Task
@@ -24,22 +21,6 @@ from crosshead.tasks.token_loss import token_loss
 from crosshead.text.profile import TextProfile
 from crosshead.text.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig, save_tokenizers
 
-_LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
-"""The spelling of licences on model hubs, such as `cc-by-4.0`."""
-
-
-def licence_lines(licence: str | None) -> list[str]:
-    """Return a warning about a licence that no model hub spells so, or nothing."""
-    if licence is None or _LICENCE.fullmatch(licence):
-        return []
-    spelled = re.sub(r"[\s_]+", "-", licence.strip().lower())
-    known = spelled if _LICENCE.fullmatch(spelled) else "other"
-    return [
-        f"warning: the licence {licence!r} is no identifier of model hubs, which are in lower case "
-        "and without spaces, such as cc-by-4.0 or other; a hub may refuse the card: write "
-        f"{setting('data.license', known, has_flag=True)}"
-    ]
-
 
 class TokenTask(Task):
     """A task whose models predict tokens."""
@@ -47,10 +28,6 @@ class TokenTask(Task):
     bundle: ClassVar[type[Bundle]] = TextBundle
 
     loss = staticmethod(token_loss)
-
-    def prepare(self, recipe: Any) -> tuple[Recipe, list[str]]:
-        """Return the recipe, and a warning about the spelling of its licence."""
-        return recipe, licence_lines(getattr(recipe.data, "license", None))
 
     def example(self, model: TokenModelConfig, preset: Sections) -> tuple[str, Callable[[], Model]]:
         """Return the model of a preset with its vocabulary, or with the largest one."""

@@ -9,7 +9,7 @@ from crosshead.decoding.search import DecodeConfig
 from crosshead.recipe.compose import Below, compose
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.tasks.token_loss import token_loss
-from crosshead.tasks.token_task import TokenCorpus, TokenTask, licence_lines
+from crosshead.tasks.token_task import TokenCorpus, TokenTask
 from crosshead.text.tokenizers import load_tokenizers
 from tests.bundle.text_bundles import bundle_of
 from tests.recipe.refusing import DATA
@@ -56,24 +56,6 @@ def test_fine_tuning_has_the_search_of_its_bundle_unless_another_is_stated(task:
     assert compose(recipe=DATA, below=given).decode == decode
     stated = compose(recipe=DATA, below=given, assignments=["decode.beam=2"]).decode
     assert stated == decode.model_copy(update={"beam": 2})
-
-
-@pytest.mark.parametrize("licence", [None, "cc-by-4.0", "openrail++", "lppl-1.3c", "other"])
-def test_a_licence_that_hubs_spell_so_brings_no_warning(licence: str | None) -> None:
-    assert licence_lines(licence) == []
-
-
-@pytest.mark.parametrize(
-    ("licence", "instead"),
-    [("CC BY 4.0", "cc-by-4.0"), ("MIT", "mit"), ("Apache_2.0", "apache-2.0"), ("© me", "other")],
-)
-def test_another_spelling_of_a_licence_brings_a_warning(licence: str, instead: str) -> None:
-    [line] = licence_lines(licence)
-    assert line.startswith(f"warning: the licence {licence!r} is no identifier of model hubs")
-    assert line.endswith(f"write --license {instead}")
-    data = {"data": {**DATA["data"], "license": licence}}
-    recipe = compose(recipe=data)
-    assert line in TASKS["translation"].prepare(recipe)[1]
 
 
 def read(folder: Path, joint: bool) -> tuple[Any, TokenCorpus]:

@@ -24,7 +24,7 @@ from crosshead.tasks import automatic
 from crosshead.tasks.base import Speed
 from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.pipeline import Pipeline
-from crosshead.tasks.token_task import TokenTask, licence_lines
+from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.translation.parallel_corpus import ParallelCorpus, read_parallel
 from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.usability import FEW, LOW_BLEU, Findings, translation_findings
@@ -159,8 +159,7 @@ class TranslationTask(TokenTask):
     def prepare(self, recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
         """Fill in the languages that the file names contain, and the tags of directions."""
         fill = with_tags if recipe.data.directions != "one" else with_languages
-        filled, lines = fill(recipe)
-        return filled, [*lines, *licence_lines(recipe.data.license)]
+        return fill(recipe)
 
     def settle(
         self, recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed
