@@ -25,8 +25,7 @@ _SHORT = 4
 
 _SHARE = 0.1
 """A model is not usable if at least this share of its translations is empty, repeats itself or
-copies its source, unlike their references. It gives the gist at most if this share lacks a number
-of the source, beyond the references that do."""
+copies its source, unlike their references."""
 
 _LENGTH_RATIO = 2.0
 """A model is not usable if its translations together are this many times longer or shorter than the
@@ -169,8 +168,6 @@ def translation_remarks(
     if shown < LOW_BLEU and exact >= LOW_EXACT:
         use = f"{exact:.0f} % of translations equal their reference; they are too short for BLEU"
         usable = _USABLE if exact >= _USABLE_EXACT else _UNUSABLE
-    elif usable == _USABLE and signs.lost - signs.lost_in_references >= max(1.0, _SHARE * count):
-        usable, use = _GIST, "many translations lack a number of their source"
     sentences = [
         f"{usable}: {use} (BLEU {shown:.1f}).",
         f"Translations have {signs.length:.2f} times the length of the references.",
