@@ -57,7 +57,7 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     machine = machine_of(recipe, context)
     corpus = task_of(recipe).read(recipe, None, out, context.say, context.should_stop)
     context.check_size(corpus.size)
-    setup = set_up(on_machine(recipe, machine), machine, corpus, context)
+    setup = set_up(recipe, machine, corpus, context)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_data(progress, corpus, out)
     set_origin(setup, progress.origin)

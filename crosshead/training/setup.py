@@ -79,7 +79,7 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     corpus = task.read(recipe, base, None, context.say, context.should_stop)
     context.check_size(corpus.size)
     stated = _stated(recipe)
-    recipe = corpus.completed(on_machine(recipe, machine))
+    recipe = corpus.completed(recipe)
     recipe, planned = _settled(recipe, corpus, machine, context)
     setup = set_up(recipe, machine, corpus, context)
     if base is not None and start is not None:
@@ -196,6 +196,7 @@ def machine_of(recipe: Recipe, context: Context) -> Machine:
 
 def set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) -> Setup:
     """Build the model and the optimizer of a run, and try its longest batch."""
+    recipe = on_machine(recipe, machine)
     train, world = recipe.train, context.world
     model = build_model(recipe, corpus, machine, world)
     check_storable(model, recipe.model.architecture)
