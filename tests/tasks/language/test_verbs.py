@@ -238,7 +238,7 @@ def test_the_scoring_of_a_text_is_watched_at_a_terminal_only(
         def close(self) -> None: ...
 
     monkeypatch.setattr("crosshead.tasks.loading.load", lambda *given: Half())
-    monkeypatch.setattr("crosshead.cli.terminal.choose_display", lambda lost: Recorded())
+    monkeypatch.setattr("crosshead.system.progress.choose_display", lambda lost: Recorded())
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
     scores = text_evaluation(tmp_path, tmp_path / "text", 3, None, "cpu", None)
     assert scores == text_scores(scored)
