@@ -124,7 +124,7 @@ def metric_of(name: str, tokenize: str | None, references: Iterable[str | None])
         raise ConfigError(f"unknown tokenisation {tokenize!r}; {nearest(tokenize, known)}")
     tokenize = tokenize or default_tokenisation(references)
     try:
-        # `force` keeps sacreBLEU from printing that text looks tokenised; `tokenised_warning` says so.
+        # `force` keeps sacreBLEU from printing that text looks tokenised; crosshead says so itself.
         return BLEU(tokenize=tokenize, force=True)
     except (ImportError, RuntimeError, OSError) as error:
         # Some tokenisations of sacreBLEU need another package or a download.
