@@ -218,7 +218,6 @@ def test_the_command_explains_and_prints(capfd: pytest.CaptureFixture[str]) -> N
         ("label", "did you mean 'label_smoothing'?"),
         ("train.label", "did you mean 'label_smoothing'?"),
         ("train.heads", "did you mean 'model.heads'?"),
-        ("adamw", "crosshead always uses Adam; train.weight_decay makes it AdamW"),
         ("modle.zzz", "`crosshead recipe --explain` lists the keys"),
     ):
         assert run(["recipe", "--explain", key]) == 2
