@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from crosshead.addons.studies.charts import Line, Panel, Table, joined
 from crosshead.addons.studies.fitting import FIRST, drawn_from, train
 from crosshead.addons.studies.runs import results
-from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size, reported
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, reported
 from crosshead.errors import UserError
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.text.batching import Batch
@@ -31,7 +31,7 @@ KEPT = "{}: share of the accuracy above chance that is kept beyond twice the len
 READ = "learned: longest sequence that is read, over the length of training"
 
 BANDS = (
-    *at_any_size(Band(READ, 1, 1, "There is no vector for the next position.")),
+    Band(READ, 1, 1, "There is no vector for the next position."),
     Band(KEPT.format("shaw"), 0.9, 1.05, "Distances beyond 16 share one vector: none is new."),
     Band(KEPT.format("t5"), 0.9, 1.05, "The bucket of all distances beyond 113 was trained."),
     Band(KEPT.format("alibi"), 0.97, 1.05, "Keys further away weigh less, at any distance."),

@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from crosshead.addons.studies import fitting
 from crosshead.addons.studies.charts import Line, Panel, Sheet, Table, joined, number, single
 from crosshead.addons.studies.runs import means, results
-from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.attention.attend import attend
 from crosshead.attention.masks import causal
 from crosshead.attention.multihead import MultiHeadAttention
@@ -27,14 +27,12 @@ RECALL = "{}: accuracy of recalling the first token, after training"
 PLAIN, LOOKING, TRANSFORMER = "LSTM", "LSTM with attention", "Transformer"
 
 BANDS = (
-    *at_any_size(
-        Band(
-            DECAY.format(PLAIN), 0.4, 0.8,
-            "A forget gate begins near 1/2, and the other gates' paths add something.",
-        ),
-        Band(DECAY.format(LOOKING), 0.98, 1.02, "A step of attention reaches every state alike."),
-        Band(DECAY.format(TRANSFORMER), 0.98, 1.02, "The path is as long as the stack is deep."),
+    Band(
+        DECAY.format(PLAIN), 0.4, 0.8,
+        "A forget gate begins near 1/2, and the other gates' paths add something.",
     ),
+    Band(DECAY.format(LOOKING), 0.98, 1.02, "A step of attention reaches every state alike."),
+    Band(DECAY.format(TRANSFORMER), 0.98, 1.02, "The path is as long as the stack is deep."),
     Band(
         RECALL.format(PLAIN), 0, 0.5,
         "1e-10 of the last token's gradient reaches the first. Chance is 6 %, and below one half "
@@ -174,7 +172,7 @@ FUTURE = "largest weight on a later token"
 LEAK = "largest gradient of an output to a later token"
 HEARD = "smallest gradient of an output to itself or an earlier token"
 
-MASK_BANDS = at_any_size(
+MASK_BANDS = (
     Band(FIRST_ROW, 0, 0, "It may attend to itself only, and a softmax over one key is 1."),
     Band(ROWS, 0, 1e-6, "A softmax sums to 1, apart from the rounding of float32."),
     Band(FUTURE, 0, 0, "The exponential of minus infinity is 0, exactly."),

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from crosshead.addons.studies import captions, measuring
 from crosshead.addons.studies.charts import Panel, Sheet, by_seed, joined, points, spread
 from crosshead.addons.studies.runs import Run, means, results
-from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size, reported
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, reported
 from crosshead.attention.attend import Backend, explicit, sdpa
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.inspection import without_heads
@@ -174,7 +174,7 @@ THIRTY_TWO = (
 FUSED_TIME = "fused kernel, 1,024 positions: time of 8 heads over that of one"
 
 COST_BANDS = (
-    *at_any_size(Band(OPERATIONS, 1, 1, "H times n^2 d/H: all heads' products equal one's.")),
+    Band(OPERATIONS, 1, 1, "H times n^2 d/H: all heads' products equal one's."),
     Band(
         SHORT, 0.75, 1.33,
         "“Similar”: 8 heads have as many weights, H n^2, as the layer has numbers, n d, a small "

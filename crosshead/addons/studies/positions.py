@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 from crosshead.addons.studies import fitting
 from crosshead.addons.studies.charts import Sheet, by_seed, single
 from crosshead.addons.studies.runs import means, results
-from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.attention.attend import attend
 from crosshead.attention.masks import Mask, causal
 from crosshead.attention.positions import shift, sinusoidal
@@ -27,14 +27,12 @@ WITH = "is A before B, with positions: accuracy"
 CAUSAL = "is A before B, without positions but with a causal mask: accuracy"
 
 SET_BANDS = (
-    *at_any_size(
-        Band(ALONE, 0, 1e-5, "A sum over keys does not depend on their order, but for rounding."),
-        Band(LAYERS, 0, 1e-5, "The rest of a layer treats each position by itself."),
-        Band(
-            PLACED, 0.8, math.inf,
-            "Permuting before or after adding sinusoids differs by two of them: 0.8 of the sum's "
-            "root mean square, and residual connections pass this on.",
-        ),
+    Band(ALONE, 0, 1e-5, "A sum over keys does not depend on their order, but for rounding."),
+    Band(LAYERS, 0, 1e-5, "The rest of a layer treats each position by itself."),
+    Band(
+        PLACED, 0.8, math.inf,
+        "Permuting before or after adding sinusoids differs by two of them: 0.8 of the sum's "
+        "root mean square, and residual connections pass this on.",
     ),
     Band(WITHOUT, 0.45, 0.55, "Both orders of A and B are the same set: chance."),
     Band(WITH, 0.99, 1, "The places of A and B decide, and each position tells its place."),
@@ -143,7 +141,7 @@ CLOSED = "closed form: largest error"
 FITTED = "least squares: largest error at other positions"
 RANDOM = "least squares on a table of random vectors: error at other positions"
 
-SINUSOID_BANDS = at_any_size(
+SINUSOID_BANDS = (
     Band(
         CLOSED, 0, 1e-6,
         "sin and cos of a sum are a rotation of sin and cos: exact, apart from the rounding of "

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from crosshead.addons.studies.charts import Sheet, cells, number, single
 from crosshead.addons.studies.fitting import FIRST, Reader, Stack, accuracy, drawn_from, updates
 from crosshead.addons.studies.runs import results
-from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.attention.attend import attend
 from crosshead.attention.scores import Additive, Dot, ScaledDot, Score
 from crosshead.text.batching import Batch
@@ -42,24 +42,22 @@ DECAY = "unscaled: exponent of the mean gradient in d_k, from 64"
 SLOWER = "updates to learn at d_k {}: unscaled over {}"
 
 BANDS = (
-    *at_any_size(
-        Band(VARIANCE, 0.95, 1.05, "Footnote 4: a sum of d_k products of variance 1."),
-        Band(SPREAD, 0.97, 1.03, "Scores have variance 1 at every d_k: about ln n - 1/2 nats."),
-        Band(
-            SPIKE, 0, 0.1,
-            "Of n normal scores with deviation s the largest leads by about s / sqrt(2 ln n) = 11. "
-            "The entropy is then pi^2/6 over that lead: 0.15 nats of 4.16.",
-        ),
-        Band(
-            TYPICAL, 0, 0.05,
-            "If one key leads, the Jacobian of the softmax has the norm 2 exp(-lead). Half of the "
-            "leads are above 0.7 x 11.",
-        ),
-        Band(
-            DECAY, -0.55, -0.3,
-            "The mean comes from the few queries whose two best keys are close. Their share falls "
-            "with 1/sqrt(d_k), and more slowly where several keys are still close.",
-        ),
+    Band(VARIANCE, 0.95, 1.05, "Footnote 4: a sum of d_k products of variance 1."),
+    Band(SPREAD, 0.97, 1.03, "Scores have variance 1 at every d_k: about ln n - 1/2 nats."),
+    Band(
+        SPIKE, 0, 0.1,
+        "Of n normal scores with deviation s the largest leads by about s / sqrt(2 ln n) = 11. "
+        "The entropy is then pi^2/6 over that lead: 0.15 nats of 4.16.",
+    ),
+    Band(
+        TYPICAL, 0, 0.05,
+        "If one key leads, the Jacobian of the softmax has the norm 2 exp(-lead). Half of the "
+        "leads are above 0.7 x 11.",
+    ),
+    Band(
+        DECAY, -0.55, -0.3,
+        "The mean comes from the few queries whose two best keys are close. Their share falls "
+        "with 1/sqrt(d_k), and more slowly where several keys are still close.",
     ),
     Band(
         SLOWER.format(16, "scaled"), 0.5, 2.0,

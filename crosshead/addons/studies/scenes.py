@@ -8,7 +8,7 @@ from pathlib import Path
 
 from crosshead.addons.studies.charts import Sheet, by_seed
 from crosshead.addons.studies.runs import Run, means, results, run_of
-from crosshead.addons.studies.study import Band, Result, Study, Trial, at_any_size, reported
+from crosshead.addons.studies.study import Band, Result, Study, Trial, reported
 from crosshead.addons.vision.attention_maps import Grounding, grounding
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
 from crosshead.addons.vision.data.ambiguous import ambiguous_right, is_ambiguous, write_ambiguous
@@ -39,7 +39,7 @@ GROUNDING_BANDS = (
         "The pixels of one object decide a noun. A fifth is left for patches beside the region.",
     ),
     Band(PEAKS, 0.8, 1, "As for the weight."),
-    *at_any_size(reported(CHANCE, "The area of the regions: about 8 % of the patches.")),
+    reported(CHANCE, "The area of the regions: about 8 % of the patches."),
     reported(UNSEEN, "No source has a figure for these scenes."),
     reported(UNSEEN_INSIDE, "Colour and shape are known, their combination is not."),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +54,7 @@ class Effort:
         if self.full:
             return ""
         limit = (
-            "it shows that the code runs; its verdict says nothing about the claim"
+            "it shows that the code runs, and judges nothing"
             if self.quick
             else "fewer updates and sizes; a task not learned here may be learned in the full form"
         )
@@ -83,14 +83,12 @@ class Band:
     """A quantity, the range expected of it (both ends included), and the reason for the range.
 
     The range is stated before the study runs and not changed afterwards: a wrong band is a finding.
-    The quick form measures a quantity only if it is `quick`: no training and no size matters to it.
     """
 
     name: str
     low: float
     high: float
     why: str
-    quick: bool = False
 
     @property
     def judged(self) -> bool:
@@ -114,11 +112,6 @@ class Band:
 def reported(name: str, why: str) -> Band:
     """Return a quantity that is measured and not judged."""
     return Band(name, -math.inf, math.inf, why)
-
-
-def at_any_size(*bands: Band) -> tuple[Band, ...]:
-    """Return bands that the quick form measures as well."""
-    return tuple(replace(band, quick=True) for band in bands)
 
 
 @dataclass(frozen=True)
@@ -239,13 +232,3 @@ def judge(bands: Sequence[Band], measured: Mapping[str, Value]) -> Verdict:
 def value_of(band: Band, measured: Mapping[str, Value]) -> Value:
     """Return the value of a band's quantity, or the reason why it has none."""
     return measured.get(band.name, "this run did not measure it")
-
-
-def kept_at(
-    effort: Effort, bands: Sequence[Band], measured: Mapping[str, Value]
-) -> Mapping[str, Value]:
-    """Return the values that count at an effort."""
-    if not effort.quick:
-        return measured
-    small = dict.fromkeys((each.name for each in bands if not each.quick), "too small to measure")
-    return {**measured, **small}

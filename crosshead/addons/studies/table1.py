@@ -20,7 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from crosshead.addons.studies import measuring
 from crosshead.addons.studies.charts import Sheet, Table, single
-from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, at_any_size
+from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.attention.masks import window
 from crosshead.layers.layer_types import (
     Convolution,
@@ -97,24 +97,22 @@ def _power_band(layer: str, term: str, in_table: str) -> Band:
 
 
 BANDS = (
-    *at_any_size(
-        *(_power_band(*case, in_table) for case, (in_table, _) in TERMS.items()),
-        Band(
-            CHEAPER, 0.74, 0.76,
-            "4 n^2 d, and 8 n d^2 for the projections, against 16 n d^2 for the four gates of an "
-            "LSTM, which have two matrices each: 0.75.",
-        ),
-        Band(STATES, 1, 1, "Each state waits for the one before."),
-        Band(OTHERS, 0, 0, "All positions are computed at once."),
-        *(
-            Band(PATHS.format(layer, expression), 0, 0, "Layers until the gradient is not zero.")
-            for layer, (expression, _) in LONGEST.items()
-            if layer != RECURRENT
-        ),
-        Band(
-            PATHS.format(RECURRENT, LONGEST[RECURRENT][0]), 0, 0,
-            "The products in sequence from the first input to the last state.",
-        ),
+    *(_power_band(*case, in_table) for case, (in_table, _) in TERMS.items()),
+    Band(
+        CHEAPER, 0.74, 0.76,
+        "4 n^2 d, and 8 n d^2 for the projections, against 16 n d^2 for the four gates of an "
+        "LSTM, which have two matrices each: 0.75.",
+    ),
+    Band(STATES, 1, 1, "Each state waits for the one before."),
+    Band(OTHERS, 0, 0, "All positions are computed at once."),
+    *(
+        Band(PATHS.format(layer, expression), 0, 0, "Layers until the gradient is not zero.")
+        for layer, (expression, _) in LONGEST.items()
+        if layer != RECURRENT
+    ),
+    Band(
+        PATHS.format(RECURRENT, LONGEST[RECURRENT][0]), 0, 0,
+        "The products in sequence from the first input to the last state.",
     ),
     Band(BELOW, 1, 1, "The claim. Self-attention has at most 0.75 of the operations there."),
 )  # fmt: skip

@@ -30,7 +30,7 @@ def study(
         bool,
         typer.Option(
             "--quick",
-            help="Try the code at a small size; the verdict then says nothing about the claim.",
+            help="Try the code at a small size, and judge nothing.",
         ),
     ] = False,
     minutes: Annotated[

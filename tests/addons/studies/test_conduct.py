@@ -31,15 +31,16 @@ from crosshead.addons.studies.study import (
     Result,
     Study,
     Trial,
-    at_any_size,
     reported,
 )
 from crosshead.errors import UserError
 
+HALF = Effort(0.5)
+
 
 def run(trial: Trial) -> Result:
     trial.say("half way")
-    value = 0.25 if trial.quick else float(torch.rand(()))
+    value = 0.25 if trial.effort == HALF else float(torch.rand(()))
     return Result(
         {"drawn": value, "lost": "nobody looked", "seen": 7.0},
         [Sheet("Numbers", {"drawn": {"value": [value]}}, drawn=False)],
@@ -47,7 +48,7 @@ def run(trial: Trial) -> Result:
     )
 
 
-BANDS = at_any_size(
+BANDS = (
     Band("drawn", 0, 0.5, "A guess."),
     Band("lost", 0, float("inf"), "Never found."),
     reported("seen", "No source has a number."),
@@ -55,7 +56,7 @@ BANDS = at_any_size(
 STUDY = Study("toy", "A toy", "Toys are drawn.", "Nobody, section 0", BANDS, run, seconds=720)
 
 
-def record(effort: Effort = QUICK, *, seed: int = 3) -> Record:
+def record(effort: Effort = HALF, *, seed: int = 3) -> Record:
     return conduct(STUDY, effort=effort, seed=seed, say=lambda line: None)
 
 
@@ -76,7 +77,7 @@ def test_a_record_is_written_as_a_page_as_json_and_as_a_picture(tmp_path: Path) 
     for said in (
         "# A toy\n",
         "> Toys are drawn.\n>\n> Nobody, section 0\n",
-        "**Quick form: it shows that the code runs; its verdict says nothing about the claim.**",
+        "**Shortened form (50% of the full form): fewer updates and sizes;",
         "- drawn: 0 to 0.5. A guess.\n- lost: at least 0. Never found.\n"
         "- seen: reported, not judged. No source has a number.\n",
         "**Holds as far as measured: 1 of 1 as expected, 1 not measured.**",
@@ -85,17 +86,23 @@ def test_a_record_is_written_as_a_page_as_json_and_as_a_picture(tmp_path: Path) 
         "| seen |  | 7 | reported, not judged |",
         "Numbers:\n\n|  | value |\n|---|---|\n| drawn | 0.25 |",
         "![A toy](toy.png)",
-        "- command: crosshead study toy --quick --seed 3 --threads ",
+        "- command: crosshead study toy --minutes 6 --seed 3 --threads ",
     ):
         assert said in page
     found = json.loads((tmp_path / "new" / "toy.json").read_text("utf-8"))
     assert found["verdict"] == "holds as far as measured" and found["seed"] == 3
-    assert found["form"] == "quick form" and found["share"] == 0 and found["caveat"]
+    assert found["form"].startswith("shortened form") and found["share"] == 0.5 and found["caveat"]
     assert found["bands"][1]["not measured because"] == "nobody looked"
     assert [each["measured"] for each in found["reported"]] == [7]
     assert [band["measured"] for band in found["bands"]] == [0.25, None]
     assert [band["high"] for band in found["bands"]] == [0.5, "inf"]
     assert (tmp_path / "new" / "toy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_quick_form_shows_what_it_finds_and_judges_nothing() -> None:
+    found = record(QUICK)
+    assert found.verdict.word == "not measured" and found.result.sheets
+    assert set(found.result.measured.values()) == {"too small to measure"}
 
 
 def test_json_has_no_number_that_json_lacks() -> None:
@@ -191,7 +198,7 @@ def test_a_caveat_stands_on_the_page_in_the_picture_and_beside_the_verdict(
     [figure] = figures
     page = as_markdown(found, with_picture=False)
     said = (figure.get_suptitle(), page.partition("\n>")[0], found.said(brief=True))
-    assert ("nothing about the claim" in effort.caveat) == effort.quick
+    assert ("judges nothing" in effort.caveat) == effort.quick
     if effort.full:
         assert effort.caveat == figure.get_suptitle() == ""
         assert "form" not in said[1] + said[2]

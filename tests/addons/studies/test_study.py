@@ -8,11 +8,9 @@ from crosshead.addons.studies.study import (
     Band,
     Effort,
     Value,
-    at_any_size,
     duration,
     effort_within,
     judge,
-    kept_at,
     reported,
 )
 from tests.addons.studies.trials import of
@@ -62,13 +60,6 @@ def test_nothing_is_left_unmeasured_without_a_reason() -> None:
         judge(BANDS, {"low": math.nan})
 
 
-def test_the_quick_form_measures_only_what_holds_at_any_size() -> None:
-    bands, found = (*at_any_size(BANDS[0]), BANDS[1]), {"low": 0.5, "high": 3.0}
-    assert kept_at(FULL, bands, found) == found
-    quick = kept_at(QUICK, bands, found)
-    assert quick["low"] == 0.5 and isinstance(quick["high"], str)
-
-
 def test_amounts_lie_between_the_quick_and_the_full_form() -> None:
     assert [of(each).amount(20, 800) for each in (QUICK, Effort(0.5), FULL)] == [20, 410, 800]
 
@@ -98,7 +89,7 @@ def test_a_budget_beyond_the_full_form_is_the_full_form(minutes: float) -> None:
 
 def test_only_the_full_form_has_no_caveat() -> None:
     assert FULL.caveat == "" and FULL.full and not FULL.quick
-    assert QUICK.quick and "says nothing about the claim" in QUICK.caveat
+    assert QUICK.quick and "judges nothing" in QUICK.caveat
     assert "25% of the full form" in Effort(0.25).caveat
     assert "0.3% of the full form" in Effort(0.003).caveat
     assert "99% of the full form" in Effort(0.999).caveat
