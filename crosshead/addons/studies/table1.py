@@ -43,30 +43,57 @@ CONTIGUOUS, DILATED, SEPARABLE = (
     "convolution, contiguous", "convolution, dilated", "convolution, separable",
 )  # fmt: skip
 
-REACHING = (NEAR, CONTIGUOUS, DILATED, SEPARABLE)
-"""The layers that have a reach."""
 
-LAYERS: dict[str, Callable[[LayerSize], nn.Module]] = {
-    FULL: lambda size: SelfAttention(size.d, 1),
-    NEAR: lambda size: SelfAttention(size.d, 1, window(size.reach).blocked(size.n)),
-    RECURRENT: lambda size: RecurrentLayer(size.d, nn.LSTM),
-    CONTIGUOUS: lambda size: Convolution(size.d, size.reach),
-    DILATED: lambda size: Convolution(size.d, size.reach, dilation=2),
-    SEPARABLE: lambda size: SeparableConvolution(size.d, size.reach),
-}
+class LayerType(NamedTuple):
+    """A row of Table 1: how the layer is built, its operations, and its longest path.
 
-TERMS: dict[tuple[str, str], tuple[str, tuple[int, ...]]] = {
-    (FULL, "attention"): ("n^2 d", (2, 1)),
-    (FULL, "projections"): ("n d^2", (1, 2)),
-    (NEAR, "attention"): ("n d r", (1, 1, 1)),
-    (NEAR, "projections"): ("n d^2", (1, 2, 0)),
-    (RECURRENT, "products"): ("n d^2", (1, 2)),
-    (CONTIGUOUS, "products"): ("n d^2 k", (1, 2, 1)),
-    (DILATED, "products"): ("n d^2 k", (1, 2, 1)),
-    (SEPARABLE, "depthwise"): ("n d k", (1, 1, 1)),
-    (SEPARABLE, "pointwise"): ("n d^2", (1, 2, 0)),
-}
-"""The terms of each layer's operations, and their powers of n, d, and k or r in the table."""
+    Each term of the operations has an expression, and its powers of n, d, and k or r. The longest
+    path between two positions is in whole layers, by n and k or r: the table's O with its
+    constants. A centred kernel reaches (k - 1) / 2 positions to each side.
+    """
+
+    build: Callable[[LayerSize], nn.Module]
+    terms: Mapping[str, tuple[str, tuple[int, ...]]]
+    path: str
+    longest: Callable[[int, int], int]
+    reaching: bool = True
+    """True if the layer has a reach."""
+
+
+def _steps(n: int, reach: int) -> int:
+    return math.ceil(2 * (n - 1) / (reach - 1))
+
+
+LAYERS = {
+    FULL: LayerType(
+        lambda size: SelfAttention(size.d, 1),
+        {"attention": ("n^2 d", (2, 1)), "projections": ("n d^2", (1, 2))},
+        "1", lambda n, reach: 1, reaching=False,
+    ),
+    NEAR: LayerType(
+        lambda size: SelfAttention(size.d, 1, window(size.reach).blocked(size.n)),
+        {"attention": ("n d r", (1, 1, 1)), "projections": ("n d^2", (1, 2, 0))},
+        "(n - 1) / r", lambda n, reach: math.ceil((n - 1) / reach),
+    ),
+    RECURRENT: LayerType(
+        lambda size: RecurrentLayer(size.d, nn.LSTM), {"products": ("n d^2", (1, 2))},
+        "n", lambda n, reach: n, reaching=False,
+    ),
+    CONTIGUOUS: LayerType(
+        lambda size: Convolution(size.d, size.reach), {"products": ("n d^2 k", (1, 2, 1))},
+        "2 (n - 1) / (k - 1)", _steps,
+    ),
+    DILATED: LayerType(
+        lambda size: Convolution(size.d, size.reach, dilation=2),
+        {"products": ("n d^2 k", (1, 2, 1))},
+        "log_k n", lambda n, reach: next(i for i in range(n) if reach**i >= n),
+    ),
+    SEPARABLE: LayerType(
+        lambda size: SeparableConvolution(size.d, size.reach),
+        {"depthwise": ("n d k", (1, 1, 1)), "pointwise": ("n d^2", (1, 2, 0))},
+        "2 (n - 1) / (k - 1)", _steps,
+    ),
+}  # fmt: skip
 
 POWERS = "{}, {}: furthest of the powers from {}"
 CHEAPER = "operations of self-attention over those of recurrent at n = d"
@@ -74,17 +101,6 @@ STATES = "recurrent: products in sequence that a position adds"
 OTHERS = "all others: products in sequence that a position adds at most"
 PATHS = "{}: longest path, cases that differ from {}"
 BELOW = "measured, n < d: share of sizes at which self-attention is faster in every round"
-
-LONGEST: dict[str, tuple[str, Callable[[int, int], int]]] = {
-    FULL: ("1", lambda n, reach: 1),
-    NEAR: ("(n - 1) / r", lambda n, reach: math.ceil((n - 1) / reach)),
-    RECURRENT: ("n", lambda n, reach: n),
-    CONTIGUOUS: ("2 (n - 1) / (k - 1)", lambda n, reach: math.ceil(2 * (n - 1) / (reach - 1))),
-    DILATED: ("log_k n", lambda n, reach: next(i for i in range(n) if reach**i >= n)),
-    SEPARABLE: ("2 (n - 1) / (k - 1)", lambda n, reach: math.ceil(2 * (n - 1) / (reach - 1))),
-}
-"""The longest path between two positions, in whole layers: the table's O with its constants. A
-centred kernel reaches (k - 1) / 2 positions to each side."""
 
 
 def _power_band(layer: str, term: str, in_table: str) -> Band:
@@ -97,7 +113,11 @@ def _power_band(layer: str, term: str, in_table: str) -> Band:
 
 
 BANDS = (
-    *(_power_band(*case, in_table) for case, (in_table, _) in TERMS.items()),
+    *(
+        _power_band(name, term, expression)
+        for name, layer in LAYERS.items()
+        for term, (expression, _) in layer.terms.items()
+    ),
     Band(
         CHEAPER, 0.74, 0.76,
         "4 n^2 d, and 8 n d^2 for the projections, against 16 n d^2 for the four gates of an "
@@ -106,13 +126,12 @@ BANDS = (
     Band(STATES, 1, 1, "Each state waits for the one before."),
     Band(OTHERS, 0, 0, "All positions are computed at once."),
     *(
-        Band(PATHS.format(layer, expression), 0, 0, "Layers until the gradient is not zero.")
-        for layer, (expression, _) in LONGEST.items()
-        if layer != RECURRENT
-    ),
-    Band(
-        PATHS.format(RECURRENT, LONGEST[RECURRENT][0]), 0, 0,
-        "The products in sequence from the first input to the last state.",
+        Band(
+            PATHS.format(name, layer.path), 0, 0,
+            "The products in sequence from the first input to the last state."
+            if name == RECURRENT else "Layers until the gradient is not zero.",
+        )
+        for name, layer in LAYERS.items()
     ),
     Band(BELOW, 1, 1, "The claim. Self-attention has at most 0.75 of the operations there."),
 )  # fmt: skip
@@ -162,7 +181,7 @@ def stacked(layer: str, size: LayerSize, x: Tensor) -> Iterator[Tensor]:
     counted layer has dilation 2; neither difference changes its operations.
     """
     for depth in range(x.shape[1]):
-        block = LAYERS[layer](size)
+        block = LAYERS[layer].build(size)
         if layer == DILATED:
             dilation = size.reach**depth
             block = Convolution(size.d, size.reach, dilation=dilation, causal=True)
@@ -203,7 +222,7 @@ def sizes_of(layer: str, quick: bool) -> list[LayerSize]:
     if layer == NEAR:
         lengths = (256, 512) if quick else (1024, 2048, 4096)
         reaches = (32, 64) if quick else (128, 256, 512)
-    elif layer not in REACHING:
+    elif not LAYERS[layer].reaching:
         reaches = (1,)
     return [LayerSize(*each) for each in product(lengths, widths, reaches)]
 
@@ -227,18 +246,18 @@ def _count(quick: bool) -> tuple[dict[str, Value], Sheet, Table]:
     rows = [["layer", "term", "of n", "of d", "of k or r"]]
 
     def at(layer: str, size: LayerSize) -> dict[str, int]:
-        return operations(layer, LAYERS[layer](size).double(), _input(size))
+        return operations(layer, LAYERS[layer].build(size).double(), _input(size))
 
-    for layer in LAYERS:
+    for layer, row in LAYERS.items():
         found = {size: at(layer, size) for size in sizes_of(layer, quick)}
         d, reach = min(size[1:] for size in found)
-        name = f"{layer} ({reach})" if layer in REACHING else layer
+        name = _named(layer, reach)
         least[name] = {
             size.n: sum(found[size].values()) for size in found if size[1:] == (d, reach)
         }
-        for term in next(iter(found.values())):
-            fitted = _fitted(layer, {size: terms[term] for size, terms in found.items()})
-            in_table, expected = TERMS[layer, term]
+        for term, (in_table, expected) in row.terms.items():
+            sizes = [size[: len(expected)] for size in found]
+            fitted = measuring.powers(sizes, [terms[term] for terms in found.values()])
             furthest = max(abs(e.value - p) for e, p in zip(fitted, expected, strict=True))
             measured[POWERS.format(layer, term, in_table)] = furthest
             rows.append([layer, term, *map(str, fitted), *[""] * (3 - len(fitted))])
@@ -252,11 +271,11 @@ def _sequence(n: int) -> tuple[dict[str, float], Sheet]:
     """Measure the growth of the longest chain per position, from `n` to `2 n` positions."""
     depths = {
         layer: {
-            length: measuring.products_in_sequence(build(size).double()(_input(size)))
+            length: measuring.products_in_sequence(row.build(size).double()(_input(size)))
             for length in (n, 2 * n)
             for size in [LayerSize(length, 8, 5)]
         }
-        for layer, build in LAYERS.items()
+        for layer, row in LAYERS.items()
     }
     added = {layer: (depth[2 * n] - depth[n]) / n for layer, depth in depths.items()}
     measured = {STATES: added.pop(RECURRENT), OTHERS: max(added.values())}
@@ -268,15 +287,14 @@ def _paths(lengths: Sequence[int]) -> tuple[dict[str, float], Sheet]:
     """Compare path lengths with the expected ones; return the mismatches, and both lengths."""
     measured: dict[str, float] = {}
     rows: dict[str, dict[int, list[float]]] = {}
-    for layer, (expression, longest) in LONGEST.items():
-        name = PATHS.format(layer, expression)
+    for layer, row in LAYERS.items():
+        name = PATHS.format(layer, row.path)
         measured[name] = 0
-        for reach in (3, 5) if layer in REACHING else (1,):
-            row: dict[int, list[float]] = {
-                n: [longest_path(layer, LayerSize(n, 4, reach)), longest(n, reach)] for n in lengths
-            }
-            rows[f"{layer} ({reach})" if layer in REACHING else layer] = row
-            measured[name] += sum(found != expected for found, expected in row.values())
+        for reach in (3, 5) if row.reaching else (1,):
+            found = {n: longest_path(layer, LayerSize(n, 4, reach)) for n in lengths}
+            expected = {n: row.longest(n, reach) for n in lengths}
+            rows[_named(layer, reach)] = {n: [found[n], expected[n]] for n in lengths}
+            measured[name] += sum(found[n] != expected[n] for n in lengths)
     title = "Layers until the last position depends on the first, found and expected"
     return measured, Sheet(title, rows, "positions n", log="xy")
 
@@ -326,10 +344,8 @@ def _input(size: LayerSize) -> Tensor:
     return torch.randn(1, size.n, size.d, dtype=torch.float64)
 
 
-def _fitted(layer: str, values: Mapping[LayerSize, float]) -> list[measuring.Power]:
-    """Fit the powers of the layer's variables."""
-    variables = 3 if layer in REACHING else 2
-    return measuring.powers([size[:variables] for size in values], list(values.values()))
+def _named(layer: str, reach: int) -> str:
+    return f"{layer} ({reach})" if LAYERS[layer].reaching else layer
 
 
 TABLE1 = Study(
