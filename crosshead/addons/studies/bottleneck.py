@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from crosshead.addons.studies import captions, fitting
-from crosshead.addons.studies.charts import Sheet, joined
+from crosshead.addons.studies.charts import Sheet
 from crosshead.addons.studies.runs import MissingDataError, Stored, results, stored
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.evaluation.sacrebleu_metrics import bleu
@@ -117,7 +117,7 @@ def on_words(trial: Trial) -> Result:
         lambda name, seed: stored(
             trial, "words", WordRun(compared[name], WORD_RATES[name], how, seed)
         ),
-        spelling, lambda shares: f"{joined(shares, '.1%')} of words right",
+        spelling,
     )  # fmt: skip
     scores = by_column(found, how.tested)
     many = f"{fitting.weights(compared[fitting.PLAIN], captions.VOCABULARY):,} weights"

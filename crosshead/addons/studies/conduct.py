@@ -1,4 +1,4 @@
-"""Run a study from its seed, judge it, and write down its results, time and machine."""
+"""All studies; how one is run from its seed, judged, and written down with time and machine."""
 
 import json
 import math
@@ -12,9 +12,23 @@ from typing import Any
 
 import torch
 
+from crosshead.addons.studies.bottleneck import BOTTLENECK
 from crosshead.addons.studies.charts import Table, draw, number
+from crosshead.addons.studies.feedforward import FEEDFORWARD
+from crosshead.addons.studies.forecasting import LINEAR, PATCHES
+from crosshead.addons.studies.gradients import GRADIENTS, MASKS
+from crosshead.addons.studies.heads import HEADCOST, HEADS
+from crosshead.addons.studies.long import LONG
+from crosshead.addons.studies.parallelism import PARALLELISM
+from crosshead.addons.studies.positions import EXTRAPOLATION, SETS, SINUSOIDS
+from crosshead.addons.studies.regularisation import REGULARISATION
 from crosshead.addons.studies.runs import MissingDataError
+from crosshead.addons.studies.scaling import SCALING
+from crosshead.addons.studies.scenes import GROUNDING, MULTIMODAL
+from crosshead.addons.studies.stability import STABILITY
 from crosshead.addons.studies.study import (
+    FULL,
+    QUICK,
     Band,
     Effort,
     Result,
@@ -23,18 +37,51 @@ from crosshead.addons.studies.study import (
     Trial,
     Verdict,
     duration,
+    effort_within,
     judge,
     value_of,
 )
-from crosshead.errors import UserError
+from crosshead.addons.studies.table1 import TABLE1
+from crosshead.addons.studies.vision import VISION
+from crosshead.config import nearest
+from crosshead.errors import ConfigError, UserError
 from crosshead.system.devices import available_cores, instruction_sets
 from crosshead.system.files import atomic_write_all, make_directory
 from crosshead.system.plotting import drawing, new_figure, rendered
-from crosshead.system.progress import counted
 from crosshead.version import __version__
+
+STUDIES: dict[str, Study] = {
+    study.name: study
+    for study in (
+        BOTTLENECK, SCALING, SETS, SINUSOIDS, EXTRAPOLATION, MASKS, FEEDFORWARD, GRADIENTS,
+        PARALLELISM, STABILITY, HEADS, HEADCOST, TABLE1, LONG, LINEAR,
+        PATCHES, GROUNDING, VISION, MULTIMODAL, REGULARISATION,
+    )
+}  # fmt: skip
+"""In the order in which they are run and listed."""
 
 RUNS = Path("runs") / "studies"
 """The directory of training runs, which studies share. An interrupted study continues there."""
+
+
+def chosen(name: str) -> list[Study]:
+    """Return the study of this name, or all studies for `all`."""
+    if name == "all":
+        return list(STUDIES.values())
+    if name not in STUDIES:
+        raise ConfigError(f"unknown study {name!r}; {nearest(name, [*STUDIES, 'all', 'list'])}")
+    return [STUDIES[name]]
+
+
+def effort_of(studies: Sequence[Study], *, quick: bool, minutes: float | None) -> Effort:
+    """Return the effort that a command asks for: full, quick, or within minutes for all studies."""
+    if minutes is None:
+        return QUICK if quick else FULL
+    if quick:
+        raise ConfigError("--quick and --minutes exclude each other; give one of them")
+    if not 0 < minutes < math.inf:
+        raise ConfigError(f"--minutes {minutes:g}: expected a number above 0, such as 10")
+    return effort_within(minutes, [study.seconds for study in studies])
 
 
 @dataclass(frozen=True)
@@ -57,7 +104,7 @@ class Record:
 
 def conduct(study: Study, *, effort: Effort, seed: int, say: Say) -> Record:
     """Run a study; everything random depends on `seed` alone. Without its data, nothing is run."""
-    now, began = datetime.now(UTC), time.perf_counter()
+    began = time.perf_counter()
     names = [band.name for band in study.bands]
     with torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as scratch:
         torch.manual_seed(seed)
@@ -67,7 +114,6 @@ def conduct(study: Study, *, effort: Effort, seed: int, say: Say) -> Record:
         except MissingDataError as missing:
             say(str(missing))
             result = Result(dict.fromkeys(names, str(missing)))
-        again = found_again(trial.kept, now)
     if effort.quick:
         result = replace(result, measured=dict.fromkeys(names, "too small to measure"))
     seconds = time.perf_counter() - began
@@ -75,8 +121,8 @@ def conduct(study: Study, *, effort: Effort, seed: int, say: Say) -> Record:
         "command": command(study, effort, seed),
         "form": effort.form,
         "version": f"crosshead {__version__}, PyTorch {torch.__version__}",
-        "date": now.date().isoformat(),
-        **({"found again": again} if again else {}),
+        "date": datetime.now(UTC).date().isoformat(),
+        "runs found again": f"{sum(trial.kept.values())} of {len(trial.kept)}",
         "cores": str(available_cores()),
         "processor units": ", ".join(instruction_sets()) or "unknown",
         "seconds": f"{seconds:.1f}",
@@ -90,17 +136,6 @@ def command(study: Study, effort: Effort, seed: int) -> str:
     minutes = f" --minutes {effort.share * study.seconds / 60:.6g}"
     form = " --quick" if effort.quick else "" if effort.full else minutes
     return f"crosshead study {study.name}{form} --seed {seed} --threads {torch.get_num_threads()}"
-
-
-def found_again(kept: Sequence[Path], since: datetime) -> str:
-    """Return the number and the dates of runs whose files are older than `since`, or ""."""
-    times = sorted(path.stat().st_mtime for path in set(kept) if path.is_file())
-    there = [each for each in times if each < since.timestamp()]
-    if not there:
-        return ""
-    days = [f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d}" for each in (there[0], there[-1])]
-    when = " to ".join(dict.fromkeys(days))
-    return f"{len(there)} of {counted(len(times), 'run')}, trained on {when}"
 
 
 def expectations(study: Study) -> list[str]:

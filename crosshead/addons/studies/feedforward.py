@@ -74,9 +74,7 @@ def run(trial: Trial) -> Result:
     """Train each task with and without, at equal weights, and test on all pairs."""
     most = trial.amount(20, 1500)
     arms = [(*arm, feedforward) for arm, feedforward in product(ARMS, (False, True))]
-    found = results(
-        trial, arms, lambda arm, seed: (arm, most, seed), learn, lambda right: f"{right:.1%}"
-    )
+    found = results(trial, arms, lambda arm, seed: (arm, most, seed), learn)
     title = f"Accuracy on all pairs after {most:,} updates, by the modulus of the sum"
     sheet = Sheet(title, by_seed({described(*arm): of for arm, of in found.items()}), form=".1%")
     return Result(accuracies(means(found)), [sheet])

@@ -98,10 +98,7 @@ def made_up(directory: Path) -> Path:
 
 def scored(trial: Trial, pasts: Sequence[Past]) -> Errors:
     """Train each kind at its context from all seeds; return the errors."""
-    return results(
-        trial, pasts, lambda past, seed: run_on(trial, *past, seed), Run.scores,
-        lambda each: f"MSE {each['MSE']:.3f}",
-    )  # fmt: skip
+    return results(trial, pasts, lambda past, seed: run_on(trial, *past, seed), Run.scores)
 
 
 def mean_error(found: Errors, kind: str, context: int) -> float:

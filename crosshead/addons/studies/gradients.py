@@ -76,10 +76,7 @@ class Reach(NamedTuple):
 def run(trial: Trial) -> Result:
     """Measure each model at its start and after training on a task of long distance."""
     length, most = 24 if trial.quick else 64, trial.amount(10, 600)
-    found = results(
-        trial, BODIES, lambda name, seed: (name, length, most, seed), trained,
-        lambda reach: f"{reach.recalled:.1%} recalled",
-    )  # fmt: skip
+    found = results(trial, BODIES, lambda name, seed: (name, length, most, seed), trained)
     recalled = {name: [each.recalled for each in of] for name, of in found.items()}
     start = {name: np.mean([each.start for each in of], axis=0) for name, of in found.items()}
     end = {name: np.mean([each.end for each in of], axis=0) for name, of in found.items()}

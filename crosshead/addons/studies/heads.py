@@ -11,7 +11,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from crosshead.addons.studies import captions, measuring
-from crosshead.addons.studies.charts import Panel, Sheet, by_seed, joined, points, spread
+from crosshead.addons.studies.charts import Sheet, by_seed, joined, spread
 from crosshead.addons.studies.runs import Run, means, results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value, reported
 from crosshead.attention.attend import Backend, explicit, sdpa
@@ -64,11 +64,11 @@ def run(trial: Trial) -> Result:
     }
     modules = attentions(build_model(shapes[SEVERAL], corpus.vocabulary, corpus.vocabulary))
     pruned = results(
-        trial, modules,
+        trial,
+        modules,
         lambda name, seed: (corpus.run(trial, shapes[SEVERAL], seed), *modules[name]),
         partial(without_each, source, reference),
-        lambda each: f"without a head {joined(each, '.1f')}",
-    )  # fmt: skip
+    )
     costs = {
         name: {
             head: [whole - without for whole, without in zip(found[SEVERAL], of, strict=True)]
@@ -77,13 +77,13 @@ def run(trial: Trial) -> Result:
         for name, each in pruned.items()
     }
     title = f"BLEU that it costs to take a head away, of {joined(found[SEVERAL], '.1f')}, by seed"
+    kinds = {each: of_kind(costs, each) for each in KINDS.values()}
     sheets = [
         Sheet("BLEU at one width", by_seed(found), "heads", ".1f"),
         Sheet(title, costs, "head", ".2f", drawn=False),
+        Sheet("BLEU that a head costs", by_seed(kinds), ranges=True),
     ]
-    kinds = {each: of_kind(costs, each) for each in KINDS.values()}
-    panel = Panel("BLEU that a head costs", [points(kinds)])
-    return Result(measured(found, costs), sheets, panels=[panel])
+    return Result(measured(found, costs), sheets)
 
 
 def measured(found: Mapping[int, list[float]], costs: HeadCosts) -> dict[str, Value]:

@@ -110,10 +110,7 @@ def run(trial: Trial) -> Result:
     """Measure time and memory by length, then copying."""
     grown = _grown(trial)
     filler, most = 64 if trial.quick else 4096, trial.amount(2, 300)
-    found = results(
-        trial, COPIERS, lambda name, seed: (name, filler, most, seed), learn,
-        lambda share: f"{share:.1%} copied",
-    )  # fmt: skip
+    found = results(trial, COPIERS, lambda name, seed: (name, filler, most, seed), learn)
     title = f"Copied across {filler:,} positions after {most} updates"
     copied = Sheet(title, by_seed(found), form=".1%", drawn=False)
     return Result({**grown.measured, **copies(means(found))}, [*grown.sheets, copied], grown.tables)

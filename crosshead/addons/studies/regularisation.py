@@ -67,10 +67,7 @@ Found = Mapping[str, Sequence[float]]
 def run(trial: Trial) -> Result:
     """Train every variant from every seed."""
     text = captions.text_of(trial)
-    found = results(
-        trial, CHANGES, lambda variant, seed: plan(trial, text, variant, seed), bleu_of,
-        lambda bleu: f"BLEU {bleu:.2f}",
-    )  # fmt: skip
+    found = results(trial, CHANGES, lambda variant, seed: plan(trial, text, variant, seed), bleu_of)
     title = f"BLEU on validation captions, greedy, after {trial.amount(2, UPDATES):,} updates"
     return Result(quantities(found), [Sheet(title, by_seed(found), "variant", ".2f")])
 

@@ -94,7 +94,7 @@ def run_of(
     """Return the run of a recipe in a folder of the trial, with the settings of all runs."""
     recipe = compose(recipe={**sections, "train": {**ALIKE, **train}})
     run = Run(trial.folder / folder, recipe)
-    trial.kept.append(run.finished)
+    trial.keeps(run.finished)
     return run
 
 
@@ -117,7 +117,7 @@ def stored(trial: Trial, folder: str, settings: Any) -> Stored:
     """Return the result that follows from settings, in a folder of the trial."""
     text = json.dumps(settings._asdict(), default=lambda config: config.model_dump())
     found = Stored(trial.folder / folder / f"{_named(text)}.json", settings)
-    trial.kept.append(found.file)
+    trial.keeps(found.file)
     return found
 
 
@@ -126,22 +126,19 @@ def results(
     names: Iterable[K],
     plan: Callable[[K, int], R],
     compute: Callable[[R], T],
-    shown: Callable[[T], str],
     seeds: int = 2,
 ) -> dict[K, list[T]]:
     """Compute what `plan` makes of a name and a seed; return results by name, one for each seed.
 
     This takes as many processes as PyTorch has threads, so `compute` and what is planned have to be
-    picklable. With one thread, and in a quick form, it happens here. Each result is said as it is
-    done.
+    picklable. With one thread, and in a quick form, it happens here.
     """
     planned = {(name, seed): plan(name, seed) for name in names for seed in trial.seeds(seeds)}
     done: dict[tuple[K, int], T] = {}
 
     def keep(name: K, seed: int, found: T) -> None:
         done[name, seed] = found
-        parts = name if isinstance(name, tuple) else (name,)
-        trial.say(f"{', '.join(map(str, parts))}, seed {seed}: {shown(found)}")
+        trial.say(f"{len(done)} of {len(planned)} done: {name}, seed {seed}")
 
     workers = 1 if trial.quick else min(torch.get_num_threads(), len(planned))
     if workers == 1:

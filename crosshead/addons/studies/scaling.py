@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from crosshead.addons.studies.charts import Sheet, cells, number, single
+from crosshead.addons.studies.charts import Sheet, cells, single
 from crosshead.addons.studies.fitting import FIRST, Reader, Stack, accuracy, drawn_from, updates
 from crosshead.addons.studies.runs import results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
@@ -84,11 +84,6 @@ class LearnedAfter(NamedTuple):
     updates: float
     accuracy: float
 
-    def __str__(self) -> str:
-        if self.updates == math.inf:
-            return f"not reached ({self.accuracy:.0%})"
-        return number(self.updates)
-
 
 class Softness(NamedTuple):
     """A softmax over `KEYS` random keys: mean entropy in nats, mean and median of its gradient.
@@ -117,7 +112,7 @@ def run(trial: Trial) -> Result:
     trial.say("random vectors are measured; training")
     learned = results(
         trial, product(SCORES, TRAINED[:1] if trial.quick else TRAINED),
-        lambda of, seed: (*of, budget, seed), learning, str, seeds=3,
+        lambda of, seed: (*of, budget, seed), learning, seeds=3,
     )  # fmt: skip
     first, last = STATISTICS[0], STATISTICS[-1]
     far = [d_key for d_key in STATISTICS if d_key >= 64]

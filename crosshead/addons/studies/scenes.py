@@ -67,10 +67,7 @@ def run_grounding(trial: Trial) -> Result:
         model = {"architecture": "captioner"}
         return run_of(trial, "scenes", train, data=files, model=model, decode={"beam": 1})
 
-    found = results(
-        trial, ["captioner"], plan, partial(_grounded, data),
-        lambda of: f"{of[0][EXACT]:.1f} % right",
-    )["captioner"]  # fmt: skip
+    found = results(trial, ["captioner"], plan, partial(_grounded, data))["captioner"]
     measured = {name: [each[name] for each, _ in found] for name in found[0][0]}
     inside = {
         f"head {head}": dict(enumerate(zip(*layers, strict=True), 1))
@@ -166,7 +163,7 @@ def run_multimodal(trial: Trial) -> Result:
     _write_sides(data)
     found = results(
         trial, ["both models"], lambda name, seed: runs_on(trial, data, seed),
-        partial(_translated, data), lambda of: f"{of[AMBIGUOUS_RIGHT]:.1f} % right",
+        partial(_translated, data),
     )["both models"]  # fmt: skip
     measured = {name: [each[name] for each in found] for name in found[0]}
     sheet = Sheet("Quantities of 1,000 test sentences", by_seed(measured), form=".1f")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 
 from crosshead.addons.studies import captions, fitting
-from crosshead.addons.studies.charts import Line, Panel, Sheet, cells, number
+from crosshead.addons.studies.charts import Line, Panel, Sheet, cells
 from crosshead.addons.studies.fitting import LUONG, drawn_from, shapes, updates
 from crosshead.addons.studies.measuring import in_standard_errors
 from crosshead.addons.studies.runs import Stored, results, stored
@@ -119,8 +119,7 @@ def run(trial: Trial) -> Result:
     text, most = captions.text_of(trial), trial.amount(2, UPDATES)
     found = results(
         trial, product((RECURRENT, TRANSFORMER), RATES[1:3] if trial.quick else RATES),
-        lambda of, seed: plan(trial, text, of[0], of[1], seed), trained,
-        lambda of: f"loss {number(of.loss)}", SEEDS,
+        lambda of, seed: plan(trial, text, of[0], of[1], seed), trained, SEEDS,
     )  # fmt: skip
     bound = read(str(text), words=trial.quick).entropy - LEARNED
     measured = {} if trial.quick else quantities(found, bound)

@@ -141,20 +141,24 @@ class Result:
 class Trial:
     """A run of a study: its effort, a seed that decides everything random, and a receiver of lines.
 
-    `folder` holds what a later run finds again, in the files `kept`; in the quick form it is
-    temporary.
+    `folder` holds what a later run finds again; in the quick form it is temporary. `kept` tells of
+    each file whether it was there before.
     """
 
     effort: Effort
     seed: int
     say: Say
     folder: Path
-    kept: list[Path] = field(default_factory=list)
+    kept: dict[Path, bool] = field(default_factory=dict)
 
     @property
     def quick(self) -> bool:
         """True for the quick form."""
         return self.effort.quick
+
+    def keeps(self, file: Path) -> None:
+        """Note a file that a later run finds again."""
+        self.kept.setdefault(file, file.is_file())
 
     def amount(self, quick: int, full: int) -> int:
         """Return an amount between the quick form and the full form, by the share."""

@@ -68,14 +68,16 @@ def study(
     verdicts. `list` (or no name) shows the studies and their running times.
     """
     from crosshead.addons.studies.conduct import (
+        STUDIES,
+        chosen,
         conduct,
+        effort_of,
         expectations,
         findings,
         listed,
         summary,
         write,
     )
-    from crosshead.addons.studies.registry import STUDIES, chosen, effort_of
     from crosshead.system.devices import choose_threads
     from crosshead.system.files import make_directory
 

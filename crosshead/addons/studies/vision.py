@@ -90,7 +90,7 @@ def run(trial: Trial) -> Result:
     images = made_up(trial.folder) if trial.quick else data_at("cifar10-small.zip")
     found = results(
         trial, product(KINDS, sizes), lambda of, seed: run_on(trial, images, of[0], of[1], seed),
-        accuracy, lambda right: f"{right:.1f} % right", seeds=1,
+        accuracy, seeds=1,
     )  # fmt: skip
     rows = cells({(KINDS[kind].name, size): of for (kind, size), of in found.items()}, list)
     sheet = Sheet("Accuracy on the test images, %", rows, "training images", ".1f", log="x")

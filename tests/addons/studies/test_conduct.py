@@ -1,9 +1,6 @@
 import dataclasses
 import json
-import os
 import sys
-import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +10,11 @@ import torch
 from crosshead.addons.studies import conduct as conducted
 from crosshead.addons.studies.charts import Line, Panel, Sheet
 from crosshead.addons.studies.conduct import (
+    STUDIES,
     Record,
     as_json,
     as_markdown,
+    chosen,
     conduct,
     listed,
     picture,
@@ -31,9 +30,12 @@ from crosshead.addons.studies.study import (
     Result,
     Study,
     Trial,
+    judge,
     reported,
 )
-from crosshead.errors import UserError
+from crosshead.errors import ConfigError, UserError
+from tests.addons.studies.trials import quick
+from tests.parameters import mostly_slow
 
 HALF = Effort(0.5)
 
@@ -153,38 +155,34 @@ def test_data_that_is_missing_is_the_reason_of_every_quantity() -> None:
     assert set(found.result.measured.values()) == {"no toys here"}
 
 
-def test_a_page_says_how_many_runs_were_found_again_and_from_when(tmp_path: Path) -> None:
-    old, older, new = (tmp_path / name for name in ("old", "older", "new"))
-    for path, days in ((old, 3), (older, 5)):
-        path.write_text("{}")
-        then = datetime(2026, 3, 10, 12, tzinfo=UTC) - timedelta(days)
-        os.utime(path, (then.timestamp(),) * 2)
-
+def test_a_page_says_how_many_runs_were_found_again(tmp_path: Path) -> None:
     def trains(trial: Trial) -> Result:
-        new.write_text("{}")
-        os.utime(new, (time.time() + 60,) * 2)  # some file systems count in seconds
-        trial.kept.extend(kept)
+        for name in ("one", "another", "one"):
+            trial.keeps(tmp_path / name)
+            (tmp_path / name).write_text("{}")
         return run(trial)
 
     study = dataclasses.replace(STUDY, run=trains)
-    kept: list[Path] = []
-    for files, said in (
-        ([old, new], "1 of 2 runs, trained on 2026-03-07"),
-        ([old, new, older], "2 of 3 runs, trained on 2026-03-05 to 2026-03-07"),
-        ([old, new, tmp_path / "gone"], "1 of 2 runs, trained on 2026-03-07"),
-        ([new, tmp_path / "gone"], ""),
-    ):
-        kept[:] = files
+    for number in (0, 1, 2):
         found = conduct(study, effort=QUICK, seed=3, say=lambda line: None)
-        page = as_markdown(found, with_picture=False)
-        assert (f"\n- found again: {said}\n" in page) == bool(said)
-        assert json.loads(as_json(found)).get("found again", "") == said
+        assert found.circumstances["runs found again"] == f"{number} of 2"
+        if number == 0:
+            (tmp_path / "another").unlink()
 
 
 def test_a_page_ends_with_the_circumstances() -> None:
     page = as_markdown(record(), with_picture=False)
-    keys = [line.removeprefix("- ").split(":")[0] for line in page.splitlines()[-7:]]
-    assert keys == ["command", "form", "version", "date", "cores", "processor units", "seconds"]
+    keys = [line.removeprefix("- ").split(":")[0] for line in page.splitlines()[-8:]]
+    assert keys == [
+        "command",
+        "form",
+        "version",
+        "date",
+        "runs found again",
+        "cores",
+        "processor units",
+        "seconds",
+    ]
 
 
 @pytest.mark.parametrize("effort", [QUICK, Effort(0.5), FULL])
@@ -214,3 +212,52 @@ def test_the_command_of_a_shortened_run_is_that_of_its_minutes() -> None:
 
 def test_a_list_of_studies_has_their_times() -> None:
     assert listed([STUDY]).rows == [["study", "full form", "title"], ["toy", "12 min", "A toy"]]
+
+
+DEFAULT = ["masks", "grounding"]
+"""A study of every kind: what is proven, and what is trained."""
+
+
+@pytest.mark.parametrize("name", mostly_slow(STUDIES, DEFAULT))
+def test_every_study_runs_and_its_verdict_follows_from_its_numbers(
+    name: str, tmp_path: Path
+) -> None:
+    study = STUDIES[name]
+    assert study.name == name
+    said: list[str] = []
+    record = conduct(study, effort=QUICK, seed=1, say=said.append)
+    assert record.verdict.word == "not measured"
+    assert set(record.result.measured) == {each.name for each in study.bands}
+    judged = [band for band in study.bands if band.judged]
+    # Numbers that are wrong turn the verdict around: no band holds them all.
+    wrong = {band.name: band.low - 1 for band in judged}
+    assert judge(study.bands, wrong).word == "does not hold"
+    assert {path.suffix for path in write(record, tmp_path, print)} == {".md", ".json", ".png"}
+    assert len((tmp_path / f"{name}.png").read_bytes()) < 60_000
+
+
+@pytest.mark.parametrize("name", ["masks", "sinusoids"])
+def test_what_is_proven_holds_at_any_size(name: str, tmp_path: Path) -> None:
+    verdict = judge(STUDIES[name].bands, STUDIES[name].run(quick(tmp_path)).measured)
+    assert verdict.word == "holds", verdict
+
+
+def test_an_unknown_name_is_one_line() -> None:
+    assert chosen("all") == list(STUDIES.values())
+    with pytest.raises(ConfigError, match="unknown study 'mask'; did you mean 'masks'"):
+        chosen("mask")
+
+
+def test_bands_have_names_of_their_own_and_reasons_and_studies_have_times() -> None:
+    for study in STUDIES.values():
+        names = [each.name for each in study.bands]
+        assert len(set(names)) == len(names)
+        assert all(band.why and band.low <= band.high for band in study.bands)
+        assert study.seconds > 0
+        assert all(getattr(study, each.name) for each in dataclasses.fields(study))
+
+
+def test_no_band_says_only_a_sign() -> None:
+    """A band with an end at zero has another one, that of a share or of what rounding leaves."""
+    for study in STUDIES.values():
+        assert not [band for band in study.bands if band.low == 0 and band.high > 1]

@@ -93,7 +93,7 @@ def test_a_size_that_no_width_gives_is_refused(wanted: int) -> None:
 
 
 def test_all_have_as_many_weights_as_the_transformer() -> None:
-    compared = shapes(transformer(), 4000)
+    compared = shapes(transformer(quick=True), 4000)
     wanted = weights(compared[TRANSFORMER], 4000)
     assert list(compared) == [PLAIN, BAHDANAU, LUONG, CONVOLUTIONAL, TRANSFORMER]
     for shape in compared.values():

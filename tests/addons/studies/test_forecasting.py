@@ -59,8 +59,8 @@ def test_a_run_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     said: list[str] = []
     trial = Trial(Effort(0), 1, said.append, tmp_path)
     found = scored(trial, [("dlinear", SHORT)])
-    [kept], [[errors]] = trial.kept, found.values()
-    assert said == [f"dlinear, 96, seed 1000: MSE {errors['MSE']:.3f}"] and kept.is_file()
+    [kept] = trial.kept
+    assert len(said) == 1 and "1 of 1" in said[0] and kept.is_file()
     monkeypatch.setattr(runs, "train", lambda *arguments, **named: pytest.fail("trained again"))
     assert scored(trial, [("dlinear", SHORT)]) == found
 

@@ -1,9 +1,12 @@
+import pytest
 import torch
 
 from crosshead.addons.studies.fitting import FIRST
 from crosshead.addons.studies.positions import (
     CAUSAL,
+    KEYS,
     NO,
+    VALUES,
     WITH,
     WITHOUT,
     YES,
@@ -11,7 +14,13 @@ from crosshead.addons.studies.positions import (
     B,
     accuracies,
     attention_alone,
+    build,
+    by_part,
     fitted_errors,
+    latest,
+    longest_read,
+    right,
+    share_kept,
     which_is_first,
 )
 
@@ -50,3 +59,47 @@ def test_a_fit_finds_a_map_where_there_is_one() -> None:
         rows.append(turn @ rows[-1])
     assert fitted_errors(torch.stack(rows), 3).abs().max() < 1e-9
     assert fitted_errors(torch.randn(60, 6), 3).abs().max() > 0.5
+
+
+def test_each_token_is_labelled_with_the_value_that_its_key_had() -> None:
+    batch = latest(60, torch.Generator().manual_seed(1), 3)
+    for row, labels in zip((batch.inputs[0] - FIRST).tolist(), batch.target_output, strict=True):
+        held: dict[int, int] = {}
+        for token, label in zip(row, labels.tolist(), strict=True):
+            key, value = divmod(token, VALUES)
+            assert label == (held[key] + FIRST if key in held else 0)
+            held[key] = value
+        assert len(held) == KEYS
+
+
+def test_learned_positions_end_and_others_do_not() -> None:
+    assert longest_read(build("learned", 8), 8) == 8
+    assert longest_read(build("alibi", 8), 8) == 32
+
+
+def test_what_is_not_read_is_neither_right_nor_wrong() -> None:
+    model = build("learned", 8)
+    batch = latest(16, torch.Generator().manual_seed(1), 5)
+    told = right(model, batch, 8)
+    assert told[:, 8:].isnan().all()
+    assert torch.equal(told[:, :8].isnan(), batch.target_output[:, :8] == 0)
+    assert set(told[~told.isnan()].tolist()) <= {0.0, 1.0}
+    best = model(batch.inputs[0][:, :8]).argmax(dim=-1)
+    chosen = type(batch)(batch.inputs, torch.cat([best, best], dim=1))
+    assert right(model, chosen, 8)[:, :8].nanmean() == 1
+
+
+def test_the_share_kept_is_that_above_chance() -> None:
+    chance = 1 / VALUES
+    assert share_kept(0.9, 0.9) == pytest.approx(1)
+    assert share_kept(0.9, chance) == pytest.approx(0)
+    assert share_kept(1.0, (1 + chance) / 2) == pytest.approx(0.5)
+
+
+def test_nothing_is_kept_of_what_was_not_learned() -> None:
+    assert share_kept(0.3, 0.3) == "the task was not learned: 30% right within its length"
+
+
+def test_parts_are_the_second_half_and_each_length_beyond() -> None:
+    correct = torch.tensor([[0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, torch.nan, 0.0, 0.0, 0.0]])
+    assert by_part(correct, 4) == [1.0, 0.25, 0.0]

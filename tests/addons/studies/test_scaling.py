@@ -31,11 +31,6 @@ def test_the_label_of_each_position_is_the_letter_opposite() -> None:
     assert batch.target_output.tolist() == [row[::-1] for row in batch.inputs[0].tolist()]
 
 
-def test_what_was_not_reached_says_how_far_it_came() -> None:
-    assert str(LearnedAfter(math.inf, 0.123)) == "not reached (12%)"
-    assert str(LearnedAfter(120, 0.96)) == "120"
-
-
 def test_scores_are_compared_where_one_of_them_learned() -> None:
     never, once = [LearnedAfter(math.inf, 0.1)], [LearnedAfter(100, 0.96)]
     learned = {("unscaled", 16): never, ("scaled", 16): once, ("additive", 16): never}

@@ -1,4 +1,5 @@
 import math
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def test_every_model_has_a_run_for_each_seed_at_each_rate(
 ) -> None:
     text = CaptionIds(Pairs([([4], [5])]), Pairs([([4], [5])]), 4000, 6.0)
     monkeypatch.setattr(stability, "read", lambda folder, words: text)
+    monkeypatch.setattr(stability, "shapes", cache(stability.shapes))
     shapes = {}
     for name, rate in product((RECURRENT, TRANSFORMER), RATES):
         run = plan(full(), tmp_path, name, rate, 1002).settings

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.addons.studies import registry
+from crosshead.addons.studies import conduct
 from crosshead.addons.studies.study import Band, Result, Study, Table, Trial
 from crosshead.cli import run
 
@@ -42,7 +42,7 @@ def test_all_studies_end_with_a_table_of_verdicts(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toys = {"first": toy("first", 0.5, 0.25), "second": toy("second", 3.0, 0.5, 2.0)}
-    monkeypatch.setattr(registry, "STUDIES", toys)
+    monkeypatch.setattr(conduct, "STUDIES", toys)
     assert run(["study", "all", "--out", str(tmp_path)]) == 0
     said = capfd.readouterr().out
     each, last = said.split("\nVerdicts:\n")
@@ -58,7 +58,7 @@ def test_all_studies_end_with_a_table_of_verdicts(
 def test_one_study_names_what_was_missed_and_has_no_table_of_verdicts(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "STUDIES", {"second": toy("second", 3.0, 0.5)})
+    monkeypatch.setattr(conduct, "STUDIES", {"second": toy("second", 3.0, 0.5)})
     assert run(["study", "second", "--out", str(tmp_path)]) == 0
     said = capfd.readouterr().out
     assert "Verdict: holds in part: 1 of 2 as expected; not: second's 0.\n" in said
@@ -78,7 +78,7 @@ def test_studies_are_listed(arguments: list[str], capfd: pytest.CaptureFixture[s
 def test_minutes_shorten_the_run_and_the_page_says_so(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "STUDIES", {"first": toy("first", 0.5), "next": toy("next", 2)})
+    monkeypatch.setattr(conduct, "STUDIES", {"first": toy("first", 0.5), "next": toy("next", 2)})
     monkeypatch.chdir(tmp_path)
     assert run(["study", "all", "--minutes", "12"]) == 0
     said = capfd.readouterr().out
