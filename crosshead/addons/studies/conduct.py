@@ -215,7 +215,7 @@ def as_json(record: Record) -> str:
         value = value_of(band, record.result.measured)
         return {
             "name": band.name, "low": plain(band.low), "high": plain(band.high), "why": band.why,
-            "met": band.name in record.verdict.met,
+            "judged": band.judged, "met": band.name in record.verdict.met,
             "measured": None if isinstance(value, str) else plain(value),
             "not measured because": value if isinstance(value, str) else None,
         }  # fmt: skip
@@ -227,8 +227,7 @@ def as_json(record: Record) -> str:
         "share": effort.share, "seed": record.seed, "seconds": round(record.seconds, 1),
         "caveat": effort.caveat,
         "verdict": record.verdict.word,
-        "bands": [entry(band) for band in study.bands if band.judged],
-        "reported": [entry(band) for band in study.bands if not band.judged],
+        "bands": [entry(band) for band in study.bands],
         "tables": [each._asdict() for each in result.all_tables],
     }  # fmt: skip
     return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"

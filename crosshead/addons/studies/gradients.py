@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from crosshead.addons.studies import fitting
-from crosshead.addons.studies.charts import Line, Panel, Sheet, Table, joined, number, single
+from crosshead.addons.studies.charts import Line, Panel, Sheet, single
 from crosshead.addons.studies.runs import means, results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.attention.attend import attend
@@ -80,13 +80,16 @@ def run(trial: Trial) -> Result:
     recalled = {name: [each.recalled for each in of] for name, of in found.items()}
     start = {name: np.mean([each.start for each in of], axis=0) for name, of in found.items()}
     end = {name: np.mean([each.end for each in of], axis=0) for name, of in found.items()}
-    heads = ["model", "factor at start", "after", "first over last at start", "after"]
-    rows = [[*heads, "recalled by seed"]]
-    for name in BODIES:
-        both = start[name], end[name]
-        shares = [float(each[-1] / each[0]) for each in both]
-        shown = map(number, (*map(factor, both), *shares))
-        rows.append([name, *shown, joined(recalled[name], ".1%")])
+    rows = {
+        name: {
+            "factor at the start": [factor(start[name])],
+            "factor after training": [factor(end[name])],
+            "first over last at the start": [float(start[name][-1] / start[name][0])],
+            "first over last after training": [float(end[name][-1] / end[name][0])],
+            "recalled": recalled[name],
+        }
+        for name in BODIES
+    }
     decay = {name: factor(norms) for name, norms in start.items()}
     title = f"Gradient of the last output by input, {length} positions, {most} updates"
     panels = [
@@ -98,7 +101,7 @@ def run(trial: Trial) -> Result:
         for when, norms in (("at the start", start), ("after training", end))
     ]  # fmt: skip
     right = means(recalled)
-    return Result(judged(decay, right), tables=[Table(title, rows)], panels=panels)
+    return Result(judged(decay, right), [Sheet(title, rows, drawn=False)], panels=panels)
 
 
 def trained(run: tuple[str, int, int, int]) -> Reach:

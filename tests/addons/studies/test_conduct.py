@@ -95,9 +95,9 @@ def test_a_record_is_written_as_a_page_as_json_and_as_a_picture(tmp_path: Path) 
     assert found["verdict"] == "holds as far as measured" and found["seed"] == 3
     assert found["form"].startswith("shortened form") and found["share"] == 0.5 and found["caveat"]
     assert found["bands"][1]["not measured because"] == "nobody looked"
-    assert [each["measured"] for each in found["reported"]] == [7]
-    assert [band["measured"] for band in found["bands"]] == [0.25, None]
-    assert [band["high"] for band in found["bands"]] == [0.5, "inf"]
+    assert [band["judged"] for band in found["bands"]] == [True, True, False]
+    assert [band["measured"] for band in found["bands"]] == [0.25, None, 7]
+    assert [band["high"] for band in found["bands"]] == [0.5, "inf", "inf"]
     assert (tmp_path / "new" / "toy.png").read_bytes().startswith(b"\x89PNG")
 
 
