@@ -20,8 +20,7 @@ import pytest
 from crosshead.addons.interop.base import ForeignSearch
 from crosshead.addons.interop.onnx import ONNX
 from crosshead.addons.interop.onnx_runtime import LoadedGraphs
-from crosshead.addons.interop.verify import shown
-from tests.addons.interop.small_bundles import TEXT, small_bundle
+from tests.addons.interop.small_bundles import TEXT, shown, small_bundle
 
 PAGE = Path(__file__).parent.parent / "crosshead" / "addons" / "interop" / "translate.html"
 PACKAGE = "@huggingface/transformers@3.8.1"

@@ -29,14 +29,13 @@ from crosshead.addons.interop.generation import (
     write_generation,
 )
 from crosshead.addons.interop.tokenizer_json import tokenizer_files
-from crosshead.addons.interop.verify import INVALID, in_equal_lengths
+from crosshead.addons.interop.verify import in_equal_lengths
 from crosshead.addons.interop.vocabularies import foreign_ids
 from crosshead.addons.interop.weights import activation_name, is_tied, to_gpt2, with_repeated_heads
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.bundle.weights import serialized
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.text.batching import Batch
-from crosshead.text.streams import decode_text
 from crosshead.vocabulary import EOS, PAD
 
 
@@ -143,7 +142,7 @@ class LoadedGPT2(LoadedTransformers):
                 do_sample=False,
                 eos_token_id=None,
             )
-            return [self._shown(output) for output in outputs[:, batch.shape[1] :].tolist()]
+            return [self._text(output) for output in outputs[:, batch.shape[1] :].tolist()]
 
         return in_equal_lengths(self._read(lines), continued)
 
@@ -151,16 +150,6 @@ class LoadedGPT2(LoadedTransformers):
         start = self._rows[EOS]
         assert start is not None
         return [self._tokenizer(line)["input_ids"] or [start] for line in lines]
-
-    def _shown(self, output: Sequence[int]) -> str:
-        """Return the text of exported ids; crosshead's if bytes in it are no text.
-
-        `tokenizers` shows no byte of such a part, whatever the ids are.
-        """
-        text = self._text(output)
-        if INVALID not in text:
-            return text
-        return decode_text(self._bundle.target_tokenizer, [self._rows.index(n) for n in output])
 
     def _text(self, output: Sequence[int | None]) -> str:
         """Return the text of exported ids. An end token of another toolkit ends a line, too."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from crosshead.addons.interop.base import ForeignSearch
-from crosshead.addons.interop.verify import INVALID, scored, tagged_sources
+from crosshead.addons.interop.verify import scored, tagged_sources
 from crosshead.addons.interop.vocabularies import JoinedVocabulary, joined_vocabulary
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.search import DecodeConfig
@@ -164,7 +164,7 @@ class LoadedGraphs:
             source = collate(some, range(len(some))).source
             limits = torch.full((len(some),), search.max_length)
             best = search_batch(self._model, source, limits, self._bundle.specials, decode)
-            found += map(self._shown, [hypotheses[0].tokens for hypotheses in best])
+            found += self.decode([hypotheses[0].tokens for hypotheses in best])
         return found
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
@@ -183,11 +183,3 @@ class LoadedGraphs:
     def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
         """Return the texts of outputs, as `Foreign` says, by `tokenizer.json`."""
         return [self._tokenizer.decode([self._foreign[n] for n in each]) for each in outputs]
-
-    def _shown(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens; crosshead's if bytes in it are no text.
-
-        `tokenizers` shows no byte of such a part, whatever the tokens are.
-        """
-        [text] = self.decode([tokens])
-        return self._bundle.target_tokenizer.decode(tokens) if INVALID in text else text

@@ -8,7 +8,6 @@ tokens.
 """
 
 import random
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -140,6 +139,11 @@ def _is_usual(text: str) -> bool:
     return not set(text) & set(RESERVED)
 
 
+def _is_comparable(text: str) -> bool:
+    """Return whether libraries show a text alike: bytes that are no text differ between them."""
+    return _is_usual(text) and INVALID not in text
+
+
 def _longest_line(bundle: TextBundle) -> int:
     """Return the most tokens of a compared line. A language model reads an end token before it."""
     longest = bundle.config.longest_source - (bundle.config.model.vocabularies == 1)
@@ -184,7 +188,7 @@ def compare_export(
         examples = [((), ids) for ids in source_ids(bundle, chosen)]
     examples += _covering(bundle) if every_piece else []
     differences = _differences(bundle, foreign, examples)
-    ended = [each for each in own if each.ended and _is_usual(each.text)]
+    ended = [each for each in own if each.ended and _is_comparable(each.text)]
     compared = [each.line for each in ended]
     texts = foreign.translate(compared, search) if compared else []
     return Comparison(
@@ -196,7 +200,7 @@ def compare_export(
         misread=_misread(foreign, own),
         compared=len(texts),
         different=sum(
-            shown(text) != shown(each.text) for text, each in zip(texts, ended, strict=True)
+            text.strip() != each.text.strip() for text, each in zip(texts, ended, strict=True)
         ),
         beam=search.beam,
         outputs="translations" if bundle.config.model.vocabularies == 2 else "continuations",
@@ -211,25 +215,12 @@ def _differences(bundle: TextBundle, foreign: Foreign, examples: Sequence[Exampl
     )
 
 
-def shown(text: str) -> str:
-    """Return a text without the differences of presentation that libraries have.
-
-    They leave out white space at the ends, and show bytes that are no text as another number of
-    U+FFFD.
-    """
-    return re.sub(f"{INVALID}+", INVALID, text).strip()
-
-
 def _misread(foreign: Foreign, own: Sequence[Output]) -> int:
-    """Return the number of lines that the tokenizer of an export reads or shows otherwise.
-
-    Outputs with bytes that are no text do not count: libraries show other parts of them.
-    """
+    """Return the number of lines that the tokenizer of an export reads or shows otherwise."""
     read = foreign.encode([each.line for each in own])
     texts = foreign.decode([each.tokens for each in own])
     return sum(
-        ids != each.ids
-        or (_is_usual(each.text) and INVALID not in each.text and shown(text) != shown(each.text))
+        ids != each.ids or (_is_comparable(each.text) and text.strip() != each.text.strip())
         for each, ids, text in zip(own, read, texts, strict=True)
     )
 

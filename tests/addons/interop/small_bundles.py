@@ -1,6 +1,7 @@
 """Small random bundles of translation and language models with any option, to export them."""
 
 import json
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -170,3 +171,8 @@ def _let_it_end(bundle: TextBundle) -> None:
         found = greedy_search(model, sources, torch.full((6,), 20), bundle.specials, 0.0)
         if sum(each.finished for [each] in found) >= 3:
             return
+
+
+def shown(text: str) -> str:
+    """A text without what libraries show differently: outer spaces, and bytes that are no text."""
+    return re.sub("\ufffd+", "\ufffd", text).strip()

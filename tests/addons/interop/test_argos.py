@@ -15,10 +15,10 @@ import sentencepiece
 from crosshead.addons.interop.argos import ARGOS, SEARCH, LoadedPackage
 from crosshead.addons.interop.ctranslate2_layers import library
 from crosshead.addons.interop.export import export
-from crosshead.addons.interop.verify import own_log_probs, shown
+from crosshead.addons.interop.verify import own_log_probs
 from crosshead.errors import UserError
 from tests.addons.interop.cells import cells_of, check_cell
-from tests.addons.interop.small_bundles import TEXT, small_bundle
+from tests.addons.interop.small_bundles import TEXT, shown, small_bundle
 
 
 def needs(*modules: str) -> pytest.MarkDecorator:

@@ -14,13 +14,13 @@ from crosshead.addons.interop import export as exporting
 from crosshead.addons.interop.base import ForeignSearch, Tolerance
 from crosshead.addons.interop.export import export, readme, usual_search, with_languages
 from crosshead.addons.interop.formats import FORMATS, export_of
-from crosshead.addons.interop.verify import Comparison, shown
+from crosshead.addons.interop.verify import Comparison
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import PYTHON, calling_from
 from crosshead.errors import ConfigError, UserError
 from crosshead.system import files
 from crosshead.system.files import locked, put
-from tests.addons.interop.small_bundles import TEXT, small_bundle
+from tests.addons.interop.small_bundles import TEXT, shown, small_bundle
 from tests.parameters import mostly_slow
 
 

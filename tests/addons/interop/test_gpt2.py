@@ -37,8 +37,9 @@ def test_options_combine(tmp_path: Path) -> None:
 
 
 def test_an_export_is_verified_and_says_so(tmp_path: Path) -> None:
-    bundle = small_bundle(LEARNED)
-    done = export(bundle, "huggingface", tmp_path / "out", sources=[*TEXT["source"][:3], "a b"])
+    bundle = small_bundle(LEARNED, {"kind": "characters"})  # its outputs are text
+    lines = ["a dog", "two men", "a man runs", "a b"]
+    done = export(bundle, "huggingface", tmp_path / "out", sources=lines)
     said = json.loads((done.path / "verification.json").read_text())
     assert (said["format"], said["outputs"], said["lines"]) == ("huggingface", "continuations", 4)
     assert said["different"] == 0 and said["largest_difference"] < 1e-5

@@ -23,7 +23,7 @@ from crosshead.models.base import decodable
 from crosshead.tasks.batched_search import TokenInputs, search_all
 from tests.addons.interop.cells import cells_of, check_cell
 from tests.addons.interop.imports import marian_directories as marian
-from tests.addons.interop.small_bundles import TEXT, small_bundle
+from tests.addons.interop.small_bundles import TEXT, shown, small_bundle
 from tests.parameters import mostly_slow
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
@@ -103,10 +103,10 @@ def test_the_exact_rule_that_ends_the_search_travels(tmp_path: Path) -> None:
     own = [exact.target_tokenizer.decode(each[0].tokens) for each in found]
     loaded = LoadedMarian(exact, done.path)
     never, usual = (
-        [verify.shown(text) for text in loaded.translate(lines, each)]
+        [shown(text) for text in loaded.translate(lines, each)]
         for each in (search, dataclasses.replace(search, exact=False))
     )
-    assert never == [*map(verify.shown, own)] != usual
+    assert never == [*map(shown, own)] != usual
 
 
 def test_an_export_is_verified_without_messages_of_the_library(

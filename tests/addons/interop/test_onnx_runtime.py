@@ -13,9 +13,8 @@ from crosshead.addons.interop.onnx_runtime import (
     OnnxModel,
     exported_vocabulary,
 )
-from crosshead.addons.interop.verify import shown
 from crosshead.text.batching import collate
-from tests.addons.interop.small_bundles import TEXT, small_bundle
+from tests.addons.interop.small_bundles import TEXT, shown, small_bundle
 
 SOURCES = [[5, 6, 7], [8, 9, 10, 11, 12, 13, 14]]
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from crosshead.addons.interop.plain_tokenizer import plain_tokenizers, program
-from crosshead.addons.interop.verify import shown, source_ids, tagged_sources
+from crosshead.addons.interop.verify import source_ids, tagged_sources
 from crosshead.vocabulary import UNK
-from tests.addons.interop.small_bundles import TEXT, small_bundle
+from tests.addons.interop.small_bundles import TEXT, shown, small_bundle
 
 LINES = [*TEXT["source"][:3], "a  dog, naïve", "日本 \ufffd", "<0x41> dog", "x"]
 KINDS = ("bpe", "unigram", "words", "characters", "bytes", "sentencepiece")
