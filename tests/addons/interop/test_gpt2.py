@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
+import transformers
 
 from crosshead.addons.interop.base import ForeignSearch, prompted
 from crosshead.addons.interop.export import export
@@ -51,7 +51,7 @@ def test_an_export_is_verified_and_says_so(tmp_path: Path) -> None:
 def test_a_tied_matrix_without_a_factor_is_stored_once(tmp_path: Path) -> None:
     bundle = small_bundle({**LEARNED, "tie": True, "scale_embeddings": False})
     GPT2.write(bundle, "float32", tmp_path)
-    model = GPT2LMHeadModel.from_pretrained(tmp_path)
+    model = transformers.GPT2LMHeadModel.from_pretrained(tmp_path)
     assert model.lm_head.weight.data_ptr() == model.transformer.wte.weight.data_ptr()
     assert torch.equal(model.lm_head.weight, bundle.model.embeddings.weight)
     assert model.config.tie_word_embeddings
@@ -72,8 +72,8 @@ def test_the_files_beside_it_are_enough_to_continue_a_text(tmp_path: Path) -> No
     bundle = small_bundle(LEARNED)
     GPT2.write(bundle, "float32", tmp_path)
     GPT2.write_search(bundle, ForeignSearch(1, 0.0, 30), tmp_path)
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
-    model = AutoModelForCausalLM.from_pretrained(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
     prompt = "a dog runs\nthe dog"
     batch = tokenizer(prompt, return_tensors="pt", return_token_type_ids=False)
     found = model.generate(**batch)[0].tolist()

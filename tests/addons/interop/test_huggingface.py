@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel
-from transformers import PegasusForConditionalGeneration as Pegasus
-from transformers.utils import logging
 
 from crosshead.addons.interop import verify
 from crosshead.addons.interop.base import ForeignSearch
@@ -63,9 +61,11 @@ def test_transformers_finds_every_weight_and_writes_the_same(
     """Without a weight that it stores itself, such as the positions of Pegasus, it warns."""
     bundle = small_bundle({"norm": norm, "positions": positions})
     HUGGINGFACE.write(bundle, "float32", tmp_path)
-    found = (Pegasus if norm == "pre" else MarianMTModel).from_pretrained(
-        tmp_path, output_loading_info=True
-    )
+    found = (
+        transformers.PegasusForConditionalGeneration
+        if norm == "pre"
+        else transformers.MarianMTModel
+    ).from_pretrained(tmp_path, output_loading_info=True)
     model, report = found
     assert not any(report.values()), report
     model.save_pretrained(tmp_path / "again")
@@ -113,6 +113,7 @@ def test_an_export_is_verified_without_messages_of_the_library(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """They would name the place in which the export is written before it is verified."""
+    logging = transformers.utils.logging
     shows = logging.is_progress_bar_enabled()
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -153,8 +154,8 @@ def test_import_and_export_give_the_same_files(tmp_path: Path, separate: bool) -
     for name in ["vocab.json", "target_vocab.json"][: 1 + separate]:
         left, right = (json.loads((each / name).read_text()) for each in (first, done.path))
         assert left == right and list(left) == list(right)
-    again = MarianMTModel.from_pretrained(done.path).state_dict()
-    for name, weight in MarianMTModel.from_pretrained(first).state_dict().items():
+    again = transformers.MarianMTModel.from_pretrained(done.path).state_dict()
+    for name, weight in transformers.MarianMTModel.from_pretrained(first).state_dict().items():
         if "embed_positions" not in name:
             assert torch.equal(weight, again[name]), name
     left, right = (json.loads((each / "config.json").read_text()) for each in (first, done.path))
@@ -168,8 +169,8 @@ def test_the_tokenizer_beside_it_is_enough_to_translate(tmp_path: Path) -> None:
     bundle = small_bundle(beam=2)
     HUGGINGFACE.write(bundle, "float32", tmp_path)
     HUGGINGFACE.write_search(bundle, ForeignSearch(2, 0.4, 20), tmp_path)
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
-    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
     found = model.generate(**tokenizer(TEXT["source"][:3], return_tensors="pt", padding=True))
     texts = tokenizer.batch_decode(found, skip_special_tokens=True)
     expected = LoadedMarian(bundle, tmp_path).translate(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from transformers import AutoTokenizer
+import transformers
 
 from crosshead.addons.interop.base import ForeignSearch
 from crosshead.addons.interop.export import export
@@ -85,7 +85,7 @@ def test_an_export_that_differs_leaves_nothing(
 def test_transformers_loads_the_tokenizer(tmp_path: Path) -> None:
     bundle = small_bundle()
     ONNX.write(bundle, "float32", tmp_path)
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     for line in TEXT["source"][:3]:
         ids = bundle.source_tokenizer.encode(line)
         assert tokenizer(line)["input_ids"] == [*ids, 2]

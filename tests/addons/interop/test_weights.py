@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+import transformers
 
 from crosshead.addons.interop.weights import (
     ABSENT,
@@ -112,8 +112,8 @@ def test_the_names_and_shapes_are_those_of_transformers(tie: bool) -> None:
     config = LanguageConfig(**SHAPE, max_length=6, tie=tie, scale_embeddings=False)
     model = TransformerLanguageModel(config, 9)
     found = to_gpt2(config, all_parameters(model), torch.zeros(6, 8), range(9))
-    theirs = GPT2LMHeadModel(
-        GPT2Config(
+    theirs = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
             vocab_size=9, n_positions=6, n_embd=8, n_layer=2, n_head=2, n_inner=12,
             tie_word_embeddings=tie, bos_token_id=2, eos_token_id=2,
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+import transformers
 
 from tests.addons.interop.byte_level import END, byte_level
 from tests.addons.interop.small_bundles import TEXT
@@ -15,14 +15,18 @@ LINES = [*TEXT["source"], *TEXT["target"]]
 POSITIONS = 48
 
 
-def gpt2_model(pieces: int, **changes: Any) -> GPT2LMHeadModel:
+def gpt2_model(pieces: int, **changes: Any) -> "transformers.GPT2LMHeadModel":
     """A random model in which every weight matters."""
     values = {
         "vocab_size": pieces, "n_positions": POSITIONS, "n_embd": 16, "n_layer": 2, "n_head": 4,
         "initializer_range": 0.3, "bos_token_id": pieces - 1, "eos_token_id": pieces - 1,
     }  # fmt: skip
     torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config(**{**values, **changes})).eval().requires_grad_(False)
+    model = (
+        transformers.GPT2LMHeadModel(transformers.GPT2Config(**{**values, **changes}))
+        .eval()
+        .requires_grad_(False)
+    )
     for parameter in model.parameters():
         if parameter.dim() == 1:
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -31,7 +35,7 @@ def gpt2_model(pieces: int, **changes: Any) -> GPT2LMHeadModel:
 
 def write_gpt2(
     directory: Path, *, files: str = "tokenizer.json", pickled: bool = False, **changes: Any
-) -> GPT2LMHeadModel:
+) -> "transformers.GPT2LMHeadModel":
     """Write a model with its tokenizer in one of the two forms, and return the model."""
     tokenizer = byte_level(LINES)
     model = gpt2_model(tokenizer.get_vocab_size(), **changes)

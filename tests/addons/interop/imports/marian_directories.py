@@ -6,8 +6,8 @@ from pathlib import Path
 
 import sentencepiece
 import torch
+import transformers
 from torch import nn
-from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
 from tests.addons.interop.sentencepieces import learned, marian_vocabulary
 
@@ -16,7 +16,9 @@ __all__ = ["learned", "marian_vocabulary"]
 POSITIONS = 64
 
 
-def marian_config(vocabulary: int, target: int | None = None, **settings: object) -> MarianConfig:
+def marian_config(
+    vocabulary: int, target: int | None = None, **settings: object
+) -> "transformers.MarianConfig":
     """The configuration of a small Marian as the converter of transformers writes it."""
     values = {
         "d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4,
@@ -28,15 +30,17 @@ def marian_config(vocabulary: int, target: int | None = None, **settings: object
     }  # fmt: skip
     if target is not None:
         values |= {"decoder_vocab_size": target, "share_encoder_decoder_embeddings": False}
-    return MarianConfig(**{**values, **settings})
+    return transformers.MarianConfig(**{**values, **settings})
 
 
 def half_trained(
-    config: MarianConfig, pairs: Sequence[tuple[list[int], list[int]]], updates: int = 120
-) -> MarianMTModel:
+    config: "transformers.MarianConfig",
+    pairs: Sequence[tuple[list[int], list[int]]],
+    updates: int = 120,
+) -> "transformers.MarianMTModel":
     """A model that has learned a little: its outputs differ, and end at various lengths."""
     torch.manual_seed(0)
-    model = MarianMTModel(config)
+    model = transformers.MarianMTModel(config)
     pad = config.pad_token_id
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -75,7 +79,7 @@ def encoded(model: bytes, ids: dict[str, int], lines: Sequence[str]) -> list[lis
 
 def write_directory(
     directory: Path,
-    model: MarianMTModel,
+    model: "transformers.MarianMTModel",
     spms: tuple[bytes, bytes],
     vocabularies: Sequence[dict[str, int]],
     languages: tuple[str, str] = ("en", "de"),
@@ -83,7 +87,7 @@ def write_directory(
     """Write the files of a Marian directory, as the converter of transformers does."""
     directory.mkdir(parents=True, exist_ok=True)
     config = model.config
-    model.generation_config = GenerationConfig(
+    model.generation_config = transformers.GenerationConfig(
         num_beams=4, max_length=POSITIONS, bad_words_ids=[[config.pad_token_id]],
         pad_token_id=config.pad_token_id, eos_token_id=config.eos_token_id,
         decoder_start_token_id=config.decoder_start_token_id,

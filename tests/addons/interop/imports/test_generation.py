@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import GenerationConfig
+import transformers
 
 from crosshead.addons.interop.imports.generation import search_settings, stored_search
 from crosshead.addons.interop.imports.reading import ForeignDirectory, ForeignModelError
@@ -93,7 +93,7 @@ def test_config_json_holds_search_settings_only_without_the_other_file(tmp_path:
     found, where = stored_search(directory, config, tmp_path / "config.json")
     assert (found["num_beams"], where) == (6, tmp_path / "config.json")
     (tmp_path / "generation_config.json").write_text(json.dumps({"length_penalty": 0.5}))
-    assert GenerationConfig.from_pretrained(tmp_path).num_beams is None
+    assert transformers.GenerationConfig.from_pretrained(tmp_path).num_beams is None
     found, where = stored_search(directory, config, tmp_path / "config.json")
     assert where.name == "generation_config.json" and "num_beams" not in found
     assert found["length_penalty"] == 0.5
@@ -106,7 +106,7 @@ def test_a_value_that_does_not_fit_is_refused() -> None:
 
 @pytest.mark.parametrize("may_sample", [False, True])
 def test_a_value_of_a_wrong_type_is_refused_or_noted(may_sample: bool) -> None:
-    for key in GenerationConfig().to_dict():
+    for key in transformers.GenerationConfig().to_dict():
         for value in WRONG:
             with contextlib.suppress(ForeignModelError):
                 settings_of({"do_sample": may_sample, key: value}, may_sample=may_sample)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
 from crosshead.addons.interop.export import export
 from crosshead.addons.interop.imports.gpt2 import read
@@ -63,7 +63,7 @@ def test_logits_and_greedy_continuations_are_those_of_transformers(
     assert logits.softmax(-1)[..., [0, 1, 3]].eq(0).all()
 
     generator, decode = TextGenerator(bundle), bundle.config.decode
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     for text in (LINES[0], ODD):
         ids = tokenizer(text)["input_ids"]
         mine = encode_text(bundle.target_tokenizer, text).tolist()
@@ -80,7 +80,7 @@ def test_logits_and_greedy_continuations_are_those_of_transformers(
 
 def test_missing_settings_have_the_defaults_of_transformers(tmp_path: Path) -> None:
     write_gpt2(tmp_path, resid_pdrop=0.2, attn_pdrop=0.3)
-    stated, usual = read(tmp_path, "x").bundle.config.model, GPT2Config()
+    stated, usual = read(tmp_path, "x").bundle.config.model, transformers.GPT2Config()
     assert (stated.dropout, stated.attention_dropout) == (0.2, 0.3)
     missing = ("activation_function", "layer_norm_epsilon", "scale_attn_weights", "resid_pdrop",
                "attn_pdrop", "embd_pdrop")  # fmt: skip
@@ -98,7 +98,7 @@ def test_missing_settings_have_the_defaults_of_transformers(tmp_path: Path) -> N
 def test_the_score_of_a_text_is_that_of_transformers(tmp_path: Path) -> None:
     theirs = write_gpt2(tmp_path)
     bundle = read(tmp_path, "x").bundle
-    ids = torch.tensor([AutoTokenizer.from_pretrained(tmp_path)(ODD)["input_ids"]])
+    ids = torch.tensor([transformers.AutoTokenizer.from_pretrained(tmp_path)(ODD)["input_ids"]])
     with torch.inference_mode():
         expected = float(theirs(ids, labels=ids).loss) * (ids.shape[1] - 1)
     scored = TextGenerator(bundle).score(ODD)
@@ -114,7 +114,7 @@ def test_import_and_export_give_the_same_weights_and_settings(variant: str, tmp_
     done = export(bundle, "huggingface", tmp_path / "second", sources=LINES[:3])
     assert done.comparison is not None and done.comparison.largest_difference < 1e-4
     assert done.comparison.different == 0
-    again = GPT2LMHeadModel.from_pretrained(done.path).state_dict()
+    again = transformers.GPT2LMHeadModel.from_pretrained(done.path).state_dict()
     for name, weight in theirs.state_dict().items():
         assert torch.equal(weight, again[name]), name
     left, right = (json.loads((each / "config.json").read_text()) for each in (first, done.path))

@@ -11,12 +11,7 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
-from transformers import (
-    MarianConfig,
-    MarianMTModel,
-    MarianTokenizer,
-    PegasusForConditionalGeneration,
-)
+import transformers
 
 from crosshead.addons.interop.export import export
 from crosshead.addons.interop.imports.huggingface import read
@@ -41,10 +36,9 @@ def directory(request: pytest.FixtureRequest) -> Path:
     return Path(request.getfixturevalue(request.param))
 
 
-def loaded(directory: Path) -> tuple[MarianTokenizer, MarianMTModel]:
-    return MarianTokenizer.from_pretrained(directory), MarianMTModel.from_pretrained(
-        directory
-    ).eval()
+def loaded(directory: Path) -> "tuple[transformers.MarianTokenizer, transformers.MarianMTModel]":
+    tokenizer = transformers.MarianTokenizer.from_pretrained(directory)
+    return tokenizer, transformers.MarianMTModel.from_pretrained(directory).eval()
 
 
 def ids_of_ours(tokenizer: object) -> dict[int, int]:
@@ -168,7 +162,7 @@ def test_a_dropout_of_zero_is_written_without_a_point(shared: Path, tmp_path: Pa
 
 
 def test_missing_settings_have_the_defaults_of_transformers(shared: Path, tmp_path: Path) -> None:
-    copied, usual = Path(shutil.copytree(shared, tmp_path / "copied")), MarianConfig()
+    copied, usual = Path(shutil.copytree(shared, tmp_path / "copied")), transformers.MarianConfig()
     settings = json.loads((copied / "config.json").read_text())
     for key in ("tie_word_embeddings", "share_encoder_decoder_embeddings"):
         assert settings.pop(key, True) and getattr(usual, key)
@@ -185,7 +179,7 @@ def test_missing_settings_have_the_defaults_of_transformers(shared: Path, tmp_pa
 def test_a_file_of_torch_save_is_read_as_weights_alone(shared: Path, tmp_path: Path) -> None:
     copied = Path(shutil.copytree(shared, tmp_path / "copied"))
     (copied / "model.safetensors").unlink()
-    theirs = MarianMTModel.from_pretrained(shared)
+    theirs = transformers.MarianMTModel.from_pretrained(shared)
     torch.save(theirs.state_dict(), copied / "pytorch_model.bin")
     one, other = (read(each, "x").bundle.model for each in (shared, copied))
     for left, right in zip(one.parameters(), other.parameters(), strict=True):
@@ -376,7 +370,7 @@ def test_a_pegasus_that_crosshead_exports_comes_back(
 def test_the_logits_of_a_pegasus_are_those_of_transformers(tmp_path: Path) -> None:
     pegasus(tmp_path / "hf")
     bundle = read(tmp_path / "hf", "x").bundle
-    theirs = PegasusForConditionalGeneration.from_pretrained(tmp_path / "hf").eval()
+    theirs = transformers.PegasusForConditionalGeneration.from_pretrained(tmp_path / "hf").eval()
     source, target = torch.tensor([[9, 30, 11, EOS]]), torch.tensor([[1, 8, 7, 60, 5]])
     with torch.inference_mode():
         logits = bundle.model(source, target)
