@@ -6,12 +6,12 @@ A package outside the repository adds a `Format` by an entry point in `crosshead
 from collections.abc import Mapping
 from pathlib import Path
 
-from crosshead.addons.interop.argos import ARGOS
+from crosshead.addons.interop.argos import ARGOS, read_package
 from crosshead.addons.interop.base import Export, Format, Imported
 from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, CTRANSLATE2_LANGUAGE, SEARCH
 from crosshead.addons.interop.gpt2 import GPT2
 from crosshead.addons.interop.huggingface import HUGGINGFACE
-from crosshead.addons.interop.imports import argos, ctranslate2, gpt2, huggingface, marian
+from crosshead.addons.interop.imports import ctranslate2, gpt2, huggingface, marian
 from crosshead.addons.interop.imports.reading import ForeignDirectory
 from crosshead.addons.interop.imports.values import one_of
 from crosshead.addons.interop.onnx import ONNX
@@ -40,7 +40,7 @@ _BUILTIN = (
         weights=(ctranslate2.MODEL,),
         files=("config.json", SEARCH, "*vocabulary.json", "*.spm", "*.model"),
     ),
-    Format("argos", (ARGOS,), argos.read),
+    Format("argos", (ARGOS,), read_package),
     Format(
         "huggingface",
         (HUGGINGFACE, GPT2),

@@ -9,14 +9,33 @@ import sys
 import zipfile
 from pathlib import Path
 
+import numpy as np
+import onnxruntime
 import pytest
 import sentencepiece
+import torch
 
-from crosshead.addons.interop.argos import ARGOS, SEARCH, LoadedPackage
+from crosshead.addons.interop.argos import (
+    ARGOS,
+    DIGIT,
+    DOT,
+    LOWER,
+    PAD,
+    SEARCH,
+    UPPER,
+    LoadedPackage,
+    kinds,
+    sentence_splitter,
+)
 from crosshead.addons.interop.ctranslate2_layers import library
 from crosshead.addons.interop.export import export
+from crosshead.addons.interop.imports.reading import ForeignModelError
+from crosshead.addons.interop.imports.writing import import_model
 from crosshead.addons.interop.verify import own_log_probs
-from crosshead.errors import UserError
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.errors import BundleError, UserError
+from crosshead.tasks.registry import load_bundle
+from crosshead.text.sentences import split_sentences
 from tests.addons.interop.cells import cells_of, check_cell
 from tests.addons.interop.small_bundles import TEXT, shown, small_bundle
 
@@ -147,3 +166,97 @@ def test_argos_installs_a_package_and_translates_without_a_network(tmp_path: Pat
 def test_a_package_needs_its_suffix(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"expected a name that ends in \.argosmodel"):
         export(small_bundle(), "argos", tmp_path / "en-de", verify=False)
+
+
+TEXTS = [
+    "A dog runs. Two men sit! Do they? Yes.",
+    'He said "Stop!" Then he left.',
+    "It costs 3.14 dollars. or so they say.",
+    "J. S. Bach was born in 1685. He died on 28. July.",
+    "今日は。元気ですか？「はい。」そうです。",
+    "Wait... what? No",
+    "“Is it?” she asked. (Yes.) Good",
+    "no mark at all",
+]
+
+
+def test_characters_have_kinds() -> None:
+    found = kinds()
+    assert (found["."], found["a"], found["Ä"], found["7"]) == (DOT, LOWER, UPPER, DIGIT)
+    assert "中" not in found and PAD not in found.values()
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_sentences_are_those_of_crosshead(text: str, tmp_path: Path) -> None:
+    """MiniSBD itself runs the model, as in Argos Translate."""
+    minisbd = pytest.importorskip("minisbd")
+    (tmp_path / "en.onnx").write_bytes(sentence_splitter("en"))
+    found = minisbd.SBDetect(str(tmp_path / "en.onnx"), use_gpu=False).sentences(text)
+    assert [each.strip() for each in found] == [each.strip() for each in split_sentences(text)]
+
+
+def test_the_model_ends_sentences_as_crosshead() -> None:
+    """The same without MiniSBD: the class 2 of a character ends a sentence."""
+    session = onnxruntime.InferenceSession(sentence_splitter("en"))
+    vocabulary = json.loads(session.get_modelmeta().custom_metadata_map["vocab"])["_unit2id"]
+    text = TEXTS[0]
+    units = np.array([[vocabulary.get(each, 1) for each in text] + [PAD]])
+    features = np.zeros((1, len(text) + 1, 1), np.float32)
+    [classes] = session.run(None, {"units": units, "features": features})
+    ends = np.flatnonzero(classes[0, : len(text)].argmax(-1) == 2)
+    assert [text[end] for end in ends] == [".", "!", "?", "."] and len(TEXTS[0]) - 1 in ends
+
+
+EXAMPLES = [([9, 30, 11], [8, 7, 60, 5]), ([15], [40]), ([30, 31, 32, 33, 34], [])]
+
+
+def package(bundle: TextBundle, directory: Path, kind: str = "float32") -> Path:
+    ARGOS.write(bundle, kind, directory)
+    [found] = directory.iterdir()
+    return found
+
+
+def test_a_package_comes_back_with_its_languages_and_argos_search(tmp_path: Path) -> None:
+    bundle = small_bundle({"norm": "pre"}, seed=2)
+    place = package(bundle, tmp_path)
+    found = import_model(place)
+    again = found.bundle
+    config = again.config
+    assert (config.source_language, config.target_language) == ("en", "de")
+    assert config.origin is not None and config.origin.kind == "argos"
+    assert config.origin.name == place.name and found.notes == []
+    assert (config.decode.beam, config.decode.length_penalty) == (4, 0.2)
+    assert config.longest_source + 1 + config.decode.max_extra == 256
+    assert again.source_tokenizer.encode("a dog") == bundle.source_tokenizer.encode("a dog")
+    for left, right in zip(
+        own_log_probs(bundle, EXAMPLES), own_log_probs(again, EXAMPLES), strict=True
+    ):
+        torch.testing.assert_close(torch.tensor(left), torch.tensor(right), rtol=0, atol=1e-5)
+
+
+def test_a_package_without_a_tokenizer_of_the_target_says_so(tmp_path: Path) -> None:
+    bundle = small_bundle({"tie": "two-way"}, {"joint": False})
+    [note] = import_model(package(bundle, tmp_path)).notes
+    assert "has no tokenizer of the target" in note
+
+
+def test_what_cannot_be_imported_is_named(tmp_path: Path) -> None:
+    place = package(small_bundle(), tmp_path, "int8")
+    with pytest.raises(ForeignModelError, match="are quantized to int8") as error:
+        import_model(place)
+    assert str(error.value).startswith(f"{place}/model/model.bin: ")
+    (tmp_path / "old").mkdir()
+    with zipfile.ZipFile(place) as archive:
+        archive.extractall(tmp_path / "old")
+    [folder] = (tmp_path / "old").iterdir()
+    (folder / "sentencepiece.model").unlink()
+    with pytest.raises(ForeignModelError, match="only packages with SentencePiece"):
+        import_model(folder)
+    metadata = json.loads((folder / "metadata.json").read_text())
+    assert metadata["from_code"] == "en"
+
+
+def test_a_package_in_the_place_of_a_bundle_is_named(tmp_path: Path) -> None:
+    place = package(small_bundle(), tmp_path)
+    with pytest.raises(BundleError, match=r"a package of Argos Translate, not a bundle .* import"):
+        load_bundle(place)

@@ -18,7 +18,6 @@ from torch import Tensor
 from crosshead.addons.interop.base import ForeignSearch, Imported
 from crosshead.addons.interop.ctranslate2 import SEARCH
 from crosshead.addons.interop.ctranslate2_layers import ACTIVATIONS, BIAS, MATRICES
-from crosshead.addons.interop.imports.building import ForeignText, translation_bundle
 from crosshead.addons.interop.imports.reading import (
     AGAIN,
     MIXED,
@@ -26,12 +25,14 @@ from crosshead.addons.interop.imports.reading import (
     ForeignModelError,
 )
 from crosshead.addons.interop.imports.values import (
+    ForeignText,
     check_values,
     checked,
     number,
     one_of,
     shown,
     sinusoids,
+    translation_bundle,
     vocabulary,
     whole_number,
     zero_start,

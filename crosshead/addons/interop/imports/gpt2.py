@@ -7,7 +7,6 @@ from typing import Any
 from torch import Tensor
 
 from crosshead.addons.interop.base import Imported
-from crosshead.addons.interop.imports.building import language_bundle
 from crosshead.addons.interop.imports.generation import search_settings, stored_search
 from crosshead.addons.interop.imports.huggingface import (
     CONFIG,
@@ -24,6 +23,7 @@ from crosshead.addons.interop.imports.values import (
     Control,
     check_values,
     checked,
+    language_bundle,
     number,
     one_of,
     shown,

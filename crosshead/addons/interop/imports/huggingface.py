@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from crosshead.addons.interop.base import Imported
-from crosshead.addons.interop.imports.building import ForeignText, translation_bundle
 from crosshead.addons.interop.imports.generation import search_settings, stored_search
 from crosshead.addons.interop.imports.reading import (
     AGAIN,
@@ -23,6 +22,7 @@ from crosshead.addons.interop.imports.reading import (
     ForeignModelError,
 )
 from crosshead.addons.interop.imports.values import (
+    ForeignText,
     check_values,
     checked,
     number,
@@ -31,6 +31,7 @@ from crosshead.addons.interop.imports.values import (
     shown,
     sinusoids,
     token_id,
+    translation_bundle,
     truth,
     vocabulary,
     whole_number,

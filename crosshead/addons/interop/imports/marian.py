@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from crosshead.addons.interop.base import Imported
-from crosshead.addons.interop.imports.building import ForeignText, translation_bundle
 from crosshead.addons.interop.imports.reading import (
     AGAIN,
     ForeignDirectory,
@@ -24,10 +23,12 @@ from crosshead.addons.interop.imports.reading import (
     parse_yaml,
 )
 from crosshead.addons.interop.imports.values import (
+    ForeignText,
     check_values,
     checked,
     ordered,
     shown,
+    translation_bundle,
     vocabulary,
     whole_number,
     zero_start,
