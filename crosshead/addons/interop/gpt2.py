@@ -28,9 +28,8 @@ from crosshead.addons.interop.generation import (
     write_files,
     write_generation,
 )
-from crosshead.addons.interop.tokenizer_json import tokenizer_files
+from crosshead.addons.interop.tokenizer_json import foreign_ids, tokenizer_files
 from crosshead.addons.interop.verify import in_equal_lengths
-from crosshead.addons.interop.vocabularies import foreign_ids
 from crosshead.addons.interop.weights import activation_name, is_tied, to_gpt2, with_repeated_heads
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.bundle.weights import serialized

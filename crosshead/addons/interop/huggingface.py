@@ -31,8 +31,8 @@ from crosshead.addons.interop.generation import (
     write_files,
     write_generation,
 )
+from crosshead.addons.interop.tokenizer_json import foreign_ids, vocabulary
 from crosshead.addons.interop.verify import longest_output, tagged_sources
-from crosshead.addons.interop.vocabularies import foreign_ids, vocabulary
 from crosshead.addons.interop.weights import TABLES, activation_name, to_bart, with_repeated_heads
 from crosshead.attention.positions import sinusoidal
 from crosshead.bundle.text_bundle import TextBundle

@@ -48,8 +48,12 @@ from crosshead.addons.interop.onnx_runtime import (
     LoadedGraphs,
     exported_vocabulary,
 )
-from crosshead.addons.interop.tokenizer_json import tokenizer_json
-from crosshead.addons.interop.vocabularies import JoinedVocabulary, foreign_ids
+from crosshead.addons.interop.tokenizer_json import (
+    JoinedVocabulary,
+    foreign_ids,
+    tokenizer_json,
+    tokenizer_settings,
+)
 from crosshead.addons.interop.weights import to_bart
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.models.transformer import Transformer
@@ -93,11 +97,17 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
     weights = _weights(bundle, joined)
     stored = _STORED[kind]
     suffix = "_quantized" if kind == "int8" else ""
+    tokens = {"pad_token": PAD, "bos_token": BOS, "eos_token": EOS, "unk_token": UNK}
+    names = {
+        name: joined.pieces[row]
+        for name, index in tokens.items()
+        if (row := joined.source[index]) is not None
+    }
     contents = {
         CONFIG: json_bytes(_settings(bundle, joined, DTYPES[kind])),
         GENERATION: json_bytes(_generation(bundle)),
         TOKENIZER: tokenizer_json(tokenizer, joined),
-        "tokenizer_config.json": json_bytes(_tokenizer_settings(bundle, joined)),
+        "tokenizer_config.json": tokenizer_settings(bundle.config.longest_source + 1, names),
         PAGE: files("crosshead.addons.interop").joinpath(PAGE).read_bytes(),
         f"{FOLDER}/{ENCODER}{suffix}.onnx": stored(encoder_graph(weights)),
         f"{FOLDER}/{DECODER}{suffix}.onnx": stored(decoder_graph(weights)),
@@ -143,25 +153,6 @@ def _control(bundle: TextBundle, joined: JoinedVocabulary) -> dict[str, int | No
 
 def _generation(bundle: TextBundle) -> dict[str, Any]:
     return {**_control(bundle, exported_vocabulary(bundle)), "forced_eos_token_id": None}
-
-
-def _tokenizer_settings(bundle: TextBundle, joined: JoinedVocabulary) -> dict[str, Any]:
-    """Return the content of `tokenizer_config.json`.
-
-    The class is a general one: those of Marian look for SentencePiece's own files.
-    """
-    names = {"pad_token": PAD, "bos_token": BOS, "eos_token": EOS, "unk_token": UNK}
-    return {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": bundle.config.longest_source + 1,
-        "clean_up_tokenization_spaces": False,
-        "model_input_names": ["input_ids", "attention_mask"],
-        **{
-            name: joined.pieces[row]
-            for name, index in names.items()
-            if (row := joined.source[index]) is not None
-        },
-    }
 
 
 def usage(bundle: TextBundle, path: str) -> str:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from crosshead.addons.interop.base import ForeignSearch
+from crosshead.addons.interop.tokenizer_json import JoinedVocabulary, joined_vocabulary
 from crosshead.addons.interop.verify import scored, tagged_sources
-from crosshead.addons.interop.vocabularies import JoinedVocabulary, joined_vocabulary
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.search import DecodeConfig
 from crosshead.decoding.search import search as search_batch

@@ -2,7 +2,9 @@
 
 The library `tokenizers` and transformers.js read this file. The escapes of reserved characters, the
 space before a line and the spelling in bytes become normalisers and decoders, so that the ids are
-the same for ordinary and for odd text. Three things differ:
+the same for ordinary and for odd text. The file has one vocabulary, which encodes sources and
+decodes targets. So two vocabularies become one: the pieces of the source, and then those of the
+target under names that no text has. Three things differ from crosshead:
 
 - The name of a control piece in a text, such as `</s>`, becomes that control piece.
 - In unigram models, transformers.js knows no bytes: a character without a piece becomes unknown.
@@ -20,21 +22,86 @@ prompt, as in crosshead's own generation.
 import importlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from crosshead.addons.interop.base import json_bytes
-from crosshead.addons.interop.vocabularies import (
-    MARK,
-    JoinedVocabulary,
-    foreign_ids,
-    joined_vocabulary,
-)
 from crosshead.text.imported import ImportedTokenizer, JsonTokenizer, tokenizers_library
 from crosshead.text.pieces import CONTROL, NEW, load_pieces
 from crosshead.text.subwords import ESCAPE, RESERVED, SPACE, SubwordTokenizer
 from crosshead.text.symbols import ByteTokenizer, CharacterTokenizer
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS, PAD, UNK
+
+MARK = " "
+"""The character that hides a piece from texts: in a text, every space has become U+2581."""
+
+
+def foreign_ids(tokenizer: Tokenizer) -> list[int | None]:
+    """Return the exported id of each id of a tokenizer; None if it is not exported.
+
+    A model of another toolkit gets its own ids back.
+    """
+    if isinstance(tokenizer, ImportedTokenizer | JsonTokenizer):
+        return tokenizer.vocabulary.rows
+    return list(range(tokenizer.vocab_size))
+
+
+def vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
+    """Return the exported id of each piece, in the order of the ids."""
+    rows = foreign_ids(tokenizer)
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    known = sorted((row, piece) for row, piece in zip(rows, pieces, strict=True) if row is not None)
+    return {piece: row for row, piece in known}
+
+
+@dataclass(frozen=True)
+class JoinedVocabulary:
+    """The vocabulary of an export.
+
+    Attributes:
+        pieces: The piece of each exported id; a piece that no source has begins with `MARK`.
+        source: The exported id of each id of the source tokenizer; None if it is not exported.
+        target: The same for the target tokenizer.
+        target_rows: The row of the target's matrices for each exported id; None if both numbers
+            are the same. Pieces of the source have the row of padding, which is never produced.
+    """
+
+    pieces: tuple[str, ...]
+    source: Sequence[int | None]
+    target: Sequence[int | None]
+    target_rows: Sequence[int] | None
+
+
+def joined_vocabulary(source: Tokenizer, target: Tokenizer) -> JoinedVocabulary:
+    """Return one vocabulary for two tokenizers; equal vocabularies stay as they are.
+
+    Padding, begin, end and unknown have one id for both sides.
+    """
+    rows, own = foreign_ids(source), foreign_ids(target)
+    pieces = list(vocabulary(source))
+    if vocabulary(target) == vocabulary(source):
+        return JoinedVocabulary(tuple(pieces), rows, own, None)
+    padding = own[PAD]
+    assert padding is not None
+    target_rows = [padding] * len(pieces)
+    joined: list[int | None] = []
+    for index, (piece, row) in enumerate(
+        zip(target.pieces(range(target.vocab_size)), own, strict=True)
+    ):
+        shared = rows[index] if index <= UNK else None
+        if row is None:
+            joined.append(None)
+        elif shared is not None:
+            target_rows[shared] = row
+            joined.append(shared)
+        else:
+            joined.append(len(pieces))
+            # A piece of the source has one mark at most.
+            pieces.append(f"{MARK}{MARK}{piece}")
+            target_rows.append(row)
+    return JoinedVocabulary(tuple(pieces), rows, joined, target_rows)
+
 
 BYTE_NAME = "<(?=0x[0-9A-F]{2}>)"
 """A pattern of the beginning of a byte's name. `tokenizers` would read the name in a text as the
@@ -93,13 +160,8 @@ def subwords(
     model, has_bytes = _model(tokenizer, joined, renamed or {})
     found = library.Tokenizer(model)
     found.normalizer = library.normalizers.Sequence(_normalizers(tokenizer))
-    splitters = []
-    if is_own and tokenizer.special:
-        splitters.append(splitter(any_of(tokenizer.special), "isolated"))
-    if has_bytes and isinstance(model, library.models.Unigram):
-        splitters.append(splitter(BYTE_NAME, "merged_with_previous"))
-    if splitters:
-        found.pre_tokenizer = library.pre_tokenizers.Sequence(splitters)
+    is_split = has_bytes and isinstance(model, library.models.Unigram)
+    _split(found, tokenizer.special if is_own else (), at_bytes=is_split)
     # The escape itself comes last, so that no escaped text is restored twice.
     escapes = [replaced(f"{ESCAPE}{n}", each) for n, each in enumerate(RESERVED)][::-1]
     found.decoder = decoders.Sequence(
@@ -139,6 +201,15 @@ def splitter(pattern: str, behaviour: str) -> Any:
     """Return a step that splits a text before its segmentation."""
     library = tokenizers_library()
     return library.pre_tokenizers.Split(library.Regex(pattern), behaviour)
+
+
+def _split(found: Any, special: Sequence[str], *, at_bytes: bool) -> None:
+    """Let a tokenizer split a text at special pieces and at the names of bytes."""
+    steps = [splitter(any_of(special), "isolated")] if special else []
+    if at_bytes:
+        steps.append(splitter(BYTE_NAME, "merged_with_previous"))
+    if steps:
+        found.pre_tokenizer = tokenizers_library().pre_tokenizers.Sequence(steps)
 
 
 def any_of(special: Sequence[str]) -> str:
@@ -221,26 +292,35 @@ _LINE_BEGINS = "(?<=^|\n) "
 
 def tokenizer_files(tokenizer: Tokenizer, most: int) -> dict[str, bytes]:
     """Return the files of a tokenizer that transformers loads, by name."""
-    own = {"pad_token": PAD, "unk_token": UNK}
-    names = {"bos_token": EOS, "eos_token": EOS, **own} if tokenizer.spans_lines else own
+    names = {"pad_token": PAD, "unk_token": UNK}
+    if tokenizer.spans_lines:
+        names |= {"bos_token": EOS, "eos_token": EOS}
     rows = foreign_ids(tokenizer)
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": most,
-        "clean_up_tokenization_spaces": False,
-        "model_input_names": ["input_ids", "attention_mask"],
-        **{
-            name: tokenizer.pieces([index])[0]
-            for name, index in names.items()
-            if rows[index] is not None
-        },
+    pieces = {
+        name: tokenizer.pieces([index])[0]
+        for name, index in names.items()
+        if rows[index] is not None
     }
     return {
         "tokenizer.json": tokenizer.model
         if isinstance(tokenizer, JsonTokenizer)
         else _own(tokenizer),
-        "tokenizer_config.json": json_bytes(settings),
+        "tokenizer_config.json": tokenizer_settings(most, pieces),
     }
+
+
+def tokenizer_settings(most: int, names: Mapping[str, str]) -> bytes:
+    """Return the content of `tokenizer_config.json`, with the names of the control tokens.
+
+    The class is a general one: those of Marian look for SentencePiece's own files.
+    """
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": most,
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", "attention_mask"],
+    }
+    return json_bytes({**settings, **names})
 
 
 def _own(tokenizer: Tokenizer) -> bytes:
@@ -282,13 +362,7 @@ def _of_bytes(tokenizer: ByteTokenizer) -> Any:
         ignore_merges=bool(tokenizer.special),
     )
     found = library.Tokenizer(model)
-    if tokenizer.special:
-        found.pre_tokenizer = library.pre_tokenizers.Sequence(
-            [
-                splitter(any_of(tokenizer.special), "isolated"),
-                splitter(BYTE_NAME, "merged_with_previous"),
-            ]
-        )
+    _split(found, tokenizer.special, at_bytes=bool(tokenizer.special))
     decoders = library.decoders
     found.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     return found

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from crosshead.addons.interop.base import Imported
-from crosshead.addons.interop.imports.generation import search_settings, stored_search
+from crosshead.addons.interop.generation import search_settings, stored_search
 from crosshead.addons.interop.imports.huggingface import (
     CONFIG,
     KIND,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from crosshead.addons.interop.base import Imported
-from crosshead.addons.interop.imports.generation import search_settings, stored_search
+from crosshead.addons.interop.generation import search_settings, stored_search
 from crosshead.addons.interop.imports.reading import (
     AGAIN,
     MIXED,

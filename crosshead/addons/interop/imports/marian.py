@@ -98,13 +98,11 @@ the norm of the queries (src/models/transformer.h, LayerAttention). Earlier, the
 decoder still leaves it out from the second token on, because it appends the token to the earlier
 ones first; training and scoring have it."""
 
-_HARMLESS = {
-    *("models", "vocabs", "relative-paths", "beam-size", "max-length", "normalize"),
-    *("maxi-batch", "maxi-batch-sort", "mini-batch", "mini-batch-words", "workspace"),
-    *("cpu-threads", "devices", "num-devices", "log", "log-level", "quiet", "quiet-translation"),
-    *("seed", "version"),
-}
-"""Settings of the search that come along or change no output."""
+_LOST = (
+    *("word-penalty", "max-length-factor", "max-length-crop", "force-decode", "weights"),
+    *("allow-unk", "allow-special", "shortlist", "output-sampling", "output-approx-knn"),
+)
+"""Settings of the search that change the output, and that crosshead does not have."""
 
 _OFF_VALUES: tuple[object, ...] = ("", "0", "0.0", "false", "False", "~", "null", [])
 
@@ -341,7 +339,7 @@ def _search(decoder: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list
     notes = [
         f"the search setting {key} = {shown(value)} does not come along"
         for key, value in decoder.items()
-        if key not in _HARMLESS and value not in _OFF_VALUES
+        if key in _LOST and value not in _OFF_VALUES
     ]
     values = {"beam": beam, "length_penalty": alpha, "length_offset": 0.0}
     return checked(DecodeConfig, values, where), notes

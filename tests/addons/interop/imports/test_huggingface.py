@@ -16,8 +16,8 @@ import transformers
 from crosshead.addons.interop.export import export
 from crosshead.addons.interop.imports.huggingface import read
 from crosshead.addons.interop.imports.reading import ForeignModelError
+from crosshead.addons.interop.tokenizer_json import foreign_ids
 from crosshead.addons.interop.verify import own_log_probs
-from crosshead.addons.interop.vocabularies import foreign_ids
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.transformer import TransformerConfig
