@@ -9,12 +9,14 @@ from typing import Any, NamedTuple, Protocol
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words, inline_code
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
+from crosshead.caller import option
+from crosshead.errors import ConfigError
 from crosshead.models.attention_kinds import POSITIONS
 from crosshead.tasks.language.text_generator import TextGenerator
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.batching import Example
 from crosshead.text.imported import ImportedTokenizer
-from crosshead.text.parallel.languages import tag_of
+from crosshead.text.parallel.languages import looks_like_code, tag_of
 from crosshead.text.streams import encode_text, with_prompt_start
 from crosshead.version import __version__
 from crosshead.vocabulary import PAD
@@ -36,6 +38,19 @@ def words(config: TextBundleConfig) -> Words:
     """Return the words of the model card of a translation model or of a language model."""
     pipeline = Translator if config.model.vocabularies == 2 else TextGenerator
     return pipeline.words(config)
+
+
+def named_languages(source: str | None, target: str | None) -> dict[str, str]:
+    """Return the languages that the user names, by their keys in the configuration of a bundle."""
+    given = {"source_language": source, "target_language": target}
+    named = {key: code for key, code in given.items() if code is not None}
+    for key, code in named.items():
+        if not looks_like_code(code):
+            raise ConfigError(
+                f"{option(key.replace('_', '-'))}: expected a language code such as en or pt-BR, "
+                f"found {code!r}"
+            )
+    return {key: code.replace("_", "-") for key, code in named.items()}
 
 
 def about(bundle: TextBundle) -> str:

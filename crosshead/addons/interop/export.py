@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from crosshead.addons.interop.base import Export, Foreign, ForeignSearch, Tolerance, about, words
+from crosshead.addons.interop.base import (
+    Export,
+    Foreign,
+    ForeignSearch,
+    Tolerance,
+    about,
+    named_languages,
+    words,
+)
 from crosshead.addons.interop.formats import FORMATS, check_expressible, export_of
 from crosshead.addons.interop.verify import (
     Comparison,
@@ -19,7 +27,7 @@ from crosshead.addons.interop.verify import (
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import fenced, front_matter, inline_code
 from crosshead.bundle.places import CARD
-from crosshead.bundle.text_bundle import TextBundle
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.caller import option
 from crosshead.errors import BundleError, ConfigError, UserError
 from crosshead.system.files import (
@@ -33,7 +41,6 @@ from crosshead.system.files import (
     synchronise_all,
 )
 from crosshead.system.stored import LARGEST_CONFIG, read_metadata
-from crosshead.text.parallel.languages import looks_like_code
 from crosshead.version import __version__
 
 VERIFICATION = "verification.json"
@@ -97,24 +104,16 @@ def export(
 
 def with_languages(bundle: Bundle, source: str | None, target: str | None) -> Bundle:
     """Return a bundle with the languages that the user names, which it must not contradict."""
-    given = {"source_language": source, "target_language": target}
-    named = {key: code.replace("_", "-") for key, code in given.items() if code is not None}
-    if not named:
-        return bundle
-    options = {key: option(key.replace("_", "-"), code) for key, code in named.items()}
-    if not isinstance(bundle, TextBundle) or bundle.config.model.vocabularies == 1:
-        said = " and ".join(options.values())
-        raise ConfigError(f"{said}: only translation models have languages")
-    config = bundle.config
+    config, named = bundle.config, named_languages(source, target)
     for key, code in named.items():
-        name = options[key]
-        if not looks_like_code(code):
-            raise ConfigError(f"{name}: expected a language code such as en or pt-BR")
+        name = option(key.replace("_", "-"), code)
+        if not isinstance(config, TextBundleConfig) or config.model.vocabularies == 1:
+            raise ConfigError(f"{name}: only translation models have languages")
         several = config.target_languages if key == "target_language" else []
         known = ", ".join(several) or getattr(config, key)
         if known not in (None, code):
             raise ConfigError(f"{name}: the bundle says {known}; leave the option out")
-    return replace(bundle, config=config.model_copy(update=named))
+    return replace(bundle, config=config.model_copy(update=named)) if named else bundle
 
 
 def usual_search(bundle: TextBundle) -> ForeignSearch:

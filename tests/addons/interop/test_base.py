@@ -4,10 +4,11 @@ import dataclasses
 
 import pytest
 
-from crosshead.addons.interop.base import ForeignSearch, about
+from crosshead.addons.interop.base import ForeignSearch, about, named_languages
 from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, CTRANSLATE2_LANGUAGE
 from crosshead.addons.interop.formats import FORMATS
 from crosshead.bundle.base import ImportOrigin
+from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS
 from tests.addons.interop.cells import without_weights
 from tests.addons.interop.small_bundles import small_bundle
@@ -67,3 +68,10 @@ def test_a_search_is_described() -> None:
     assert str(ForeignSearch(4, 0.5, 20)) == "beam 4, length penalty 0.5 (length^p)"
     sampled = ForeignSearch(1, 0.0, 20, sample=True, top_k=7)
     assert str(sampled) == "samples, temperature 1, top-k 7, top-p 1"
+
+
+@pytest.mark.parametrize("code", ["English", "", "e n"])
+def test_what_is_no_code_is_refused(code: str) -> None:
+    assert named_languages("en", None) == {"source_language": "en"}
+    with pytest.raises(ConfigError, match="--target-language: expected a language code such as en"):
+        named_languages("en", code)

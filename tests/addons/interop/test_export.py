@@ -357,7 +357,7 @@ def test_other_languages_are_refused() -> None:
     several = small_bundle({}, {"special": ["<2de>", "<2fr>"]}, languages=True)
     with pytest.raises(ConfigError, match="--target-language de: the bundle says de, fr; leave"):
         with_languages(several, None, "de")
-    with pytest.raises(ConfigError, match="--source-language English: expected a language code"):
+    with pytest.raises(ConfigError, match="--source-language: expected a language code"):
         with_languages(small_bundle(codes=False), "English", None)
     language = small_bundle({"architecture": "language"})
     with (

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from crosshead.addons.interop.base import Imported, words
+from crosshead.addons.interop.base import Imported, named_languages, words
 from crosshead.addons.interop.formats import FORMATS
 from crosshead.addons.interop.imports import huggingface
 from crosshead.addons.interop.imports.reading import (
@@ -28,11 +28,10 @@ from crosshead.bundle.hub import download_files
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.places import CARD, hub_name, hub_place
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.caller import option
 from crosshead.config import nearest
 from crosshead.errors import ConfigError, printable
 from crosshead.system.files import StrPath, output_directory, real_path
-from crosshead.text.parallel.languages import language_code, looks_like_code
+from crosshead.text.parallel.languages import language_code
 from crosshead.version import __version__
 
 
@@ -116,7 +115,7 @@ def import_model(
     readers = {each.name: each.read for each in FORMATS.values() if each.read}
     if kind is not None and kind not in readers:
         raise ConfigError(f"there is no kind of model {kind!r}; {nearest(kind, list(readers))}")
-    check_languages(languages)
+    named_languages(*languages)
     name = printable(name or path.resolve().name)
     with tempfile.TemporaryDirectory() as scratch, unpacked(path, Path(scratch)) as directory:
         try:
@@ -178,7 +177,9 @@ def with_stated_facts(
     """Return an imported model with its languages and its licence, as far as they are stated."""
     bundle, notes, text = imported.bundle, [*imported.notes], _readme(directory)
     config = bundle.config
-    found = _first(languages, (config.source_language, config.target_language))
+    stated = {"source_language": config.source_language, "target_language": config.target_language}
+    stated |= named_languages(*languages)
+    found = stated["source_language"], stated["target_language"]
     if config.model.vocabularies == 2 and not all(found):
         places = {CARD: readme_languages(text), name: name_languages(name)}
         for place, codes in places.items():
@@ -195,25 +196,10 @@ def with_stated_facts(
                 "Argos Translate needs; state them with --source-language and --target-language"
             )
     changes = {
-        "source_language": found[0],
-        "target_language": found[1],
+        **dict(zip(stated, found, strict=True)),
         "license": licence_of(text) or config.license,
     }
     return Imported(replace(bundle, config=config.model_copy(update=changes)), notes)
-
-
-def check_languages(languages: Languages) -> None:
-    """Check that what the user states are language codes."""
-    for side, code in zip(_SIDES, languages, strict=True):
-        if code is not None and not looks_like_code(code):
-            raise ConfigError(
-                f"{option(f'{side}-language')}: expected a language code such as en or pt-BR, "
-                f"found {code!r}"
-            )
-
-
-def _first(stated: Languages, others: Languages) -> Languages:
-    return stated[0] or others[0], stated[1] or others[1]
 
 
 def _readme(directory: Path) -> str:
