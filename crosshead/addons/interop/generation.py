@@ -15,7 +15,14 @@ from torch import Tensor
 
 from crosshead.addons.interop.base import ForeignSearch, json_bytes
 from crosshead.addons.interop.imports.reading import ForeignDirectory, ForeignModelError
-from crosshead.addons.interop.imports.values import checked, number, shown, truth, whole_number
+from crosshead.addons.interop.imports.values import (
+    checked,
+    lost,
+    number,
+    shown,
+    truth,
+    whole_number,
+)
 from crosshead.addons.interop.tokenizer_json import foreign_ids
 from crosshead.addons.interop.verify import scored
 from crosshead.bundle.text_bundle import TextBundle
@@ -163,7 +170,10 @@ _LOST: dict[str, int] = {
 """Settings that change the output and do not come along, with the value that turns each off; 0
 stands for everything that is false."""
 
-_LOST_SAMPLING = {"typical_p": 1, "min_p": 0, "epsilon_cutoff": 0, "eta_cutoff": 0, "top_h": 0}
+_LOST_SAMPLING = {
+    **dict.fromkeys(("typical_p", "num_beams"), 1),
+    **dict.fromkeys(("min_p", "epsilon_cutoff", "eta_cutoff", "top_h"), 0),
+}
 """Settings that change samples only and do not come along, with the value that turns each off."""
 
 _FORBIDDING = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
@@ -198,11 +208,11 @@ def search_settings(
     _check_tokens(stored, settings, where)
     samples = may_sample and truth(stored, "do_sample", where)
     extra = None if longest_source is None else _extra(stored, longest_source)
-    notes = [
-        f"the search setting {key} = {shown(value)} does not come along"
+    notes = lost(
+        (key, value)
         for key, value in _left_out(stored, settings, forbidden, samples=samples)
         if extra is None or key not in _LENGTHS
-    ]
+    )
     values: dict[str, Any]
     if samples:
         values = {
@@ -267,8 +277,6 @@ def _left_out(
             is_lost = not _are_forbidden(value, forbidden)
         elif key == "early_stopping":
             is_lost = not samples and _stop(stored) is None
-        elif key == "num_beams":
-            is_lost = samples and value != 1
         else:  # the end at the largest length
             is_lost = key == "forced_eos_token_id" and value != settings.get("eos_token_id")
         if is_lost:

@@ -28,6 +28,7 @@ from crosshead.addons.interop.imports.values import (
     ForeignText,
     check_values,
     checked,
+    lost,
     number,
     one_of,
     shown,
@@ -80,21 +81,14 @@ _PADDING = ("<pad>", "<blank>")
 _ENDS = ("weight", "bias", "gamma", "beta")
 """The last names of the variables that are weights."""
 
-_READ = (
-    "num_heads",
-    "pre_norm",
-    "activation",
-    "scale_embeddings",
-    "encodings",
-    "start_from_zero_embedding",
-    "queries_scale",
+_KNOWN = (
+    *("num_heads", "pre_norm", "activation", "scale_embeddings", "encodings", "queries_scale"),
+    *("start_from_zero_embedding", "alignment_heads", "alignment_layer", "embeddings_merge"),
+    "relative_attention_max",
 )
-"""The last names of the variables that the shape is read from."""
+"""The beginnings of the last names of variables that the shape is read from, or that change no
+output."""
 
-_SEARCHED = ("beam_size", "length_penalty", "max_decoding_length")
-"""The settings of the search that come along."""
-
-_IGNORED = ("alignment_heads", "alignment_layer", "embeddings_merge", "relative_attention_max")
 _OFF = ("alibi", "alibi_use_positive_positions", "multi_query_attention", "scale_alibi")
 
 Variables = dict[str, np.ndarray[Any, Any]]
@@ -158,14 +152,13 @@ def _stored_search(directory: ForeignDirectory) -> tuple[ForeignSearch | None, l
             "crosshead: the bundle has a beam of 4 and no length penalty"
         ]
     stored, where = directory.json(SEARCH), directory.path / SEARCH
-    notes = [
-        f"the search setting {key} = {shown(value)} does not come along"
-        for key, value in stored.items()
-        if key not in _SEARCHED and value not in (None, 0)
-    ]
     usual = {"beam_size": 2, "max_decoding_length": 256}  # those of `translate_batch`
     beam, longest = (whole_number({**usual, **stored}, key, where) for key in usual)
-    return ForeignSearch(beam, number(stored, "length_penalty", where, 1.0), longest), notes
+    search = ForeignSearch(beam, number(stored, "length_penalty", where, 1.0), longest)
+    known = (*usual, "length_penalty")
+    return search, lost(
+        (key, value) for key, value in stored.items() if key not in known and value not in (None, 0)
+    )
 
 
 def _limits(search: ForeignSearch | None, positions: int, where: Path) -> tuple[DecodeConfig, int]:
@@ -360,10 +353,9 @@ def _weights(variables: Variables, where: Path) -> dict[str, Tensor]:
     weights = {}
     for name, each in variables.items():
         last = name.rpartition("/")[2]
-        is_off = last in _OFF and not each.any()
         if last in _ENDS:
             weights[name] = torch.from_numpy(np.array(each))
-        elif last not in _READ and not last.startswith(_IGNORED) and not is_off:
+        elif not last.startswith(_KNOWN) and (last not in _OFF or each.any()):
             raise ForeignModelError(f"{where}: crosshead has no variable like {name[:80]!a}")
     for name in MATRICES:
         if name not in weights or weights[name].dim() != 2 or not len(weights[name]):

@@ -26,6 +26,7 @@ from crosshead.addons.interop.imports.values import (
     ForeignText,
     check_values,
     checked,
+    lost,
     ordered,
     shown,
     translation_bundle,
@@ -336,10 +337,8 @@ def _search(decoder: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list
         raise ForeignModelError(
             f"{where}: normalize: expected a number, found {shown(normalize)}"
         ) from None
-    notes = [
-        f"the search setting {key} = {shown(value)} does not come along"
-        for key, value in decoder.items()
-        if key in _LOST and value not in _OFF_VALUES
-    ]
+    notes = lost(
+        (key, value) for key, value in decoder.items() if key in _LOST and value not in _OFF_VALUES
+    )
     values = {"beam": beam, "length_penalty": alpha, "length_offset": 0.0}
     return checked(DecodeConfig, values, where), notes

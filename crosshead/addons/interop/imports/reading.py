@@ -119,15 +119,11 @@ class ForeignDirectory:
                 open_archive(file)  # type: ignore[arg-type]
                 file.seek(0)
                 found = torch.load(file, map_location="cpu", weights_only=True)  # type: ignore[arg-type]
-            except NotPackedError as error:
-                raise ForeignModelError(
-                    f"{path}: not a file of weights that can be read safely ({error}); {convert}"
-                ) from None
             except (OSError, MemoryError):
                 raise
             except Exception:  # a wrong pickle may raise anything
                 raise ForeignModelError(
-                    f"{path}: damaged, or holds more than weights; {AGAIN}, or {convert}"
+                    f"{path}: damaged, compressed, or holds more than weights; {convert}"
                 ) from None
         if not isinstance(found, dict) or not all(map(_is_weight, found, found.values())):
             raise ForeignModelError(f"{path}: holds more than weights by name; {convert}")

@@ -1,6 +1,6 @@
 """What importers share: the checks of foreign values, and the last step to a bundle."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,13 @@ def shown(value: object) -> str:
     ):
         return f"a list of {len(value)} values"
     return f"{value!r:.60}"
+
+
+def lost(settings: Iterable[tuple[str, Any]]) -> list[str]:
+    """Return a note about each search setting that crosshead does not have."""
+    return [
+        f"the search setting {key} = {shown(value)} does not come along" for key, value in settings
+    ]
 
 
 def whole_number(values: Mapping[str, Any], key: str, where: Path | str) -> int:
