@@ -17,7 +17,6 @@ from crosshead.addons.interop.imports.values import one_of
 from crosshead.addons.interop.onnx import ONNX
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.caller import option
 from crosshead.errors import ConfigError
 from crosshead.extensions import added
 
@@ -72,9 +71,7 @@ def exports() -> Mapping[str, Format]:
 def export_of(bundle: Bundle, name: str) -> Export:
     """Return the export to a format for the models of a bundle's architecture."""
     if name not in (known := exports()):
-        types = {kind for form in known.values() for each in form.exports for kind in each.types}
-        hint = f"a number format is given with {option('type')}; " if name in types else ""
-        raise ConfigError(f"unknown format {name!r}; {hint}known: {', '.join(known)}")
+        raise ConfigError(f"unknown format {name!r}; known: {', '.join(known)}")
     found = known[name].exports
     architecture = bundle.config.model.architecture
     return next((each for each in found if each.architecture == architecture), found[0])

@@ -137,7 +137,7 @@ def _settings(bundle: TextBundle, joined: JoinedVocabulary, dtype: str) -> dict[
     """Return the content of `config.json`."""
     return {
         **settings(bundle),
-        **_control(bundle, joined),
+        **control(joined.target, bundle.specials.start),
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "vocab_size": len(joined.pieces),
@@ -147,12 +147,9 @@ def _settings(bundle: TextBundle, joined: JoinedVocabulary, dtype: str) -> dict[
     }
 
 
-def _control(bundle: TextBundle, joined: JoinedVocabulary) -> dict[str, int | None]:
-    return control(joined.target, bundle.specials.start)
-
-
 def _generation(bundle: TextBundle) -> dict[str, Any]:
-    return {**_control(bundle, exported_vocabulary(bundle)), "forced_eos_token_id": None}
+    ids = exported_vocabulary(bundle).target
+    return {**control(ids, bundle.specials.start), "forced_eos_token_id": None}
 
 
 def usage(bundle: TextBundle, path: str) -> str:

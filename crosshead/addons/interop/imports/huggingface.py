@@ -250,14 +250,13 @@ def check_tied(one: str, other: str, weights: Mapping[str, Tensor], where: Path)
 
     Newer versions of transformers use both if they differ, and older ones the first.
     """
-    if one in weights and other in weights and not _are_equal(weights[one], weights[other]):
+    if one not in weights or other not in weights:
+        return
+    first, second = weights[one], weights[other]
+    if first.shape != second.shape or not bool((first == second).all()):
         raise ForeignModelError(
             f"{where}: {one} and {other} differ, but {CONFIG} says that they are one matrix"
         )
-
-
-def _are_equal(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and bool((one == other).all())
 
 
 def _vocabularies(
