@@ -28,8 +28,8 @@ from load import Load, Request, Server, loaded, percentile, sentences_of, status
 Place = tuple[str, int]
 """The host and the port of the server."""
 
-_HALF_OPEN, _GONE = 200, 20
-"""The numbers of connections whose headers never end, and of clients that leave together."""
+_GONE = 20
+"""The number of clients that leave together."""
 
 
 class Phase(NamedTuple):
@@ -63,7 +63,6 @@ def main() -> None:
     kinds |= {
         "1 GB in chunks of 64 KiB": partial(stream, b"10000\r\n" + b"a" * 2**16 + b"\r\n", 2**14),
         "3 MiB in chunks of one byte": partial(stream, b"1\r\na\r\n" * 1024, 3 * 2**10),
-        f"{_HALF_OPEN} connections without an end of their headers": half_open,
         f"{_GONE} clients at a time that leave during their requests of 100 sentences": partial(
             leave, body_of(random.sample(lines, 100), pair)
         ),
@@ -128,18 +127,6 @@ def stream(part: bytes, count: int, place: Place) -> None:
             connection.sendall(part)
         connection.sendall(b"0\r\n\r\n")
         connection.recv(4096)
-
-
-def half_open(place: Place) -> None:
-    """Open connections whose headers do not end, and wait until the server closes them."""
-    with contextlib.ExitStack() as closing:
-        connections = [
-            closing.enter_context(socket.create_connection(place)) for _ in range(_HALF_OPEN)
-        ]
-        for each in connections:
-            each.sendall(b"POST /translate HTTP/1.1\r\nX: ")
-        for each in connections:
-            each.recv(100)
 
 
 def leave(data: bytes, place: Place) -> None:

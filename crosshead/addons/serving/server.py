@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from crosshead.addons.serving.app import make_app
 from crosshead.addons.serving.directory import ServeError, load_directory
@@ -62,6 +63,19 @@ class ServerConfig:
     drain: float = 10.0
 
 
+_READ = 4096
+"""The bytes of a connection that are read at a time. asyncio's 256 KiB may be 40,000 chunks of one
+byte, whose reading would hold the event loop for seconds; 4 KiB take a tenth of a second."""
+
+
+class _Protocol(H11Protocol):
+    """HTTP/1.1 in small readings, so that no connection holds the event loop."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        transport.max_size = _READ  # type: ignore[attr-defined]
+        super().connection_made(transport)
+
+
 class _Server(uvicorn.Server):
     """A server that leaves signals to `_Process`, and ends the processes that read for it."""
 
@@ -85,7 +99,7 @@ def make_server(state: State, scheduler: Scheduler, drain: float) -> uvicorn.Ser
     return _Server(
         uvicorn.Config(
             make_app(state, scheduler),
-            http="h11",
+            http=_Protocol,
             ws="none",
             lifespan="off",
             loop="asyncio",

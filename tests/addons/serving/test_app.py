@@ -10,6 +10,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
 from crosshead.addons.serving.directory import Directory
 from crosshead.addons.serving.keys import ApiKey, Keys
 from crosshead.addons.serving.requests import Settings
@@ -143,6 +145,25 @@ def test_a_body_that_does_not_arrive_is_given_up(directory: Directory) -> None:
     with running(directory, Settings(body_seconds=0.05)) as client:
         head = b"POST /detect HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nq=a"
         assert b" 408 " in raw(client, head)
+
+
+def test_a_connection_is_read_in_small_parts(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    read = H11Protocol.data_received
+
+    def noted(self: H11Protocol, data: bytes) -> None:
+        sizes.append(len(data))
+        read(self, data)
+
+    monkeypatch.setattr(H11Protocol, "data_received", noted)
+    head = (
+        b"POST /detect HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    found = client.exchange(head + b"1\r\na\r\n" * 5000 + b"0\r\n\r\n")
+    assert found.startswith(b"HTTP/1.1 400") and max(sizes) <= 4096
 
 
 def test_the_work_of_a_client_that_has_gone_is_dropped(directory: Directory) -> None:
