@@ -96,11 +96,11 @@ class DeepL(Dialect):
             Operation(
                 "POST", "/v2/translate", self.translate,
                 "`translations`: `text`, `detected_source_language`, `billed_characters`.",
-                TranslateForm, key=True, ready=True,
+                TranslateForm, key=True,
             ),
             Operation(
                 "GET", "/v2/languages", self.languages, "Languages with `language` and `name`.",
-                LanguagesForm, key=True, ready=True,
+                LanguagesForm, key=True,
             ),
             Operation(
                 "GET", "/v2/usage", self.usage, "`character_count` and `character_limit`.",

@@ -1,6 +1,6 @@
 """Dialects of HTTP: operations that share one form of keys, values and errors."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import (
@@ -69,9 +69,6 @@ class Operation(NamedTuple):
         takes: The types of a request's body. An example has the last one.
         media: The type of the answer 200.
         key: True if it needs a key on a server with keys.
-        ready: True if it is refused while the models load.
-        more: Further statuses.
-        example: False if no request makes sense by itself.
     """
 
     method: str
@@ -82,9 +79,6 @@ class Operation(NamedTuple):
     takes: Sequence[str] = (JSON, FORM)
     media: str = JSON
     key: bool = False
-    ready: bool = False
-    more: Collection[int] = ()
-    example: bool = True
 
 
 class Dialect:
@@ -126,15 +120,6 @@ class Dialect:
     def wrong_value(self, name: str, error: ErrorDetails) -> str:
         """Return the message about a wrong value."""
         return f"{name}: {error['msg']}"
-
-    def statuses(self, operation: Operation) -> list[int]:
-        """Return the statuses of the answers of an operation."""
-        found = {200, *operation.more}
-        if operation.form is not None:
-            found |= {400, self.wrong, 408, 413}
-        if operation.key:
-            found |= {self.no_key[0], 403, 429}
-        return sorted(found | {503} if operation.ready else found)
 
     async def read(self, request: Request, form: type[AnyForm]) -> tuple[str, AnyForm]:
         """Return the name of a client, and the checked values of its request.

@@ -108,32 +108,32 @@ class LibreTranslate(Dialect):
                 "POST", "/translate", self.translate,
                 "The translation: `translatedText`, and what was asked for of `alternatives` and "
                 "`detectedLanguage`.",
-                TranslateForm, key=True, ready=True,
+                TranslateForm, key=True,
             ),
             Operation(
                 "POST", "/detect", self.detect,
                 "Languages with their confidence from 0 to 100, best first.",
-                DetectForm, key=True, ready=True,
+                DetectForm, key=True,
             ),
             Operation(
                 "POST", "/translate_file", self.translate_file,
                 "`translatedFileUrl`, from which the translation is downloaded for an hour.",
-                FileForm, (FILES,), key=True, ready=True,
+                FileForm, (FILES,), key=True,
             ),
             Operation(
                 "GET", "/download_file/{name}", self.download_file, "The document.",
-                media="application/octet-stream", more=(404,), example=False,
+                media="application/octet-stream",
             ),
             Operation(
                 "POST", "/suggest", self.suggest, "`{\"success\": true}`.",
-                SuggestForm, key=True, ready=True,
+                SuggestForm, key=True,
             ),
             Operation(
                 "GET", "/languages", self.languages,
-                "Languages with `code`, `name` and `targets`.", ready=True,
+                "Languages with `code`, `name` and `targets`.",
             ),
-            Operation("GET", "/frontend/settings", self.settings, "The settings.", ready=True),
-            Operation("GET", "/health", self.health, "`{\"status\": \"ok\"}`.", ready=True),
+            Operation("GET", "/frontend/settings", self.settings, "The settings."),
+            Operation("GET", "/health", self.health, "`{\"status\": \"ok\"}`."),
         ]  # fmt: skip
 
     def wrong_value(self, name: str, error: ErrorDetails) -> str:

@@ -49,7 +49,7 @@ class V1(Dialect):
                 "POST", "/v1/translate", self.translate,
                 "`translations`, and `detected_language` if the source was `auto` and the text has "
                 "letters.",
-                TranslateRequest, (JSON,), key=True, ready=True,
+                TranslateRequest, (JSON,), key=True,
             ),
             Operation(
                 "GET", "/v1/limits", self.limits,

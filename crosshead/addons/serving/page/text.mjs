@@ -102,3 +102,26 @@ export function wayWords(languages, detected) {
 export function distinct(texts) {
   return [...new Set(texts)].filter((each) => each.trim());
 }
+
+function quoted(word) {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`;
+}
+
+/** Return the command of an example request of an operation in OpenAPI. */
+export function command(address, method, path, operation) {
+  const [kind, { schema } = {}] = Object.entries(operation.requestBody?.content ?? {}).at(-1) ?? [];
+  const described = [
+    ...operation.parameters.map((each) => [each.name, each.schema]),
+    ...Object.entries(schema?.properties ?? {}),
+  ];
+  const values = described.filter(([, each]) => each.examples).map(([name, each]) => [name, each.examples[0]]);
+  const words = ["curl", "-s", address + path.slice(1)];
+  if (operation.security) words.push("-H", "Authorization: Bearer KEY");
+  if (method === "get" && values.length) words[2] += `?${new URLSearchParams(values)}`;
+  else if (kind === "application/json") words.push("--json", JSON.stringify(Object.fromEntries(values)));
+  else {
+    const option = kind === "multipart/form-data" ? "-F" : "-d";
+    words.push(...values.flatMap(([name, value]) => [option, `${name}=${value}`]));
+  }
+  return words.map(quoted).join(" ");
+}
