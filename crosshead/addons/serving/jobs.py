@@ -1,6 +1,5 @@
 """Requests to translate: the detected languages of their texts, their jobs and translations."""
 
-import time
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -59,12 +58,12 @@ async def translated(
     members: dict[str, list[int]] = {}  # the groups of each source
     for number, each in enumerate(sources):
         members.setdefault(each, []).append(number)
-    seconds, known = end - time.monotonic(), service.directory.languages
+    known = service.directory.languages
     jobs = [
         Job(
             [text for number in mine for text in groups[number]],
             _way(service.directory, each, target), client,
-            reading._replace(language=supported(each, known)), alternatives, seconds, scored,
+            reading._replace(language=supported(each, known)), end, alternatives, scored,
         )
         for each, mine in members.items()
     ]  # fmt: skip

@@ -1,7 +1,6 @@
 """Requests as sentences: split, translated by the scheduler, and joined again."""
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -45,8 +44,8 @@ class Job:
         way: The language pairs from the source language to the target language.
         client: The client, for fair turns.
         reading: The way in which the texts are read.
+        end: The deadline, by `time.monotonic`.
         alternatives: The number of further translations of each text.
-        seconds: The time until the deadline.
         scored: True if the scores of the translations are read.
     """
 
@@ -54,8 +53,8 @@ class Job:
     way: Sequence[LanguagePair]
     client: str
     reading: Reading
+    end: float
     alternatives: int = 0
-    seconds: float = 60.0
     scored: bool = False
 
     @property
@@ -129,7 +128,7 @@ class Service:
 
         If the task is cancelled, its sentences leave the batch before the next step.
         """
-        end = time.monotonic() + min(job.seconds for job in jobs)
+        end = min(job.end for job in jobs)
         self._check(jobs, end, 0.0)  # before the texts are read
         try:
             # The scheduler keeps the deadline too, but not while a document is read, nor if one of
@@ -144,11 +143,6 @@ class Service:
                 return await _all_or_none([self._translate(*pair, end, admitted) for pair in pairs])
         except TimeoutError:
             raise DeadlineExceeded from None
-
-    async def translate(self, job: Job) -> list[TranslatedText]:
-        """Translate the texts of a request of one job; see `translate_all`."""
-        [found] = await self.translate_all([job])
-        return found
 
     def _check(self, jobs: Sequence[Job], end: float, work: float) -> None:
         """Refuse a request for which there is no time."""

@@ -2,6 +2,7 @@ import asyncio
 import dataclasses
 import json
 import shutil
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -135,8 +136,8 @@ def test_a_bundle_of_several_targets_has_a_route_for_each(tmp_path: Path) -> Non
     scheduler, pieces = Scheduler(), []
     service = Service(scheduler, directory)
     for route in (german, french):
-        job = Job(lines, [route], "client", Reading())
-        found = asyncio.run(service.translate(job))
+        job = Job(lines, [route], "client", Reading(), time.monotonic() + 60)
+        [found] = asyncio.run(service.translate_all([job]))
         expected = Translator(route.translator.bundle).into(route.target).translate(lines)
         pieces.append([text.sentences[0].translations[0].pieces for text in found])
         assert pieces[-1] == [best[0].pieces for best in expected]

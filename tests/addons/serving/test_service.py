@@ -17,6 +17,7 @@ from crosshead.addons.serving.scheduler import Limits, Scheduler
 from crosshead.addons.serving.service import Job, Service
 from crosshead.addons.serving.worker import Sentence
 from crosshead.errors import DataError
+from crosshead.tasks.translation.translated_text import TranslatedText
 
 T = TypeVar("T")
 
@@ -31,7 +32,13 @@ def service(directory: Directory) -> Iterator[Service]:
 def job(service: Service, texts: list[str], seconds: float = 60.0) -> Job:
     way = service.directory.way("en", "de")
     assert way is not None
-    return Job(texts, way, "me", Reading(), seconds=seconds)
+    return Job(texts, way, "me", Reading(), time.monotonic() + seconds)
+
+
+async def translate(service: Service, job: Job) -> list[TranslatedText]:
+    """The translated texts of a request of one job."""
+    [found] = await service.translate_all([job])
+    return found
 
 
 def ran(service: Service, work: Coroutine[Any, Any, T]) -> T:
@@ -48,7 +55,7 @@ def ran(service: Service, work: Coroutine[Any, Any, T]) -> T:
 
 def test_texts_without_words_need_no_model(service: Service) -> None:
     work = job(service, ["", "\n \n"])
-    found = asyncio.run(service.translate(work))
+    found = asyncio.run(translate(service, work))
     assert [each.texts for each in found] == [[""], ["\n \n"]]
     assert service.scheduler.steps == 0 and work.languages == ["en", "de"]
 
@@ -60,7 +67,7 @@ def test_a_deadline_holds_while_a_document_is_read(service: Service) -> None:
 
     async def late() -> None:
         with pytest.raises(DeadlineExceeded):
-            await service.translate(work)
+            await translate(service, work)
 
     ran(service, late())
     assert time.monotonic() - begin < 2
@@ -75,21 +82,21 @@ def test_other_work_goes_on_while_a_long_line_is_planned_and_joined(service: Ser
             await asyncio.sleep(0)
             longest, before = max(longest, time.monotonic() - before), time.monotonic()
 
-    async def translate() -> None:
+    async def end_late() -> None:
         nonlocal before
         work = job(service, ["12 " * 20_000], seconds=1)
         watching, before = asyncio.create_task(watch()), time.monotonic()
         with pytest.raises(DeadlineExceeded):
-            await service.translate(work)
+            await translate(service, work)
         watching.cancel()
 
-    ran(service, translate())
+    ran(service, end_late())
     assert 0 < longest < 1
 
 
 def test_a_cancelled_request_leaves_the_queue_and_the_batch(service: Service) -> None:
     async def cancelled() -> None:
-        task = asyncio.create_task(service.translate(job(service, ["A dog runs.\n" * 500])))
+        task = asyncio.create_task(translate(service, job(service, ["A dog runs.\n" * 500])))
         while not service.scheduler.running:
             await asyncio.sleep(0.002)
         task.cancel()
@@ -117,10 +124,10 @@ def test_if_one_job_of_a_request_fails_the_others_end(service: Service) -> None:
 
 def test_a_deadline_that_has_passed_and_a_full_queue(service: Service) -> None:
     with pytest.raises(DeadlineExceeded):
-        asyncio.run(service.translate(job(service, ["A dog."], seconds=0.0)))
+        asyncio.run(translate(service, job(service, ["A dog."], seconds=0.0)))
     service.scheduler.limits.waiting = 0
     with pytest.raises(Overloaded):
-        asyncio.run(service.translate(job(service, ["A dog."])))
+        asyncio.run(translate(service, job(service, ["A dog."])))
 
 
 def test_a_request_that_would_be_late_is_refused_before_it_is_read(service: Service) -> None:
@@ -129,13 +136,13 @@ def test_a_request_that_would_be_late_is_refused_before_it_is_read(service: Serv
             raise AssertionError("the text was read")
 
     async def refused() -> None:
-        book = asyncio.create_task(service.translate(job(service, ["A dog runs.\n" * 500])))
+        book = asyncio.create_task(translate(service, job(service, ["A dog runs.\n" * 500])))
         while not service.scheduler.waiting:
             await asyncio.sleep(0.002)
         service.scheduler._throughput.add(1.0, 64, 1.0)  # the book takes hours
         service.readers = Unused()
         with pytest.raises(Overloaded):
-            await service.translate(job(service, ["A dog. " * 500]))
+            await translate(service, job(service, ["A dog. " * 500]))
         book.cancel()
 
     ran(service, refused())
@@ -155,7 +162,9 @@ def test_a_request_is_not_refused_halfway(directory: Directory) -> None:
         submit(client, sentences, times, admitted)
 
     scheduler.submit = noted  # type: ignore[method-assign]
-    [found] = asyncio.run(service.translate(Job(["A dog."], way, "me", Reading())))
+    [found] = asyncio.run(
+        translate(service, Job(["A dog."], way, "me", Reading(), time.monotonic() + 60))
+    )
     assert taken == [(2, False), (2, True)] and found.text
     scheduler.stop(10)
 
@@ -165,7 +174,7 @@ def test_a_cancelled_request_leaves_the_queue_behind_others(directory: Directory
 
     async def cancelled() -> list[int]:
         first, second = (
-            asyncio.create_task(service.translate(job(service, ["A dog runs.\n" * count])))
+            asyncio.create_task(translate(service, job(service, ["A dog runs.\n" * count])))
             for count in (3, 500)
         )
         while service.scheduler.waiting < 503:
@@ -186,7 +195,7 @@ def test_a_deadline_holds_even_if_no_thread_keeps_it(directory: Directory) -> No
 
     async def late() -> None:
         with pytest.raises(DeadlineExceeded):
-            await service.translate(job(service, ["A dog."], seconds=0.05))
+            await translate(service, job(service, ["A dog."], seconds=0.05))
 
     asyncio.run(asyncio.wait_for(late(), 10))
     assert service.scheduler.waiting == 0
@@ -201,13 +210,13 @@ def test_the_expected_work_of_a_text_knows_its_route_and_beam(directory: Directo
     service = Service(Scheduler(), directory)
     one = job(service, ["A dog runs."])
     assert work_of(service, one) == 0.0
-    asyncio.run(service.translate(one))
+    asyncio.run(translate(service, one))
     usual = work_of(service, one)
     [route] = one.way
     ids = route.translator.planned(["A dog runs."], 0).ids
     assert usual == pytest.approx(sum(len(each) + 1 for each in ids) * route.engine(1).beam)
     many = replace(one, alternatives=9)
-    asyncio.run(service.translate(many))
+    asyncio.run(translate(service, many))
     assert work_of(service, one) == pytest.approx(usual)  # one request with a wide beam
     assert work_of(service, many) == pytest.approx(usual * 10 / route.engine(1).beam)
     back = service.directory.way("de", "fr")
@@ -219,7 +228,7 @@ def test_the_expected_work_of_a_text_knows_its_route_and_beam(directory: Directo
 def test_markup_and_white_space_are_no_work(directory: Directory) -> None:
     service = Service(Scheduler(), directory)
     one = job(service, ["A dog runs."])
-    asyncio.run(service.translate(one))
+    asyncio.run(translate(service, one))
     image = f'<p>A dog runs.</p><img src="data:{"A" * 10_000}">'
     page = replace(one, texts=[image], reading=Reading("html"))
     spaces = replace(one, texts=["A dog runs.\n" + 10_000 * " "])
