@@ -74,16 +74,13 @@ def exported() -> set[tuple[str, str]]:
     found = set()
     for path in (ROOT / "crosshead").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        names = _all_of(tree)
-        here = path.relative_to(ROOT).as_posix()
         if path.parent.name == "cli":  # used from a shell, not from Python
             continue
-        homes = [node for node in tree.body if ast.unparse(node).startswith("_HOMES = ")]
-        for node in homes:
-            table = ast.literal_eval(node.value)  # type: ignore[attr-defined]
-            found |= {(f"{home.replace('.', '/')}.py", name) for name, home in table.items()}
-        found |= {(here, name) for name in names}
-        found |= {each for each in _imports(tree) if each[1] in names}
+        homes = _assigned(tree, "_HOMES") or {}
+        found |= {(f"{home.replace('.', '/')}.py", name) for name, home in homes.items()}
+        if names := _all_of(tree):
+            found |= {(path.relative_to(ROOT).as_posix(), name) for name in names}
+            found |= {each for each in _imports(tree) if each[1] in names}
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for block in PYTHON.findall(page.read_text(encoding="utf-8")):
             found |= _imports(ast.parse(block))
@@ -92,10 +89,17 @@ def exported() -> set[tuple[str, str]]:
 
 def _all_of(tree: ast.Module) -> list[str]:
     """Return the names in `__all__` of a module."""
+    return list(_assigned(tree, "__all__") or [])
+
+
+def _assigned(tree: ast.Module, name: str) -> Any:
+    """Return the value that a module assigns to a name, or None."""
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return list(ast.literal_eval(node.value))
-    return []
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name) and target.id == name:
+                return ast.literal_eval(node.value)
+    return None
 
 
 def _imports(tree: ast.Module) -> set[tuple[str, str]]:
