@@ -19,6 +19,7 @@ from crosshead.addons.checks.alignment import (
 )
 from crosshead.system.lines import read_lines
 from tests.addons.checks.made_up import pairs
+from tests.parameters import mostly_slow
 
 ROWS = 900
 
@@ -40,8 +41,10 @@ def test_swapped_and_shifted_pairs_are_found() -> None:
     assert all(0.5 < each.score <= 1 for each in found.values())
 
 
-@pytest.mark.parametrize("shift", [1, 2])
-@pytest.mark.parametrize("first", [90, 450, 810])
+@pytest.mark.parametrize(
+    ("first", "shift"),
+    mostly_slow(itertools.product([90, 450, 810], [1, 2]), [(90, 2), (450, 1), (810, 2)]),
+)
 def test_a_shift_to_the_end_is_named(first: int, shift: int) -> None:
     source, target = pairs(ROWS + shift)
     del source[ROWS:], target[first : first + shift]
@@ -69,7 +72,7 @@ def test_a_shift_counts_rows_that_take_no_part() -> None:
     assert reasons[shift_reason(1)] > 400 and reasons.keys() <= {shift_reason(1), APART}
 
 
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("share", mostly_slow([0.1, 0.3, 0.6, 1.0], [0.1, 1.0]))
 def test_random_pairs_are_no_stretch(share: float) -> None:
     source, target = pairs(ROWS)
     rng = random.Random(1)
@@ -82,7 +85,7 @@ def test_random_pairs_are_no_stretch(share: float) -> None:
     assert found.share == pytest.approx(share, abs=0.1)
 
 
-@pytest.mark.parametrize("language", ["cs", "de"])
+@pytest.mark.parametrize("language", mostly_slow(["cs", "de"], ["de"]))
 def test_a_side_that_was_sorted_alone_has_no_shifts(data: Path, language: str) -> None:
     # Sorted captions resemble their neighbours, so that some of them fit by chance.
     source, target = (
@@ -93,7 +96,7 @@ def test_a_side_that_was_sorted_alone_has_no_shifts(data: Path, language: str) -
     assert {each.reason for each in found.suspects} == {APART}
 
 
-@pytest.mark.parametrize("shift", [-3, -1, 1, 2])
+@pytest.mark.parametrize("shift", mostly_slow([-3, -1, 1, 2], [-3, 1]))
 def test_a_text_that_is_shifted_as_a_whole_has_one_shift(shift: int) -> None:
     source, target = pairs(ROWS)
     target = target[shift:] + target[:shift]

@@ -1,6 +1,7 @@
 import random
 import re
 import unicodedata
+from functools import cache
 
 import pytest
 
@@ -9,6 +10,7 @@ from crosshead.addons.checks.suspects import KINDS
 from crosshead.errors import DataError
 from crosshead.text.parallel.pairs import Origin, ParallelText, Sides
 from tests.addons.checks.made_up import pairs
+from tests.parameters import mostly_slow
 
 ROWS = 600
 
@@ -34,6 +36,7 @@ def damaged() -> Sides:
     return [*source, source[20], source[21]], [*target, target[20], f"{target[21]} lo"]
 
 
+@cache
 def report(skip: tuple[str, ...] = ()) -> DataReport:
     sides = damaged()
     held = ParallelText([sides[0][30]], [sides[1][30]], [Origin("v", 1)])
@@ -57,7 +60,7 @@ def test_every_kind_is_found_and_counted() -> None:
     assert found.rows() == sorted({row for each in rows.values() for row in each})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, list(KINDS)[::2]))
 def test_a_skipped_kind_is_not_found_and_does_not_change_the_others(kind: str) -> None:
     others = [each for each in report().suspects if each.kind != kind]
     assert report((kind,)).suspects == others
@@ -117,7 +120,7 @@ def test_many_misaligned_pairs_bring_a_verdict() -> None:
         assert "do not belong together line by line; repair the files" in verdict(source, text)
 
 
-@pytest.mark.parametrize("every", [20, 3, 2])
+@pytest.mark.parametrize("every", mostly_slow([20, 3, 2], [20, 2]))
 def test_exchanged_sides_are_found_and_named(every: int) -> None:
     source, target = pairs(ROWS)
     for row in range(0, ROWS, every):

@@ -19,6 +19,7 @@ from crosshead.system.lines import read_lines
 from crosshead.text.synthetic import date_pairs
 from tests.addons.checks.made_up import pairs
 from tests.addons.vision.captions import captions
+from tests.parameters import mostly_slow
 
 
 def test_letters_are_words_in_lower_case() -> None:
@@ -81,7 +82,10 @@ def test_few_and_many_lines_in_another_language_are_found_in_a_small_text(every:
     assert [each.row for each in foreign(target, source, "target") or []] == wrong
 
 
-@pytest.mark.parametrize(("size", "every"), [(600, 20), (600, 5), (2000, 50), (2000, 5)])
+@pytest.mark.parametrize(
+    ("size", "every"),
+    mostly_slow([(600, 20), (600, 5), (2000, 50), (2000, 5)], [(600, 20), (2000, 5)]),
+)
 def test_french_lines_are_found_among_german_ones(size: int, every: int, data: Path) -> None:
     lines = {
         name: read_lines(data / "multi30k" / "raw" / f"train.{name}")[2000 : 2000 + size]

@@ -17,7 +17,7 @@ from crosshead.addons.serving.scheduler import Limits, Scheduler
 from crosshead.addons.serving.service import Job, Service
 from crosshead.addons.serving.worker import Sentence
 from crosshead.errors import DataError
-from crosshead.tasks.translation.translated_text import TranslatedText
+from crosshead.tasks.translation.line_translator import TranslatedText
 
 T = TypeVar("T")
 
