@@ -123,13 +123,18 @@ def test_alignments_add_up_to_those_of_the_whole_batch(
 
 
 @pytest.mark.parametrize(
-    ("microbatches", "parallel", "consistency"),
+    ("microbatches", "parallel", "consistency", "recompute"),
     mostly_slow(
-        [(1, 2, "none"), (3, 2, "none"), (1, 4, "none"), (20, 3, "none"), (3, 2, "simcut")],
-        [(1, 4, "none"), (3, 2, "simcut")],
+        [
+            (*each, recompute)
+            for each in [
+                (1, 2, "none"), (3, 2, "none"), (1, 4, "none"), (20, 3, "none"), (3, 2, "simcut"),
+            ]
+            for recompute in (False, True)
+        ],
+        [(1, 4, "none", False), (3, 2, "simcut", True)],
     ),
-)
-@pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
+)  # fmt: skip
 def test_parallel_microbatches_equal_sequential_ones(
     microbatches: int, parallel: int, consistency: str, *, recompute: bool
 ) -> None:
