@@ -363,7 +363,9 @@ def test_the_page_runs_no_text_and_knows_no_ranges(client: Client, record: Recor
     page = ROOT / "crosshead" / "addons" / "serving" / "page"
     names = [path.name for path in page.iterdir() if path.suffix in (".css", ".mjs", ".svg")]
     paths = ["/", "/docs", *(f"/page/{name}" for name in names)]
-    ranges = {"Range": "bytes=" + ",".join(f"{n}-{n}" for n in range(9_000))}
+    ranges = {
+        "Range": "bytes=" + ",".join(f"{n}-{n}" for n in range(5_000))
+    }  # headers have 64 KiB at most
     for path in paths:
         whole = client.get(path)
         policy = whole.headers["Content-Security-Policy"]
