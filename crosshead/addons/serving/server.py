@@ -68,6 +68,10 @@ _READ = 4096
 byte, whose reading would hold the event loop for seconds; 4 KiB take a tenth of a second."""
 
 
+_HEADERS = 2**16
+"""The largest number of bytes of the headers of a request; h11's own 16 KiB are few for cookies."""
+
+
 class _Protocol(H11Protocol):
     """HTTP/1.1 in small readings, so that no connection holds the event loop."""
 
@@ -100,6 +104,7 @@ def make_server(state: State, scheduler: Scheduler, drain: float) -> uvicorn.Ser
         uvicorn.Config(
             make_app(state, scheduler),
             http=_Protocol,
+            h11_max_incomplete_event_size=_HEADERS,
             ws="none",
             lifespan="off",
             loop="asyncio",
