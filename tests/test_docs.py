@@ -205,3 +205,17 @@ def test_every_module_of_a_documented_package_has_a_page_in_the_reference() -> N
     assert {"reference/evaluation/index.md", "reference/system/progress.md"} <= pages.keys()
     public = "[`crosshead.bundle.save_bundle`][crosshead.bundle.io.save_bundle]"
     assert public in pages["reference/bundle/index.md"]
+
+
+def test_architecture_names_modules_and_functions_that_exist() -> None:
+    """Modules by their path, and functions in parentheses behind the path of their module."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    found = re.findall(r"`((?:crosshead/)?[\w/]+/\w+\.py)`((?: \((?:`\w+`(?:, )?)+)?)", text)
+    assert len(found) > 30
+    for path, names in found:
+        module = next(
+            (file for file in (ROOT / "crosshead" / path, ROOT / path) if file.is_file()), None
+        )
+        assert module, f"ARCHITECTURE.md names {path}"
+        for each in re.findall(r"`(\w+)`", names):
+            assert each in module.read_text("utf-8"), f"{path} has no {each}"
