@@ -1,1 +1,1 @@
-"""Monolingual text, and tokenizers for any text."""
+"""Text: tokenizers, documents, batches of ids, pairs of texts and their storage."""

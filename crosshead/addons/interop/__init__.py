@@ -1,1 +1,1 @@
-"""Formats of other libraries: trained models are exported to them, one module a format."""
+"""Formats of other libraries: models are exported to them and imported from them."""
