@@ -1,6 +1,8 @@
 """Properties of this machine: device, threads, best precision, speed, and free memory."""
 
 import contextlib
+import inspect
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -10,9 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from crosshead.caller import setting
-from crosshead.errors import ConfigError
+from crosshead.errors import ConfigError, UserError
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.devices import available_cores, choose_threads, hold_kernels
 from crosshead.system.progress import counted
@@ -74,6 +77,38 @@ def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1
     threads = choose_threads(config.threads or max(1, available_cores() // processes))
     dtype, why = choose_precision(config.precision, device)
     return Machine(device, threads, dtype, why)
+
+
+@contextlib.contextmanager
+def naming_added_modules(model: nn.Module, machine: Machine) -> Iterator[None]:
+    """Raise `UserError` if modules of other packages do not compute in the precision."""
+    try:
+        yield
+    except RuntimeError as error:
+        names = " or ".join(sorted(set(_added(model))))
+        if not names or machine.dtype == torch.float32 or not _OF_TYPES.search(str(error)):
+            raise
+        raise UserError(
+            f"{names} does not compute in {machine.precision} ({str(error).splitlines()[0]}): it "
+            "has to make its tensors in the type of its arguments or weights, and return them in "
+            f"that type; change it, or use float32 ({setting('train.precision', has_flag=True)})"
+        ) from error
+
+
+_OF_TYPES = re.compile(r"dtype|BFloat16|Half|type \(")
+"""PyTorch's messages about tensors of different number formats."""
+
+_OWN = ("crosshead", "torch", "functools")
+"""Packages whose modules and functions compute in every precision."""
+
+
+def _added(model: nn.Module) -> Iterator[str]:
+    """Yield the names of a model's modules and functions that other packages define."""
+    for module in model.modules():
+        for part in (module, *vars(module).values()):
+            named = part if inspect.isroutine(part) else type(part)
+            if callable(part) and (named.__module__ or "torch").split(".")[0] not in _OWN:
+                yield named.__qualname__
 
 
 @cache

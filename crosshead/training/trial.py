@@ -23,6 +23,7 @@ from crosshead.training.hardware import (
     Machine,
     allocating_at_most,
     free_memory,
+    naming_added_modules,
 )
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
@@ -104,7 +105,7 @@ def try_longest_batch(
     parallel = machine.parallel_microbatches(train, world.size)
     updater = Updater(task_of(recipe), model, optimizer, train, tried, parallel=parallel)
     buffers = [(each, each.clone()) for each in model.buffers()]
-    with allocating_at_most(free, machine.device):
+    with allocating_at_most(free, machine.device), naming_added_modules(model, machine):
         is_enough = _computes(updater, epoch, rows)
     optimizer.drop_gradients()
     for buffer, before in buffers:
@@ -158,7 +159,7 @@ def measured_seconds(
     epoch = corpus.epochs(recipe)(0)
     free = free_memory(machine.device, world.local_size)
     try:
-        with allocating_at_most(free, machine.device):
+        with allocating_at_most(free, machine.device), naming_added_modules(model, machine):
             plan = epoch.plan(train.batch_tokens, train.seed, 0)
             return _measured(updater, epoch, plan) / world.size
     except RowTooLarge:

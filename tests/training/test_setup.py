@@ -1,10 +1,14 @@
 """Preparation of new runs: what is chosen, recorded and checked before training."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
 
 from crosshead.errors import UserError
+from crosshead.models.attention_kinds import SCORES
 from crosshead.recipe.compose import compose
 from crosshead.tasks.registry import load_bundle
 from crosshead.training.context import Context
@@ -107,3 +111,35 @@ def test_the_updates_that_the_minutes_allow_are_planned_where_the_speed_is_measu
     assert 0.8 * 600 / 0.5 * 7 / 8 < planned <= 600 / 0.5 * 7 / 8
     stated = new_recipe(preset, None, data, ["max_updates=10", *given[1:]])
     assert prepare_new(stated, None, Context()).progress.planned == 0
+
+
+class Mixed(nn.Module):
+    """A score that multiplies by a matrix in float32, whatever the type of the queries."""
+
+    def forward(self, query: Tensor, key: Tensor, relative: object) -> Tensor:
+        return query @ torch.eye(query.shape[-1]) @ key.transpose(-2, -1)
+
+
+def mixed(query: Tensor, key: Tensor, relative: object) -> Tensor:
+    """A score that is a function, and multiplies in float32."""
+    return Mixed()(query, key, relative)
+
+
+@pytest.mark.parametrize("made", [Mixed(), mixed])
+@pytest.mark.parametrize("measured", [False, True])
+def test_an_added_score_that_does_not_compute_in_the_precision_is_named(
+    measured: bool, made: Any, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line, before the first update, and where the speed is measured first."""
+    monkeypatch.setitem(SCORES, "mixed", lambda config: made)
+    settings = [each for each in SMALL if not (measured and each.startswith(("warmup", "max_up")))]
+    data = {"data": {"source": str(text / "en"), "target": str(text / "de")}}
+    budget = "max_minutes=1" if measured else "max_updates=1"
+    given = [*settings, budget, "score=mixed"]
+    with pytest.raises(
+        UserError, match=r"^(?i:Mixed) does not compute in bfloat16 .*--prec"
+    ) as caught:
+        train(compose(flags=data, assignments=[*given, "precision=bfloat16"]), tmp_path / "run")
+    assert "\n" not in str(caught.value) and not (tmp_path / "run").exists()
+    if not measured:
+        assert train(compose(flags=data, assignments=given), tmp_path / "run").scores
