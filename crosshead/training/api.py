@@ -57,8 +57,8 @@ def train(
 
     Args:
         recipe: A preset (`auto`, `tiny`, `small`, `base`, `big`), the name of a recipe that ships,
-            the path of a TOML file, or a `Recipe`. By default `auto`, which chooses the settings of
-            a translation model for the data, the budget and the machine.
+            the path of a TOML file, or a `Recipe`. By default `auto` for pairs of texts, which
+            chooses settings for the data, the budget and the machine, and otherwise `tiny`.
         out: The run directory, which becomes a bundle.
         source: Source sentences.
         target: Their translations, in the same order; with data of another task, its `data.target`.

@@ -1,1 +1,1 @@
-"""Hubs: models downloaded from a hub of models, and uploaded to one."""
+"""Hubs: bundles uploaded to a hub of models."""

@@ -1,4 +1,4 @@
-"""The parts of `translate` and `evaluate` for images with text."""
+"""The work of `translate` and `evaluate` for images with text."""
 
 import math
 from collections.abc import Callable, Sequence

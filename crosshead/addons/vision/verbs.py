@@ -1,4 +1,4 @@
-"""The parts of `translate` and `evaluate` for images."""
+"""The options of `train`, and the kinds of `translate` and `evaluate`, for images."""
 
 from pathlib import Path
 from typing import Annotated, Any
