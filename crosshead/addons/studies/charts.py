@@ -24,20 +24,10 @@ def joined(values: Iterable[float], form: str = "") -> str:
     return ", ".join(format(value, form) if form else number(value) for value in values)
 
 
-class Ratio(NamedTuple):
-    """The median of several numbers, and their range."""
-
-    median: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{number(self.median)} ({number(self.low)} to {number(self.high)})"
-
-
-def spread(values: Sequence[float]) -> Ratio:
-    """Return the median and the range of numbers."""
-    return Ratio(statistics.median(values), min(values), max(values))
+def spread(values: Sequence[float]) -> str:
+    """Format the median of several numbers, and their range."""
+    median, low, high = statistics.median(values), min(values), max(values)
+    return f"{number(median)} ({number(low)} to {number(high)})"
 
 
 class Table(NamedTuple):
@@ -47,39 +37,13 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-class Line(NamedTuple):
-    """Points by x and y, in a format of matplotlib; numbers, or words that become places.
-
-    `spread` holds the range of each point, which is drawn as a band.
-    """
-
-    x: Sequence[Any]
-    y: Sequence[Any]
-    label: str = ""
-    style: str = "o-"
-    spread: Sequence[tuple[float, float]] = ()
-
-
-class Panel(NamedTuple):
-    """One of the pictures side by side.
-
-    `log` names the logarithmic axes: "x", "y" or "xy". Dotted lines stand at the height `level` and
-    at the place `at`.
-    """
-
-    title: str
-    lines: Sequence[Line]
-    x: str = ""
-    log: str = ""
-    level: float | None = None
-    at: float | None = None
-
-
 class Sheet(NamedTuple):
     """Numbers by row and column, several in a cell: by seed, or by round. `x` names the columns.
 
     It is shown as a table, and drawn as a line for each row: medians in a band of their range. The
     values of a single column are drawn as points, with the names of the rows one above another.
+    `log` names the logarithmic axes: "x", "y" or "xy". Dotted lines stand at the height `level` and
+    at the place `at`.
     """
 
     title: str
@@ -93,6 +57,8 @@ class Sheet(NamedTuple):
     """True if a cell shows the median and the range of its values, which are otherwise listed."""
     drawn: bool = True
     """False for a table without a picture."""
+    listed: bool = True
+    """False for a picture without a table."""
 
     @property
     def columns(self) -> list[Any]:
@@ -110,17 +76,7 @@ class Sheet(NamedTuple):
         return Table(self.title, [[self.x, *heads], *shown])
 
     def _shown(self, values: Sequence[float]) -> str:
-        return str(spread(values)) if self.ranges and values else joined(values, self.form)
-
-    @property
-    def panel(self) -> Panel:
-        """The numbers as a picture."""
-        [x, *others] = self.columns
-        if others:
-            x, lines = self.x, [_line(name, row) for name, row in self.rows.items()]
-        else:
-            lines = [points({name: row[x] for name, row in self.rows.items()})]
-        return Panel(self.title, lines, x, self.log, self.level, self.at)
+        return spread(values) if self.ranges and values else joined(values, self.form)
 
 
 def by_seed(groups: Mapping[Any, Sequence[float]]) -> dict[str, dict[str, Sequence[float]]]:
@@ -143,54 +99,48 @@ def cells(
     return rows
 
 
-def _line(name: str, row: Mapping[Any, Sequence[float]]) -> Line:
-    found = {x: spread(values) for x, values in row.items() if values}
-    several = any(len(values) > 1 for values in row.values())
-    ranges = [(each.low, each.high) for each in found.values()] if several else ()
-    return Line([*found], [each.median for each in found.values()], name, spread=ranges)
-
-
-def points(groups: Mapping[str, Sequence[float]]) -> Line:
-    """Return a point for each value, with the names of the groups one above another."""
-    pairs = [(value, fill(name, 24)) for name, values in groups.items() for value in values]
-    return Line([value for value, _ in pairs], [name for _, name in pairs], style="o")
-
-
-def draw(figure: Any, panels: Sequence[Panel]) -> None:
-    """Draw panels side by side into a figure of matplotlib."""
-    for place, panel in enumerate(panels, 1):
-        axes = figure.add_subplot(1, len(panels), place)
-        for line in panel.lines:
-            _draw_line(axes, line)
-        for value, mark in ((panel.level, axes.axhline), (panel.at, axes.axvline)):
+def draw(figure: Any, sheets: Sequence[Sheet]) -> None:
+    """Draw sheets side by side into a figure of matplotlib."""
+    for place, sheet in enumerate(sheets, 1):
+        axes = figure.add_subplot(1, len(sheets), place)
+        [column, *others] = sheet.columns
+        if others:
+            for name, row in sheet.rows.items():
+                _draw_row(axes, name, row)
+            axes.legend(fontsize=7)
+        else:
+            for name, row in sheet.rows.items():
+                names = [fill(name, 24)] * len(row[column])
+                axes.plot(row[column], names, "o", color="C0", ms=4, alpha=0.8)
+        for value, mark in ((sheet.level, axes.axhline), (sheet.at, axes.axvline)):
             if value is not None:
                 mark(value, color="gray", ls=":")
-        axes.set_title(fill(panel.title, 100 // len(panels)), fontsize=9)
-        axes.set_xlabel(panel.x)
-        _scale(axes, panel)
+        axes.set_title(fill(sheet.title, 100 // len(sheets)), fontsize=9)
+        axes.set_xlabel(sheet.x if others else column)
+        _scale(axes, sheet)
         axes.grid(alpha=0.3)
-        if any(line.label for line in panel.lines):
-            axes.legend(fontsize=7)
 
 
-def _draw_line(axes: Any, line: Line) -> None:
-    [drawn] = axes.plot(line.x, line.y, line.style, ms=4, alpha=0.8, label=line.label or None)
-    if line.spread:
-        lows, highs = zip(*line.spread, strict=True)
-        axes.fill_between(line.x, lows, highs, alpha=0.2, lw=0, color=drawn.get_color())
+def _draw_row(axes: Any, name: str, row: Mapping[Any, Sequence[float]]) -> None:
+    found = {x: values for x, values in row.items() if values}
+    medians, style = [*map(statistics.median, found.values())], "o-" if len(found) < 50 else "-"
+    [line] = axes.plot([*found], medians, style, ms=4, alpha=0.8, label=name)
+    if any(len(values) > 1 for values in found.values()):
+        lows, highs = ([*map(end, found.values())] for end in (min, max))
+        axes.fill_between([*found], lows, highs, alpha=0.2, lw=0, color=line.get_color())
 
 
-def _scale(axes: Any, panel: Panel) -> None:
+def _scale(axes: Any, sheet: Sheet) -> None:
     """Make axes logarithmic, and label them by plain numbers: measured places, or 1, 2, 5, 10."""
     from matplotlib.ticker import LogLocator, NullLocator
 
-    if "x" in panel.log:
+    if "x" in sheet.log:
         axes.set_xscale("log")
-        places = sorted({x for line in panel.lines for x in line.x})
+        places = sheet.columns
         if len(places) <= NAMED and all(isinstance(place, int) for place in places):
             axes.set_xticks(places, [f"{place:g}" for place in places])
             axes.set_xticks([], minor=True)
-    if "y" in panel.log:
+    if "y" in sheet.log:
         axes.set_yscale("log")
         low, high = axes.get_ylim()
         if high < 1000 * low:

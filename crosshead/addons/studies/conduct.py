@@ -199,7 +199,7 @@ def picture(record: Record) -> bytes:
     """Return the picture of a result as PNG; raises `UserError` without matplotlib."""
     with drawing():
         figure = new_figure(figsize=(8, 3.6))
-        draw(figure, record.result.all_panels)
+        draw(figure, [each for each in record.result.sheets if each.drawn])
         if record.effort.caveat:
             figure.suptitle(record.effort.caveat, fontsize=9, color="tab:red")
         return rendered(figure, dpi=90)

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from crosshead.addons.studies import fitting
-from crosshead.addons.studies.charts import Line, Panel, Sheet, single
+from crosshead.addons.studies.charts import Sheet, single
 from crosshead.addons.studies.runs import means, results
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.attention.attend import attend
@@ -92,16 +92,18 @@ def run(trial: Trial) -> Result:
     }
     decay = {name: factor(norms) for name, norms in start.items()}
     title = f"Gradient of the last output by input, {length} positions, {most} updates"
-    panels = [
-        Panel(
-            f"gradient norm {when}",
-            [Line(range(length), each, name, "-") for name, each in norms.items()],
-            "distance of the input", log="y",
-        )
-        for when, norms in (("at the start", start), ("after training", end))
+    sheets = [
+        Sheet(title, rows, drawn=False),
+        *(
+            Sheet(
+                f"gradient norm {when}",
+                single({name: dict(enumerate(each)) for name, each in norms.items()}),
+                "distance of the input", log="y", listed=False,
+            )
+            for when, norms in (("at the start", start), ("after training", end))
+        ),
     ]  # fmt: skip
-    right = means(recalled)
-    return Result(judged(decay, right), [Sheet(title, rows, drawn=False)], panels=panels)
+    return Result(judged(decay, means(recalled)), sheets)
 
 
 def trained(run: tuple[str, int, int, int]) -> Reach:

@@ -104,7 +104,7 @@ def run(trial: Trial) -> Result:
                 over = measuring.ratios(times[RECURRENCE], times[ATTENTION])
                 found[TimingCase(level, width, sentences, length, direction)] = over
                 shown = (f"{number(measuring.milliseconds(each))} ms" for each in times.values())
-                where, ratio = f"{sentences} x {length}", str(spread(over))
+                where, ratio = f"{sentences} x {length}", spread(over)
                 rows.append([level, f"{width}", where, direction, *shown, ratio])
         trial.say(f"{level}, width {width}: {ratio} at {where} tokens, {measuring.TRAINING}")
     where = f"{device}, {torch.get_num_threads()} threads"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 
 from crosshead.addons.studies import captions, fitting
-from crosshead.addons.studies.charts import Line, Panel, Sheet, cells
+from crosshead.addons.studies.charts import Sheet, cells, single
 from crosshead.addons.studies.fitting import LUONG, drawn_from, shapes, updates
 from crosshead.addons.studies.measuring import in_standard_errors
 from crosshead.addons.studies.runs import Stored, results, stored
@@ -123,7 +123,7 @@ def run(trial: Trial) -> Result:
     )  # fmt: skip
     bound = read(str(text), words=trial.quick).entropy - LEARNED
     measured = {} if trial.quick else quantities(found, bound)
-    return Result(measured, sheets(found, bound, most), panels=[norms_panel(found)])
+    return Result(measured, sheets(found, bound, most))
 
 
 def plan(trial: Trial, text: Path, name: str, rate: float, seed: int) -> Stored:
@@ -220,28 +220,28 @@ def quantities(found: Runs, bound: float) -> dict[str, Value]:
 
 
 def sheets(found: Runs, bound: float, most: int) -> list[Sheet]:
-    """Show losses, whether runs have trained, spikes and largest norms, by model and rate."""
+    """Show losses, whether runs have trained, spikes and largest norms, by model and rate.
+
+    The first seed's norms at the best rate are drawn, too.
+    """
     title = f"Nats a token after {most} updates of {BATCH_TOKENS:,} tokens, by seed"
     below = f"Trained: below {bound:.2f} nats, {LEARNED} below the entropy of token frequencies"
     losses = cells(found, lambda of: [each.loss for each in of])
     trained = cells(found, lambda of: [each.loss < bound for each in of])
     spikes = cells(found, lambda of: [each.spikes for each in of])
     largest = cells(found, lambda of: [max(each.norms) for each in of])
+    norms = {name: best(found, name)[0].norms for name in (RECURRENT, TRANSFORMER)}
+    by_update = single({name: dict(enumerate(each, 1)) for name, each in norms.items()})
     return [
         Sheet(title, losses, "learning rate", ".2f", log="x", level=bound),
         Sheet(below, trained, "learning rate", drawn=False),
         Sheet("Updates with a spike", spikes, "learning rate", ".1%", drawn=False),
         Sheet("Largest gradient norm", largest, "learning rate", drawn=False),
-    ]
-
-
-def norms_panel(found: Runs) -> Panel:
-    """Show the first seed's gradient norms at the best rate."""
-    lines = []
-    for name in (RECURRENT, TRANSFORMER):
-        norms = best(found, name)[0].norms
-        lines.append(Line(range(1, len(norms) + 1), norms, name, "-"))
-    return Panel("gradient norm, first seed, best learning rate", lines, "update", log="y")
+        Sheet(
+            "gradient norm, first seed, best learning rate", by_update, "update", log="y",
+            listed=False,
+        ),
+    ]  # fmt: skip
 
 
 STABILITY = Study(

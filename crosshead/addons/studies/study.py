@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from crosshead.addons.studies.charts import Panel, Sheet, Table, number
+from crosshead.addons.studies.charts import Sheet, Table, number
 
 Say = Callable[[str], None]
 """Receives a line at a time about the progress of a study."""
@@ -118,23 +118,17 @@ def reported(name: str, why: str) -> Band:
 class Result:
     """The measurements of a study, by the names of its bands; a band may be left out.
 
-    Sheets become tables and pictures; `tables` and `panels` are those that no sheet has.
+    Sheets become tables and pictures; `tables` are those that no sheet has.
     """
 
     measured: Mapping[str, Value]
     sheets: Sequence[Sheet] = ()
     tables: Sequence[Table] = ()
-    panels: Sequence[Panel] = ()
 
     @property
     def all_tables(self) -> list[Table]:
         """The tables, those of the sheets included."""
-        return [*(each.table for each in self.sheets), *self.tables]
-
-    @property
-    def all_panels(self) -> list[Panel]:
-        """The pictures, those of the sheets included."""
-        return [*(each.panel for each in self.sheets if each.drawn), *self.panels]
+        return [*(each.table for each in self.sheets if each.listed), *self.tables]
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,18 @@ import pytest
 from matplotlib.figure import Figure
 
 from crosshead.addons.studies.charts import (
-    Line,
-    Panel,
     Sheet,
     by_seed,
     draw,
     joined,
     number,
-    points,
     single,
 )
 
 
-def drawn(panel: Panel) -> Any:
+def drawn(sheet: Sheet) -> Any:
     figure = Figure()
-    draw(figure, [panel])
+    draw(figure, [sheet])
     figure.draw_without_rendering()
     [axes] = figure.axes
     return axes
@@ -32,55 +29,52 @@ def texts(axis: Any) -> list[str]:
 
 
 def test_powers_are_plain_numbers() -> None:
-    axes = drawn(Panel("times", [Line([1, 2], [0.95, 22])], log="y"))
+    axes = drawn(Sheet("times", single({"full": {1: 0.95, 2: 22}}), log="y"))
     assert texts(axes.yaxis) == ["1", "2", "5", "10", "20"]
     assert axes.yaxis.get_minorticklocs().size == 0
     assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
 
 
 def test_only_the_measured_places_are_named() -> None:
-    line = Line([64, 256, 1024], [1, 10, 1e5])
-    axes = drawn(Panel("times", [line, Line([64], [3])], "length", log="xy"))
+    rows = single({"full": {64: 1, 256: 10, 1024: 1e5}, "window": {64: 3}})
+    axes = drawn(Sheet("times", rows, "length", log="xy"))
     assert (axes.get_xlabel(), axes.get_title()) == ("length", "times")
     assert texts(axes.xaxis) == ["64", "256", "1024"]
     assert axes.xaxis.get_minorticklocs().size == 0
-    assert axes.get_legend() is None
 
 
-def test_a_band_reaches_from_the_least_to_the_greatest_value() -> None:
-    axes = drawn(Panel("", [Line([1, 2], [3, 5], "median", spread=[(2, 7), (5, 5)])], level=4))
+def test_a_line_is_medians_in_a_band_of_their_range() -> None:
+    rows = {"full": {1: [2.0, 3.0, 7.0], 2: [5.0]}, "window": {1: [1.0]}, "gap": {1: []}}
+    axes = drawn(Sheet("", rows, level=4))
     [band] = axes.collections
     assert {tuple(point) for point in band.get_paths()[0].vertices} == {(1, 2), (1, 7), (2, 5)}
-    assert [list(line.get_ydata()) for line in axes.lines] == [[3, 5], [4, 4]]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["median"]
+    assert [list(line.get_ydata()) for line in axes.lines] == [[3, 5], [1], [], [4, 4]]
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == ["full", "window", "gap"]
 
 
-def test_a_point_stands_beside_the_name_of_its_group() -> None:
-    line = points({"one": [1.0, 2.0], "two": [3.0]})
-    assert (line.x, line.y) == ([1.0, 2.0, 3.0], ["one", "one", "two"])
-    assert texts(drawn(Panel("", [line])).yaxis) == ["one", "two"]
+def test_many_points_are_a_plain_line() -> None:
+    rows = single({"few": dict.fromkeys(range(9), 1.0), "many": dict.fromkeys(range(99), 2.0)})
+    assert [line.get_marker() for line in drawn(Sheet("", rows)).lines] == ["o", "None"]
 
 
-def test_a_sheet_is_a_table_and_a_line_for_each_row_in_its_range() -> None:
+def test_a_sheet_is_a_table_and_its_rows_may_have_gaps() -> None:
     rows = {"full": {1024: [2.0, 4.0], 2048: [8.0]}, "window": {1024: [1.0]}, "gap": {1024: []}}
-    sheet = Sheet("times", rows, "positions", ".1f", level=3)
-    assert sheet.table.rows == [
+    assert Sheet("times", rows, "positions", ".1f").table.rows == [
         ["positions", "1,024", "2,048"],
         ["full", "2.0, 4.0", "8.0"],
         ["window", "1.0", ""],
         ["gap", "", ""],
     ]
-    full, window, gap = sheet.panel.lines
-    assert (full.x, full.y, full.spread) == ([1024, 2048], [3.0, 8.0], [(2.0, 4.0), (8.0, 8.0)])
-    assert (window.y, window.spread, gap.x) == ([1.0], (), [])
-    assert (sheet.panel.x, sheet.panel.level) == ("positions", 3)
 
 
 def test_a_sheet_of_one_column_is_points_and_one_of_rounds_shows_ranges() -> None:
-    sheet = Sheet("right", by_seed({"LSTM": [0.25, 0.5]}), "model", ".1%")
-    assert sheet.table.rows == [["model", "by seed"], ["LSTM", "25.0%, 50.0%"]]
-    [line] = sheet.panel.lines
-    assert (line.x, line.y, sheet.panel.x) == ([0.25, 0.5], ["LSTM", "LSTM"], "by seed")
+    sheet = Sheet("right", by_seed({"LSTM": [0.25, 0.5], "none": [0.1]}), "model", ".1%")
+    assert sheet.table.rows[:2] == [["model", "by seed"], ["LSTM", "25.0%, 50.0%"]]
+    axes = drawn(sheet)
+    assert texts(axes.yaxis) == ["LSTM", "none"] and axes.get_xlabel() == "by seed"
+    assert [list(line.get_xdata()) for line in axes.lines] == [[0.25, 0.5], [0.1]]
+    assert axes.get_legend() is None
     rounds = Sheet("times", {"LSTM": {"over": [1.5, 9.0, 2.0]}}, ranges=True)
     assert rounds.table.rows[1] == ["LSTM", "2 (1.5 to 9)"]
     assert single({"LSTM": {1: 0.5}}) == {"LSTM": {1: [0.5]}}

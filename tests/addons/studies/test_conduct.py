@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from crosshead.addons.studies import conduct as conducted
-from crosshead.addons.studies.charts import Line, Panel, Sheet
+from crosshead.addons.studies.charts import Sheet
 from crosshead.addons.studies.conduct import (
     STUDIES,
     Record,
@@ -45,8 +45,10 @@ def run(trial: Trial) -> Result:
     value = 0.25 if trial.effort == HALF else float(torch.rand(()))
     return Result(
         {"drawn": value, "lost": "nobody looked", "seen": 7.0},
-        [Sheet("Numbers", {"drawn": {"value": [value]}}, drawn=False)],
-        panels=[Panel("drawn", [Line([0, 1], [0, value])])],
+        [
+            Sheet("Numbers", {"drawn": {"value": [value]}}, drawn=False),
+            Sheet("drawn", {"line": {0: [0.0], 1: [value]}}, listed=False),
+        ],
     )
 
 
@@ -128,7 +130,7 @@ def test_without_matplotlib_there_is_no_picture_and_one_line_says_so(
 def test_a_picture_that_fails_as_it_is_drawn_is_one_line_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(figure: Any, panels: object) -> None:
+    def failing(figure: Any, sheets: object) -> None:
         raise MemoryError
 
     monkeypatch.setattr(conducted, "draw", failing)
@@ -191,7 +193,7 @@ def test_a_caveat_stands_on_the_page_in_the_picture_and_beside_the_verdict(
 ) -> None:
     figures: list[Any] = []
     found = record(effort)
-    monkeypatch.setattr(conducted, "draw", lambda figure, panels: figures.append(figure))
+    monkeypatch.setattr(conducted, "draw", lambda figure, sheets: figures.append(figure))
     picture(found)
     [figure] = figures
     page = as_markdown(found, with_picture=False)
