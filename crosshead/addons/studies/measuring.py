@@ -83,10 +83,10 @@ def of_layer(layer: nn.Module, x: Tensor, direction: str) -> Callable[[], None]:
     return partial(compute, layer, lambda: layer(x.detach().requires_grad_()), direction)
 
 
-def products_in_sequence(output: Tensor, start: Tensor | None = None) -> int:
+def products_in_sequence(output: Tensor) -> int:
     """Return the longest chain of matrix products in the autograd graph of an output."""
     assert output.grad_fn is not None
-    longest: dict[Node, float] = {}
+    longest: dict[Node, int] = {}
     stack = [output.grad_fn]
     while stack:
         node = stack[-1]
@@ -96,14 +96,9 @@ def products_in_sequence(output: Tensor, start: Tensor | None = None) -> int:
             stack.extend(waiting)
         else:
             is_product = any(word in node.name() for word in ("Addmm", "MmBack", "BmmBack"))
-            begins = start is None or getattr(node, "variable", None) is start
-            nothing = 0 if begins else -math.inf
-            longest[node] = is_product + max((longest[each] for each in before), default=nothing)
+            longest[node] = is_product + max((longest[each] for each in before), default=0)
             stack.pop()
-    found = longest[output.grad_fn]
-    if found == -math.inf:
-        raise ValueError("the output does not depend on the tensor")
-    return int(found)
+    return longest[output.grad_fn]
 
 
 def layers_until_reached(outputs: Iterator[Tensor], x: Tensor) -> int:

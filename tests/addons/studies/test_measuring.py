@@ -62,15 +62,6 @@ def test_products_count_where_one_waits_for_another() -> None:
     assert products_in_sequence((x @ x).tanh() @ x + x) == 2
 
 
-def test_products_count_from_a_leaf_alone_where_one_is_named() -> None:
-    x, y = (torch.randn(3, 3, requires_grad=True) for _ in range(2))
-    both = x @ x @ x @ x + y @ x
-    assert products_in_sequence(both) == products_in_sequence(both, x) == 3
-    assert products_in_sequence(both, y) == 1
-    with pytest.raises(ValueError, match="does not depend"):
-        products_in_sequence(x @ x, y)
-
-
 def test_layers_count_from_the_first_that_reaches() -> None:
     def outputs(x: Tensor) -> Iterator[Tensor]:
         while True:

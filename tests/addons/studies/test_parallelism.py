@@ -6,12 +6,14 @@ from crosshead.addons.studies.fitting import WITHIN, size, weights
 from crosshead.addons.studies.measuring import FORWARD, TRAINING
 from crosshead.addons.studies.parallelism import (
     ATTENTION,
+    BELOW,
     FULL,
     GROWTH,
     LAYER,
     MODEL,
     ONE,
     RECURRENCE,
+    SELF,
     SIXTEEN,
     VOCABULARY,
     TimingCase,
@@ -47,7 +49,7 @@ def test_a_batch_is_full() -> None:
 
 
 @pytest.mark.parametrize("name", [ATTENTION, RECURRENCE])
-@pytest.mark.parametrize("level", [LAYER, MODEL])
+@pytest.mark.parametrize("level", [SELF, LAYER, MODEL])
 def test_only_the_way_back_has_gradients_and_they_do_not_add_up(name: str, level: str) -> None:
     module, given = pair_of(level, 64)[name], inputs(level, 1, 5, 64, Generator().manual_seed(1))
     weight = next(module.parameters())
@@ -76,3 +78,15 @@ def test_quantities_are_those_of_their_sizes_and_no_others() -> None:
     values = measured(found)
     assert values == {ONE.format(512): 6, SIXTEEN: 1, GROWTH: 3}
     assert measured({}) == {}
+
+
+def test_faster_is_faster_in_every_round_at_sizes_below_the_width() -> None:
+    longest = TimingCase(SELF, 64, 1, 16, TRAINING)
+    found = {
+        longest: [1.5, 2.0],
+        longest._replace(length=32): [0.9, 3.0],
+        longest._replace(length=64): [0.5, 0.5],
+        longest._replace(sentences=4): [0.5, 0.5],
+        longest._replace(direction=FORWARD): [0.5, 0.5],
+    }
+    assert measured(found) == {BELOW: 0.5}
