@@ -196,10 +196,14 @@ def weights(config: AnyTokenConfig, vocabulary: int) -> int:
     return size(build_without_memory(partial(build_model, config, vocabulary, vocabulary)))
 
 
-def as_large(
-    shape: Callable[[int], AnyTokenConfig], vocabulary: int, wanted: int
-) -> AnyTokenConfig:
-    """Return the shape, by its width, whose number of weights is nearest to the wanted one."""
+_CONFIG: TypeAdapter[TokenModelConfig] = TypeAdapter(AnyTokenConfig)
+
+
+def as_large(settings: Mapping[str, Any], vocabulary: int, wanted: int) -> AnyTokenConfig:
+    """Return the model whose width gives a number of weights nearest to the wanted one."""
+
+    def shape(width: int) -> AnyTokenConfig:
+        return _CONFIG.validate_python({**settings, "d_model": width})
 
     def count(width: int) -> int:
         return weights(shape(width), vocabulary)
@@ -223,8 +227,6 @@ SHAPES: dict[str, dict[str, Any]] = {
 """The architectures beside the Transformer. The recurrent ones differ only in how the decoder sees
 the source."""
 
-_CONFIG: TypeAdapter[TokenModelConfig] = TypeAdapter(AnyTokenConfig)
-
 
 def shapes(reference: TransformerConfig, vocabulary: int) -> dict[str, AnyTokenConfig]:
     """Return a Transformer, and the other architectures with as many weights.
@@ -236,9 +238,5 @@ def shapes(reference: TransformerConfig, vocabulary: int) -> dict[str, AnyTokenC
     for name, settings in SHAPES.items():
         layers = reference.encoder_layers if name == CONVOLUTIONAL else 1
         sides = {"encoder_layers": layers, "decoder_layers": layers, "dropout": reference.dropout}
-        found[name] = as_large(partial(_of_width, {**settings, **sides}), vocabulary, wanted)
+        found[name] = as_large({**settings, **sides}, vocabulary, wanted)
     return {**found, TRANSFORMER: reference}
-
-
-def _of_width(settings: Mapping[str, Any], d_model: int) -> AnyTokenConfig:
-    return _CONFIG.validate_python({**settings, "d_model": d_model})

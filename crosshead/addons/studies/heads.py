@@ -8,7 +8,6 @@ from itertools import product
 from typing import NamedTuple
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from crosshead.addons.studies import captions, measuring
 from crosshead.addons.studies.charts import Sheet, by_seed, joined, spread
@@ -245,10 +244,7 @@ def build(width: int, heads: int, kernel: str) -> SelfAttention:
 
 def operations(heads: int) -> int:
     """Return the floating-point operations of a layer, as PyTorch counts them."""
-    layer, x = build(64, heads, "explicit"), torch.randn(1, 32, 64)
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        layer(x)
-    return int(counter.get_total_flops())
+    return measuring.operations(build(64, heads, "explicit"), torch.randn(1, 32, 64))[0]
 
 
 def quantities(slower: Costs, memory: Costs) -> dict[str, Value]:

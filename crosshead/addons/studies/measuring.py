@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node
+from torch.utils.flop_counter import FlopCounterMode
 
 from crosshead.addons.studies.study import Trial
 
@@ -81,6 +82,14 @@ def of_layer(layer: nn.Module, x: Tensor, direction: str) -> Callable[[], None]:
     """Return the computation of a layer on `x`, whose gradient is computed as well."""
     # A new leaf each time: gradients of the input do not add up from call to call.
     return partial(compute, layer, lambda: layer(x.detach().requires_grad_()), direction)
+
+
+def operations(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, dict[str, int]]:
+    """Return the operations that PyTorch's counter sees: all, and those of each module."""
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        function(x)
+    by_module = {name: sum(each.values()) for name, each in counter.get_flop_counts().items()}
+    return counter.get_total_flops(), by_module
 
 
 def products_in_sequence(output: Tensor) -> int:

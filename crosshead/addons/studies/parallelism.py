@@ -21,7 +21,6 @@ from crosshead.addons.studies.charts import Sheet, Table, number, spread
 from crosshead.addons.studies.fitting import FIRST, Stack, as_large, transformer, weights
 from crosshead.addons.studies.study import Band, Result, Study, Trial, Value
 from crosshead.layers.layer_types import RecurrentLayer, SelfAttention
-from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyTokenConfig, build_model
 from crosshead.system.devices import choose_device
 from crosshead.system.progress import counted
@@ -135,12 +134,8 @@ def pair_of(level: str, width: int) -> dict[str, nn.Module]:
 
 def shapes_of(width: int) -> dict[str, AnyTokenConfig]:
     """Return a Transformer of this width, and a recurrent model with as many weights."""
-
-    def recurrent(d_model: int) -> AnyTokenConfig:
-        # Two layers a side, each one call of PyTorch's; nothing is a loop in Python.
-        shape = {"d_model": d_model, "attention": "luong-general", "dropout": 0.0}
-        return RecurrentConfig.model_validate(shape)
-
+    # Two layers a side, each one call of PyTorch's; nothing is a loop in Python.
+    recurrent = {"architecture": "recurrent", "attention": "luong-general", "dropout": 0.0}
     attending = transformer(width, 4 * width, HEADS, 2)
     wanted = weights(attending, VOCABULARY)
     return {ATTENTION: attending, RECURRENCE: as_large(recurrent, VOCABULARY, wanted)}

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.flop_counter import FlopCounterMode
 
 from crosshead.addons.studies import measuring
 from crosshead.addons.studies.charts import Sheet, Table, single
@@ -135,22 +134,17 @@ BANDS = (
 
 def operations(name: str, layer: nn.Module, x: Tensor) -> dict[str, int]:
     """Return the floating-point operations of a layer by term, as PyTorch counts them."""
-    total, by_module = _counted(layer, x)
+    total, by_module = measuring.operations(layer, x)
     if name in (FULL, NEAR):
         parts = ("query", "key_value", "output")
         projections = sum(by_module[f"SelfAttention.attention.{each}"] for each in parts)
         return {"attention": total - projections, "projections": projections}
     if name == SEPARABLE:
-        return {"depthwise": _counted(partial(depthwise, layer), x)[0], "pointwise": total}
+        return {
+            "depthwise": measuring.operations(partial(depthwise, layer), x)[0],
+            "pointwise": total,
+        }
     return {"products": total}
-
-
-def _counted(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, dict[str, int]]:
-    """Return the operations that PyTorch's counter sees: all, and those of each module."""
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        function(x)
-    by_module = {name: sum(each.values()) for name, each in counter.get_flop_counts().items()}
-    return counter.get_total_flops(), by_module
 
 
 def depthwise(layer: nn.Module, x: Tensor) -> Tensor:

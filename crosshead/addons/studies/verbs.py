@@ -67,25 +67,15 @@ def study(
     verdict computed from the measured values. `all` runs every study and ends with a table of
     verdicts. `list` (or no name) shows the studies and their running times.
     """
-    from crosshead.addons.studies.conduct import (
-        STUDIES,
-        chosen,
-        conduct,
-        effort_of,
-        expectations,
-        findings,
-        listed,
-        summary,
-        write,
-    )
+    from crosshead.addons.studies import conduct
     from crosshead.system.devices import choose_threads
     from crosshead.system.files import make_directory
 
     if name == "list":
-        put(table(listed(STUDIES.values()).rows))
+        put(table(conduct.listed(conduct.STUDIES.values()).rows))
         return
-    studies = chosen(name)
-    effort = effort_of(studies, quick=quick, minutes=minutes)
+    studies = conduct.chosen(name)
+    effort = conduct.effort_of(studies, quick=quick, minutes=minutes)
     # Each form has its own folder: results of hours are not replaced by results of seconds.
     out = out or Path("studies") / effort.folder
     make_directory(out)  # before anything takes minutes
@@ -94,17 +84,17 @@ def study(
     records = []
     for number, each in enumerate(studies):
         put(f"{chr(10) if number else ''}{each.title}\n\n  “{each.claim}”\n  {each.source}\n\n")
-        put("Expected:\n" + "".join(f"- {line}\n" for line in expectations(each)))
+        put("Expected:\n" + "".join(f"- {line}\n" for line in conduct.expectations(each)))
         if effort.caveat:
             put(f"\nThis is the {effort.caveat}.\n")
-        record = conduct(each, effort=effort, seed=seed, say=note)
-        for found in (*record.result.all_tables, findings(record)):
+        record = conduct.conduct(each, effort=effort, seed=seed, say=note)
+        for found in (*record.result.all_tables, conduct.findings(record)):
             put(f"\n{found.title}:\n{table(found.rows)}")
         records.append(record)
         # With several studies, only the tables name the quantities that were missed.
         put(f"\nVerdict: {record.said(brief=len(studies) > 1)}.\n")
-        written = write(record, out, note)
+        written = conduct.write(record, out, note)
         put(f"Written: {', '.join(map(str, written))}\n")
     if len(records) > 1:
-        verdicts = summary(records)
+        verdicts = conduct.summary(records)
         put(f"\n{verdicts.title}:\n{table(verdicts.rows, numbers=2)}")

@@ -68,6 +68,9 @@ def test_only_what_is_labelled_counts() -> None:
     assert accuracy(model, batch) == pytest.approx(0.5)
 
 
+RECURRENT = {"architecture": "recurrent"}
+
+
 def of_width(d_model: int) -> AnyConfig:
     return RecurrentConfig(d_model=d_model)
 
@@ -78,7 +81,7 @@ def test_weights_are_those_that_a_model_has() -> None:
 
 @pytest.mark.parametrize("wanted", [100_000, 123_456])
 def test_no_other_width_is_nearer(wanted: int) -> None:
-    found = as_large(of_width, 50, wanted)
+    found = as_large(RECURRENT, 50, wanted)
     distance = abs(weights(found, 50) - wanted)
     assert distance <= 0.02 * wanted
     for width in (found.d_model - 2, found.d_model + 2):
@@ -89,7 +92,7 @@ def test_no_other_width_is_nearer(wanted: int) -> None:
 def test_a_size_that_no_width_gives_is_refused(wanted: int) -> None:
     nearest = WIDTHS[0] if wanted == 1 else WIDTHS[-1]
     with pytest.raises(ValueError, match=rf"no width gives {wanted:,} .*: {nearest} gives"):
-        as_large(of_width, 50, wanted)
+        as_large(RECURRENT, 50, wanted)
 
 
 def test_all_have_as_many_weights_as_the_transformer() -> None:
