@@ -7,7 +7,6 @@ import importlib
 import logging
 import os
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -148,12 +147,8 @@ def _settings(config: StackConfig) -> dict[str, Any]:
 
 def _language_places(config: LanguageConfig) -> list[Place]:
     """Return all parameters of a language model, which is a decoder in CTranslate2."""
-    names = {
-        each: getattr(CTRANSLATE2, each).replace("{stack}", "decoder")
-        for each in ("layer", "final")
-    }
     return [
-        *replace(CTRANSLATE2, **names).places({"stack": config.layers}, config.norm),
+        *CTRANSLATE2.places({"stack": config.layers}, config.norm),
         Place(("embeddings.weight",), (MATRICES[1],)),
         Place(("projection.weight",), (MATRICES[2],)),
         Place(("projection.bias",), (BIAS,)),

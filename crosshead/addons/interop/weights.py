@@ -68,20 +68,21 @@ class Table:
     def places(self, stacks: Mapping[str, int], norm: str) -> Iterator[Place]:
         """Yield the parameters of stacks of layers, given by their numbers of layers."""
         for stack, layers in stacks.items():
+            theirs = "decoder" if stack == "stack" else stack
             for layer in range(layers):
-                numbers = {"stack": stack, "layer": layer, "next": layer + 1}
+                numbers = {"stack": theirs, "layer": layer, "next": layer + 1}
                 for part, add_norm, names in self._parts(stack):
-                    for ours, theirs in names.items():
+                    for ours, others in names.items():
                         modules = [
                             f"{stack}.layers.{layer}.{part}.{each}"
                             if each != "norm"
                             else f"{stack}.layers.{layer}.{add_norm}.norm"
                             for each in ours.split()
                         ]
-                        named = [f"{self.layer}{each}" for each in theirs.split()]
+                        named = [f"{self.layer}{each}" for each in others.split()]
                         yield from self._module(modules, named, numbers)
             if norm == "pre":
-                yield from self._module([f"{stack}.norm"], [self.final], {"stack": stack})
+                yield from self._module([f"{stack}.norm"], [self.final], {"stack": theirs})
 
     def _parts(self, stack: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
         tables = (self.attention, self.cross)
