@@ -8,8 +8,8 @@ Axes: `B` batch, `H` heads, `T` query positions, `K` key positions, `E` width of
 furthest distance of a table, `N` positions of a table.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -109,75 +109,53 @@ class Span:
         return graph.add("Add", [graph.add("Clip", [self.distances, *limits]), limits[1]])
 
 
-class Positions:
-    """Positions that do not act in attention: added to embeddings, or none at all."""
+class Positions(NamedTuple):
+    """Steps of an attention at which positions act; by default they do not."""
 
-    def rotated(self, x: str) -> str:
-        """Return new queries or keys, "B H T E", rotated by their positions."""
-        return x
-
-    def scored(self, query: str, scores: str) -> str:
-        """Return the scores, "B H T K", with those of the distances."""
-        return scores
-
-    def combined(self, weights: str, values: str) -> str:
-        """Return the sums of values, "B H T E", with those of the distances."""
-        return values
+    rotated: Callable[[str], str] = lambda x: x
+    """Rotates new queries or keys, "B H T E", by their positions."""
+    scored: Callable[[str, str], str] = lambda query, scores: scores
+    """Adds those of the distances to the scores of a query, "B H T K"."""
+    combined: Callable[[str, str], str] = lambda weights, sums: sums
+    """Adds those of the distances, by their weights, to the sums of values, "B H T E"."""
 
 
-class Rotated(Positions):
-    """Queries and keys are rotated, pair by pair."""
+def _rotary(graph: Nodes, span: Span, rotary: Rotary, length: int) -> Positions:
+    """Return positions that rotate queries and keys, pair by pair: x cos + swapped(x) sin."""
+    sines, cosines = np.split(numbers(rotary.sinusoids(0, length)), 2, axis=1)
+    # The first half of a vector turns by the negative sine of its second half.
+    tables = {
+        "rotary_cosine": np.concatenate([cosines, cosines], axis=1),
+        "rotary_sine": np.concatenate([-sines, sines], axis=1),
+    }
+    cosine, sine = (span.rows(graph.tensor(name, table)) for name, table in tables.items())
+    half = sines.shape[1]
 
-    def __init__(self, graph: Nodes, span: Span, rotary: Rotary, length: int) -> None:
-        self._graph = graph
-        sine, cosine = np.split(numbers(rotary.sinusoids(0, length)), 2, axis=1)
-        # The first half of a vector turns by the negative sine of its second half.
-        tables = {
-            "rotary_cosine": np.concatenate([cosine, cosine], axis=1),
-            "rotary_sine": np.concatenate([-sine, sine], axis=1),
-        }
-        self._cosine, self._sine = (
-            span.rows(graph.tensor(name, table)) for name, table in tables.items()
-        )
-        self._half = sine.shape[1]
-
-    def rotated(self, x: str) -> str:
-        """Return x cos + swapped(x) sin, as `Positions` says."""
-        graph = self._graph
-        bounds = [graph.whole(f"width_{each}", [each]) for each in (0, self._half, 2 * self._half)]
+    def rotated(x: str) -> str:
+        bounds = [graph.whole(f"width_{each}", [each]) for each in (0, half, 2 * half)]
         axis = graph.whole("last_axis", [-1])
         halves = [graph.add("Slice", [x, *bounds[n : n + 2], axis]) for n in (1, 0)]
         swapped = graph.add("Concat", halves, axis=-1)
-        parts = [graph.add("Mul", [x, self._cosine]), graph.add("Mul", [swapped, self._sine])]
-        return graph.add("Add", parts)
+        return graph.add("Add", [graph.add("Mul", [x, cosine]), graph.add("Mul", [swapped, sine])])
+
+    return Positions(rotated=rotated)
 
 
-class Biases(Positions):
-    """Each head has a bias for the distance."""
-
-    def __init__(self, graph: Nodes, bias: str) -> None:
-        self._graph, self._bias = graph, bias
-
-    def scored(self, query: str, scores: str) -> str:
-        """Return scores + bias, as `Positions` says."""
-        return self._graph.add("Add", [scores, self._bias])
+def _biases(graph: Nodes, bias: str) -> Positions:
+    """Return positions by which each head has a bias for the distance."""
+    return Positions(scored=lambda query, scores: graph.add("Add", [scores, bias]))
 
 
-class Vectors(Positions):
-    """Keys and values have a further vector for the distance."""
+def _vectors(graph: Nodes, keys: str, values: str) -> Positions:
+    """Return positions by which keys and values have a further vector: q . (k + a), and v + a."""
 
-    def __init__(self, graph: Nodes, keys: str, values: str) -> None:
-        self._graph, self._keys, self._values = graph, keys, values
+    def added(equation: str, left: str, vectors: str, x: str) -> str:
+        return graph.add("Add", [x, graph.add("Einsum", [left, vectors], equation=equation)])
 
-    def scored(self, query: str, scores: str) -> str:
-        """Return q . (k + a), as `Positions` says."""
-        further = self._graph.add("Einsum", [query, self._keys], equation="bhte,tke->bhtk")
-        return self._graph.add("Add", [scores, further])
-
-    def combined(self, weights: str, values: str) -> str:
-        """Return the sums of v + a, as `Positions` says."""
-        further = self._graph.add("Einsum", [weights, self._values], equation="bhtk,tke->bhte")
-        return self._graph.add("Add", [values, further])
+    return Positions(
+        scored=lambda query, scores: added("bhte,tke->bhtk", query, keys, scores),
+        combined=lambda weights, sums: added("bhtk,tke->bhte", weights, values, sums),
+    )
 
 
 def positions_of(
@@ -186,9 +164,9 @@ def positions_of(
     """Return the positions of each layer of self-attention of a stack."""
     rotary, score = attentions[0].rotate, attentions[0].score
     if isinstance(rotary, Rotary):
-        return [Rotated(graph, span, rotary, length)] * len(attentions)
+        return [_rotary(graph, span, rotary, length)] * len(attentions)
     if isinstance(score, Biased) and isinstance(score.bias, ALiBi):
-        return [Biases(graph, _linear_biases(graph, span, score.bias))] * len(attentions)
+        return [_biases(graph, _linear_biases(graph, span, score.bias))] * len(attentions)
     if isinstance(score, Biased | ShawKeys):
         return [_by_distance(each, graph, span, layer) for layer, each in enumerate(attentions)]
     return [Positions()] * len(attentions)
@@ -209,11 +187,11 @@ def _by_distance(mine: MultiHeadAttention, graph: Nodes, span: Span, layer: int)
         furthest = score.bias.furthest
         table = score.bias(torch.arange(-furthest, furthest + 1))
         name = graph.tensor(f"biases.{layer}", numbers(table))
-        return Biases(graph, graph.add("Gather", [name, span.indices(furthest)], axis=1))
+        return _biases(graph, graph.add("Gather", [name, span.indices(furthest)], axis=1))
     assert isinstance(score, ShawKeys) and isinstance(combine, ShawValues)
     found = []
     for name, vectors in (("keys", score.vectors), ("values", combine.vectors)):
         table = vectors(torch.arange(-vectors.furthest, vectors.furthest + 1))
         rows = graph.tensor(f"{name}.{layer}", numbers(table))
         found.append(graph.add("Gather", [rows, span.indices(vectors.furthest)]))
-    return Vectors(graph, *found)
+    return _vectors(graph, *found)
