@@ -110,7 +110,7 @@ class LoadedPackage(Loaded):
                 archive.extractall(scratch)
             [folder] = Path(scratch).iterdir()
             read, show = (
-                PlainTokenizer(each, folder, "sentencepiece")
+                PlainTokenizer(each, folder / _PIECES)
                 for each in (bundle.source_tokenizer, bundle.target_tokenizer)
             )
             super().__init__(bundle, folder / "model", (read, show))

@@ -94,11 +94,11 @@ def _distinct_vocabulary(tokenizer: Tokenizer) -> list[str]:
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
     """Write the search settings as arguments of `translate_batch` or of `generate_batch`."""
-    text = json.dumps(_arguments(bundle, search), indent=1) + "\n"
+    text = json.dumps(arguments(bundle, search), indent=1) + "\n"
     atomic_write(directory / SEARCH, text.encode())
 
 
-def _arguments(bundle: TextBundle, search: ForeignSearch) -> dict[str, Any]:
+def arguments(bundle: TextBundle, search: ForeignSearch) -> dict[str, Any]:
     """Return search settings as arguments of CTranslate2.
 
     The length of a continuation counts the prompt without its first token.
@@ -149,7 +149,9 @@ class _Loaded:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the token ids of lines, as `Foreign` says, by the files beside the model."""
-        return [ids_of(self._source, pieces) for pieces in self._pieces(lines)]
+        known = self._source.pieces(range(self._source.vocab_size))
+        ids = {piece: index for index, piece in enumerate(known)}
+        return [[ids.get(piece, UNK) for piece in each] for each in self._pieces(lines)]
 
     def decode(self, outputs: Sequence[Sequence[int]]) -> list[str]:
         """Return the texts of outputs, as `Foreign` says, by the files beside the model."""
@@ -168,19 +170,15 @@ class Loaded(_Loaded):
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         """Return the translation of each line, as `Foreign` says."""
         found = self._engine.translate_batch(
-            self._pieces(lines), **_BATCHES, **_arguments(self._bundle, search)
+            self._pieces(lines), **BATCHES, **arguments(self._bundle, search)
         )
         return [self._text(each.hypotheses[0]) for each in found]
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
         """Return the log-probability of each target token, as `Foreign` says."""
-        found = self._engine.score_batch(
-            [pieces_of(self._source, source) for source, _ in examples],
-            [pieces_of(self._target, target) for _, target in examples],
-            max_input_length=0,
-            **_BATCHES,
-        )
-        return [each.log_probs for each in found]
+        sources = [pieces_of(self._source, source) for source, _ in examples]
+        targets = [pieces_of(self._target, target) for _, target in examples]
+        return scored_batch(self._engine, sources, targets)
 
 
 class LoadedGenerator(_Loaded):
@@ -191,13 +189,13 @@ class LoadedGenerator(_Loaded):
 
         def continued(some: list[list[int]]) -> list[str]:
             length = len(some[0])
-            arguments = {
-                **_arguments(self._bundle, search),
+            settings = {
+                **arguments(self._bundle, search),
                 "max_length": length - 1 + search.max_length,
                 "end_token": _no_end(self._bundle),
             }
             prompts = [pieces_of(self._target, prompt) for prompt in some]
-            found = self._engine.generate_batch(prompts, **_BATCHES, **arguments)
+            found = self._engine.generate_batch(prompts, **BATCHES, **settings)
             return [self._text(each.sequences[0][length:]) for each in found]
 
         return in_equal_lengths(self.encode(lines), continued)
@@ -221,11 +219,16 @@ class LoadedGenerator(_Loaded):
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
         """Return the log-probability of each target token, as `Foreign` says."""
         texts = [pieces_of(self._target, [EOS, *target, EOS]) for _, target in examples]
-        found = self._engine.score_batch(texts, max_input_length=0, **_BATCHES)
-        return [each.log_probs for each in found]
+        return scored_batch(self._engine, texts)
 
 
-_BATCHES = {"max_batch_size": 1024, "batch_type": "tokens"}
+BATCHES = {"max_batch_size": 1024, "batch_type": "tokens"}
+"""The largest number of tokens that CTranslate2 computes at once, padding counted."""
+
+
+def scored_batch(engine: Any, *sides: Sequence[list[str]]) -> list[list[float]]:
+    """Return the log-probability of each token of texts, or of targets after sources."""
+    return [each.log_probs for each in engine.score_batch(*sides, max_input_length=0, **BATCHES)]
 
 
 def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
@@ -233,36 +236,32 @@ def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     return tokenizer.pieces([int(index) for index in ids])
 
 
-def ids_of(tokenizer: Tokenizer, pieces: Sequence[str]) -> list[int]:
-    """Return the ids of pieces. A piece that the vocabulary lacks is unknown."""
-    known = tokenizer.pieces(range(tokenizer.vocab_size))
-    ids = {piece: index for index, piece in enumerate(known)}
-    return [ids.get(piece, UNK) for piece in pieces]
-
-
 def usage(bundle: TextBundle, path: str) -> str:
     """Return the program that loads an export and uses it."""
     if _translates(bundle):
-        model, call = "Translator", "model.translate_batch([given], **search)"
-        parts = program(bundle, EXAMPLE, "found.hypotheses[0]")
-        given = parts.encode
+        model, call, found = "Translator", "translate_batch", "hypotheses"
+        functions, setup, given = program(bundle, EXAMPLE)
     else:
-        model, call = "Generator", "model.generate_batch([given], **search)"
-        parts = program(bundle, "Once upon a time", "found.sequences[0]")
-        [end] = bundle.target_tokenizer.pieces([EOS])
-        before = "" if bundle.target_tokenizer.spans_lines else f'["{end}"] + '
-        given = f"{before}{parts.encode}"
+        model, call, found = "Generator", "generate_batch", "sequences"
+        functions, setup, given = program(bundle, "Once upon a time")
+        if not bundle.target_tokenizer.spans_lines:
+            [end] = bundle.target_tokenizer.pieces([EOS])
+            given = f'["{end}"] + {given}'
     return f"""import json
 from pathlib import Path
+from typing import Any
 
 import ctranslate2
-{parts.imports}
+
+
+{functions}
+
 directory = Path("{path}")
 model = ctranslate2.{model}(str(directory))
-{parts.setup}search = json.loads((directory / "search.json").read_text())
-given = {given}
-[found] = {call}
-print({parts.decode})
+{setup}
+search = json.loads((directory / "search.json").read_text())
+[found] = model.{call}([{given}], **search)
+print(decode(found.{found}[0]))
 """
 
 

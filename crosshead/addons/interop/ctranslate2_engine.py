@@ -8,7 +8,15 @@ from typing import Any
 
 import torch
 
-from crosshead.addons.interop.ctranslate2 import CTRANSLATE2, pieces_of, write_model
+from crosshead.addons.interop.base import ForeignSearch
+from crosshead.addons.interop.ctranslate2 import (
+    BATCHES,
+    CTRANSLATE2,
+    arguments,
+    pieces_of,
+    scored_batch,
+    write_model,
+)
 from crosshead.addons.interop.ctranslate2_layers import library
 from crosshead.addons.interop.export import check_libraries, number_format, usual_search
 from crosshead.addons.interop.formats import check_expressible
@@ -19,9 +27,6 @@ from crosshead.errors import ConfigError
 from crosshead.tasks.translation.engine import Engine, ModelEngine, Query, model_engines
 from crosshead.tasks.translation.translator import Translator
 from crosshead.vocabulary import EOS
-
-_BATCH_TOKENS = 1024
-"""The largest number of tokens that CTranslate2 computes at once, padding counted."""
 
 
 def ctranslate2_engines(
@@ -55,25 +60,17 @@ class CTranslate2Model:
         """Return the hypotheses of each source as lists of ids, eos included where it was found."""
         found = self._translator.translate_batch(
             sources,
-            beam_size=beam,
+            **BATCHES,
+            **arguments(self.bundle, ForeignSearch(beam, self._penalty, max_length)),
             num_hypotheses=n_best,
-            length_penalty=self._penalty,
-            max_decoding_length=max_length,
-            min_decoding_length=0,
-            max_input_length=0,
             return_end_token=True,
-            max_batch_size=_BATCH_TOKENS,
-            batch_type="tokens",
         )
         return [[[self._ids[piece] for piece in each] for each in one.hypotheses] for one in found]
 
     def log_probs(self, sources: list[list[str]], outputs: list[list[int]]) -> list[list[float]]:
         """Return the log-probability of each token of outputs, and of eos."""
         targets = [pieces_of(self.bundle.target_tokenizer, each) for each in outputs]
-        scored = self._translator.score_batch(
-            sources, targets, max_input_length=0, max_batch_size=_BATCH_TOKENS, batch_type="tokens"
-        )
-        return [each.log_probs for each in scored]
+        return scored_batch(self._translator, sources, targets)
 
 
 def _translator(folder: str, device: torch.device, workers: int) -> Any:

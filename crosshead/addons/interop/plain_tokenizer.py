@@ -1,11 +1,13 @@
 """The tokenizer files beside a model of CTranslate2, read as programs without crosshead read them.
 
-The verification runs the very lines that stand in the program of an export's README.
+The verification calls the very functions that stand in the program of an export's README. Each
+returns two functions: the pieces of a text, and the text of pieces.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import getsource
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.text.imported import ImportedTokenizer, JsonTokenizer
@@ -14,102 +16,115 @@ from crosshead.text.symbols import ByteTokenizer, CharacterTokenizer, WordTokeni
 from crosshead.text.tokenizers import JOINT, SIDES, Tokenizer
 
 
-class Code(NamedTuple):
-    """The parts of a program that tokenize. `NAME` is a tokenizer, `STEM` the name of its file."""
-
-    encode: str
-    """An expression of the pieces of the text TEXT."""
-    decode: str
-    """An expression of the text of the pieces PIECES."""
-    imports: str = ""
-    setup: str = ""
-    """Lines that load the tokenizer from `directory`."""
+def words(file: Path) -> Any:
+    """Words are separated by spaces, and the file is not needed."""
+    return lambda text: text.split(" "), " ".join
 
 
-_SENTENCEPIECE = Code(
-    "NAME.encode(TEXT, out_type=str)",
-    "NAME.decode(PIECES)",
-    "import sentencepiece\n",
-    'NAME = sentencepiece.SentencePieceProcessor(model_file=str(directory / "STEM.model"))\n',
-)
+def characters(file: Path) -> Any:
+    """Each character is a piece, and the file is not needed."""
+    return list, "".join
 
-_CODE = {
-    WordTokenizer.kind: Code('TEXT.split(" ")', '" ".join(PIECES)'),
-    CharacterTokenizer.kind: Code("list(TEXT)", '"".join(PIECES)'),
-    ByteTokenizer.kind: Code(
-        "[names[each] for each in TEXT.encode()]",
-        'b"".join(values.get(each, each.encode()) for each in PIECES).decode(errors="replace")',
-        setup='names = [chr(n) if 0x21 <= n <= 0x7E else f"<0x{n:02X}>" for n in range(256)]\n'
-        "values = {each: bytes([n]) for n, each in enumerate(names)}\n",
-    ),
-    JsonTokenizer.kind: Code(
-        "NAME.encode(TEXT).tokens",
-        "NAME.decode([NAME.token_to_id(each) for each in PIECES], skip_special_tokens=False)",
-        "import tokenizers\n",
-        'NAME = tokenizers.Tokenizer.from_file(str(directory / "STEM.model"))\n',
-    ),
+
+def utf8_bytes(file: Path) -> Any:
+    """Each byte is a piece, and the file is not needed."""
+    names = [chr(n) if 0x21 <= n <= 0x7E else f"<0x{n:02X}>" for n in range(256)]
+    values = {each: bytes([n]) for n, each in enumerate(names)}
+
+    def decode(pieces: list[str]) -> str:
+        found = b"".join(values.get(each, each.encode()) for each in pieces)
+        return found.decode(errors="replace")
+
+    return lambda text: [names[each] for each in text.encode()], decode
+
+
+def json_tokenizer(file: Path) -> Any:
+    """Read a file of the library tokenizers."""
+    import tokenizers
+
+    model: Any = tokenizers.Tokenizer.from_file(str(file))
+
+    def decode(pieces: list[str]) -> str:
+        ids = [model.token_to_id(each) for each in pieces]
+        return str(model.decode(ids, skip_special_tokens=False))
+
+    return lambda text: model.encode(text).tokens, decode
+
+
+def subwords(file: Path) -> Any:
+    """Read a SentencePiece model."""
+    import sentencepiece
+
+    model = sentencepiece.SentencePieceProcessor(model_file=str(file))
+    return lambda text: model.encode(text, out_type=str), model.decode
+
+
+_READERS: dict[str, Callable[[Path], Any]] = {
+    WordTokenizer.kind: words,
+    CharacterTokenizer.kind: characters,
+    ByteTokenizer.kind: utf8_bytes,
+    JsonTokenizer.kind: json_tokenizer,
 }
-"""The code of each kind of tokenizer. All other kinds have a SentencePiece model."""
+"""The function of each kind of tokenizer. All other kinds have a SentencePiece model."""
 
 _WITHOUT_TAGS = (CharacterTokenizer.kind, ByteTokenizer.kind, ImportedTokenizer.kind)
-"""The kinds whose code splits a tag of a target language, so that it is given as a piece."""
+"""The kinds that split a tag of a target language, so that it is given as a piece."""
 
 
-def _code(tokenizer: Tokenizer, name: str, stem: str) -> Code:
-    parts = _CODE.get(tokenizer.kind, _SENTENCEPIECE)
-    return Code(*(each.replace("NAME", name).replace("STEM", stem) for each in parts))
+def _reader(tokenizer: Tokenizer) -> Callable[[Path], Any]:
+    return _READERS.get(tokenizer.kind, subwords)
 
 
 class PlainTokenizer:
     """A tokenizer between texts and pieces, from the files of an export."""
 
-    def __init__(self, tokenizer: Tokenizer, directory: Path, stem: str) -> None:
+    def __init__(self, tokenizer: Tokenizer, file: Path) -> None:
         self._tags = tokenizer.special if tokenizer.kind in _WITHOUT_TAGS else ()
-        self._code = _code(tokenizer, "pieces", stem)
-        self._names: dict[str, Any] = {"directory": directory}
-        exec(self._code.imports + self._code.setup, self._names)
+        self._encode, self._decode = _reader(tokenizer)(file)
 
     def encode(self, text: str) -> list[str]:
         """Return the pieces of a text. A tag of a target language before it is a piece."""
         tag = max((each for each in self._tags if text.startswith(each)), key=len, default="")
         rest = text.removeprefix(tag)
-        found = eval(self._code.encode, {**self._names, "TEXT": rest}) if rest else []
+        found = self._encode(rest) if rest else []
         return [tag, *found] if tag else found
 
     def decode(self, pieces: Sequence[str]) -> str:
         """Return the text of pieces."""
-        text: str = eval(self._code.decode, {**self._names, "PIECES": list(pieces)})
+        text: str = self._decode(list(pieces))
         return text
 
 
 def plain_tokenizers(bundle: TextBundle, directory: Path) -> tuple[PlainTokenizer, PlainTokenizer]:
     """Return the tokenizers of source and target from the files of an export."""
-    source, target = stems(bundle)
+    source, target = (directory / name for name in _files(bundle))
     return (
-        PlainTokenizer(bundle.source_tokenizer, directory, source),
-        PlainTokenizer(bundle.target_tokenizer, directory, target),
+        PlainTokenizer(bundle.source_tokenizer, source),
+        PlainTokenizer(bundle.target_tokenizer, target),
     )
 
 
-def program(bundle: TextBundle, text: str, pieces: str) -> Code:
-    """Return the code that encodes a text, and that decodes what the expression `pieces` gives."""
-    names = SIDES if not bundle.config.joint_tokenizer else ("pieces", "pieces")
-    sides = (bundle.source_tokenizer, bundle.target_tokenizer)
-    source, target = map(_code, sides, names, stems(bundle))
+def program(bundle: TextBundle, text: str) -> tuple[str, str, str]:
+    """Return code that defines the functions, that makes `encode` and `decode`, and that encodes.
+
+    The last is an expression of the pieces of a text.
+    """
+    readers = [_reader(each) for each in (bundle.source_tokenizer, bundle.target_tokenizer)]
+    source, target = (
+        f'{reader.__name__}(directory / "{name}")'
+        for reader, name in zip(readers, _files(bundle), strict=True)
+    )
+    one = bundle.config.joint_tokenizer
+    setup = f"encode, decode = {source}" if one else f"encode, _ = {source}\n_, decode = {target}"
+    functions = "\n\n".join(map(getsource, dict.fromkeys(readers)))
     languages = bundle.config.target_languages
     tag = tag_of(languages[0]) if languages else ""
-    apart = bool(tag) and sides[0].kind in _WITHOUT_TAGS
-    encode = source.encode.replace("TEXT", f'"{" " if apart else tag and tag + " "}{text}"')
-    if apart:
-        encode = f'["{tag}", *{encode}]'
-    return Code(
-        encode,
-        target.decode.replace("PIECES", pieces),
-        "".join(dict.fromkeys([source.imports, target.imports])),
-        "".join(dict.fromkeys([source.setup, target.setup])),
-    )
+    if tag and bundle.source_tokenizer.kind in _WITHOUT_TAGS:
+        return functions, setup, f'["{tag}", *encode(" {text}")]'
+    return functions, setup, f'encode("{tag and tag + " "}{text}")'
 
 
-def stems(bundle: TextBundle) -> tuple[str, str]:
-    """Return the beginnings of the names of the tokenizers' files of both sides."""
-    return (JOINT, JOINT) if bundle.config.joint_tokenizer else SIDES
+def _files(bundle: TextBundle) -> list[str]:
+    """Return the names of the tokenizers' files of both sides."""
+    stems = (JOINT, JOINT) if bundle.config.joint_tokenizer else SIDES
+    return [f"{stem}.model" for stem in stems]
