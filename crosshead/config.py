@@ -59,12 +59,13 @@ _SHOWN = 100
 """The largest number of characters of a value in a message."""
 
 _EXPECTED = {
-    "int_type": "a whole number",
-    "float_type": "a number",
+    **dict.fromkeys(("int_type", "int_parsing"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "string_type": "text",
     "list_type": "a list",
+    "none_required": "null",
     "model_type": "a section",
     "literal_error": "{expected}",
     "greater_than": "more than {gt}",

@@ -5,6 +5,7 @@ A package outside the repository adds a `Format` by an entry point in `crosshead
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 from crosshead.addons.interop.argos import ARGOS, read_package
 from crosshead.addons.interop.base import Export, Format, Imported
@@ -13,22 +14,31 @@ from crosshead.addons.interop.gpt2 import GPT2
 from crosshead.addons.interop.huggingface import HUGGINGFACE
 from crosshead.addons.interop.imports import ctranslate2, gpt2, huggingface, marian
 from crosshead.addons.interop.imports.reading import ForeignDirectory
-from crosshead.addons.interop.imports.values import one_of
+from crosshead.addons.interop.imports.values import ForeignSettings, checked
 from crosshead.addons.interop.onnx import ONNX
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.config import OneOf
 from crosshead.errors import ConfigError
 from crosshead.extensions import added
 
+_READERS = {
+    huggingface.MARIAN: huggingface.read,
+    huggingface.PEGASUS: huggingface.read,
+    gpt2.MODEL_TYPE: gpt2.read,
+}
+
+
+class _HuggingFace(ForeignSettings):
+    """The setting that tells the models of Hugging Face apart."""
+
+    model_type: Annotated[str, OneOf(_READERS)]
+
 
 def _read_huggingface(path: Path, name: str) -> Imported:
-    readers = {
-        huggingface.MARIAN: huggingface.read,
-        huggingface.PEGASUS: huggingface.read,
-        gpt2.MODEL_TYPE: gpt2.read,
-    }
-    model_type = ForeignDirectory(path).json(huggingface.CONFIG).get("model_type")
-    return one_of(model_type, "model_type", readers, path / huggingface.CONFIG)(path, name)
+    config = ForeignDirectory(path).json(huggingface.CONFIG)
+    model_type = checked(_HuggingFace, config, path / huggingface.CONFIG).model_type
+    return _READERS[model_type](path, name)
 
 
 _BUILTIN = (

@@ -15,17 +15,11 @@ from torch import Tensor
 
 from crosshead.addons.interop.base import ForeignSearch, json_bytes
 from crosshead.addons.interop.imports.reading import ForeignDirectory, ForeignModelError
-from crosshead.addons.interop.imports.values import (
-    checked,
-    lost,
-    number,
-    shown,
-    truth,
-    whole_number,
-)
+from crosshead.addons.interop.imports.values import ForeignSettings, checked, lost
 from crosshead.addons.interop.tokenizer_json import foreign_ids
 from crosshead.addons.interop.verify import scored
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.config import shown
 from crosshead.decoding.beam import Stop
 from crosshead.decoding.search import MOST_EXTRA, DecodeConfig
 from crosshead.system.files import atomic_write
@@ -105,14 +99,16 @@ class LoadedTransformers:
     """An export that transformers has loaded: see `Foreign`."""
 
     computes = ""
+    auto: str
+    """The class of transformers that loads the model."""
 
-    def __init__(self, bundle: TextBundle, directory: Path, auto: str) -> None:
+    def __init__(self, bundle: TextBundle, directory: Path) -> None:
         library: Any = importlib.import_module("transformers")
         self._bundle = bundle
         self._rows = foreign_ids(bundle.target_tokenizer)
         with _quiet_loading():
             self._tokenizer: Any = library.AutoTokenizer.from_pretrained(str(directory))
-            self._model: Any = getattr(library, auto).from_pretrained(str(directory)).eval()
+            self._model: Any = getattr(library, self.auto).from_pretrained(str(directory)).eval()
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the token ids of lines, as `Foreign` says, by the export's tokenizer."""
@@ -152,11 +148,19 @@ def own_to_foreign(tokenizer: Tokenizer) -> Tensor:
     return torch.tensor([row or 0 for row in foreign_ids(tokenizer)])
 
 
+class _Search(ForeignSettings):
+    """The search settings that come along, with the defaults of transformers."""
+
+    num_beams: int = 1
+    length_penalty: float = 1.0
+    do_sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 1.0
+
+
 _STOPS: dict[object, Stop] = {False: "last", "never": "exact"}
 """The rule that ends the search, by `early_stopping`."""
-
-_SAMPLED = ("temperature", "top_k", "top_p")
-"""The settings of sampling that come along."""
 
 _LOST: dict[str, int] = {
     **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty"), 1),
@@ -206,11 +210,13 @@ def search_settings(
 ) -> tuple[DecodeConfig, list[str]]:
     """Return the search settings, and notes about the settings that do not come along."""
     _check_tokens(stored, settings, where)
-    samples = may_sample and truth(stored, "do_sample", where)
+    given = {key: value for key, value in stored.items() if value is not None}
+    search = checked(_Search, given, where)
+    samples = may_sample and search.do_sample
     extra = None if longest_source is None else _extra(stored, longest_source)
     notes = lost(
         (key, value)
-        for key, value in _left_out(stored, settings, forbidden, samples=samples)
+        for key, value in _left_out(given, settings, forbidden, samples=samples)
         if extra is None or key not in _LENGTHS
     )
     values: dict[str, Any]
@@ -218,14 +224,14 @@ def search_settings(
         values = {
             "beam": 1,
             "sample": True,
-            "temperature": number(stored, "temperature", where, 1.0),
-            "top_k": _whole(stored, "top_k", where, 50),
-            "top_p": number(stored, "top_p", where, 1.0),
+            "temperature": search.temperature,
+            "top_k": search.top_k,
+            "top_p": search.top_p,
         }
     else:
         values = {
-            "beam": _whole(stored, "num_beams", where, 1),
-            "length_penalty": number(stored, "length_penalty", where, 1.0),
+            "beam": search.num_beams,
+            "length_penalty": search.length_penalty,
             "stop": _stop(stored) or "full",
             **({} if extra is None else {"max_extra": extra}),
         }
@@ -269,8 +275,6 @@ def _left_out(
     """Yield the settings that crosshead does not have."""
     neutral = {**_LOST, **(_LOST_SAMPLING if samples else {"do_sample": 0})}
     for key, value in stored.items():
-        if value is None:
-            continue
         if key in neutral:
             is_lost = value != neutral[key] if neutral[key] else bool(value)
         elif key in _FORBIDDING:
@@ -281,10 +285,6 @@ def _left_out(
             is_lost = key == "forced_eos_token_id" and value != settings.get("eos_token_id")
         if is_lost:
             yield key, value
-
-
-def _whole(stored: Mapping[str, Any], key: str, where: Path, usual: int) -> int:
-    return usual if stored.get(key) is None else whole_number(stored, key, where)
 
 
 def _stop(stored: Mapping[str, Any]) -> Stop | None:

@@ -124,8 +124,7 @@ def _weights(bundle: TextBundle) -> dict[str, Tensor]:
 class LoadedGPT2(LoadedTransformers):
     """A language model that transformers has loaded."""
 
-    def __init__(self, bundle: TextBundle, directory: Path) -> None:
-        super().__init__(bundle, directory, "AutoModelForCausalLM")
+    auto = "AutoModelForCausalLM"
 
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         """Return the continuation of each line, as `Foreign` says, by the export's tokenizer."""

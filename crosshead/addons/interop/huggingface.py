@@ -74,8 +74,7 @@ def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> 
 class LoadedMarian(LoadedTransformers):
     """A translation model that transformers has loaded."""
 
-    def __init__(self, bundle: TextBundle, directory: Path) -> None:
-        super().__init__(bundle, directory, "AutoModelForSeq2SeqLM")
+    auto = "AutoModelForSeq2SeqLM"
 
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
         """Return the translation of each line, as `Foreign` says."""

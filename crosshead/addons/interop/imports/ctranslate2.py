@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -25,22 +25,17 @@ from crosshead.addons.interop.imports.reading import (
     ForeignModelError,
 )
 from crosshead.addons.interop.imports.values import (
-    ForeignText,
-    check_values,
+    ForeignSettings,
     checked,
     lost,
-    number,
-    one_of,
-    shown,
     sinusoids,
     translation_bundle,
     vocabulary,
-    whole_number,
     zero_start,
 )
 from crosshead.addons.interop.weights import CTRANSLATE2, translation_places
 from crosshead.bundle.base import ImportOrigin
-from crosshead.config import MOST_POSITIONS
+from crosshead.config import MOST_POSITIONS, shown
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.text.imported import ForeignVocabulary
@@ -84,12 +79,33 @@ _ENDS = ("weight", "bias", "gamma", "beta")
 _KNOWN = (
     *("num_heads", "pre_norm", "activation", "scale_embeddings", "encodings", "queries_scale"),
     *("start_from_zero_embedding", "alignment_heads", "alignment_layer", "embeddings_merge"),
-    "relative_attention_max",
+    *("relative_attention_max", "weight_scale"),
 )
 """The beginnings of the last names of variables that the shape is read from, or that change no
 output."""
 
 _OFF = ("alibi", "alibi_use_positive_positions", "multi_query_attention", "scale_alibi")
+
+
+class _Settings(ForeignSettings):
+    """The settings in `config.json`."""
+
+    add_source_bos: Literal[False] = False
+    add_source_eos: bool = False
+    decoder_start_token: str = "<s>"
+    bos_token: str | None = None
+    eos_token: str | None = None
+    unk_token: str | None = None
+    layer_norm_epsilon: float | None = None
+
+
+class _Search(ForeignSettings):
+    """The settings in `search.json` that come along, with the defaults of `translate_batch`."""
+
+    beam_size: int = 2
+    max_decoding_length: int = 256
+    length_penalty: float = 1.0
+
 
 Variables = dict[str, np.ndarray[Any, Any]]
 
@@ -112,36 +128,45 @@ def read_model(
     languages: tuple[str | None, str | None] = (None, None),
 ) -> Imported:
     """Return the Transformer of a directory as a bundle, with search settings from elsewhere."""
-    settings, where = directory.json(CONFIG), directory.path / MODEL
+    where = directory.path / MODEL
+    settings = checked(_Settings, directory.json(CONFIG), directory.path / CONFIG)
     variables = _variables(directory.bytes(MODEL, _MOST_BYTES), where)
     starts_at_zero = _starts_at_zero(variables)
-    start = settings.get("decoder_start_token", "<s>")
-    vocabularies = _vocabularies(directory, settings, start, starts_at_zero)
-    _check_unquantized(variables, where)
+    # Only models of Marian begin at zero. They always read the end of the source, but a conversion
+    # from Hugging Face leaves it to the tokenizer to add it.
+    if not settings.add_source_eos and not starts_at_zero:
+        raise ForeignModelError(
+            f"{directory.path / CONFIG}: add_source_eos is False, expected True; this model cannot "
+            "be imported"
+        )
+    vocabularies = _vocabularies(directory, settings, starts_at_zero)
     weights = _weights(variables, where)
     if starts_at_zero:
         first = zero_start(vocabularies[1].control, weights[MATRICES[1]], where)
     else:
-        first = "pad" if start in _PADDING else "bos"
+        first = "pad" if settings.decoder_start_token in _PADDING else "bos"
     config = _shape(variables, weights, settings, where, first)
     positions = len(variables["encoder/position_encodings/encodings"])
     decode, longest = _limits(search, positions, where.with_name(SEARCH))
-    text = ForeignText(
-        models=models or _models(directory),
-        vocabularies=vocabularies,
-        languages=languages,
-        longest_source=longest,
-        decode=decode,
-    )
-    origin = ImportOrigin(kind=kind, name=name, sha256=directory.sha256(MODEL))
     notes = []
-    if settings.get("add_source_eos") is not True:
+    if not settings.add_source_eos:
         notes.append(
             "add_source_eos is off: programs that use the model with CTranslate2 end each source "
             "with the end token themselves, as Marian's tokenizer does; crosshead always does it"
         )
-    places = partial(translation_places, CTRANSLATE2, config, MATRICES, BIAS)
-    return Imported(translation_bundle(config, text, places, weights, origin, where), notes)
+    bundle = translation_bundle(
+        config,
+        models or _models(directory),
+        vocabularies,
+        partial(translation_places, CTRANSLATE2, config, MATRICES, BIAS),
+        weights,
+        where,
+        languages=languages,
+        longest_source=longest,
+        decode=decode,
+        origin=ImportOrigin(kind=kind, name=name, sha256=directory.sha256(MODEL)),
+    )
+    return Imported(bundle, notes)
 
 
 def _stored_search(directory: ForeignDirectory) -> tuple[ForeignSearch | None, list[str]]:
@@ -152,13 +177,10 @@ def _stored_search(directory: ForeignDirectory) -> tuple[ForeignSearch | None, l
             "crosshead: the bundle has a beam of 4 and no length penalty"
         ]
     stored, where = directory.json(SEARCH), directory.path / SEARCH
-    usual = {"beam_size": 2, "max_decoding_length": 256}  # those of `translate_batch`
-    beam, longest = (whole_number({**usual, **stored}, key, where) for key in usual)
-    search = ForeignSearch(beam, number(stored, "length_penalty", where, 1.0), longest)
-    known = (*usual, "length_penalty")
-    return search, lost(
-        (key, value) for key, value in stored.items() if key not in known and value not in (None, 0)
-    )
+    found = checked(_Search, stored, where)
+    search = ForeignSearch(found.beam_size, found.length_penalty, found.max_decoding_length)
+    others = stored.keys() - _Search.model_fields.keys()
+    return search, lost((key, stored[key]) for key in sorted(others) if stored[key])
 
 
 def _limits(search: ForeignSearch | None, positions: int, where: Path) -> tuple[DecodeConfig, int]:
@@ -181,16 +203,6 @@ def _limits(search: ForeignSearch | None, positions: int, where: Path) -> tuple[
     }
     longest = max(1, min(most - 1 - extra, positions - 1))
     return checked(DecodeConfig, values, where), longest
-
-
-def _check_unquantized(variables: Variables, where: Path) -> None:
-    for name in variables:
-        weight = variables.get(name.removesuffix("_scale"))
-        if name.endswith("weight_scale") and weight is not None:
-            raise ForeignModelError(
-                f"{where}: the weights are quantized to {weight.dtype}; convert the original model "
-                "to float32, float16 or bfloat16, and import that"
-            )
 
 
 def _starts_at_zero(variables: Variables) -> bool:
@@ -252,7 +264,7 @@ def _array(file: io.BytesIO) -> tuple[str, np.ndarray[Any, Any]]:
 def _shape(
     variables: Variables,
     weights: Mapping[str, Tensor],
-    settings: Mapping[str, Any],
+    settings: _Settings,
     where: Path,
     first: str,
 ) -> TransformerConfig:
@@ -262,24 +274,17 @@ def _shape(
     """
 
     def scalar(key: str) -> int:
-        both = {_only_number(variables[name], name, where) for side in ("encoder", "decoder")
-                if (name := f"{side}/{key}") in variables}  # fmt: skip
-        if len(both) != 1:
+        both = [variables.get(f"{side}/{key}") for side in ("encoder", "decoder")]
+        try:
+            [found] = {int(each.item()) for each in both if each is not None}
+        except (ValueError, OverflowError):
             raise ForeignModelError(
-                f"{where}: {key} of encoder and decoder are {sorted(both)}, expected one value"
-            )
-        return both.pop()
+                f"{where}: {key} of encoder and decoder: expected one whole number; {AGAIN}"
+            ) from None
+        return found
 
-    scales = bool(scalar("scale_embeddings"))
-    check_values({"scale_embeddings": scales}, {"scale_embeddings": [True]}, where)
-    # Only models of Marian begin at zero. They always read the end of the source, but a conversion
-    # from Hugging Face leaves it to the tokenizer to add it.
-    ends = {"add_source_eos": _starts_at_zero(variables), **settings}
-    accepted = {
-        "add_source_eos": [True, *([False] if _starts_at_zero(variables) else [])],
-        "add_source_bos": [False],
-    }
-    check_values(ends, accepted, where.parent / CONFIG)
+    if not scalar("scale_embeddings"):
+        raise ForeignModelError(f"{where}: scale_embeddings is off; this model cannot be imported")
     d_model, inner = weights[MATRICES[0]].shape[1], "encoder/layer_0/ffn/linear_0/weight"
     if inner not in weights:
         raise ForeignModelError(f"{where}: variable {inner} is missing; {AGAIN}")
@@ -290,10 +295,10 @@ def _shape(
         "decoder_layers": _layers(variables, "decoder"),
         "heads": scalar("num_heads"),
         "d_ff": len(weights[inner]),
-        "activation": one_of(scalar("activation"), "activation", ACTIVATIONS, where),
+        "activation": ACTIVATIONS.get(scalar("activation")),
         "positions": _positions(variables, d_model, where),
         "norm": "pre" if scalar("pre_norm") else "post",
-        "norm_eps": number(settings, "layer_norm_epsilon", where.parent / CONFIG, 1e-5),
+        "norm_eps": settings.layer_norm_epsilon or 1e-5,
         "output_bias": True,
         "tie": _tie(weights),
         "start": first,
@@ -301,13 +306,6 @@ def _shape(
     config = checked(TransformerConfig, values, where)
     _check_scales(variables, config.key_width, where)
     return config
-
-
-def _only_number(array: np.ndarray[Any, Any], name: str, where: Path) -> int:
-    """Return the whole number that a variable holds alone."""
-    if array.size != 1 or not np.isfinite(array).all():
-        raise ForeignModelError(f"{where}: variable {name[:80]!a} is no single number; {AGAIN}")
-    return int(array.item())
 
 
 def _check_scales(variables: Variables, d_key: int, where: Path) -> None:
@@ -382,14 +380,15 @@ def _models(directory: ForeignDirectory) -> tuple[bytes, bytes]:
 
 
 def _vocabularies(
-    directory: ForeignDirectory, settings: Mapping[str, Any], start: Any, starts_at_zero: bool
+    directory: ForeignDirectory, settings: _Settings, starts_at_zero: bool
 ) -> tuple[ForeignVocabulary, ForeignVocabulary]:
     names = next((both for both in _VOCABULARIES if directory.has(both[0])), _VOCABULARIES[0])
-    if start == settings.get("eos_token") and not starts_at_zero:
+    start = settings.decoder_start_token
+    if start == settings.eos_token and not starts_at_zero:
         raise ForeignModelError(
             f"{directory.path / CONFIG}: decoder_start_token is the end token, expected another"
         )
-    begin = settings.get("bos_token") if starts_at_zero or start in _PADDING else start
+    begin = settings.bos_token if starts_at_zero or start in _PADDING else start
     source, target = (_vocabulary(directory, name, settings, begin) for name in names)
     if not starts_at_zero and start not in target.pieces:
         raise ForeignModelError(
@@ -400,11 +399,11 @@ def _vocabularies(
 
 
 def _vocabulary(
-    directory: ForeignDirectory, name: str, settings: Mapping[str, Any], begin_token: Any
+    directory: ForeignDirectory, name: str, settings: _Settings, begin_token: str | None
 ) -> ForeignVocabulary:
     pieces = directory.json_list(name)
     ids = {piece: n for n, piece in enumerate(pieces)}
     pad = next((ids[each] for each in _PADDING if each in ids), None)
-    names = [begin_token, settings.get("eos_token"), settings.get("unk_token")]
-    begin, end, unknown = (ids.get(each) if isinstance(each, str) else None for each in names)
+    names = (begin_token, settings.eos_token, settings.unk_token)
+    begin, end, unknown = (None if each is None else ids.get(each) for each in names)
     return vocabulary(pieces, (pad, begin, end, unknown), directory.path / name)

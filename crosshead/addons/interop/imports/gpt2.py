@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -14,24 +14,14 @@ from crosshead.addons.interop.imports.huggingface import (
     NORM_EPS,
     TOKENIZER,
     VOCAB,
-    check_tied,
-    check_unquantized,
+    Activation,
+    HuggingFaceSettings,
+    merge,
     stored_weights,
 )
 from crosshead.addons.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
-from crosshead.addons.interop.imports.values import (
-    Control,
-    check_values,
-    checked,
-    language_bundle,
-    number,
-    one_of,
-    shown,
-    token_id,
-    truth,
-    whole_number,
-)
-from crosshead.addons.interop.weights import ACTIVATIONS, GPT2_OUTPUT, TOKENS
+from crosshead.addons.interop.imports.values import Control, checked, text_bundle
+from crosshead.addons.interop.weights import ACTIVATIONS, GPT2_OUTPUT, TOKENS, gpt2_places
 from crosshead.bundle.base import ImportOrigin
 from crosshead.models.language import LanguageConfig
 from crosshead.text.imported import JsonTokenizer, parsed, tokenizers_library
@@ -43,11 +33,26 @@ MODEL_TYPE = "gpt2"
 
 TOKENIZER_JSON, MERGES = "tokenizer.json", "merges.txt"
 
-_HEADS = ("GPT2LMHeadModel", "GPT2Model")
-"""The classes of models whose output is the next token. The second stores no projection."""
 
-_OFF = ("scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention")
-"""Settings of GPT-2 that crosshead does not have."""
+class _Settings(HuggingFaceSettings):
+    """The settings of a GPT-2 in `config.json`."""
+
+    # The second class of models stores no projection.
+    architectures: list[Literal["GPT2LMHeadModel", "GPT2Model"]] | None = None
+    n_embd: int
+    n_layer: int
+    n_head: int
+    n_inner: int | None = None
+    n_positions: int
+    activation_function: Activation = "gelu_new"
+    layer_norm_epsilon: float = NORM_EPS
+    scale_attn_weights: bool | None = True
+    resid_pdrop: float | None = 0.1
+    attn_pdrop: float | None = 0.1
+    scale_attn_by_inverse_layer_idx: Literal[False, None] = False
+    reorder_and_upcast_attn: Literal[False, None] = False
+    add_cross_attention: Literal[False, None] = False
+
 
 _PREFIX = "transformer."
 _BUFFERS = (".attn.bias", ".attn.masked_bias")
@@ -57,93 +62,78 @@ _BUFFERS = (".attn.bias", ".attn.masked_bias")
 def read(path: Path, name: str) -> Imported:
     """Return the GPT-2 of a directory as a bundle."""
     directory = ForeignDirectory(path)
-    settings, where = directory.json(CONFIG), path / CONFIG
-    _check(settings, where)
+    stated, where = directory.json(CONFIG), path / CONFIG
+    settings = checked(_Settings, stated, where)
     file, weights = stored_weights(directory)
     tokenizer = _tokenizer(directory, settings, where)
     rows = tokenizer.vocabulary.rows
     config = _shape(settings, where, [each for each in (PAD, BOS, UNK) if rows[each] is None])
-    stored, place = stored_search(directory, settings, where)
+    stored, place = stored_search(directory, stated, where)
     pad, begin, _, unknown = tokenizer.vocabulary.control
-    decode, notes = search_settings(stored, settings, (pad, begin, unknown), place, may_sample=True)
+    decode, notes = search_settings(stored, stated, (pad, begin, unknown), place, may_sample=True)
     origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(file))
     named = _named(weights, path / file, tied=config.tie)
-    return Imported(language_bundle(config, tokenizer, named, decode, origin, path / file), notes)
+    bundle = text_bundle(
+        config,
+        (tokenizer, tokenizer),
+        lambda both: gpt2_places(config, both[0]),
+        named,
+        path / file,
+        longest_source=config.max_length,
+        decode=decode,
+        origin=origin,
+    )
+    return Imported(bundle, notes)
 
 
-def _check(settings: Mapping[str, Any], where: Path) -> None:
-    """Raise `ForeignModelError` if a model computes anything that crosshead does not."""
-    check_unquantized(settings, where)
-    classes = settings.get("architectures") or [_HEADS[0]]
-    if not isinstance(classes, list) or not set(map(str, classes)) <= set(_HEADS):
-        raise ForeignModelError(f"{where}: architectures is {shown(classes)}, expected {_HEADS[0]}")
-    check_values(settings, dict.fromkeys(_OFF, (False, None)), where)
-
-
-def _shape(settings: Mapping[str, Any], where: Path, absent: list[int]) -> LanguageConfig:
+def _shape(settings: _Settings, where: Path, absent: list[int]) -> LanguageConfig:
     """Return the shape of a model that lacks some control tokens."""
-
-    def whole(key: str) -> int:
-        return whole_number(settings, key, where)
-
-    width = whole("n_embd")
     values = {
         "architecture": "language",
-        "d_model": width,
-        "layers": whole("n_layer"),
-        "heads": whole("n_head"),
-        "d_ff": 4 * width if settings.get("n_inner") is None else whole("n_inner"),
-        "activation": one_of(
-            settings.get("activation_function", "gelu_new"),
-            "activation_function",
-            ACTIVATIONS,
-            where,
-        ),
+        "d_model": settings.n_embd,
+        "layers": settings.n_layer,
+        "heads": settings.n_head,
+        "d_ff": 4 * settings.n_embd if settings.n_inner is None else settings.n_inner,
+        "activation": ACTIVATIONS[settings.activation_function],
         "norm": "pre",
-        "norm_eps": number(settings, "layer_norm_epsilon", where, NORM_EPS),
-        "score": "scaled-dot"
-        if truth(settings, "scale_attn_weights", where, usual=True)
-        else "dot",
+        "norm_eps": settings.layer_norm_epsilon,
+        "score": "scaled-dot" if settings.scale_attn_weights else "dot",
         "positions": "learned",
-        "max_length": whole("n_positions"),
-        "tie": truth(settings, "tie_word_embeddings", where, usual=True),
+        "max_length": settings.n_positions,
+        "tie": bool(settings.tie_word_embeddings),
         "scale_embeddings": False,
         "absent": absent,
-        "dropout": number(settings, "resid_pdrop", where, 0.1),
-        "attention_dropout": number(settings, "attn_pdrop", where, 0.1),
+        "dropout": settings.resid_pdrop or 0.0,
+        "attention_dropout": settings.attn_pdrop or 0.0,
     }
     return checked(LanguageConfig, values, where)
 
 
-def _tokenizer(
-    directory: ForeignDirectory, settings: Mapping[str, Any], where: Path
-) -> JsonTokenizer:
+def _tokenizer(directory: ForeignDirectory, settings: _Settings, where: Path) -> JsonTokenizer:
     """Return the tokenizer of a directory."""
     name = TOKENIZER_JSON if directory.has(TOKENIZER_JSON) else VOCAB
     if not directory.has(name):
         raise ForeignModelError(
             f"{directory.path}: has neither {TOKENIZER_JSON} nor {VOCAB} with {MERGES}; {AGAIN}"
         )
-    size = whole_number(settings, "vocab_size", where)
     try:
         if name == TOKENIZER_JSON:
             model = directory.bytes(TOKENIZER_JSON)
         else:
-            model = _byte_level(directory, settings, where)
-        return JsonTokenizer(model, size, _control(parsed(model), settings, where))
+            model = _byte_level(directory, settings.eos_token_id)
+        control = _control(parsed(model), settings, where)
+        return JsonTokenizer(model, settings.vocab_size, control)
     except ValueError as error:
         raise ForeignModelError(f"{directory.path / name}: {error}; {AGAIN}") from None
 
 
-def _control(tokenizer: Any, settings: Mapping[str, Any], where: Path) -> Control:
+def _control(tokenizer: Any, settings: _Settings, where: Path) -> Control:
     """Return the ids of padding, begin, end and unknown; GPT-2 has the end alone.
 
     The end token is the one that ends texts, or else the one that begins them.
     """
-    pad, begin, end = (
-        token_id(settings, f"{each}_token_id", where) for each in ("pad", "bos", "eos")
-    )
-    end = begin if end is None else end
+    pad, begin = settings.pad_token_id, settings.bos_token_id
+    end = begin if settings.eos_token_id is None else settings.eos_token_id
     if end is None:
         raise ForeignModelError(
             f"{where}: eos_token_id is None, expected the id of the token that ends a text"
@@ -159,7 +149,7 @@ def _control(tokenizer: Any, settings: Mapping[str, Any], where: Path) -> Contro
     return first, second, end, third
 
 
-def _byte_level(directory: ForeignDirectory, settings: Mapping[str, Any], where: Path) -> bytes:
+def _byte_level(directory: ForeignDirectory, end: int | None) -> bytes:
     """Return the `tokenizer.json` of byte-level BPE in the files `vocab.json` and `merges.txt`."""
     library = tokenizers_library()
     options = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
@@ -168,7 +158,6 @@ def _byte_level(directory: ForeignDirectory, settings: Mapping[str, Any], where:
     merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
     if not all(len(each) == 2 for each in merges):
         raise ForeignModelError(f"{directory.path / MERGES}: expected two pieces a line; {AGAIN}")
-    end = settings.get("eos_token_id")
     try:
         found = library.Tokenizer(library.models.BPE(vocab=ids, merges=merges))
         found.pre_tokenizer = library.pre_tokenizers.ByteLevel(
@@ -195,6 +184,5 @@ def _named(weights: Mapping[str, Tensor], where: Path, *, tied: bool) -> dict[st
         if not full.endswith(_BUFFERS):
             found[full] = each
     if tied:
-        check_tied(TOKENS, GPT2_OUTPUT, found, where)
-        found.pop(GPT2_OUTPUT, None)
+        merge(found, TOKENS, [GPT2_OUTPUT], where)
     return found

@@ -5,12 +5,13 @@ with a norm at the end of each stack; otherwise both compute the same. Exports o
 Pegasus if the model is pre-norm, with the tokenizer files of Marian.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from crosshead.addons.interop.base import Imported
@@ -22,19 +23,12 @@ from crosshead.addons.interop.imports.reading import (
     ForeignModelError,
 )
 from crosshead.addons.interop.imports.values import (
-    ForeignText,
-    check_values,
+    ForeignSettings,
     checked,
-    number,
-    one_of,
     ordered,
-    shown,
     sinusoids,
-    token_id,
     translation_bundle,
-    truth,
     vocabulary,
-    whole_number,
 )
 from crosshead.addons.interop.weights import (
     ACTIVATIONS,
@@ -47,7 +41,7 @@ from crosshead.addons.interop.weights import (
     bart_places,
 )
 from crosshead.bundle.base import ImportOrigin
-from crosshead.config import MOST_POSITIONS
+from crosshead.config import MOST_POSITIONS, OneOf, shown
 from crosshead.models.transformer import TransformerConfig
 from crosshead.text.imported import ForeignVocabulary, is_line_break
 from crosshead.text.parallel.languages import language_code
@@ -66,41 +60,112 @@ VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
 NORM_EPS = 1e-5
 """The epsilon of layer norms, which is fixed in Hugging Face's Marian."""
 
-_SHARES = "share_encoder_decoder_embeddings"
+Activation = Annotated[str, OneOf(ACTIVATIONS)]
+"""The name of an activation in transformers."""
+
+
+class HuggingFaceSettings(ForeignSettings):
+    """The settings in `config.json` that all models have."""
+
+    vocab_size: int
+    tie_word_embeddings: bool | None = True
+    pad_token_id: int | None = None
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
+    quantization_config: None = None
+
+
+class _Settings(HuggingFaceSettings):
+    """The settings of a Marian or a Pegasus in `config.json`."""
+
+    model_type: str = MARIAN
+    decoder_vocab_size: int | None = None
+    decoder_start_token_id: int | None = None
+    d_model: int
+    encoder_layers: int
+    decoder_layers: int
+    encoder_attention_heads: int
+    decoder_attention_heads: int
+    encoder_ffn_dim: int
+    decoder_ffn_dim: int
+    activation_function: Activation = "gelu"
+    dropout: float | None = 0.1
+    attention_dropout: float | None = 0.0
+    activation_dropout: float | None = 0.0
+    max_position_embeddings: int = Field(ge=2, le=MOST_POSITIONS)
+    scale_embedding: Literal[True]
+    share_encoder_decoder_embeddings: bool | None = True
+
+    @property
+    def is_pegasus(self) -> bool:
+        """Whether the model is a Pegasus, whose norms come before the sublayers."""
+        return self.model_type == PEGASUS
+
+    @property
+    def has_one_matrix(self) -> bool:
+        """Whether source and target share a matrix, as those of every Pegasus do."""
+        return self.is_pegasus or bool(self.share_encoder_decoder_embeddings)
+
+    @model_validator(mode="after")
+    def _check(self) -> "_Settings":
+        if self.is_pegasus and not self.tie_word_embeddings:
+            raise ValueError("tie_word_embeddings: expected true for a Pegasus")
+        for key in ("attention_heads", "ffn_dim"):
+            encoder, decoder = getattr(self, f"encoder_{key}"), getattr(self, f"decoder_{key}")
+            if encoder != decoder:
+                raise ValueError(
+                    f"encoder_{key} is {encoder}, but decoder_{key} is {decoder}; crosshead has "
+                    "one for both"
+                )
+        return self
+
+
+class _Tokenizer(ForeignSettings):
+    """The settings in `tokenizer_config.json`."""
+
+    separate_vocabs: bool | None = False
+    model_max_length: Any = None
+    eos_token: Any = "</s>"
+    source_lang: Any = None
+    target_lang: Any = None
 
 
 def read(path: Path, name: str) -> Imported:
     """Return the translation model of a directory as a bundle."""
     directory = ForeignDirectory(path)
-    settings = directory.json(CONFIG)
-    where = path / CONFIG
-    tokenizer = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
-    _check_model(directory, settings, tokenizer)
+    stated, where = directory.json(CONFIG), path / CONFIG
+    settings = checked(_Settings, stated, where)
+    options = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
+    if settings.is_pegasus and not directory.has(SOURCE_SPM):
+        raise ForeignModelError(
+            f"{path}: a Pegasus with the tokenizer {shown(options.get('tokenizer_class'))}, "
+            f"expected that of Marian with {SOURCE_SPM}, {TARGET_SPM} and {VOCAB}"
+        )
+    tokenizer = checked(_Tokenizer, options, path / TOKENIZER)
     vocabularies = _vocabularies(directory, settings, tokenizer)
     file, weights = stored_weights(directory)
-    positions = _positions(weights, settings, where)
+    positions = _positions(weights, settings.d_model, where)
     config = _shape(settings, where, positions)
-    stored, place = stored_search(directory, settings, where)
+    stored, place = stored_search(directory, stated, where)
     pieces, (pad, begin, _, unknown) = vocabularies[1].pieces, vocabularies[1].control
     breaks = [row for row, piece in enumerate(pieces) if is_line_break(piece)]
-    longest = _longest_source(settings, tokenizer, where)
+    longest = _longest_source(settings, tokenizer)
     decode, notes = search_settings(
-        stored, settings, (pad, begin, unknown, *breaks), place, longest_source=longest
+        stored, stated, (pad, begin, unknown, *breaks), place, longest_source=longest
     )
-    text = ForeignText(
-        models=(directory.bytes(SOURCE_SPM), directory.bytes(TARGET_SPM)),
-        vocabularies=vocabularies,
-        languages=(
-            _language(tokenizer.get("source_lang")),
-            _language(tokenizer.get("target_lang")),
-        ),
+    bundle = translation_bundle(
+        config,
+        (directory.bytes(SOURCE_SPM), directory.bytes(TARGET_SPM)),
+        vocabularies,
+        partial(bart_places, config),
+        _named(config, weights, path / file),
+        path / file,
+        languages=(_language(tokenizer.source_lang), _language(tokenizer.target_lang)),
         longest_source=longest,
         decode=decode,
+        origin=ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(file)),
     )
-    origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(file))
-    named = _named(config, weights, path / file)
-    places = partial(bart_places, config)
-    return Imported(translation_bundle(config, text, places, named, origin, path / file), notes)
+    return Imported(bundle, notes)
 
 
 def stored_weights(directory: ForeignDirectory) -> tuple[str, dict[str, Tensor]]:
@@ -111,108 +176,43 @@ def stored_weights(directory: ForeignDirectory) -> tuple[str, dict[str, Tensor]]
     return file, directory.safetensors(file) if file == SAFE else directory.pickled_tensors(file)
 
 
-def _check_model(
-    directory: ForeignDirectory, settings: Mapping[str, Any], tokenizer: Mapping[str, Any]
-) -> None:
-    """Raise `ForeignModelError` if a model is of another type, or has another tokenizer."""
-    where = directory.path / CONFIG
-    if _is_pegasus(settings):
-        check_values(settings, {"tie_word_embeddings": (True,)}, where)
-        if not directory.has(SOURCE_SPM):
-            raise ForeignModelError(
-                f"{directory.path}: a Pegasus with the tokenizer "
-                f"{shown(tokenizer.get('tokenizer_class'))}, expected that of Marian with "
-                f"{SOURCE_SPM}, {TARGET_SPM} and {VOCAB}"
-            )
-    check_unquantized(settings, where)
-    check_values({"scale_embedding": False, **settings}, {"scale_embedding": (True,)}, where)
-
-
-def check_unquantized(settings: Mapping[str, Any], where: Path) -> None:
-    """Raise `ForeignModelError` if a model is quantized."""
-    if settings.get("quantization_config"):
-        raise ForeignModelError(
-            f"{where}: quantization_config is set, so the weights are quantized; import the model "
-            "that was quantized"
-        )
-
-
-def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> TransformerConfig:
+def _shape(settings: _Settings, where: Path, positions: str) -> TransformerConfig:
     """Return the shape of a model."""
-
-    def whole(key: str) -> int:
-        return whole_number(settings, key, where)
-
-    def same(key: str) -> int:
-        sides = whole(f"encoder_{key}"), whole(f"decoder_{key}")
-        if sides[0] != sides[1]:
-            raise ForeignModelError(
-                f"{where}: encoder_{key} is {sides[0]}, but decoder_{key} is {sides[1]}; crosshead "
-                "has one for both"
-            )
-        return sides[0]
-
+    tie = "three-way" if settings.has_one_matrix else "two-way"
+    starts_at_padding = settings.decoder_start_token_id == settings.pad_token_id
     values = {
         "architecture": "transformer",
-        "d_model": whole("d_model"),
-        "encoder_layers": whole("encoder_layers"),
-        "decoder_layers": whole("decoder_layers"),
-        "heads": same("attention_heads"),
-        "d_ff": same("ffn_dim"),
-        "activation": one_of(
-            settings.get("activation_function", "gelu"), "activation_function", ACTIVATIONS, where
-        ),
+        "d_model": settings.d_model,
+        "encoder_layers": settings.encoder_layers,
+        "decoder_layers": settings.decoder_layers,
+        "heads": settings.encoder_attention_heads,
+        "d_ff": settings.encoder_ffn_dim,
+        "activation": ACTIVATIONS[settings.activation_function],
         "positions": positions,
-        "norm": "pre" if _is_pegasus(settings) else "post",
+        "norm": "pre" if settings.is_pegasus else "post",
         "norm_eps": NORM_EPS,
         "output_bias": True,
-        "tie": _tie(settings, where),
-        "start": "pad" if settings.get("decoder_start_token_id") == settings.get("pad_token_id")
-        else "bos",
-        "dropout": number(settings, "dropout", where, 0.1),
-        "attention_dropout": number(settings, "attention_dropout", where, 0.0),
-        "activation_dropout": number(settings, "activation_dropout", where, 0.0),
-    }  # fmt: skip
+        "tie": tie if settings.tie_word_embeddings else "none",
+        "start": "pad" if starts_at_padding else "bos",
+        "dropout": settings.dropout or 0.0,
+        "attention_dropout": settings.attention_dropout or 0.0,
+        "activation_dropout": settings.activation_dropout or 0.0,
+    }
     return checked(TransformerConfig, values, where)
 
 
-def _is_pegasus(settings: Mapping[str, Any]) -> bool:
-    return bool(settings.get("model_type") == PEGASUS)
-
-
-def _has_one_matrix(settings: Mapping[str, Any], where: Path) -> bool:
-    """Return whether source and target share a matrix, as those of every Pegasus do."""
-    return _is_pegasus(settings) or truth(settings, _SHARES, where, usual=True)
-
-
-def _tie(settings: Mapping[str, Any], where: Path) -> str:
-    if not truth(settings, "tie_word_embeddings", where, usual=True):
-        return "none"
-    return "three-way" if _has_one_matrix(settings, where) else "two-way"
-
-
-def _most_positions(settings: Mapping[str, Any], where: Path) -> int:
-    """Return the number of positions, which limits sources."""
-    most = whole_number(settings, "max_position_embeddings", where)
-    if not 2 <= most <= MOST_POSITIONS:
-        raise ForeignModelError(
-            f"{where}: max_position_embeddings is {most:,}, expected 2 to {MOST_POSITIONS:,}"
-        )
-    return most
-
-
-def _longest_source(settings: Mapping[str, Any], tokenizer: Mapping[str, Any], where: Path) -> int:
+def _longest_source(settings: _Settings, tokenizer: _Tokenizer) -> int:
     """Return the number of source tokens without the end, by the tokenizer and the positions."""
-    most, stated = _most_positions(settings, where), tokenizer.get("model_max_length")
+    most, stated = settings.max_position_embeddings, tokenizer.model_max_length
     if type(stated) is int and 2 <= stated < most:  # transformers writes a huge one for none
         most = stated
     return most - 1
 
 
-def _positions(weights: Mapping[str, Tensor], settings: Mapping[str, Any], where: Path) -> str:
+def _positions(weights: Mapping[str, Tensor], width: int, where: Path) -> str:
     """Return the kind of positions: that of the stored table, or else Hugging Face's."""
     tables = [weights[name] for name in TABLES if name in weights]
-    kind = sinusoids(tables, whole_number(settings, "d_model", where))
+    kind = sinusoids(tables, width)
     if kind is None:
         raise ForeignModelError(f"{where.parent}: {TABLES[0]} holds other positions than sinusoids")
     return kind
@@ -224,67 +224,53 @@ def _named(
     """Return the weights by the names of the BART family: each shared matrix once."""
     found = {name: each for name, each in weights.items() if name not in TABLES}
     source, target, output = bart_matrices(config)
-    aliases = {source: [SHARED], target: [], output: [OUTPUT]}
     if source == target:
-        aliases[source] = [*EMBEDDINGS, OUTPUT]
-    for name, others in aliases.items():
-        _merge(found, name, list(dict.fromkeys([name, *others])), where)
+        merge(found, SHARED, [*EMBEDDINGS, OUTPUT], where)
+    else:
+        merge(found, source, [SHARED], where)
+        if output == target:
+            merge(found, target, [OUTPUT], where)
     if target in found:
         bias = found.get(LOGITS_BIAS, torch.zeros(1, len(found[target])))
         found[LOGITS_BIAS] = bias.squeeze(0)
     return found
 
 
-def _merge(found: dict[str, Tensor], name: str, aliases: list[str], where: Path) -> None:
-    """Keep one of the equal matrices that Hugging Face ties, under a name."""
-    known = [each for each in aliases if each in found]
-    for other in known[1:]:
-        check_tied(known[0], other, found, where)
-    values = [found.pop(each) for each in known]
-    if values:
-        found[name] = values[0]
+def merge(found: dict[str, Tensor], name: str, aliases: Sequence[str], where: Path) -> None:
+    """Keep one of the matrices that the configuration ties, under a name, after a comparison.
 
-
-def check_tied(one: str, other: str, weights: Mapping[str, Tensor], where: Path) -> None:
-    """Check that two matrices, which the configuration ties, are equal if a file has both.
-
-    Newer versions of transformers use both if they differ, and older ones the first.
+    Newer versions of transformers use all of them if they differ, and older ones the first.
     """
-    if one not in weights or other not in weights:
-        return
-    first, second = weights[one], weights[other]
-    if first.shape != second.shape or not bool((first == second).all()):
-        raise ForeignModelError(
-            f"{where}: {one} and {other} differ, but {CONFIG} says that they are one matrix"
-        )
+    for other in aliases:
+        if other not in found:
+            continue
+        second = found.pop(other)
+        first = found.setdefault(name, second)
+        if first.shape != second.shape or not bool((first == second).all()):
+            raise ForeignModelError(
+                f"{where}: {name} and {other} differ, but {CONFIG} says that they are one matrix"
+            )
 
 
 def _vocabularies(
-    directory: ForeignDirectory, settings: Mapping[str, Any], tokenizer: Mapping[str, Any]
+    directory: ForeignDirectory, settings: _Settings, tokenizer: _Tokenizer
 ) -> tuple[ForeignVocabulary, ForeignVocabulary]:
     """Return the vocabularies of source and target."""
-    shared = _has_one_matrix(settings, directory.path / CONFIG)
-    separate = truth(tokenizer, "separate_vocabs", directory.path / TOKENIZER)
-    if shared and separate:
+    if settings.has_one_matrix and tokenizer.separate_vocabs:
         raise ForeignModelError(
             f"{directory.path / TOKENIZER}: separate_vocabs is true, but the model shares one "
             f"embedding matrix: {MIXED}"
         )
-    size = whole_number(settings, "vocab_size", directory.path / CONFIG)
-    source = _vocabulary(directory, VOCAB, settings, size)
-    _check_end(source, tokenizer, directory)
-    if not separate:
+    source = _vocabulary(directory, VOCAB, settings, settings.vocab_size)
+    _check_end(source, tokenizer.eos_token, directory)
+    if not tokenizer.separate_vocabs:
         return source, source
-    if settings.get("decoder_vocab_size"):
-        size = whole_number(settings, "decoder_vocab_size", directory.path / CONFIG)
+    size = settings.decoder_vocab_size or settings.vocab_size
     return source, _vocabulary(directory, TARGET_VOCAB, settings, size)
 
 
-def _check_end(
-    source: ForeignVocabulary, tokenizer: Mapping[str, Any], directory: ForeignDirectory
-) -> None:
+def _check_end(source: ForeignVocabulary, stated: Any, directory: ForeignDirectory) -> None:
     """Raise `ForeignModelError` if tokenizer and model end a source with other tokens."""
-    stated = tokenizer.get("eos_token", "</s>")
     stated = stated.get("content") if isinstance(stated, dict) else stated
     end = source.control[2]
     assert end is not None  # by `vocabulary`
@@ -296,7 +282,7 @@ def _check_end(
 
 
 def _vocabulary(
-    directory: ForeignDirectory, name: str, settings: Mapping[str, Any], size: int
+    directory: ForeignDirectory, name: str, settings: _Settings, size: int
 ) -> ForeignVocabulary:
     where = directory.path / name
     pieces = ordered(directory.json(name), where)
@@ -304,10 +290,7 @@ def _vocabulary(
         raise ForeignModelError(
             f"{where}: has {len(pieces):,} pieces, but {CONFIG} says {size:,}: {MIXED}"
         )
-    pad, end, start = (
-        token_id(settings, f"{each}_token_id", directory.path / CONFIG)
-        for each in ("pad", "eos", "decoder_start")
-    )
+    pad, end, start = settings.pad_token_id, settings.eos_token_id, settings.decoder_start_token_id
     ids = {piece: n for n, piece in enumerate(pieces)}
     begin = ids.get("<s>") if start == pad else start
     return vocabulary(pieces, (pad, begin, end, ids.get("<unk>")), where)

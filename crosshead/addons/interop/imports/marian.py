@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+from pydantic import BeforeValidator, ConfigDict, Field
 from torch import Tensor
 
 from crosshead.addons.interop.base import Imported
@@ -23,20 +24,17 @@ from crosshead.addons.interop.imports.reading import (
     parse_yaml,
 )
 from crosshead.addons.interop.imports.values import (
-    ForeignText,
-    check_values,
+    ForeignSettings,
     checked,
     lost,
     ordered,
-    shown,
     translation_bundle,
     vocabulary,
-    whole_number,
     zero_start,
 )
 from crosshead.addons.interop.weights import MARIAN, translation_places
 from crosshead.bundle.base import ImportOrigin
-from crosshead.config import MOST_POSITIONS
+from crosshead.config import MOST_POSITIONS, shown
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.text.imported import ForeignVocabulary
@@ -63,35 +61,95 @@ LONGEST_SOURCE = 511
 _NORMS = {("", "dan", ""): "post", ("n", "da", "n"): "pre"}
 """The place of layer norms by what Marian does before and after a sublayer, and at the end."""
 
-_NEEDED = {
-    "type": ("transformer",),
-    "transformer-decoder-autoreg": ("self-attention",),
-    "transformer-ffn-activation": ("swish", "relu"),  # its gelu is another one than crosshead's
-    "transformer-ffn-depth": ("2",),
-    "transformer-decoder-ffn-depth": ("0", "2"),
-    "transformer-decoder-dim-ffn": ("0",),
-    "transformer-no-projection": ("false",),
-    "transformer-no-bias": ("false",),
-    "transformer-no-affine": ("false",),
-    "transformer-pool": ("false",),
-    "transformer-train-position-embeddings": ("false",),
-    "transformer-tied-layers": ("", []),
-    "transformer-attention-mask": ("default",),
-    "transformer-alibi-shift": ("false",),
-    "transformer-alibi-trainable": ("false",),
-    "transformer-disable-position-embeddings": ("false",),
-    "transformer-postprocess-emb": ("d", ""),
-    "output-omit-bias": ("false",),
-    "lemma-dim-emb": ("0",),
-    "lemma-dependency": ("",),
-    "factors-combine": ("sum",),
-    "factors-dim-emb": ("0",),
-    "right-left": ("false",),
-    "ulr": ("false",),
-    "input-types": ("", [], ["sequence"], ["sequence", "sequence"]),
-}
-"""The values of settings that can be expressed, the usual one first. A setting that an older
-version of Marian did not have may be missing."""
+_OFF_VALUES: tuple[object, ...] = ("", "0", "0.0", "false", "False", "~", "null", [])
+
+_Off = Literal["false"]
+_Zero = Literal["0"]
+_Joined = BeforeValidator(lambda each: " ".join(map(str, each)) if isinstance(each, list) else each)
+
+
+class _Settings(ForeignSettings):
+    """The settings of a model. All values are texts, with hyphens in the keys.
+
+    A setting that an older version of Marian did not have may be missing.
+    """
+
+    model_config = ConfigDict(strict=False, alias_generator=lambda key: key.replace("_", "-"))
+
+    version: str = ""
+    type: Literal["transformer"] = "transformer"
+    dim_emb: int
+    enc_depth: int
+    dec_depth: int
+    tied_embeddings: bool = False
+    tied_embeddings_all: bool = False
+    tied_embeddings_src: bool = False
+    transformer_heads: int
+    transformer_dim_ffn: int
+    transformer_preprocess: str = ""
+    transformer_postprocess: str = "dan"
+    transformer_postprocess_top: str = ""
+    transformer_decoder_autoreg: Literal["self-attention"] = "self-attention"
+    # Its gelu is another one than crosshead's.
+    transformer_ffn_activation: Literal["swish", "relu"] = "swish"
+    transformer_ffn_depth: Literal["2"] = "2"
+    transformer_decoder_ffn_depth: Literal["0", "2"] = "0"
+    transformer_decoder_dim_ffn: _Zero = "0"
+    transformer_no_projection: _Off = "false"
+    transformer_no_bias: _Off = "false"
+    transformer_no_affine: _Off = "false"
+    transformer_pool: _Off = "false"
+    transformer_train_position_embeddings: _Off = "false"
+    transformer_tied_layers: Annotated[Literal[""], _Joined] = ""
+    transformer_attention_mask: Literal["default"] = "default"
+    transformer_alibi_shift: _Off = "false"
+    transformer_alibi_trainable: _Off = "false"
+    transformer_disable_position_embeddings: _Off = "false"
+    transformer_postprocess_emb: Literal["d", ""] = "d"
+    output_omit_bias: _Off = "false"
+    lemma_dim_emb: _Zero = "0"
+    lemma_dependency: Literal[""] = ""
+    factors_combine: Literal["sum"] = "sum"
+    factors_dim_emb: _Zero = "0"
+    right_left: _Off = "false"
+    ulr: _Off = "false"
+    input_types: Annotated[Literal["", "sequence", "sequence sequence"], _Joined] = ""
+
+    @property
+    def shares_sides(self) -> bool:
+        """Whether source and target have one matrix."""
+        return self.tied_embeddings_all or self.tied_embeddings_src
+
+    @property
+    def tie(self) -> str:
+        """The matrices that are shared.
+
+        If source and target share a matrix but the output does not, each side gets a copy.
+        """
+        if self.tied_embeddings_all or (self.tied_embeddings and self.tied_embeddings_src):
+            return "three-way"
+        return "two-way" if self.tied_embeddings else "none"
+
+
+def _number(value: Any) -> Any:
+    return 0 if value in _OFF_VALUES else 1 if str(value).lower() == "true" else value
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class _Decoder(ForeignSettings):
+    """The settings in `decoder.yml` that come along, with the defaults of Marian."""
+
+    model_config = _Settings.model_config
+
+    models: Annotated[list[str], BeforeValidator(_listed), Field(min_length=1, max_length=1)]
+    vocabs: Annotated[list[str], Field(min_length=2, max_length=2)]
+    beam_size: int = 12
+    normalize: Annotated[float, BeforeValidator(_number)] = 0.0
+    max_length: Annotated[int, BeforeValidator(_number)] = 0
+
 
 _PRE_NORM_SINCE = (1, 10, 28)
 """The version of Marian since which the keys and values of self-attention in pre-norm models have
@@ -105,8 +163,6 @@ _LOST = (
 )
 """Settings of the search that change the output, and that crosshead does not have."""
 
-_OFF_VALUES: tuple[object, ...] = ("", "0", "0.0", "false", "False", "~", "null", [])
-
 _KINDS_OF_VOCABULARIES = re.compile(r"(\.(spm|yml|yaml|json|vocab))+$")
 """The ends of the names of vocabularies, behind a language."""
 
@@ -118,33 +174,33 @@ OUTPUT, TURNED = "decoder_ff_logit_out_W", "decoder_ff_logit_out_Wt"
 def read(path: Path, name: str) -> Imported:
     """Return the Marian model of a directory as a bundle."""
     directory = ForeignDirectory(path)
-    found = _decoders(directory)
+    found = [DECODER] if directory.has(DECODER) else directory.matching(f"*.{DECODER}")
     if len(found) != 1:
         raise ForeignModelError(
             f"{path}: expected {DECODER}, or one file *.{DECODER} that names the weights, found "
             f"{found}; copy that of the model to {path / DECODER}"
         )
     where = path / found[0]
-    decoder = directory.yaml(found[0])
-    [weights_name] = _names(directory, decoder, "models", 1, where)
-    vocabulary_names = _names(directory, decoder, "vocabs", 2, where)
-    decode, notes = _search(decoder, where)
-    longest = _longest_source(decoder, where)
+    stated = directory.yaml(found[0])
+    decoder = checked(_Decoder, stated, where)
+    [weights_name] = _names(directory, "models", decoder.models, where)
+    vocabulary_names = _names(directory, "vocabs", decoder.vocabs, where)
+    longest = min(max(1, decoder.max_length - 1), MOST_POSITIONS)  # the end counts in `max-length`
+    notes = lost(
+        (key, value) for key, value in stated.items() if key in _LOST and value not in _OFF_VALUES
+    )
+    values = {"beam": decoder.beam_size, "length_penalty": decoder.normalize, "length_offset": 0.0}
+    decode = checked(DecodeConfig, values, where)
     where = path / weights_name
     arrays = directory.arrays(weights_name)
     if SETTINGS not in arrays:
         raise ForeignModelError(f"{where}: has no array {SETTINGS!r}; {AGAIN}")
     text = arrays.pop(SETTINGS).astype(np.uint8).tobytes().rstrip(b"\0")
-    settings = parse_yaml(text, f"{where}: {SETTINGS}")
+    place = f"{where}: {SETTINGS}"
+    settings = checked(_Settings, _lowered(parse_yaml(text, place)), place)
     config = _shape(settings, where)
-    sides = ForeignText(
-        models=_models(directory, vocabulary_names),
-        vocabularies=_vocabularies(directory, vocabulary_names),
-        languages=_languages(vocabulary_names),
-        longest_source=longest,
-        decode=decode,
-    )
-    origin = ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(weights_name))
+    models = _models(directory, vocabulary_names)
+    vocabularies = [_vocabulary(directory, name) for name in vocabulary_names]
     weights, names = _weights(arrays), _matrices(config, settings)
     if OUTPUT in weights and weights[OUTPUT].dim() == 2:
         weights[OUTPUT] = weights[OUTPUT].T
@@ -152,7 +208,7 @@ def read(path: Path, name: str) -> Imported:
         weights[OUTPUT] = weights.pop(TURNED)
     if names[1] in weights:
         target = weights[names[1]]
-        start = zero_start(sides.vocabularies[1].control, target, where)
+        start = zero_start(vocabularies[1].control, target, where)
         config = config.model_copy(update={"start": start})
         weights.setdefault(BIAS, torch.zeros(len(target)))
     if config.norm == "pre":
@@ -160,28 +216,23 @@ def read(path: Path, name: str) -> Imported:
             "Marian's own decoder leaves out a norm of pre-norm models, so its translations "
             "differ; log-probabilities are those of Marian's training and scorer"
         )
-    places = partial(translation_places, MARIAN, config, names, BIAS)
-    return Imported(translation_bundle(config, sides, places, weights, origin, where), notes)
+    bundle = translation_bundle(
+        config,
+        models,
+        vocabularies,
+        partial(translation_places, MARIAN, config, names, BIAS),
+        weights,
+        where,
+        languages=_languages(vocabulary_names),
+        longest_source=longest if decoder.max_length else LONGEST_SOURCE,
+        decode=decode,
+        origin=ImportOrigin(kind=KIND, name=name, sha256=directory.sha256(weights_name)),
+    )
+    return Imported(bundle, notes)
 
 
-def _decoders(directory: ForeignDirectory) -> list[str]:
-    """Return the names of the files that may name the weights: one of them if it is clear."""
-    return [DECODER] if directory.has(DECODER) else directory.matching(f"*.{DECODER}")
-
-
-def _names(
-    directory: ForeignDirectory, decoder: Mapping[str, Any], key: str, count: int, where: Path
-) -> list[str]:
+def _names(directory: ForeignDirectory, key: str, found: list[str], where: Path) -> list[str]:
     """Return the names of the files of a key: files in the directory, whatever their path was."""
-    found = decoder.get(key)
-    if isinstance(found, str):
-        found = [found]
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise ForeignModelError(f"{where}: {key}: expected names of files, found {shown(found)}")
-    if len(found) != count:
-        raise ForeignModelError(
-            f"{where}: {key} names {len(found)} files, expected {count}, as without ensembles"
-        )
     names = [each.replace("\\", "/").rpartition("/")[2] for each in found]
     for stated, name in zip(found, names, strict=True):
         if name in ("", "..") or not directory.has(name):
@@ -191,31 +242,23 @@ def _names(
     return names
 
 
-def _longest_source(decoder: Mapping[str, Any], where: Path) -> int:
-    """Return the largest number of source tokens, without the end, which `max-length` counts."""
-    if decoder.get("max-length") in (None, *_OFF_VALUES):
-        return LONGEST_SOURCE
-    return min(max(1, whole_number(decoder, "max-length", where) - 1), MOST_POSITIONS)
-
-
 def _languages(names: list[str]) -> tuple[str | None, str | None]:
     """Return the languages in the names of vocabularies such as `vocab.en.spm`, if both differ."""
     source, target = (suffix_language(_KINDS_OF_VOCABULARIES.sub("", name)) for name in names)
     return (source, target) if source and target and source != target else (None, None)
 
 
-def _setting(settings: Mapping[str, Any], key: str, usual: str) -> Any:
-    found = settings.get(key, usual)
-    return found.lower() if isinstance(found, str) else found
+def _lowered(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with their texts in lower case, as YAML may have `True`."""
+    return {key: each.lower() if isinstance(each, str) else each for key, each in settings.items()}
 
 
-def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
-    """Return the shape of a model, after checking that all settings can be expressed."""
-    given = {key: _setting(settings, key, "") for key in settings}
-    check_values(given, _NEEDED, where)
-    operations = tuple(
-        str(_setting(settings, f"transformer-{each}", usual))
-        for each, usual in (("preprocess", ""), ("postprocess", "dan"), ("postprocess-top", ""))
+def _shape(settings: _Settings, where: Path) -> TransformerConfig:
+    """Return the shape of a model."""
+    operations = (
+        settings.transformer_preprocess,
+        settings.transformer_postprocess,
+        settings.transformer_postprocess_top,
     )
     if operations not in _NORMS:
         raise ForeignModelError(
@@ -223,54 +266,33 @@ def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
             f"{operations}; only post-norm ('', 'dan', '') and pre-norm ('n', 'da', 'n') can be "
             "imported"
         )
-    version = settings.get("version", "")
-    if operations[0] == "n" and _version(version) < _PRE_NORM_SINCE:
+    if operations[0] == "n" and _version(settings.version) < _PRE_NORM_SINCE:
         raise ForeignModelError(
-            f"{where}: is a pre-norm model of version {shown(version)}, expected "
+            f"{where}: is a pre-norm model of version {shown(settings.version)}, expected "
             f"v{'.'.join(map(str, _PRE_NORM_SINCE))} or later; this model cannot be imported"
         )
-
-    def number(key: str) -> int:
-        return whole_number(settings, key, where)
-
     values = {
         "architecture": "transformer",
-        "d_model": number("dim-emb"),
-        "encoder_layers": number("enc-depth"),
-        "decoder_layers": number("dec-depth"),
-        "heads": number("transformer-heads"),
-        "d_ff": number("transformer-dim-ffn"),
-        "activation": given.get("transformer-ffn-activation", "swish"),
+        "d_model": settings.dim_emb,
+        "encoder_layers": settings.enc_depth,
+        "decoder_layers": settings.dec_depth,
+        "heads": settings.transformer_heads,
+        "d_ff": settings.transformer_dim_ffn,
+        "activation": settings.transformer_ffn_activation,
         "positions": "sinusoidal-marian",
         "norm": _NORMS[operations],
         "norm_eps": NORM_EPS,
         "output_bias": True,
-        "tie": _tie(settings),
+        "tie": settings.tie,
         "start": "pad",
     }
     return checked(TransformerConfig, values, where)
 
 
-def _version(text: object) -> tuple[int, ...]:
+def _version(text: str) -> tuple[int, ...]:
     """Return the version of Marian that a text begins with, or an empty one."""
-    found = re.match(r"v(\d{1,9})\.(\d{1,9})\.(\d{1,9})", text) if isinstance(text, str) else None
+    found = re.match(r"v(\d{1,9})\.(\d{1,9})\.(\d{1,9})", text)
     return tuple(map(int, found.groups())) if found else ()
-
-
-def _tie(settings: Mapping[str, Any]) -> str:
-    """Return the matrices that are shared.
-
-    If source and target share a matrix but the output does not, each side gets a copy.
-    """
-    if _is(settings, "tied-embeddings-all") or (
-        _is(settings, "tied-embeddings") and _is(settings, "tied-embeddings-src")
-    ):
-        return "three-way"
-    return "two-way" if _is(settings, "tied-embeddings") else "none"
-
-
-def _is(settings: Mapping[str, Any], key: str) -> bool:
-    return bool(_setting(settings, key, "false") == "true")
 
 
 def _weights(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Tensor]:
@@ -284,14 +306,14 @@ def _weights(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Tensor]:
     }
 
 
-def _matrices(config: TransformerConfig, settings: Mapping[str, Any]) -> list[str]:
+def _matrices(config: TransformerConfig, settings: _Settings) -> list[str]:
     """Return the names of the matrices of source, target and output."""
-    shares = _is(settings, "tied-embeddings-all") or _is(settings, "tied-embeddings-src")
-    source, target = ("Wemb", "Wemb") if shares else ("encoder_Wemb", "decoder_Wemb")
+    one = settings.shares_sides
+    source, target = ("Wemb", "Wemb") if one else ("encoder_Wemb", "decoder_Wemb")
     return [source, target, OUTPUT if config.tie == "none" else target]
 
 
-def _models(directory: ForeignDirectory, names: list[str]) -> tuple[bytes, bytes]:
+def _models(directory: ForeignDirectory, names: list[str]) -> list[bytes]:
     """Return the SentencePiece models: the vocabularies themselves, or the files beside them."""
     found = [
         name if name.endswith(".spm") else beside
@@ -302,14 +324,7 @@ def _models(directory: ForeignDirectory, names: list[str]) -> tuple[bytes, bytes
             raise ForeignModelError(
                 f"{directory.path}: has no {name}; only models with SentencePiece can be imported"
             )
-    return directory.bytes(found[0]), directory.bytes(found[1])
-
-
-def _vocabularies(
-    directory: ForeignDirectory, names: list[str]
-) -> tuple[ForeignVocabulary, ForeignVocabulary]:
-    source, target = (_vocabulary(directory, name) for name in names)
-    return source, target
+    return [directory.bytes(name) for name in found]
 
 
 @explained()
@@ -324,21 +339,3 @@ def _vocabulary(directory: ForeignDirectory, name: str) -> ForeignVocabulary:
     ids = {piece: n for n, piece in enumerate(pieces)}
     control = (ids.get("<pad>"), ids.get("<s>"), ids.get("</s>"), ids.get("<unk>"))
     return vocabulary(pieces, control, where)
-
-
-def _search(decoder: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list[str]]:
-    """Return the search settings, and notes about the settings that do not come along."""
-    beam = whole_number({"beam-size": 12, **decoder}, "beam-size", where)
-    normalize = _setting(decoder, "normalize", "0")
-    try:
-        alpha = {"true": 1.0, "false": 0.0}.get(normalize) if normalize else 0.0
-        alpha = float(normalize) if alpha is None else alpha
-    except (TypeError, ValueError):
-        raise ForeignModelError(
-            f"{where}: normalize: expected a number, found {shown(normalize)}"
-        ) from None
-    notes = lost(
-        (key, value) for key, value in decoder.items() if key in _LOST and value not in _OFF_VALUES
-    )
-    values = {"beam": beam, "length_penalty": alpha, "length_offset": 0.0}
-    return checked(DecodeConfig, values, where), notes

@@ -1,30 +1,26 @@
 """What importers share: the checks of foreign values, and the last step to a bundle."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from pydantic import ConfigDict
 from torch import Tensor
 
 from crosshead.addons.interop.imports.reading import AGAIN, MIXED, ForeignModelError, explained
 from crosshead.addons.interop.weights import (
-    POSITIONS,
     Place,
     Rows,
     all_parameters,
     from_foreign,
-    gpt2_places,
     to_foreign,
 )
 from crosshead.attention.positions import Pairing, Rate, sinusoidal
-from crosshead.bundle.base import ImportOrigin
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import assign_weights, build_without_memory
-from crosshead.config import Config, validate
-from crosshead.decoding.search import DecodeConfig
+from crosshead.config import Config, shown, validate
 from crosshead.errors import ConfigError
 from crosshead.models.language import LanguageConfig
 from crosshead.models.registry import build_model
@@ -32,18 +28,6 @@ from crosshead.models.transformer import TransformerConfig
 from crosshead.text.imported import ForeignVocabulary, ImportedTokenizer, JsonTokenizer
 
 C = TypeVar("C", bound=Config)
-V = TypeVar("V")
-
-
-def shown(value: object) -> str:
-    """Return a value for a message: short, and of lists in lists only their number of values."""
-    if isinstance(value, dict):
-        return f"a mapping of {len(value)} values"
-    if isinstance(value, list) and (
-        len(value) > 4 or any(isinstance(each, list | dict) for each in value)
-    ):
-        return f"a list of {len(value)} values"
-    return f"{value!r:.60}"
 
 
 def lost(settings: Iterable[tuple[str, Any]]) -> list[str]:
@@ -53,53 +37,13 @@ def lost(settings: Iterable[tuple[str, Any]]) -> list[str]:
     ]
 
 
-def whole_number(values: Mapping[str, Any], key: str, where: Path | str) -> int:
-    """Return a whole number of a foreign configuration."""
-    found = values.get(key)
-    if isinstance(found, str) and found.lstrip("-").isdecimal() and len(found) < 20:
-        return int(found)
-    if type(found) is not int:
-        raise ForeignModelError(f"{where}: {key}: expected a whole number, found {shown(found)}")
-    return found
+class ForeignSettings(Config):
+    """Settings of another toolkit, by its names: a table of those that the output depends on.
 
+    Each has the values that crosshead can express, and the default of the toolkit.
+    """
 
-def number(values: Mapping[str, Any], key: str, where: Path | str, usual: float) -> float:
-    """Return a number of a foreign configuration."""
-    found = usual if values.get(key) is None else values[key]
-    if type(found) not in (int, float) or not abs(found) < 1e30:
-        raise ForeignModelError(f"{where}: {key}: expected a number, found {shown(found)}")
-    return float(found)
-
-
-def truth(values: Mapping[str, Any], key: str, where: Path | str, usual: bool = False) -> bool:
-    """Return a truth value of a foreign configuration; null is False, as in Python."""
-    found = values.get(key, usual)
-    if found is not None and type(found) is not bool:
-        raise ForeignModelError(f"{where}: {key}: expected true or false, found {shown(found)}")
-    return bool(found)
-
-
-def check_values(
-    values: Mapping[str, Any], accepted: Mapping[str, Sequence[Any]], where: Path | str
-) -> None:
-    """Check that settings have accepted values, of which the first stands for a missing one."""
-    for key, known in accepted.items():
-        found = values.get(key, known[0])
-        if found not in known:
-            raise ForeignModelError(
-                f"{where}: {key} is {shown(found)}, expected {' or '.join(map(repr, known))}; this "
-                "model cannot be imported"
-            )
-
-
-def one_of(found: object, key: str, known: Mapping[Any, V], where: Path | str) -> V:
-    """Return what a value of a foreign configuration stands for."""
-    if isinstance(found, list | dict) or found not in known:
-        raise ForeignModelError(
-            f"{where}: {key} is {shown(found)}, expected {', '.join(map(repr, known))}; this model "
-            "cannot be imported"
-        )
-    return known[found]
+    model_config = ConfigDict(extra="ignore")
 
 
 _SINUSOIDS: dict[str, tuple[Pairing, Rate]] = {
@@ -122,15 +66,10 @@ def sinusoids(tables: Sequence[Tensor], width: int, tolerance: float = 1e-3) -> 
     return next((name for name, kind in kinds if all(holds(each, *kind) for each in tables)), None)
 
 
-def token_id(values: Mapping[str, Any], key: str, where: Path | str) -> int | None:
-    """Return the id of a token in a foreign configuration, or None if it has none."""
-    return None if values.get(key) is None else whole_number(values, key, where)
-
-
-def checked(config_class: type[C], values: dict[str, Any], where: Path) -> C:
+def checked(config_class: type[C], values: Mapping[str, Any], where: Path | str) -> C:
     """Return a configuration of plain values."""
     try:
-        return validate(config_class, values, str(where))
+        return validate(config_class, dict(values), str(where))
     except ConfigError as error:
         raise ForeignModelError(f"{error}; this model cannot be imported") from None
 
@@ -179,80 +118,43 @@ def zero_start(control: Control, vectors: Tensor, where: Path) -> str:
     )
 
 
-@dataclass(frozen=True)
-class ForeignText:
-    """The text side of a foreign translation model.
-
-    Attributes:
-        models: The serialised SentencePiece models of source and target.
-        vocabularies: The vocabularies of source and target.
-        languages: The language codes of source and target; None for an unknown one.
-        longest_source: The largest number of source tokens, without the end token.
-        decode: The search settings.
-    """
-
-    models: tuple[bytes, bytes]
-    vocabularies: tuple[ForeignVocabulary, ForeignVocabulary]
-    languages: tuple[str | None, str | None]
-    longest_source: int
-    decode: DecodeConfig
-
-
 @explained()
 def translation_bundle(
     config: TransformerConfig,
-    text: ForeignText,
+    models: Sequence[bytes],
+    vocabularies: Sequence[ForeignVocabulary],
     places: Callable[[list[Rows]], list[Place]],
     weights: Mapping[str, Tensor],
-    origin: ImportOrigin,
     where: Path,
+    languages: tuple[str | None, str | None],
+    **settings: Any,
 ) -> TextBundle:
-    """Return the bundle of a foreign translation model: see `_bundle`."""
+    """Return the bundle of a foreign translation model: see `text_bundle`.
+
+    `models` are the serialised SentencePiece models of source and target.
+    """
+    settings |= dict(zip(("source_language", "target_language"), languages, strict=True))
     source, target = (
         ImportedTokenizer(model, vocabulary, where.parent)
-        for model, vocabulary in zip(text.models, text.vocabularies, strict=True)
+        for model, vocabulary in zip(models, vocabularies, strict=True)
     )
-    if text.models[0] == text.models[1] and text.vocabularies[0] == text.vocabularies[1]:
-        target = source
-    settings = {
-        "longest_source": text.longest_source,
-        "decode": text.decode,
-        "source_language": text.languages[0],
-        "target_language": text.languages[1],
-        "origin": origin,
-    }
-    return _bundle(config, (source, target), places, weights, settings, where)
+    is_joint = models[0] == models[1] and vocabularies[0] == vocabularies[1]
+    tokenizers = (source, source if is_joint else target)
+    return text_bundle(config, tokenizers, places, weights, where, **settings)
 
 
-def language_bundle(
-    config: LanguageConfig,
-    tokenizer: JsonTokenizer,
-    weights: Mapping[str, Tensor],
-    decode: DecodeConfig,
-    origin: ImportOrigin,
-    where: Path,
-) -> TextBundle:
-    """Return the bundle of a foreign language model, from weights by GPT-2's names."""
-    longest = len(weights[POSITIONS]) if POSITIONS in weights else 0
-    settings = {"longest_source": longest, "decode": decode, "origin": origin}
-
-    def places(rows: list[Rows]) -> list[Place]:
-        return gpt2_places(config, rows[0])
-
-    return _bundle(config, (tokenizer, tokenizer), places, weights, settings, where)
-
-
-def _bundle(
+def text_bundle(
     config: TransformerConfig | LanguageConfig,
     tokenizers: tuple[ImportedTokenizer | JsonTokenizer, ImportedTokenizer | JsonTokenizer],
     places: Callable[[list[Rows]], list[Place]],
     weights: Mapping[str, Tensor],
-    settings: Mapping[str, Any],
     where: Path,
+    **settings: Any,
 ) -> TextBundle:
     """Return the bundle of a foreign model, whose weights have the places of a toolkit.
 
-    `places` receives the foreign ids of the tokens of both sides.
+    `places` receives the foreign ids of the tokens of both sides. `settings` are those of the
+    bundle: its origin, its search and its longest source, which has no end token.
     """
     sizes = [each.vocab_size for each in tokenizers]
     model = build_without_memory(partial(build_model, config, *sizes))

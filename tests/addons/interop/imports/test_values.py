@@ -8,54 +8,26 @@ import torch
 from crosshead.addons.interop.imports.reading import ForeignModelError
 from crosshead.addons.interop.imports.values import (
     Control,
+    ForeignSettings,
     check_tensors,
     checked,
-    number,
     ordered,
-    shown,
-    token_id,
-    truth,
     vocabulary,
-    whole_number,
     zero_start,
 )
 from crosshead.decoding.search import DecodeConfig
 
 
-def test_whole_numbers_are_those_of_json_and_of_yaml() -> None:
-    assert whole_number({"a": 3}, "a", "x") == whole_number({"a": "3"}, "a", "x") == 3
-    for value in (None, "three", 3.5, True, "9" * 30):
-        with pytest.raises(ForeignModelError, match="x: a: expected a whole number"):
-            whole_number({"a": value}, "a", "x")
+class Settings(ForeignSettings):
+    a: int | None = 1
 
 
-def test_numbers_are_finite_and_null_is_the_usual_one() -> None:
-    assert number({"a": 3}, "a", "x", 1) == 3 and number({"a": 0.5}, "a", "x", 1) == 0.5
-    assert number({"a": None}, "a", "x", 1) == number({}, "a", "x", 1) == 1
-    for value in ("3", True, [3], float("nan"), float("inf"), 10**400):
-        with pytest.raises(ForeignModelError, match="x: a: expected a number"):
-            number({"a": value}, "a", "x", 1)
-
-
-def test_truth_values_are_no_texts() -> None:
-    assert truth({"a": True}, "a", "x") and truth({}, "a", "x", usual=True)
-    assert not truth({"a": None}, "a", "x", usual=True) and not truth({}, "a", "x")
-    for value in ("false", 0, 1, [], {}):
-        with pytest.raises(ForeignModelError, match="x: a: expected true or false"):
-            truth({"a": value}, "a", "x")
-
-
-def test_a_token_may_be_missing() -> None:
-    assert token_id({"a": 3}, "a", "x") == 3
-    assert token_id({"a": None}, "a", "x") is token_id({}, "a", "x") is None
-    with pytest.raises(ForeignModelError, match=r"x: a: expected a whole number, found \[3\]"):
-        token_id({"a": [3]}, "a", "x")
-
-
-def test_a_value_is_shown_shortly() -> None:
-    assert shown("a" * 99) == "'" + "a" * 59 and shown([1, "b"]) == "[1, 'b']"
-    assert shown([[1], 2]) == "a list of 2 values" and shown([1] * 9) == "a list of 9 values"
-    assert shown({"a": [1]}) == "a mapping of 1 values"
+def test_settings_have_defaults_and_others_are_left_out() -> None:
+    assert checked(Settings, {"a": 3, "b": 4}, "x").a == 3
+    assert checked(Settings, {}, "x").a == 1 and checked(Settings, {"a": None}, "x").a is None
+    for value in ("3", 3.5, True, [3]):
+        with pytest.raises(ForeignModelError, match=r"x: a: expected a whole number.* imported"):
+            checked(Settings, {"a": value}, "x")
 
 
 def test_a_configuration_that_does_not_fit_names_the_foreign_file() -> None:
