@@ -129,10 +129,6 @@ class ImportedTokenizer(WithoutGaps):
         text: str = self._processor.decode_pieces(shown)
         return text.replace(SPACE, " ").replace(UNKNOWN_MARK, CONTROL[UNK]).strip()
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return a readable piece for each id: U+2581 stands for a space."""
-        return [self._pieces[index] for index in ids]
-
     def save(self, directory: Path, stem: str) -> None:
         """Write the SentencePiece model to `directory/stem.model` and the rest to `stem.json`."""
         metadata = {
@@ -262,10 +258,6 @@ class JsonTokenizer(WithoutGaps):
         rows = [row for index in ids if index >= UNK and (row := self._rows[index]) is not None]
         text: str = self._tokenizer.decode(rows, skip_special_tokens=False)
         return text
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return the library's piece for each id; in byte-level BPE, U+0120 stands for a space."""
-        return [self._pieces[index] for index in ids]
 
     def save(self, directory: Path, stem: str) -> None:
         """Write the library's file to `directory/stem.model` and the rest to `stem.json`."""

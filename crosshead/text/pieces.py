@@ -29,6 +29,9 @@ NEW = "the tokenizer"
 CONTROL = ("<pad>", "<s>", "</s>", "<unk>")
 """The names of ids 0 to 3. Only `<unk>` can occur in decoded text."""
 
+NOTHING = "(?!)"
+"""A pattern that matches nowhere."""
+
 MOST_SPECIAL, MOST_SPECIAL_CHARACTERS = 10_000, 200_000
 """The largest number of pieces that are never split, and of their characters."""
 
@@ -54,6 +57,9 @@ class Tokenizer(Protocol):
 
     vocab_size: int
     """The number of ids."""
+
+    _pieces: list[str]
+    """A readable piece for each id."""
 
     special: list[str]
     """The pieces that are never split."""
@@ -137,13 +143,16 @@ class Tokenizer(Protocol):
             ids: The ids.
         """
 
-    @abstractmethod
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return a readable piece for each id.
+
+        In subwords U+2581 stands for a space, and `<0x0A>` for a byte. The library `tokenizers` has
+        pieces of its own; those of byte-level BPE have U+0120 for a space.
 
         Args:
             ids: The ids.
         """
+        return [self._pieces[index] for index in ids]
 
     @abstractmethod
     def save(self, directory: Path, stem: str) -> None:
@@ -155,11 +164,10 @@ class Tokenizer(Protocol):
         """
 
 
-def special_splitter(special: Sequence[str]) -> re.Pattern[str] | None:
+def special_splitter(special: Sequence[str]) -> re.Pattern[str]:
     """Return a pattern whose `split` puts special pieces at odd places, the longest first."""
-    if not special:
-        return None
-    return re.compile("(" + "|".join(map(re.escape, sorted(special, key=len, reverse=True))) + ")")
+    pieces = map(re.escape, sorted(special, key=len, reverse=True))
+    return re.compile(f"({'|'.join(pieces) or NOTHING})")
 
 
 def to_utf8(text: str) -> bytes:

@@ -115,10 +115,6 @@ class SubwordTokenizer(Tokenizer):
         text = b"".join([self._bytes[index] for index in ids]).decode("utf-8", "replace")
         return _ESCAPED.sub(lambda match: RESERVED[int(match[1])], text) if ESCAPE in text else text
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return a readable piece for each id: U+2581 stands for a space, `<0x0A>` for a byte."""
-        return [self._pieces[index] for index in ids]
-
     def save(self, directory: Path, stem: str) -> None:
         """Write the SentencePiece model to `directory/stem.model` and the rest to `stem.json`."""
         metadata = {
@@ -242,9 +238,6 @@ class BpeTokenizer(SubwordTokenizer):
         if not text:
             return
         text = SPACE + text.replace(" ", SPACE)
-        if self._splitter is None:
-            yield from _WORD.findall(text)
-            return
         for index, part in enumerate(self._splitter.split(text)):
             if index % 2:
                 yield part

@@ -50,10 +50,6 @@ class ListedTokenizer(Tokenizer):
         """Return the text of the ids; padding, begin and end are left out."""
         return self._between.join([self._pieces[index] for index in ids if index >= UNK])
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return a readable piece for each id."""
-        return [self._pieces[index] for index in ids]
-
     def save(self, directory: Path, stem: str) -> None:
         """Write the vocabulary to `directory/stem.json`."""
         vocabulary = {"special": self.special, "pieces": self._pieces[len(CONTROL) :]}
@@ -126,8 +122,6 @@ class CharacterTokenizer(ListedTokenizer):
         return cls(_most_frequent(counts, special, vocab_size), special)
 
     def _split(self, text: str) -> Iterable[str]:
-        if self._splitter is None:
-            return text
         parts = self._splitter.split(text)  # special pieces stand at the odd places
         return chain.from_iterable(
             [part] if index % 2 else part for index, part in enumerate(parts)
@@ -150,14 +144,14 @@ class ByteTokenizer(Tokenizer):
         self._splitter = special_splitter(special)
         values = [bytes([value]) for value in range(256)]
         self._bytes = [b"", b"", b"", CONTROL[UNK].encode(), *values, *map(str.encode, special)]
-        self.vocab_size = len(self._bytes)
+        self._pieces = [*CONTROL, *map(_readable, range(256)), *special]
+        self.vocab_size = len(self._pieces)
         self.line_breaks = frozenset(len(CONTROL) + value for value in b"\n\r")
 
     def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
         """Return the ids of a line of text, without begin and end. `rng` is not used."""
-        parts = [text] if self._splitter is None else self._splitter.split(text)
         found: list[int] = []
-        for index, part in enumerate(parts):
+        for index, part in enumerate(self._splitter.split(text)):
             if index % 2:  # every second part is a special piece
                 found.append(self._ids[part])
             else:
@@ -168,10 +162,6 @@ class ByteTokenizer(Tokenizer):
         """Return the text of the ids; padding, begin and end are left out."""
         return b"".join([self._bytes[index] for index in ids]).decode("utf-8", "replace")
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return a readable piece for each id: printable ASCII or a byte such as `<0x0A>`."""
-        return [self._piece(index) for index in ids]
-
     def save(self, directory: Path, stem: str) -> None:
         """Write the special pieces to `directory/stem.json`."""
         write_metadata(directory, stem, {"kind": self.kind, "special": self.special})
@@ -181,13 +171,10 @@ class ByteTokenizer(Tokenizer):
         """Return the tokenizer that `save` wrote."""
         return cls(string_list(metadata, "special"))
 
-    def _piece(self, index: int) -> str:
-        if index < len(CONTROL):
-            return CONTROL[index]
-        if index >= len(CONTROL) + 256:
-            return self._bytes[index].decode()
-        value = index - len(CONTROL)
-        return chr(value) if 0x21 <= value <= 0x7E else f"<0x{value:02X}>"
+
+def _readable(value: int) -> str:
+    """Return a byte as printable ASCII, or in a form such as `<0x0A>`."""
+    return chr(value) if 0x21 <= value <= 0x7E else f"<0x{value:02X}>"
 
 
 def _most_frequent(counts: Counter[str], fixed: Sequence[str], vocab_size: int) -> list[str]:
