@@ -8,8 +8,9 @@ made when it is requested. A resumed run therefore does not make examples again 
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import overload
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Self, overload
 
 import numpy as np
 
@@ -81,6 +82,14 @@ class Side:
         """The number of ids of each entry (int32)."""
         return np.diff(self.ends, prepend=0).astype(np.int32)
 
+    def some(self, rows: np.ndarray) -> Self:
+        """Return some entries, in the order of `rows`."""
+        lengths = self.lengths[rows]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        places = np.arange(ends[-1] if len(ends) else 0)
+        places += np.repeat(self.ends[rows] - ends, lengths)
+        return replace(self, ids=self.ids[places], ends=ends)
+
     def hashes(self) -> np.ndarray:
         """Return a 64-bit hash of the ids of each entry (uint64), which depends on their order."""
         found = np.zeros(len(self), np.uint64)
@@ -117,7 +126,7 @@ class Examples(Measured):
             examples: Source and target ids of each pair.
         """
         pairs = list(examples)
-        return cls(*(_flat([pair[side] for pair in pairs]) for side in (0, 1)))
+        return cls(*(Side(*flat([pair[side] for pair in pairs])) for side in (0, 1)))
 
     def __len__(self) -> int:
         return len(self.source)
@@ -273,6 +282,7 @@ def _draw(
     ]
 
 
-def _flat(sides: Sequence[Sequence[int]]) -> Side:
-    ends = np.cumsum([len(ids) for ids in sides], dtype=np.int64)
-    return Side(np.fromiter((each for ids in sides for each in ids), np.int32), ends)
+def flat(lines: Sequence[Sequence[int]], dtype: Any = np.int32) -> tuple[np.ndarray, np.ndarray]:
+    """Return the concatenated ids of some lines, and the offset after each line."""
+    ends = np.cumsum([len(ids) for ids in lines], dtype=np.int64)
+    return np.fromiter(chain.from_iterable(lines), dtype), ends

@@ -6,7 +6,7 @@ Translation and evaluation leave nothing out.
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress, islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 from crosshead.errors import DataError
 from crosshead.extensions import added
 from crosshead.system.files import atomic_write
-from crosshead.text.parallel.examples import Examples, Side
+from crosshead.text.parallel.examples import Examples, Side, flat
 from crosshead.text.parallel.held_out import NOTHING, HeldOut
 from crosshead.text.parallel.pairs import (
     Origin,
@@ -211,8 +211,8 @@ def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Token
         if config.drop_duplicates:
             hashes.append(pair_hash(comparable(pair)))
     return Encoded(
-        *_flat([ids for _, ids, _ in kept], source),
-        *_flat([ids for _, _, ids in kept], target),
+        *flat([ids for _, ids, _ in kept], _type_of_ids(source)),
+        *flat([ids for _, _, ids in kept], _type_of_ids(target)),
         np.array([row for row, _, _ in kept], np.int64),
         np.array(hashes, np.uint64),
         np.array([row for row, _ in left], np.int64),
@@ -291,11 +291,9 @@ def _reason(
     return None
 
 
-def _flat(sides: Sequence[Sequence[int]], tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
-    """Return the concatenated ids of some lines, and the offset after each line."""
-    dtype = np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.int32
-    ends = np.cumsum([len(ids) for ids in sides], dtype=np.int64)
-    return np.fromiter(chain.from_iterable(sides), dtype), ends
+def _type_of_ids(tokenizer: Tokenizer) -> Any:
+    """Return an integer type that is large enough for the ids of a tokenizer."""
+    return np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.int32
 
 
 def _without_repeats(shard: Encoded, known: np.ndarray) -> Encoded:
@@ -303,23 +301,21 @@ def _without_repeats(shard: Encoded, known: np.ndarray) -> Encoded:
     is_first = np.zeros(len(shard.hashes), bool)
     is_first[np.unique(shard.hashes, return_index=True)[1]] = True
     keep = is_first & ~np.isin(shard.hashes, known)
+    examples, rows = examples_of(shard), np.flatnonzero(keep)
+    source, target = examples.source.some(rows), examples.target.some(rows)
     left = np.concatenate([shard.left_rows, shard.rows[~keep]])
     repeated = np.full(int((~keep).sum()), REASONS.index(DUPLICATE), np.uint8)
     order = np.argsort(left)
     return Encoded(
-        *_some(shard.source_ids, shard.source_ends, keep),
-        *_some(shard.target_ids, shard.target_ends, keep),
+        source.ids,
+        source.ends,
+        target.ids,
+        target.ends,
         shard.rows[keep],
         shard.hashes[keep],
         left[order],
         np.concatenate([shard.left_reasons, repeated])[order],
     )
-
-
-def _some(ids: np.ndarray, ends: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ids and ends of the lines to keep."""
-    lengths = np.diff(ends, prepend=0)
-    return ids[np.repeat(keep, lengths)], np.cumsum(lengths[keep], dtype=np.int64)
 
 
 class Glance(NamedTuple):

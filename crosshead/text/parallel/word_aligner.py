@@ -8,6 +8,7 @@ Guided alignment trains a head of a model's attention with it (Chen et al. 2016;
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,29 +24,12 @@ PRIOR = 3.0
 So a word with few occurrences translates into nothing in particular."""
 
 
-class WordIds(NamedTuple):
+@dataclass(frozen=True)
+class WordIds(Side):
     """The words of many lines, as numbers."""
 
-    ids: np.ndarray
-    """The numbers of all words, line by line."""
-    ends: np.ndarray
-    """The offset in `ids` after each line."""
     size: int
     """The number of words in the vocabulary."""
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """The number of words of each line."""
-        return np.diff(self.ends, prepend=0)
-
-    def some(self, rows: np.ndarray) -> "WordIds":
-        """Return the words of some lines."""
-        lengths = self.lengths[rows]
-        ends = np.cumsum(lengths)
-        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(
-            self.ends[rows] - ends, lengths
-        )
-        return WordIds(self.ids[places], ends, self.size)
 
 
 class Links:
@@ -279,10 +263,7 @@ def _some(examples: Measured, rows: np.ndarray) -> Examples:
     """Return some rows of a corpus as arrays."""
     if not isinstance(examples, Examples):
         return Examples.of(examples[int(row)] for row in rows)
-    sides = [
-        WordIds(side.ids, side.ends, 0).some(rows) for side in (examples.source, examples.target)
-    ]
-    return Examples(*(Side(side.ids, side.ends) for side in sides))
+    return Examples(examples.source.some(rows), examples.target.some(rows))
 
 
 def _random_rows(lengths: np.ndarray, most: int) -> np.ndarray:
