@@ -247,14 +247,14 @@ _QUIET = 2.0
 
 @contextlib.contextmanager
 def answering(
-    total: int | None, unit: str = "lines", then: str = ""
+    total: int | None, unit: str = "lines", then: str = "", known: int = 0
 ) -> Iterator[Callable[..., None]]:
     """Yield a callback that reports how many lines are answered.
 
     The callback takes the number of lines answered before a group, the number of lines in the
     group, and the share of the group that is done. A progress bar shows the answered share of
     `total` lines; away from a terminal, plain lines do after two seconds. If `total` is None or 0,
-    nothing is shown.
+    nothing is shown. `known` lines were answered by an earlier call.
     """
     if not total:
         yield lambda before, lines, share: None
@@ -269,12 +269,12 @@ def answering(
         took = time.monotonic() - began
         if took < quiet or not (display.due() or done >= total):
             return
-        speed, follows = done / max(took, 1e-3), then if done >= total else ""
+        speed, follows = (done - known) / max(took, 1e-3), then if done >= total else ""
         line = f"{int(done):,} of {total:,} {unit}, {speed:,.0f} {unit}/s{follows}"
         display.advance(done / total, line)
 
     try:
-        advance(0, 0, 0.0)
+        advance(known, 0, 0.0)
         yield advance
     finally:
         display.close()

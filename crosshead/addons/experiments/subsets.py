@@ -50,7 +50,6 @@ class Subset:
 class Outcome:
     """The scores of a finished run."""
 
-    out: Path
     pairs: int
     """The number of training pairs."""
     scores: Sequence[BundleScore]
@@ -222,7 +221,7 @@ def outcome_of(out: Path) -> Outcome:
     newest = newest_state(out / CHECKPOINTS)
     if newest is None:
         raise BundleError(f"{out}: has no undamaged checkpoint; train it again")
-    return Outcome(out, newest[1].size, config.scores)
+    return Outcome(newest[1].size, config.scores)
 
 
 def table_of(outcomes: Mapping[str, Outcome]) -> list[list[str]]:

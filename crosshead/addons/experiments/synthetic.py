@@ -8,16 +8,17 @@ file equals an uninterrupted one.
 import hashlib
 import io
 import json
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from crosshead.bundle.places import CONFIG
 from crosshead.caller import option
+from crosshead.cli.terminal import answering, note
 from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import DataError, UserError
@@ -29,7 +30,6 @@ from crosshead.system.files import (
     write_all,
 )
 from crosshead.system.lines import check_regular, check_sentences, file_sha256, head_of, iter_lines
-from crosshead.system.progress import Display
 from crosshead.system.stored import read_metadata, read_stored
 from crosshead.tasks.translation.line_translator import Translation
 from crosshead.tasks.translation.translator import Translator
@@ -94,7 +94,7 @@ class SyntheticPairs(NamedTuple):
 
 
 def distill(
-    translator: Translator, work: Synthesis, out: Path, display: Display, original: Path | None
+    translator: Translator, work: Synthesis, out: Path, original: Path | None
 ) -> SyntheticPairs:
     """Translate the sources of a training set with a teacher, and write both as a new set.
 
@@ -105,7 +105,7 @@ def distill(
     """
     lines = _count(work.text, original)
     with locked_directory(out):
-        _translate(translator, work, out, display, lines)
+        _translate(translator, work, out, lines)
         written = zip(iter_lines(work.text), iter_lines(out / TRANSLATIONS), strict=True)
         human: Iterator[tuple[str, str]] = iter(())
         if original is not None:
@@ -114,7 +114,7 @@ def distill(
 
 
 def back_translate(
-    translator: Translator, work: Synthesis, out: Path, display: Display, tag: str | None
+    translator: Translator, work: Synthesis, out: Path, tag: str | None
 ) -> SyntheticPairs:
     """Write a text as targets, and its translations by a reverse model as sources.
 
@@ -125,7 +125,7 @@ def back_translate(
         validate(TokenizerConfig, {"special": [tag]}, typed={"special": option("tag")})
     lines = _count(work.text, None)
     with locked_directory(out):
-        _translate(translator, work, out, display, lines)
+        _translate(translator, work, out, lines)
         before = "" if tag is None else f"{tag} "
         pairs = zip(iter_lines(out / TRANSLATIONS), iter_lines(work.text), strict=True)
         tagged = ((f"{before}{source}" if source.strip() else "", text) for source, text in pairs)
@@ -150,30 +150,21 @@ def _count(text: Path, original: Path | None) -> int:
     return counts[0]
 
 
-def _translate(
-    translator: Translator, work: Synthesis, out: Path, display: Display, lines: int
-) -> None:
+def _translate(translator: Translator, work: Synthesis, out: Path, lines: int) -> None:
     """Translate all lines that are not translated yet, block by block."""
     _check_settings(work, out, translator.tag)
     path = out / TRANSLATIONS
     with explain_os_errors(path), path.open("ab", buffering=0) as file:
         done = _whole_blocks(path, file, lines)
         if 0 < done < lines:
-            display.say(f"{out}: continues after {done:,} of {lines:,} lines")
-        began = time.monotonic()
+            note(f"{out}: continues after {done:,} of {lines:,} lines")
         rest = islice(iter_lines(work.text), done, None)
-        for first in range(done, lines, BLOCK):
-            block = list(islice(rest, BLOCK))
-
-            def show(share: float, before: int = first, count: int = len(block)) -> None:
-                finished = before + share * count
-                if display.due() or finished == lines:
-                    speed = (finished - done) / max(time.monotonic() - began, 1e-3)
-                    note = f"{int(finished):,} of {lines:,} lines, {speed:,.0f} lines/s"
-                    display.advance(finished / lines, note)
-
-            found = translator.translate(block, decode=work.decode, first=first, progress=show)
-            write_all(file, _stored(found))
+        with answering(lines if done < lines else 0, known=done) as advance:
+            for first in range(done, lines, BLOCK):
+                block = list(islice(rest, BLOCK))
+                show = partial(advance, first, len(block))
+                found = translator.translate(block, decode=work.decode, first=first, progress=show)
+                write_all(file, _stored(found))
 
 
 def _stored(found: Sequence[Sequence[Translation]]) -> bytes:

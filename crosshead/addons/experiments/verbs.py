@@ -18,6 +18,7 @@ from crosshead.cli.options import (
     DeviceOption,
     PenaltyOption,
     PrecisionOption,
+    SourceOption,
     ThreadsOption,
     ToOption,
 )
@@ -34,7 +35,6 @@ from crosshead.tasks.translation.verbs.translate import (
 if TYPE_CHECKING:
     from crosshead.addons.experiments.synthetic import Synthesis, SyntheticPairs
     from crosshead.recipe.recipe import Recipe
-    from crosshead.system.progress import Display
     from crosshead.tasks.translation.translator import Translator
 
 OutOption = Annotated[
@@ -104,14 +104,7 @@ TRAIN.append(TrainOptions("experiments", _OPTIONS, further=_further))
 )
 def distill(
     bundles: BundlesArgument,
-    source: Annotated[
-        Path,
-        typer.Option(
-            metavar="F",
-            help="File of source sentences that the teacher translates, one per line; a .gz file "
-            "is unpacked.",
-        ),
-    ],
+    source: SourceOption,
     out: OutOption,
     target: Annotated[
         Path | None,
@@ -143,7 +136,7 @@ def distill(
     machine = device, threads, precision
     made = _made(
         bundles, source, out, False, flags, to, machine,
-        lambda translator, work, display: write_distilled(translator, work, out, display, target),
+        lambda translator, work: write_distilled(translator, work, out, target),
     )  # fmt: skip
     put(_next_command("", made, ""))
 
@@ -203,7 +196,7 @@ def backtranslate(
     machine = device, threads, precision
     made = _made(
         [bundle], text, out, sample, flags, to, machine,
-        lambda translator, work, display: back_translate(translator, work, out, display, tag),
+        lambda translator, work: back_translate(translator, work, out, tag),
     )  # fmt: skip
     special = shlex.quote(f"tokenizer.special={json.dumps([tag])}") if tag else ""
     put(_next_command("--source HUMAN_SOURCE --target HUMAN_TARGET ", made, special))
@@ -217,7 +210,7 @@ def _made(
     flags: Mapping[str, Any],
     to: str | None,
     machine: tuple[str, int | None, str],
-    make: "Callable[[Translator, Synthesis, Display], SyntheticPairs]",
+    make: "Callable[[Translator, Synthesis], SyntheticPairs]",
 ) -> "SyntheticPairs":
     """Load the models, translate with progress, and print how many pairs there are.
 
@@ -225,7 +218,7 @@ def _made(
     """
     from crosshead.addons.experiments.synthetic import BLOCK, Synthesis
     from crosshead.cli.arguments import check_direction, into, search_settings
-    from crosshead.system.progress import choose_display, counted
+    from crosshead.system.progress import counted
     from crosshead.tasks.loading import load_as
     from crosshead.tasks.translation.translator import Translator
     from crosshead.text.profile import FLAGS
@@ -233,18 +226,14 @@ def _made(
     translator = into(load_as(Translator, bundles, *machine), to)
     check_direction(translator, text)
     decode = search_settings(translator.bundle.config.decode, sample, flags, None)
-    display = choose_display(lambda: None)
     try:
-        made = make(translator, Synthesis(bundles, text, decode), display)
+        made = make(translator, Synthesis(bundles, text, decode))
     except KeyboardInterrupt:
-        display.close()
         note(
             f"stopped; to continue, give the same command again: {out} keeps the finished blocks "
             f"of {BLOCK:,} lines"
         )
         raise
-    finally:
-        display.close()
     left_out = [f"{number:,} {reason}" for reason, number in made.left_out.items() if number]
     note(
         f"{counted(made.pairs, 'pair')} in {made.source} and {made.target}"

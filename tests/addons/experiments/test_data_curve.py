@@ -28,7 +28,7 @@ SCORES = {"quarter": 23.9, "half": 29.5, "all": 34.8}
 def outcome(name: str) -> Outcome:
     pairs = {"quarter": 7250, "half": 14_500, "all": 29_000}[name]
     values = {"BLEU": SCORES[name], "chrF2": 25 + SCORES[name]}
-    return Outcome(Path(name), pairs, [
+    return Outcome(pairs, [
         BundleScore(metric=metric, value=y, signature="s", test_set="v", low=y - 1, high=y + 1)
         for metric, y in values.items()
     ])  # fmt: skip
@@ -87,7 +87,7 @@ def test_a_curve_of_models_that_are_not_usable_tells_nothing(
     bleu: list[float], chrf: list[float], told: list[bool]
 ) -> None:
     outcomes = {
-        str(n): Outcome(Path(), 1000 * 2**n, [
+        str(n): Outcome(1000 * 2**n, [
             BundleScore(metric=metric, value=y, signature="s", test_set="v",
                         low=max(0.0, y - 1), high=y + 1)
             for metric, y in zip(("BLEU", "chrF2"), scores, strict=True)

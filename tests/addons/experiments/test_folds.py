@@ -23,7 +23,7 @@ def test_each_fold_is_validated_by_its_own_run(text: Path, tmp_path: Path) -> No
     valid = [f"data.valid_source={text / 'valid.en'}", f"data.valid_target={text / 'valid.de'}"]
     recipe = recipe_for(text, "max_updates=1", "decode.beam=1", "average=0", *valid)
     folder = tmp_path / "x.2-folds"
-    found = fold_experiment(2).measure(Outcome(tmp_path, 203, []), folder, Runs(recipe))
+    found = fold_experiment(2).measure(Outcome(203, []), folder, Runs(recipe))
     assert found is not None and found.files == [folder / "folds.tsv"]
     assert list(found.outcomes) == ["fold-1", "fold-2"]
     held = [
@@ -41,13 +41,13 @@ def test_fewer_pairs_than_folds_are_refused() -> None:
     fold_experiment(5).check_pairs(5)
 
 
-def test_the_sentence_has_mean_range_and_deviation(tmp_path: Path) -> None:
+def test_the_sentence_has_mean_range_and_deviation() -> None:
     def sentences(*values: float) -> list[str]:
         scores = [
             BundleScore(metric="BLEU", value=value, signature="s", test_set="validation")
             for value in values
         ]
-        return fold_sentences({str(each.value): Outcome(tmp_path, 9, [each]) for each in scores})
+        return fold_sentences({str(each.value): Outcome(9, [each]) for each in scores})
 
     assert sentences(20.0, 23.0, 26.0) == [
         "BLEU over 3 folds: 23.00 on average (95 % interval 11.22 to 34.78), from 20.00 to 26.00 "

@@ -53,7 +53,6 @@ def test_each_run_has_its_own_pairs_and_scores(
     trained: tuple[Runs, Path, list[Outcome]],
 ) -> None:
     _, folder, found = trained
-    assert [each.out for each in found] == [folder / "a", folder / "b"]
     # 203 pairs, 164 of them different, of which 3 are filtered; 12 are held out of the first run,
     # and 82 of the second. Some pairs repeat a held-out pair.
     assert 60 < found[0].pairs <= 96 and 60 < found[1].pairs <= 121
@@ -199,7 +198,7 @@ def test_the_table_has_a_row_for_each_run_and_metric(
 
 def test_a_report_has_a_table_sentences_and_files(tmp_path: Path) -> None:
     outcomes = {
-        str(pairs): Outcome(tmp_path, pairs, [
+        str(pairs): Outcome(pairs, [
             BundleScore(metric="BLEU", value=value, signature="s", test_set="v")
         ])
         for pairs, value in ((1000, 20.0), (2000, 26.0))

@@ -9,7 +9,6 @@ from crosshead.addons.experiments import synthetic
 from crosshead.addons.experiments.synthetic import Synthesis, back_translate, distill
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, DataError, UserError
-from crosshead.system.progress import Silent
 from crosshead.tasks.loading import load
 from crosshead.tasks.translation.translator import Translator
 from tests.tasks.translation.translators import STORED
@@ -17,22 +16,6 @@ from tests.tasks.translation.translators import STORED
 WORDS = ["one", "two", "", "three", "seven", "one", "ten", "x" * 10_001, "nine", "four"]
 GREEDY = DecodeConfig(beam=1)
 SAMPLED = DecodeConfig(beam=1, sample=True, temperature=2.0)
-
-
-class Noting(Silent):
-    """A display that keeps what it is given."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.said.append(line)
-
-    def due(self) -> bool:
-        return True
-
-    def advance(self, fraction: float, line: str) -> None:
-        self.said.append(f"{fraction:.0%} {line.partition(',')[0]}")
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +49,8 @@ def test_a_teacher_writes_the_targets_after_the_human_ones(
     human = tmp_path / "human.txt"
     human.write_text("".join(f"{word}!\n" if word else "\n" for word in WORDS))
     work = Synthesis([STORED], text, GREEDY)
-    both = distill(translator, work, tmp_path / "both", Silent(), human)
-    alone = distill(translator, work, tmp_path / "alone", Silent(), None)
+    both = distill(translator, work, tmp_path / "both", human)
+    alone = distill(translator, work, tmp_path / "alone", None)
     translated = translator.translate(WORDS, decode=GREEDY)
     best = {w: found[0].text for w, found in zip(WORDS, translated, strict=True)}
     kept = [word for word in dict.fromkeys(WORDS) if word and len(word) < 100]
@@ -86,9 +69,7 @@ def test_what_a_teacher_repeats_of_the_human_pairs_is_written_once(
     source, human = tmp_path / "source", tmp_path / "human"
     source.write_text("One two.\nSeven.\n")
     human.write_text("Eins zwei.\nAcht.\n")
-    found = distill(
-        translator, Synthesis([STORED], source, GREEDY), tmp_path / "o", Silent(), human
-    )
+    found = distill(translator, Synthesis([STORED], source, GREEDY), tmp_path / "o", human)
     assert lines(found.target) == ["Eins zwei.", "Acht.", "Sieben."]
     assert found.left_out["repeated"] == 1
 
@@ -99,7 +80,7 @@ def test_a_set_without_pairs_is_refused(
     (source := tmp_path / "source").write_text("One two.\nSeven.\n")
     monkeypatch.setattr(synthetic, "_stored", lambda found: b"\n" * len(found))
     with pytest.raises(DataError, match=r"source: no pairs, because every line is empty, was"):
-        distill(translator, Synthesis([STORED], source, GREEDY), tmp_path / "o", Silent(), None)
+        distill(translator, Synthesis([STORED], source, GREEDY), tmp_path / "o", None)
     assert not list((tmp_path / "o").glob("train.*"))
 
 
@@ -109,15 +90,15 @@ def test_a_reverse_model_writes_the_sources_with_a_tag(
     packed = tmp_path / "text.gz"
     packed.write_bytes(gzip.compress(text.read_bytes()))
     work = Synthesis([STORED], packed, GREEDY)
-    plain = back_translate(translator, work, tmp_path / "plain", Silent(), None)
-    tagged = back_translate(translator, work, tmp_path / "tagged", Silent(), "<BT>")
+    plain = back_translate(translator, work, tmp_path / "plain", None)
+    tagged = back_translate(translator, work, tmp_path / "tagged", "<BT>")
     assert (plain.source.name, plain.target.name) == ("train.de", "train.en")
     assert lines(tagged.source) == [f"<BT> {line}" for line in lines(plain.source)]
     assert lines(tagged.target) == lines(plain.target)
     best = translator.translate(lines(plain.target), decode=GREEDY)
     assert lines(plain.source) == [found[0].text for found in best]
     with pytest.raises(ConfigError, match="'<B T>' is empty or contains white space"):
-        back_translate(translator, work, tmp_path / "refused", Silent(), "<B T>")
+        back_translate(translator, work, tmp_path / "refused", "<B T>")
     assert not (tmp_path / "refused").exists()
 
 
@@ -128,15 +109,13 @@ def test_files_have_the_names_of_sides_if_the_languages_are_unknown(
         update={"source_language": None, "target_language": "de"}
     )
     unnamed = Translator(replace(translator.bundle, config=config))
-    found = back_translate(
-        unnamed, Synthesis([STORED], text, GREEDY), tmp_path / "o", Silent(), None
-    )
+    found = back_translate(unnamed, Synthesis([STORED], text, GREEDY), tmp_path / "o", None)
     assert (found.source.name, found.target.name) == ("train.de", "train.target")
     for suffix, name in (("en", "train.en"), ("de", "train.target")):
         named = tmp_path / f"more.{suffix}"
         named.write_bytes(text.read_bytes())
         work = Synthesis([STORED], named, GREEDY)
-        found = back_translate(unnamed, work, tmp_path / f"o-{suffix}", Silent(), None)
+        found = back_translate(unnamed, work, tmp_path / f"o-{suffix}", None)
         assert (found.source.name, found.target.name) == ("train.de", name)
 
 
@@ -146,18 +125,22 @@ def test_a_set_that_was_stopped_equals_one_that_was_not(
 ) -> None:
     """Stopped anywhere, even inside a line; samples and the batches of a block are the same."""
     work = Synthesis([STORED], text, SAMPLED)
-    back_translate(translator, work, tmp_path / "whole", Silent(), None)
-    back_translate(translator, work, tmp_path / "stopped", Silent(), None)
+    back_translate(translator, work, tmp_path / "whole", None)
+    back_translate(translator, work, tmp_path / "stopped", None)
     part = tmp_path / "stopped" / synthetic.TRANSLATIONS
     part.write_bytes(part.read_bytes()[:cut])
     for name in ("train.en", "train.de"):
         (tmp_path / "stopped" / name).unlink()
-    back_translate(translator, work, tmp_path / "stopped", Silent(), None)
+    back_translate(translator, work, tmp_path / "stopped", None)
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
 
 
 def test_it_goes_on_after_whole_blocks_and_says_so(
-    translator: Translator, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    translator: Translator,
+    text: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     work, out = Synthesis([STORED], text, GREEDY), tmp_path / "out"
     calls: list[int] = []
@@ -171,14 +154,12 @@ def test_it_goes_on_after_whole_blocks_and_says_so(
 
     monkeypatch.setattr(Translator, "translate", stops)
     with pytest.raises(KeyboardInterrupt):
-        distill(translator, work, out, Silent(), None)
+        distill(translator, work, out, None)
     assert sorted(contents(out)) == [synthetic.SETTINGS, synthetic.TRANSLATIONS]
-    display = Noting()
-    distill(translator, work, out, display, None)
-    assert display.said[0] == f"{out}: continues after 6 of 10 lines"
-    assert display.said[-1] == "100% 10 of 10 lines"
+    distill(translator, work, out, None)
+    assert capsys.readouterr().err == f"crosshead: {out}: continues after 6 of 10 lines\n"
     assert calls == [3, 3, 3, 3, 1]
-    distill(translator, work, out, display, None)  # complete: nothing is translated again
+    distill(translator, work, out, None)  # complete: nothing is translated again
     assert calls == [3, 3, 3, 3, 1]
 
 
@@ -191,20 +172,20 @@ def test_translations_that_may_be_bad_are_counted_from_the_stored_lines(
     flags = [best.flags for best in translated if best.text and not best.was_passed_through]
     assert flags[0] == flags[-1] == ("repetition",) and () in flags
     work, out = Synthesis([STORED], text, GREEDY), tmp_path / "out"
-    found = back_translate(translator, work, out, Silent(), "<BT>").odd
+    found = back_translate(translator, work, out, "<BT>").odd
     assert found == (len(flags), sum(map(bool, flags)), {"repetition": sum(map(bool, flags))})
     # A command that finds all lines translated counts the same.
-    assert distill(translator, work, out, Silent(), text).odd == found
+    assert distill(translator, work, out, text).odd == found
 
 
 def test_other_work_is_not_mixed_in(translator: Translator, text: Path, tmp_path: Path) -> None:
     work, out = Synthesis([STORED], text, GREEDY), tmp_path / "out"
-    distill(translator, work, out, Silent(), None)
+    distill(translator, work, out, None)
     before = contents(out)
 
     def refused(other: Synthesis, place: Path = out) -> str:
         with pytest.raises(UserError) as caught:
-            distill(translator, other, place, Silent(), None)
+            distill(translator, other, place, None)
         return str(caught.value)
 
     said = refused(replace(work, decode=DecodeConfig(beam=2)))
@@ -230,12 +211,12 @@ def test_a_text_that_cannot_be_used_is_refused_before_anything_is_written(
         (text, empty, "has 10 lines but .*empty 0; each source line needs a target line"),
     ]:
         with pytest.raises(DataError, match=words):
-            distill(translator, Synthesis([STORED], source, GREEDY), out, Silent(), target)
+            distill(translator, Synthesis([STORED], source, GREEDY), out, target)
     assert not out.exists()
 
 
 def test_the_settings_are_plain_json(translator: Translator, text: Path, tmp_path: Path) -> None:
-    distill(translator, Synthesis([STORED], text, GREEDY), tmp_path / "out", Silent(), None)
+    distill(translator, Synthesis([STORED], text, GREEDY), tmp_path / "out", None)
     found = json.loads((tmp_path / "out" / synthetic.SETTINGS).read_text())
     assert found["decode"] == GREEDY.model_dump()
     assert len(found["models"]) == 1 and len(found["text"]) == 64
