@@ -64,6 +64,14 @@ class ForeignVocabulary:
         taken = set(self.control)
         return [*self.control, *(n for n in range(len(self.pieces)) if n not in taken)]
 
+    @property
+    def names(self) -> list[str]:
+        """The piece of each id of crosshead."""
+        return [
+            CONTROL[index] if row is None else self.pieces[row]
+            for index, row in enumerate(self.rows)
+        ]
+
 
 class WithoutGaps(Tokenizer):
     """The base of tokenizers of imported models, which no masked language model is trained with."""
@@ -93,11 +101,7 @@ class ImportedTokenizer(WithoutGaps):
     def __init__(self, model: bytes, vocabulary: ForeignVocabulary, where: Place = NEW) -> None:
         self.model, self.vocabulary = model, vocabulary
         self._processor, self._of_model = load_pieces(model, where)
-        names = vocabulary.pieces
-        self._pieces = [
-            CONTROL[index] if row is None else names[row]
-            for index, row in enumerate(vocabulary.rows)
-        ]
+        self._pieces = vocabulary.names
         self.vocab_size = len(self._pieces)
         self._ids = {piece: index for index, piece in enumerate(self._pieces) if index > UNK}
         self.special = [piece for piece in self._ids if _is_tag(piece)]
@@ -235,9 +239,7 @@ class JsonTokenizer(WithoutGaps):
         self.model, self.vocabulary = model, ForeignVocabulary(pieces, control)
         self._rows = self.vocabulary.rows
         self._ids = {row: index for index, row in enumerate(self._rows) if row is not None}
-        self._pieces = [
-            CONTROL[index] if row is None else pieces[row] for index, row in enumerate(self._rows)
-        ]
+        self._pieces = self.vocabulary.names
         self.vocab_size = len(self._pieces)
         self.prompt_start = self._start()
         self.special: list[str] = []

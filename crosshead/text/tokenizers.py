@@ -213,14 +213,12 @@ def load_tokenizer(directory: Path, stem: str) -> Tokenizer:
 
 
 _LOADERS: dict[str, Callable[[Path, str, dict[str, Any]], Tokenizer]] = {
-    "bpe": BpeTokenizer.load,
-    "unigram": UnigramTokenizer.load,
-    "words": WordTokenizer.load,
-    "characters": CharacterTokenizer.load,
-    "bytes": ByteTokenizer.load,
-    "sentencepiece": ImportedTokenizer.load,
-    "tokenizer-json": JsonTokenizer.load,
-}
+    each.kind: each.load
+    for each in (
+        BpeTokenizer, UnigramTokenizer, WordTokenizer, CharacterTokenizer, ByteTokenizer,
+        ImportedTokenizer, JsonTokenizer,
+    )
+}  # fmt: skip
 
 # SentencePiece counts positions inside a line in 16 bits and drops lines above a byte limit.
 # Longer lines are split into chunks, so that none is dropped.

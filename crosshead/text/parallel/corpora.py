@@ -17,9 +17,7 @@ from crosshead.errors import DataError
 from crosshead.system.lines import check_regular, check_sentences, head_of, iter_lines
 from crosshead.system.progress import counted
 from crosshead.text.parallel.languages import (
-    column_language,
     languages_in_names,
-    suffix_language,
     tag_of,
     with_tag,
 )
@@ -262,8 +260,9 @@ def named_languages(config: DataConfig) -> tuple[str | None, str | None]:
     File suffixes (`train.en`) give the languages of aligned files, and field names those of files
     of pairs. A side has no language if no name tells it, or if two names disagree.
     """
-    source, target = (_only(codes) for codes in _codes(config))
-    return source, target
+    files = [*zip(config.source, config.target, strict=True), *((name,) for name in config.pairs)]
+    codes = [languages_in_names(names, config.fields) for names in files]
+    return _only([source for source, _ in codes]), _only([target for _, target in codes])
 
 
 def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
@@ -315,13 +314,6 @@ def languages_of(part: Part, config: DataConfig) -> tuple[str, str]:
             f"{option('source-language')} and {option('target-language')}"
         )
     return source, target
-
-
-def _codes(config: DataConfig) -> Iterator[list[str | None]]:
-    """Yield the languages in the names of each side. A name without a language gives None."""
-    fields: Sequence[str] = config.fields if config.pairs else []
-    for side, files in enumerate((config.source, config.target)):
-        yield [*map(suffix_language, files), *map(column_language, fields[side : side + 1])]
 
 
 def _only(codes: Sequence[str | None]) -> str | None:
