@@ -102,12 +102,8 @@ def check_reference(
 ) -> None:
     """Check that the name of a file of references is not that of text in another language."""
     writes = translator.target_language
-    if field is None:
-        named, what = suffix_language(os.fspath(reference)), ""
-        other = "a file with another suffix"
-    else:
-        named, what = column_language(field), f" the reference field {field!r}"
-        other = "another field"
+    named, what = _named(reference, field, "reference")
+    other = "a file with another suffix" if field is None else "another field"
     if contradict(named, writes):
         raise UserError(
             f"{reference}:{what} is named as text in {named}, but {model} translates to {writes}; "
@@ -124,16 +120,20 @@ def check_direction(
 ) -> None:
     """Check that the name of a source file is not that of text in the target language."""
     reads, writes = translator.bundle.config.source_language, translator.target_language
-    if field is None:
-        named, what, other = suffix_language(os.fspath(source)), "", "a file with another suffix"
-    else:
-        named, what = column_language(field), f" the source field {field!r}"
-        other = "exchange the fields"
+    named, what = _named(source, field, "source")
+    other = "a file with another suffix" if field is None else "exchange the fields"
     if reads and writes and named == writes != reads:
         raise UserError(
             f"{source}:{what} is named as text in {writes}, but {model} translates from {reads} "
             f"to {writes}; give a model of the other direction, or {other}"
         )
+
+
+def _named(file: str | os.PathLike[str], field: str | None, side: str) -> tuple[str | None, str]:
+    """Return the language in the name of a file or its field, and words for the field."""
+    if field is None:
+        return suffix_language(os.fspath(file)), ""
+    return column_language(field), f" the {side} field {field!r}"
 
 
 def search_settings(

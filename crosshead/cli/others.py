@@ -136,14 +136,7 @@ def info(
     "  unzip en-de.crosshead.zip -d en-de"
 )
 def pack(
-    bundle: Annotated[
-        Path,
-        typer.Argument(
-            metavar="BUNDLE",
-            parser=bundle_place,
-            help="Directory of a bundle or of a run, or hf://ORG/NAME.",
-        ),
-    ],
+    bundle: BundleArgument,
     out: Annotated[
         Path | None,
         typer.Option(

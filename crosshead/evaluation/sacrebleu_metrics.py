@@ -70,9 +70,7 @@ def default_tokenisation(references: Iterable[str | None]) -> str:
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
     """Return the chrF2 of each text by itself."""
-    metric = _Chrf()
-    pairs = zip(hypotheses, references, strict=True)
-    return [metric.sentence_score(text, [wanted]).score for text, wanted in pairs]
+    return [chrf_utility(*pair) for pair in zip(hypotheses, references, strict=True)]
 
 
 def chrf_utility(candidate: str, reference: str) -> float:
