@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from crosshead.config import MOST, Config
-from crosshead.text.scripts import NO_LETTERS, foreign_scripts, letters_by_script, split_words
+from crosshead.text.scripts import NO_LETTERS, foreign_share, letters_by_script, split_words
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import UNK
 
@@ -296,7 +296,7 @@ class TextProfile(Config):
     def source_flags(self, source: str, ids: Sequence[int]) -> list[str]:
         """Return the flags of a source."""
         flags = []
-        if self.scripts and foreign_scripts(source, self.scripts)[1] > _FOREIGN:
+        if self.scripts and foreign_share(source, self.scripts) > _FOREIGN:
             flags.append("script")
         if self.words is not None and self.words.has_many_unknown(source):
             flags.append("words")

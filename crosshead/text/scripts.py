@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable
 from functools import cache
 
 _LETTER = re.compile(r"[^\W\d_]")
@@ -55,11 +55,11 @@ def letters_by_script(texts: Iterable[str]) -> Counter[str]:
     return Counter({name: count for name, count in counts.items() if name and count})
 
 
-def foreign_scripts(text: str, known: Mapping[str, float]) -> tuple[list[str], float]:
-    """Return the scripts in a text that are not known, and their share of its letters."""
+def foreign_share(text: str, known: Container[str]) -> float:
+    """Return the share of a text's letters whose scripts are not known."""
     counts = letters_by_script([text])
-    foreign = {name: count for name, count in counts.items() if name not in known}
-    return sorted(foreign), sum(foreign.values()) / max(1, counts.total())
+    foreign = sum(count for name, count in counts.items() if name not in known)
+    return foreign / max(1, counts.total())
 
 
 _UNSPACED = "".join(UNSPACED_RANGES.values())

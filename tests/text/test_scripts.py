@@ -4,7 +4,7 @@ import pytest
 
 from crosshead.text.scripts import (
     UNSPACED,
-    foreign_scripts,
+    foreign_share,
     is_long_source,
     letters_by_script,
     script,
@@ -28,9 +28,9 @@ def test_the_letters_of_all_texts_are_counted_once() -> None:
 
 def test_only_unknown_scripts_are_foreign() -> None:
     known = {"LATIN": 0.9, "GREEK": 0.1}
-    assert foreign_scripts("abc λ 12", known) == ([], 0.0)
-    assert foreign_scripts("abc де", known) == (["CYRILLIC"], 0.4)
-    assert foreign_scripts("12 !", known) == ([], 0.0)
+    assert foreign_share("abc λ 12", known) == 0.0
+    assert foreign_share("abc де", known) == 0.4
+    assert foreign_share("12 !", known) == 0.0
 
 
 def test_words_are_lower_case_and_without_punctuation() -> None:
