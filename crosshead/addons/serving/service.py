@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -78,37 +78,7 @@ class _Search(NamedTuple):
     route: LanguagePair
     wanted: int
     scored: bool
-    end: float
     admitted: bool
-
-
-@dataclass(eq=False)
-class _Waiting:
-    """The sentences of a request, and the future of their results."""
-
-    loop: asyncio.AbstractEventLoop
-    count: int
-    future: asyncio.Future[None] = field(init=False)
-    results: dict[int, list[Hypothesis]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.future = self.loop.create_future()
-        if not self.count:
-            self.future.set_result(None)
-
-    def receive(self, number: int, result: Result) -> None:
-        """Note a result; called in the thread of the scheduler."""
-        self.loop.call_soon_threadsafe(self._note, number, result)
-
-    def _note(self, number: int, result: Result) -> None:
-        if self.future.done():
-            return
-        if isinstance(result, Exception):
-            self.future.set_exception(result)
-            return
-        self.results[number] = result
-        if len(self.results) == self.count:
-            self.future.set_result(None)
 
 
 class Service:
@@ -140,7 +110,7 @@ class Service:
                 self._check(jobs, end, sum(self._expected_work(*pair) for pair in pairs))
                 # A request of one job is checked once more when its work is known.
                 admitted = len(jobs) > 1
-                return await _all_or_none([self._translate(*pair, end, admitted) for pair in pairs])
+                return await _all_or_none([self._translate(*pair, admitted) for pair in pairs])
         except TimeoutError:
             raise DeadlineExceeded from None
 
@@ -157,7 +127,7 @@ class Service:
         )
 
     async def _translate(
-        self, job: Job, texts: list[list[str]], end: float, admitted: bool
+        self, job: Job, texts: list[list[str]], admitted: bool
     ) -> list[TranslatedText]:
         """Translate the sentences of the texts of a job."""
         lines = [sentence for each in texts for sentence in each]
@@ -168,7 +138,7 @@ class Service:
             # Several translations of a line that was split are ranked by their scores.
             scored = last and (job.scored or wanted > 1)
             # A request is refused before its first hop, or not at all.
-            search = _Search(route, wanted, scored, end, admitted or hop > 0)
+            search = _Search(route, wanted, scored, admitted or hop > 0)
             found = await self._hop(job, search, lines)
             lines = [translations[0].text for translations in found]
         if not job.way:
@@ -236,25 +206,24 @@ class Service:
         self, job: Job, search: _Search, lines: list[str], ids: list[list[int]], times: float
     ) -> list[list[Hypothesis]]:
         """Give sentences to the scheduler, and wait for their hypotheses."""
-        waiting = _Waiting(asyncio.get_running_loop(), len(ids))
-        route, engine = search.route, search.route.engine(search.wanted)
+        loop, route = asyncio.get_running_loop(), search.route
+        engine = route.engine(search.wanted)
+        futures: list[asyncio.Future[list[Hypothesis]]] = [loop.create_future() for _ in ids]
         sentences = [
             Sentence(
-                engine, each, route.limit(each), search.wanted, search.end,
-                lambda result, number=number: waiting.receive(number, result),  # type: ignore[misc]
+                engine, each, route.limit(each), search.wanted, job.end, _receiver(future),
                 search.scored,
             )
-            for number, each in enumerate(ids)
+            for each, future in zip(ids, futures, strict=True)
         ]  # fmt: skip
         if sentences:
             self._learn_density(route, lines, ids)
             self.scheduler.submit(job.client, sentences, times, search.admitted)
         try:
-            await waiting.future
-        finally:
-            if len(waiting.results) < len(sentences):
-                self.scheduler.withdraw(job.client, sentences)
-        return [waiting.results[number] for number in range(len(sentences))]
+            return await asyncio.gather(*futures)
+        except BaseException:
+            self.scheduler.withdraw(job.client, sentences)
+            raise
 
     def _expected_work(self, job: Job, texts: Sequence[Sequence[str]]) -> float:
         """Return the work of a job by the usual tokens of a character; 0 if nothing is known."""
@@ -268,6 +237,20 @@ class Service:
         found = sum(len(each) + 1 for each in ids) / sum(map(len, lines))
         known = self._densities.get(_languages(route), found)
         self._densities[_languages(route)] = known + (found - known) / _DENSITIES
+
+
+def _receiver(future: asyncio.Future[list[Hypothesis]]) -> Callable[[Result], object]:
+    """Return a function that gives a future its result from another thread."""
+
+    def settle(result: Result) -> None:
+        if future.done():  # nobody waits any more
+            return
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
+
+    return lambda result: future.get_loop().call_soon_threadsafe(settle, result)
 
 
 def _languages(route: LanguagePair) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import prometheus_client as prometheus
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from crosshead.addons.serving.scheduler import Scheduler
@@ -134,25 +134,24 @@ class Metrics:
         self.sentences = prometheus.Counter(
             "crosshead_sentences", "Translated sentences.", registry=kept
         )
-        for name, words, read in (
-            ("waiting", "Sentences that wait.", lambda: scheduler.waiting),
-            ("running", "Sentences in the running batches.", lambda: scheduler.running),
-        ):
-            prometheus.Gauge(f"crosshead_{name}", words, registry=kept).set_function(read)
-        kept.register(_Steps(scheduler))
+        kept.register(_OfScheduler(scheduler))
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return prometheus.generate_latest(self._registry)
 
 
-class _Steps(Collector):
-    """The scheduler's own count of its steps, as a counter."""
+class _OfScheduler(Collector):
+    """The scheduler's own counts."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
 
-    def collect(self) -> Iterator[CounterMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("crosshead_waiting", "Sentences that wait.", self.scheduler.waiting)
+        yield GaugeMetricFamily(
+            "crosshead_running", "Sentences in the running batches.", self.scheduler.running
+        )
         yield CounterMetricFamily(
             "crosshead_decoding_steps", "Decoding steps of all batches.", self.scheduler.steps
         )

@@ -41,7 +41,7 @@ class Sentence:
     max_length: int
     n_best: int
     deadline: float
-    done: Callable[[Result], None]
+    done: Callable[[Result], object]
     scored: bool = True
     withdrawn: bool = False
 
