@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from crosshead.layers.loss import label_smoothed_cross_entropy, rows_at_once
+from crosshead.layers.loss import StoredGradients, label_smoothed_cross_entropy, rows_at_once
 
 CHUNK = 256
 """The number of tokens whose logits a CPU computes at a time, in both views."""
@@ -116,7 +115,7 @@ def fused_two_view_loss(
     return TwoViewLoss(loss, nll.detach(), divergence.detach(), target.shape[0])
 
 
-class _FusedTwoViewLoss(torch.autograd.Function):
+class _FusedTwoViewLoss(StoredGradients):
     """The autograd function of `fused_two_view_loss`."""
 
     @staticmethod
@@ -157,16 +156,6 @@ class _FusedTwoViewLoss(torch.autograd.Function):
             ctx.save_for_backward(*(None if part is None else part.to(w.dtype) for part in parts))
         loss, nll, divergence = sums.unbind()
         return loss, nll, divergence
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the stored gradients times the gradient of the sum."""
-        grad_loss = outputs[0]
-        found = [
-            None if part is None else part * grad_loss.to(part.dtype) for part in ctx.saved_tensors
-        ]
-        return *found, None, None, None, None
 
 
 def _terms(

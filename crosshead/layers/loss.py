@@ -96,7 +96,19 @@ class _Gradients(NamedTuple):
     bias: Tensor | None
 
 
-class _FusedCrossEntropy(torch.autograd.Function):
+class StoredGradients(torch.autograd.Function):
+    """A function whose `forward` stores the gradients of its first output by its first inputs."""
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the stored gradients times the gradient of the first output."""
+        stored, by_loss = ctx.saved_tensors, outputs[0]
+        found = [None if part is None else part * by_loss.to(part.dtype) for part in stored]
+        return *found, *[None] * (len(ctx.needs_input_grad) - len(found))
+
+
+class _FusedCrossEntropy(StoredGradients):
     """The autograd function of `fused_cross_entropy`.
 
     With z = h W^T + b, P = softmax(z) and z_t the target's logit, a token has loss and gradient
@@ -147,16 +159,6 @@ class _FusedCrossEntropy(torch.autograd.Function):
                 *(None if part is None else part.to(w.dtype) for part in gradients)
             )
         return nll + smoothing * _excess_of_target(h, w, bias, target, mean_weight), nll
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the stored gradients times the gradient of the sum."""
-        grad_loss = outputs[0]
-        found = [
-            None if part is None else part * grad_loss.to(part.dtype) for part in ctx.saved_tensors
-        ]
-        return *found, None, None, None
 
 
 def _negative_log_likelihood(logits: Tensor, p: Tensor, target: Tensor) -> Tensor:
