@@ -185,34 +185,25 @@ def smoothed(odds: np.ndarray, share: float) -> np.ndarray:
     Reference:
         Rabiner 1989, "A Tutorial on Hidden Markov Models", section III.
     """
-    likelihood = np.exp(np.clip(odds, -_LARGEST_ODDS, _LARGEST_ODDS)).tolist()
     alone = min(share, 0.5)
     outside = 1 - alone - _BEGIN, alone, _BEGIN
     inside = (1 - _STAY) * (1 - alone), (1 - _STAY) * alone, _STAY
     # Transitions do not depend on whether a row outside of stretches is aligned.
-    states, forward = outside, []
+    likelihood = np.exp(np.clip(odds, -_LARGEST_ODDS, _LARGEST_ODDS)).tolist()
+    forward, (out, in_stretch) = [], (1.0, 0.0)
     for each in likelihood:
-        a, b, c = states[0], states[1] * each, states[2] * each
-        total = a + b + c
-        forward.append((a / total, b / total, c / total))
-        out, in_stretch = (a + b) / total, c / total
-        states = (
-            out * outside[0] + in_stretch * inside[0],
-            out * outside[1] + in_stretch * inside[1],
-            out * outside[2] + in_stretch * inside[2],
-        )
+        a, b, c = (out * p + in_stretch * q for p, q in zip(outside, inside, strict=True))
+        total = a + (b + c) * each
+        forward.append((a / total, b * each / total, c * each / total))
+        out, in_stretch = (a + b * each) / total, c * each / total
     probability = np.empty(len(likelihood))
     out = in_stretch = 1.0  # the likelihood of all later rows, by the state of this row
-    for place in range(len(likelihood) - 1, -1, -1):
+    for place, each in reversed([*enumerate(likelihood)]):
         a, b, c = forward[place]
-        a, b, c = a * out, b * out, c * in_stretch
-        probability[place] = (b + c) / (a + b + c)
-        each = likelihood[place]
+        probability[place] = 1 - a * out / ((a + b) * out + c * in_stretch)
         later = out, out * each, in_stretch * each
-        out = sum(p * q for p, q in zip(outside, later, strict=True))
-        in_stretch = sum(p * q for p, q in zip(inside, later, strict=True))
-        total = out + in_stretch
-        out, in_stretch = out / total, in_stretch / total
+        before = [sum(p * q for p, q in zip(row, later, strict=True)) for row in (outside, inside)]
+        out, in_stretch = (value / sum(before) for value in before)
     return probability
 
 
