@@ -1,7 +1,6 @@
 """The tasks on images with text: captioning, and translation of sentences beside images."""
 
 import dataclasses
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from crosshead.addons.vision.bundles import (
     build_image_text_model,
 )
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
-from crosshead.addons.vision.data.caption_sets import CaptionRows, CaptionSet
+from crosshead.addons.vision.data.caption_sets import PAIRS, CaptionRows, CaptionSet
 from crosshead.addons.vision.image_text_corpus import (
     CaptionCorpus,
     CaptioningRecipe,
@@ -160,16 +159,6 @@ class ImageTextTask(TokenTask):
     chooses: ClassVar[str] = "bleu"
     validation_bound: ClassVar[str] = "decode.batch_tokens"
 
-    @abstractmethod
-    def learned(
-        self, config: TokenizerConfig, train: CaptionSet
-    ) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
-        """Learn the tokenizers of source and target; texts of one side have one tokenizer."""
-
-    @abstractmethod
-    def examples(self, found: CaptionSet, tokenizers: tuple[Tokenizer, Tokenizer]) -> list[Example]:
-        """Return the ids of each text; captions are targets of an empty source."""
-
     def read(
         self,
         recipe: ImageTextRecipe,
@@ -187,7 +176,7 @@ class ImageTextTask(TokenTask):
         elif base is not None:
             tokenizers = base.source_tokenizer, base.target_tokenizer
         else:
-            config, *learned = self.learned(config, train)
+            config, *learned = _learned(config, train)
             tokenizers = learned[0], learned[1]
 
         def epoch(found: CaptionSet, chosen: Sequence[int], ids: Sequence[Example]) -> CaptionRows:
@@ -196,7 +185,7 @@ class ImageTextTask(TokenTask):
             kind, start = self.corpus.files_of, recipe.model.start_token
             return CaptionRows(found.pixels, images, examples, patches, kind, start)
 
-        ids = self.examples(train, tokenizers)
+        ids = _examples(train, tokenizers)
         rows = [row for row, example in enumerate(ids) if max(map(len, example)) <= data.max_length]
         if not rows:
             raise DataError(
@@ -210,7 +199,7 @@ class ImageTextTask(TokenTask):
             train,
             valid,
             epoch(train, rows, ids),
-            epoch(valid, range(len(valid.captions)), self.examples(valid, tokenizers)),
+            epoch(valid, range(len(valid.captions)), _examples(valid, tokenizers)),
             rows,
             held_out=not data.valid_files,
         )
@@ -243,17 +232,6 @@ class CaptioningTask(ImageTextTask):
         """Return whether `[data]` names captions."""
         return bool(data.get("captions"))
 
-    def learned(
-        self, config: TokenizerConfig, train: CaptionSet
-    ) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
-        """Learn from the captions."""
-        config, tokenizer = learn_tokenizer(config, train.texts)
-        return config, tokenizer, tokenizer
-
-    def examples(self, found: CaptionSet, tokenizers: tuple[Tokenizer, Tokenizer]) -> list[Example]:
-        """Return the ids of each caption, as the target of an empty source."""
-        return [((), ids) for ids in token_ids(tokenizers[1], found.texts)]
-
 
 class MultimodalTask(ImageTextTask):
     """Translation of sentences beside images."""
@@ -272,13 +250,18 @@ class MultimodalTask(ImageTextTask):
         """Return whether `[data]` names both images and pairs."""
         return bool(data.get("images")) and bool(data.get("pairs"))
 
-    def learned(
-        self, config: TokenizerConfig, train: CaptionSet
-    ) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
-        """Learn from both sides of the pairs."""
-        return learn_tokenizers(config, ParallelText(train.sources, train.texts, ()))
 
-    def examples(self, found: CaptionSet, tokenizers: tuple[Tokenizer, Tokenizer]) -> list[Example]:
-        """Return the ids of both sides of each pair."""
-        sides = zip(tokenizers, (found.sources, found.texts), strict=True)
-        return list(zip(*(token_ids(*each) for each in sides), strict=True))
+def _learned(
+    config: TokenizerConfig, train: CaptionSet
+) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
+    """Learn the tokenizers of source and target; captions have one tokenizer."""
+    if train.kind == PAIRS:
+        return learn_tokenizers(config, ParallelText(train.sources, train.texts, ()))
+    config, tokenizer = learn_tokenizer(config, train.texts)
+    return config, tokenizer, tokenizer
+
+
+def _examples(found: CaptionSet, tokenizers: tuple[Tokenizer, Tokenizer]) -> list[Example]:
+    """Return the ids of each source and target; the source of a caption is empty."""
+    sides = zip(tokenizers, (found.sources, found.texts), strict=True)
+    return list(zip(*(token_ids(*each) for each in sides), strict=True))
