@@ -5,7 +5,6 @@ The class of an image is the folder that directly holds it. Folders `train`, `va
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -177,16 +176,10 @@ def _split(
 
 def _first_of(images: Sequence[Listed], count: int) -> tuple[list[Listed], list[Listed]]:
     """Return the first images and the others, which keep at least one image of each class."""
-    left = Counter(each.label for each in images)
-    first: list[Listed] = []
-    others: list[Listed] = []
-    for each in images:
-        if len(first) < count and left[each.label] > 1:
-            left[each.label] -= 1
-            first.append(each)
-        else:
-            others.append(each)
-    return first, others
+    last = {each.label: row for row, each in enumerate(images)}
+    first = [row for row, each in enumerate(images) if row < last[each.label]][:count]
+    others = sorted(set(range(len(images))) - set(first))
+    return [images[row] for row in first], [images[row] for row in others]
 
 
 def listed(path: Path) -> list[Listed]:
