@@ -20,7 +20,6 @@ import numpy as np
 from crosshead.text.parallel.word_aligner import (
     Direction,
     Links,
-    Translations,
     WordIds,
     WordPairs,
     learn,
@@ -94,34 +93,20 @@ class Lexicon:
     def _scored(self, source: WordIds, target: WordIds) -> np.ndarray:
         links = Links(source, target)
         index, known = self._pairs.find(source.ids[links.source], target.ids[links.target])
-        left, right = (links.source, source), (links.target, target)
-        return np.stack(
-            [
-                _direction_scores(self._forward, index, known, *left, *right),
-                _direction_scores(self._backward, index, known, *right, *left),
-            ],
-            axis=1,
-        )
-
-
-def _direction_scores(
-    model: Translations,
-    index: np.ndarray,
-    known: np.ndarray,
-    given_places: np.ndarray,
-    given: WordIds,
-    said_places: np.ndarray,
-    said: WordIds,
-) -> np.ndarray:
-    """Return the scores of the rows in one direction; see `Lexicon.scores`."""
-    frequency = model.frequency[said.ids]
-    unseen = model.unknown[given.ids][given_places] * frequency[said_places]
-    probability = np.where(known, model.probabilities[index], unseen)
-    mixed = np.bincount(said_places, probability, minlength=len(said.ids)) + frequency
-    row = np.repeat(np.arange(len(said.ends)), said.lengths)
-    gain = np.log(mixed / (given.lengths[row] + 1) / frequency)
-    total = np.bincount(row, gain, minlength=len(said.ends))
-    return np.asarray(total / np.maximum(said.lengths, 1))
+        left, right = (source, links.source), (target, links.target)
+        found = []
+        for model, (given, given_places), (said, said_places) in (
+            (self._forward, left, right), (self._backward, right, left),
+        ):  # fmt: skip
+            frequency = model.frequency[said.ids]
+            unseen = model.unknown[given.ids][given_places] * frequency[said_places]
+            probability = np.where(known, model.probabilities[index], unseen)
+            mixed = np.bincount(said_places, probability, minlength=len(said.ids)) + frequency
+            row = np.repeat(np.arange(len(said.ends)), said.lengths)
+            gain = np.log(mixed / (given.lengths[row] + 1) / frequency)
+            total = np.bincount(row, gain, minlength=len(said.ends))
+            found.append(total / np.maximum(said.lengths, 1))
+        return np.stack(found, axis=1)
 
 
 def _blocks(links: np.ndarray) -> Iterator[np.ndarray]:
