@@ -20,7 +20,7 @@ from crosshead.decoding.search import Specials
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind, Model, TokenModel, TokenModelConfig
 from crosshead.models.registry import MODELS
-from crosshead.tasks.pipeline import AttentionInputs, Pipeline, patch_names
+from crosshead.tasks.pipeline import AttentionInputs, Pipeline, TextPipeline, patch_names
 from crosshead.text.batching import collate
 from crosshead.text.tokenizers import token_ids
 from crosshead.vocabulary import EOS
@@ -180,7 +180,7 @@ class ImagePipeline(Pipeline):
         return read, broken
 
 
-class ImageTextPipeline(ImagePipeline):
+class ImageTextPipeline(ImagePipeline, TextPipeline):
     """A pipeline that reads an image as patches, and writes text."""
 
     bundle: ImageTextBundle

@@ -187,9 +187,8 @@ class ImageCaptioner(ImageTextPipeline):
 
     def facts(self) -> list[list[str]]:
         """Return the tokenizer, the images and the search settings."""
-        config, tokenizer = self.bundle.config, self.bundle.target_tokenizer
+        config = self.bundle.config
         return [
-            ["tokenizer", f"{tokenizer.kind}, {tokenizer.vocab_size:,} pieces"],
             *super().facts(),
             ["captions", f"at most {config.most_tokens} tokens"],
             ["search", search_name(config.decode)],
