@@ -18,8 +18,7 @@ N-grams are counted by their hash.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -54,41 +53,32 @@ _CODE = re.compile(rf"{URL.pattern}|{TAG.pattern}|%\(\w+\)[a-z]?|%[a-z]\b|\{{\w*
 _SIGN_OF_CODE = re.compile("[<&%{/]")
 
 
-@dataclass(frozen=True)
-class NGrams:
-    """The hashed character n-grams of lines, in blocks of lines."""
-
-    hashes: list[np.ndarray]
-    counts: list[np.ndarray]
-    """The number of n-grams of each line in a block."""
+class NGrams(list[tuple[np.ndarray, np.ndarray]]):
+    """Blocks of lines: their hashed character n-grams, and the number of n-grams of each line."""
 
     @property
     def lengths(self) -> np.ndarray:
         """The number of n-grams of each line."""
-        return np.concatenate([np.zeros(0, np.int64), *self.counts])
+        return np.concatenate([np.zeros(0, np.int64), *(counts for _, counts in self)])
 
     def histogram(self, chosen: np.ndarray | None = None) -> np.ndarray:
         """Return the number of times that each n-gram occurs, in all or in the chosen lines."""
         total = np.zeros(1 << _BITS)
-        for rows, hashes, counts in self._blocks():
+        first = 0
+        for hashes, counts in self:
             if chosen is not None:
-                hashes = hashes[np.repeat(chosen[rows], counts)]
+                hashes = hashes[np.repeat(chosen[first : first + len(counts)], counts)]
             total += np.bincount(hashes, minlength=1 << _BITS)
+            first += len(counts)
         return total
 
     def means(self, values: np.ndarray) -> np.ndarray:
         """Return the mean of the values of each line's n-grams, given the value of each n-gram."""
         found = []
-        for _, hashes, counts in self._blocks():
+        for hashes, counts in self:
             line = np.repeat(np.arange(len(counts)), counts)
             found.append(np.bincount(line, values[hashes], minlength=len(counts)))
         return np.asarray(np.concatenate(found) / np.maximum(self.lengths, 1))
-
-    def _blocks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        first = 0
-        for hashes, counts in zip(self.hashes, self.counts, strict=True):
-            yield slice(first, first + len(counts)), hashes, counts
-            first += len(counts)
 
 
 def ngrams(lines: Sequence[str]) -> NGrams:
@@ -96,8 +86,7 @@ def ngrams(lines: Sequence[str]) -> NGrams:
 
     Only the first `_MOST_LETTERS` of a line count.
     """
-    blocks = [_block(lines[first : first + _BLOCK]) for first in range(0, len(lines), _BLOCK)]
-    return NGrams([hashes for hashes, _ in blocks], [counts for _, counts in blocks])
+    return NGrams(_block(lines[at : at + _BLOCK]) for at in range(0, len(lines), _BLOCK))
 
 
 def has_enough(lines: Sequence[str], judged: np.ndarray) -> bool:
