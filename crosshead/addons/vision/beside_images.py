@@ -4,17 +4,15 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from crosshead.addons.vision.bundles import ImageTextPipeline
 from crosshead.addons.vision.caption_pipeline import ImageCaptioner
 from crosshead.addons.vision.data.caption_sets import (
-    CAPTIONS,
     PAIRS,
     CaptionFormat,
-    CaptionSet,
     ImageNames,
     other_images,
     read_caption_set,
@@ -33,7 +31,6 @@ from crosshead.cli.evaluation import (
     scores_table,
 )
 from crosshead.cli.terminal import answering, note
-from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import DataError
 from crosshead.evaluation.sacrebleu_metrics import compare
 from crosshead.system.progress import counted
@@ -112,66 +109,42 @@ class BesideImages:
         return fitting[0].decoded(self._translator.image_size), sentence
 
 
-def pair_evaluation(
-    bundle: Path, images: Sequence[str], pairs: Sequence[str], *, jsonl: bool, **options: Any
-) -> str:
-    """Return the scores of a model with the right images, and with shuffled images."""
-    test = _test_set(MultimodalTranslator, bundle, images, pairs, PAIRS, **options)
-    right = test.found.rows
-    chosen = {"right images": right, "shuffled images": other_images(right)}
-    texts: dict[str, Sequence[str]] = {}
-    with answering(len(chosen) * len(right), "sentences", SCORES_FOLLOW) as advance:
-        for number, (name, rows) in enumerate(chosen.items()):
-            shown = test.found.beside(rows)
-            progress = partial(advance, number * len(right), len(right))
-            texts[name] = test.pipeline.texts(shown, decode=test.decode, progress=progress)
-    scores = compare(texts, test.found.texts, test.metrics, test.tokenize)
-    return scores_jsonl(scores) if jsonl else comparison_table(scores)
-
-
-def caption_evaluation(
-    bundle: Path, images: Sequence[str], captions: Sequence[str], *, jsonl: bool, **options: Any
-) -> str:
-    """Return the scores of a captioner on images with captions."""
-    test = _test_set(ImageCaptioner, bundle, images, captions, CAPTIONS, **options)
-    total = len(test.found.names)
-    with answering(total, "images", SCORES_FOLLOW) as advance:
-        progress = partial(advance, 0, total)
-        texts = test.pipeline.texts(test.found, decode=test.decode, progress=progress)
-    scores = caption_scores(texts, test.found.references(), test.metrics, test.tokenize)
-    return scores_jsonl(scores) if jsonl else scores_table(scores)
-
-
-class _TestSet(NamedTuple):
-    """A model that reads images and writes text, and a set to score it on."""
-
-    pipeline: ImageTextPipeline
-    decode: DecodeConfig
-    found: CaptionSet
-    metrics: list[str]
-    tokenize: str | None
-
-
-def _test_set(
-    kind: type[ImageTextPipeline],
+def text_evaluation(
+    form: CaptionFormat,
     bundle: Path,
     images: Sequence[str],
     files: Sequence[str],
-    form: CaptionFormat,
     *,
     metrics: str | None,
     tokenize: str | None,
+    jsonl: bool,
     device: str,
     threads: int | None,
     **flags: Any,
-) -> _TestSet:
-    """Load a model and a set; `flags` are those of the search."""
+) -> str:
+    """Return the scores of a model on images with text; `flags` are those of the search.
+
+    Of pairs, a second system gets shuffled images.
+    """
     names = metric_names(metrics or "bleu,chrf", tokenize)
-    pipeline = load_as(kind, bundle, device, threads)
+    kind = MultimodalTranslator if form == PAIRS else ImageCaptioner
+    pipeline: ImageTextPipeline = load_as(kind, bundle, device, threads)
     decode = search_settings(pipeline.bundle.config.decode, False, flags, None)
     found = read_caption_set(images, files, pipeline.image_size, kind=form)
     for line in found.messages():
         note(line)
     say_if_seen([bundle], files)
     say_if_tokenised(found.texts, ", ".join(files), names, tokenize)
-    return _TestSet(pipeline, decode, found, names, tokenize)
+    systems, noun = {"right images": found}, "images"
+    if form == PAIRS:
+        noun, systems["shuffled images"] = "sentences", found.beside(other_images(found.rows))
+    total, texts = len(found.inputs), {}
+    with answering(len(systems) * total, noun, SCORES_FOLLOW) as advance:
+        for number, (name, each) in enumerate(systems.items()):
+            progress = partial(advance, number * total, total)
+            texts[name] = pipeline.texts(each, decode=decode, progress=progress)
+    if form == PAIRS:
+        compared = compare(texts, found.texts, names, tokenize)
+        return scores_jsonl(compared) if jsonl else comparison_table(compared)
+    scores = caption_scores(texts["right images"], found.references(), names, tokenize)
+    return scores_jsonl(scores) if jsonl else scores_table(scores)

@@ -152,10 +152,12 @@ def evaluate_captions(
     The command writes a caption of each image, and compares it with all its captions in the files:
     BLEU, chrF and exact match.
     """
-    from crosshead.addons.vision.beside_images import caption_evaluation
+    from crosshead.addons.vision.beside_images import text_evaluation
+    from crosshead.addons.vision.data.caption_sets import CAPTIONS
     from crosshead.cli.arguments import only
 
-    put(caption_evaluation(only(bundles, "--captions"), images or [], captions or [], **options))
+    bundle = only(bundles, "--captions")
+    put(text_evaluation(CAPTIONS, bundle, images or [], captions or [], **options))
 
 
 @evaluate.kind(
@@ -177,7 +179,8 @@ def evaluate_beside_images(
     images shuffled among the sentences (Caglayan et al. 2019), as `compare` does. If p is large,
     the images are of no use to the model.
     """
-    from crosshead.addons.vision.beside_images import pair_evaluation
+    from crosshead.addons.vision.beside_images import text_evaluation
+    from crosshead.addons.vision.data.caption_sets import PAIRS
     from crosshead.cli.arguments import only
 
-    put(pair_evaluation(only(bundles, "--images"), images or [], pairs or [], **options))
+    put(text_evaluation(PAIRS, only(bundles, "--images"), images or [], pairs or [], **options))
