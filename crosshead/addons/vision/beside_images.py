@@ -138,7 +138,8 @@ def text_evaluation(
     systems, noun = {"right images": found}, "images"
     if form == PAIRS:
         noun, systems["shuffled images"] = "sentences", found.beside(other_images(found.rows))
-    total, texts = len(found.inputs), {}
+    total = len(found.inputs)
+    texts: dict[str, Sequence[str]] = {}
     with answering(len(systems) * total, noun, SCORES_FOLLOW) as advance:
         for number, (name, each) in enumerate(systems.items()):
             progress = partial(advance, number * total, total)
