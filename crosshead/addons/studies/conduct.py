@@ -21,7 +21,6 @@ from crosshead.addons.studies.heads import HEADCOST, HEADS
 from crosshead.addons.studies.long import LONG
 from crosshead.addons.studies.parallelism import PARALLELISM
 from crosshead.addons.studies.positions import EXTRAPOLATION, SETS, SINUSOIDS
-from crosshead.addons.studies.regularisation import REGULARISATION
 from crosshead.addons.studies.runs import MissingDataError
 from crosshead.addons.studies.scaling import SCALING
 from crosshead.addons.studies.scenes import GROUNDING, MULTIMODAL
@@ -55,7 +54,7 @@ STUDIES: dict[str, Study] = {
     for study in (
         BOTTLENECK, SCALING, SETS, SINUSOIDS, EXTRAPOLATION, MASKS, FEEDFORWARD, GRADIENTS,
         PARALLELISM, STABILITY, HEADS, HEADCOST, TABLE1, LONG, LINEAR,
-        PATCHES, GROUNDING, VISION, MULTIMODAL, REGULARISATION,
+        PATCHES, GROUNDING, VISION, MULTIMODAL,
     )
 }  # fmt: skip
 """In the order in which they are run and listed."""
