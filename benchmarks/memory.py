@@ -36,7 +36,7 @@ from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
-from crosshead.training.trial import recompute_activations
+from crosshead.training.setup import recompute_activations
 from crosshead.training.updater import Updater
 
 VOCABULARY, UPDATES = 8000, 3
@@ -146,7 +146,8 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
         for _ in range(request["updates"]):
-            updater.update(epoch, rows, 1e-4)
+            updater.gradients(epoch, rows)
+            updater.optimizer.step(1e-4, updater.replicas)
             progress.update += 1
         return {"seconds": time.perf_counter() - began}
 

@@ -79,7 +79,8 @@ def main(rounds: int, vocabulary: int) -> None:
         rows = plan[number % len(plan)]
         for name in list(SIDES) if number % 2 else reversed(SIDES):
             began = time.process_time()
-            made[name].update(epochs[name], rows, 0.001)
+            made[name].gradients(epochs[name], rows)
+            made[name].optimizer.step(0.001)
             if number:  # the first round chooses kernels
                 seconds[name].append(time.process_time() - began)
     print(f"{', '.join(instruction_sets()) or 'no'} instruction sets; float32, one thread,")

@@ -297,10 +297,10 @@ def _crosshead(model: Transformer, recipe: Recipe, settings: Settings) -> Side:
     def update(examples: list[Example], rate: float) -> float:
         model.train()
         updater.progress.update += 1
-        result = updater.update(
-            Pairs(examples, recipe.model.start_token), np.arange(len(examples)), rate
-        )
-        return result.sums["loss"] / result.count
+        pairs = Pairs(examples, recipe.model.start_token)
+        sums, count = updater.gradients(pairs, np.arange(len(examples)))
+        updater.optimizer.step(rate, updater.replicas)
+        return sums["loss"] / count
 
     def loss(batch: Batch) -> float:
         model.eval()

@@ -15,7 +15,7 @@ from crosshead.cli import run
 from tests.conftest import ROOT
 from tests.cores import CORES
 
-MOST = 12
+MOST = 10
 PACKAGE = str(ROOT / "crosshead")
 
 
@@ -82,8 +82,9 @@ def test_from_train_and_translate_to_the_kernel(
         assert run([verb, *arguments]) == 0
         expected = documented(verb)
         assert len(expected) <= MOST
-        # Training also validates and scores, by other calls.
-        ours = [found for found in from_verb(chains, expected[0]) if expected[3] in found]
+        # Training also tries a batch, validates and scores, by other calls.
+        begin = expected[:4]
+        ours = [found for found in from_verb(chains, expected[0]) if found[:4] == begin]
         assert expected in ours
         # The encoder's layers are one call further: `encode` serves training and decoding.
         assert max(map(len, ours)) == len(expected) + 1
@@ -104,5 +105,5 @@ def test_threads_add_two_functions(
     # A thread begins with its own frame: `gradients` and the functions before it started it.
     begin = "training.updater.Updater._in_parallel.<locals>.compute"
     expected = documented("train")
-    turn = expected.index("training.updater.Updater._in_turn")
+    turn = expected.index("training.updater.Updater.gradients") + 1
     assert [begin, *expected[turn:]] in [list(chain) for chain in chains]

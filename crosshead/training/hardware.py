@@ -42,6 +42,8 @@ class Machine:
     dtype: torch.dtype
     why: str
     """The reason for this precision, in a clause."""
+    processes: int = 1
+    """The number of processes of a run on this machine, which share its memory."""
 
     @property
     def name(self) -> str:
@@ -54,6 +56,10 @@ class Machine:
     def precision(self) -> str:
         """The name of `dtype`."""
         return str(self.dtype).removeprefix("torch.")
+
+    def free_memory(self) -> "FreeMemory | None":
+        """Return the memory that this process may still take; None if the system does not say."""
+        return free_memory(self.device, self.processes)
 
     def parallel_microbatches(self, config: TrainConfig, processes: int = 1) -> int:
         """Return the number of microbatches that are computed at a time, one per thread."""
@@ -76,7 +82,7 @@ def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1
     hold_kernels()
     threads = choose_threads(config.threads or max(1, available_cores() // processes))
     dtype, why = choose_precision(config.precision, device)
-    return Machine(device, threads, dtype, why)
+    return Machine(device, threads, dtype, why, processes)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.validation import Validation
 from crosshead.training.checkpoint import save_best, save_checkpoint
 from crosshead.training.hardware import peak_memory
-from crosshead.training.progress import MAX_SKIPPED, Meter, Progress
+from crosshead.training.progress import MAX_SKIPPED, Meter, Progress, UpdateResult
 from crosshead.training.schedule import (
     STOPPED,
     End,
@@ -59,9 +59,10 @@ def fit(setup: Setup) -> End:
         width = setup.model.config.d_model
         rate = learning_rate(config, width, progress.update + 1, setup.done)
         try:
-            result = updater.update(epoch, rows, rate)
+            sums, count = updater.gradients(epoch, rows)
         except RowTooLarge:
             raise _too_large(setup, epoch, rows) from None
+        result = UpdateResult(sums, count, setup.optimizer.step(rate, updater.replicas))
         if not meter.add(result, rate):
             raise _diverged(setup, epoch, rows)
         progress.update += 1

@@ -32,18 +32,15 @@ from crosshead.training.context import Context
 from crosshead.training.directory import saved_recipe, stored_recipe
 from crosshead.training.progress import Progress
 from crosshead.training.schedule import End, Overhead, budget_spent, fraction_done, learning_rate
-from crosshead.training.setup import (
-    Setup,
-    continue_from,
-    machine_of,
-    on_machine,
-    set_origin,
-    set_up,
-)
+from crosshead.training.setup import Setup, build, machine_of, on_machine
+from crosshead.training.trial import try_longest_batch
 
 
-def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
-    """Prepare the run in `out` to continue from its newest checkpoint."""
+def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> tuple[Setup, Recipe]:
+    """Prepare the run in `out` to continue from its newest checkpoint.
+
+    The recipe that it was saved with is returned too.
+    """
     began = _began(out, context)
     given, recipe = recipe, check_resumed(began, absolute(recipe), out)
     newest = newest_state(out / CHECKPOINTS)
@@ -57,11 +54,11 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     machine = machine_of(recipe, context)
     corpus = task_of(recipe).read(recipe, None, out, context.say, context.should_stop)
     context.check_size(corpus.size)
-    setup = set_up(recipe, machine, corpus, context)
+    setup = build(recipe, machine, corpus, context)
+    try_longest_batch(setup)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_data(progress, corpus, out)
-    set_origin(setup, progress.origin)
-    setup.began = on_machine(began, machine)
+    changes = _rate_change(began.train, recipe, progress) + setup.continue_from(progress)
     for line in [*passed_over, *_restore_best(setup, progress, out / CHECKPOINTS)]:
         context.say(line)
     context.say(f"resuming from update {progress.update} in {out}")
@@ -70,11 +67,10 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
         new if before != after else name
         for name, before, after, new in zip(progress.names, *files, strict=True)
     ]
-    changes = _rate_change(began.train, recipe, progress) + continue_from(setup, progress)
     if budget_spent(recipe.train, progress, Overhead(), 0.0) is None:  # else no update is made
         for change in changes:
             context.say(f"{change}: the weights will not be bit-identical to an uninterrupted run")
-    return setup
+    return setup, on_machine(began, machine)
 
 
 def _began(out: Path, context: Context) -> Recipe:
@@ -187,16 +183,15 @@ def _check_data(progress: Progress, corpus: Corpus, out: Path) -> None:
         )
 
 
-def earlier_end(setup: Setup, overhead: Overhead) -> tuple[End | None, Recipe]:
+def earlier_end(setup: Setup, began: Recipe, overhead: Overhead) -> tuple[End | None, Recipe]:
     """Return the end of a resumed run that has nothing to train, or None, and the run's recipe.
 
-    A run that has ended by its earlier recipe keeps that recipe; a smaller budget changes nothing.
+    A run that has ended by the recipe that it `began` with keeps it; a smaller budget changes
+    nothing.
     """
-    began, given = setup.began, setup.recipe
+    given = setup.recipe
     end = budget_spent(given.train, setup.progress, overhead, 0.0)
-    if began is None or end is None:
-        return end, given
-    by_itself = budget_spent(began.train, setup.progress, overhead, 0.0)
+    by_itself = end and budget_spent(began.train, setup.progress, overhead, 0.0)
     if by_itself is None:
         return end, given
     return by_itself, began.model_copy(update={"data": given.data})

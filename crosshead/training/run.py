@@ -43,6 +43,7 @@ from crosshead.training.directory import (
 from crosshead.training.distributed import World, joined_process_group
 from crosshead.training.log import LOG, RunLog
 from crosshead.training.loop import Diverged, fit
+from crosshead.training.new import NothingToTrain, prepare_new, prepare_worker
 from crosshead.training.progress import Progress
 from crosshead.training.result import Summary, finish, update_of
 from crosshead.training.resumed import (
@@ -52,12 +53,7 @@ from crosshead.training.resumed import (
     prepare_resumed,
 )
 from crosshead.training.schedule import STOPPED, End, Overhead
-from crosshead.training.setup import (
-    NothingToTrain,
-    Setup,
-    prepare_new,
-    prepare_worker,
-)
+from crosshead.training.setup import Setup
 from crosshead.training.summary import opening_lines
 
 
@@ -132,14 +128,14 @@ def _prepare(
     """Return a run that is ready to train, or None if the run was asked to stop."""
     try:
         if resume:
-            setup = prepare_resumed(recipe, out, context)
+            setup, began = prepare_resumed(recipe, out, context)
         else:
-            setup = prepare_new(recipe, start, context)
+            setup, began = prepare_new(recipe, start, context), None
     except Stopped:
         return None
     validator, end = _validator(setup), None
-    if resume:
-        end, setup.recipe = earlier_end(setup, _overhead(setup, validator))
+    if began is not None:
+        end, setup.recipe = earlier_end(setup, began, _overhead(setup, validator))
     if end is None:
         setup.progress.commands.append(command)
         return _Run(setup, validator)

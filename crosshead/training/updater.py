@@ -1,4 +1,4 @@
-"""One update: the gradients of all microbatches of a batch, and one optimiser step.
+"""The gradients of one update, from all microbatches of a batch.
 
 The result of an update is the same, except for rounding, for any number of threads and processes.
 Losses are sums, divided by the number of predictions in the whole batch, and dropout draws depend
@@ -31,7 +31,7 @@ from crosshead.tasks.corpus import Epoch
 from crosshead.tasks.validation import Loss
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.progress import Progress, UpdateResult
+from crosshead.training.progress import Progress
 
 
 class RowTooLarge(MemoryError):
@@ -53,7 +53,7 @@ class Microbatch(NamedTuple):
 
 
 class Updater:
-    """Computes the updates of a run.
+    """Computes the gradients of the updates of a run.
 
     With several processes (`world`), each process computes its share of the microbatches. A single
     process computes `parallel` microbatches at a time, in threads that share PyTorch's threads.
@@ -74,9 +74,9 @@ class Updater:
         self.model, self.optimizer, self.config = model.train(), optimizer, config
         self.progress, self.say, self.world = progress, say, world
         further = parallel - 1 if progress.in_parallel else 0
-        self._replicas = [replica_of(model) for _ in range(further)]
+        self.replicas = [replica_of(model) for _ in range(further)]
         self._losses: list[Callable[[Any], Loss]] = [
-            partial(task.loss, each, settings=config) for each in (model, *self._replicas)
+            partial(task.loss, each, settings=config) for each in (model, *self.replicas)
         ]
         self._pool = ThreadPoolExecutor(parallel, "microbatch")
         self._threads = torch.get_num_threads()
@@ -87,27 +87,25 @@ class Updater:
             replicated = _replicated(_BatchLoss(model, self._losses[0]))
             self._losses, self._no_sync = [replicated], replicated.no_sync
 
-    def update(self, epoch: Epoch, rows: np.ndarray, rate: float) -> UpdateResult:
-        """Make the next update from rows of an epoch."""
-        sums, count = self.gradients(epoch, rows)
-        norm = self.optimizer.step(rate, self._replicas)
-        return UpdateResult(self._total(sums), count, norm)
-
-    def gradients(self, epoch: Epoch, rows: np.ndarray) -> tuple[list[dict[str, Tensor]], int]:
-        """Add up the gradients of a batch; return its losses by microbatch, and its predictions.
+    def gradients(self, epoch: Epoch, rows: np.ndarray) -> tuple[dict[str, float], int]:
+        """Add up the gradients of a batch; return its losses and its number of predictions.
 
         If memory runs out, the microbatches of this batch and of all later batches are computed
         sequentially. If it still runs out, each batch is split into twice as many microbatches.
         """
         try:
             microbatches, count = self._microbatches(epoch, rows)
-            if len(self._losses) > 1:
-                return self._in_parallel(microbatches), count
-            return self._in_turn(self._losses[0], microbatches), count
+            if self.replicas:
+                return self._total(self._in_parallel(microbatches)), count
+            found = []
+            for each in microbatches:
+                with self._drawing(each):
+                    found.append(self._backward(each, self._losses[0](each.batch)))
+            return self._total(found), count
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error) or self.world.size > 1:
                 raise
-            if not self._replicas and self._number_of_microbatches() >= len(rows):
+            if not self.replicas and self._number_of_microbatches() >= len(rows):
                 raise RowTooLarge from None
         self._use_less_memory()  # here, the memory of the failed attempt is free again
         return self.gradients(epoch, rows)
@@ -143,7 +141,11 @@ class Updater:
 
         def compute(number: int) -> list[dict[str, Tensor]]:
             torch.set_num_threads(max(1, self._threads // parallel))  # of this thread
-            return self._in_turn(self._losses[number], microbatches[number::parallel])
+            found = []
+            for each in microbatches[number::parallel]:
+                with self._drawing(each):
+                    found.append(self._backward(each, self._losses[number](each.batch)))
+            return found
 
         started = [self._pool.submit(compute, number) for number in range(parallel)]
         wait(started)  # for all threads, even if one fails, so that none runs on
@@ -153,23 +155,22 @@ class Updater:
             found += started.pop(0).result()
         return found
 
-    def _in_turn(
-        self, loss: Callable[[Any], Loss], microbatches: Sequence[Microbatch]
-    ) -> list[dict[str, Tensor]]:
-        """Add the gradients of microbatches one after the other; return the sums of each loss.
+    def _backward(self, microbatch: Microbatch, loss: Loss) -> dict[str, Tensor]:
+        """Add the gradients of a microbatch, and return the sums of its loss."""
+        self.optimizer.backward(loss.sums["loss"] * microbatch.scale)
+        return {
+            name: microbatch.weight * value.detach().double() for name, value in loss.sums.items()
+        }
+
+    @contextlib.contextmanager
+    def _drawing(self, microbatch: Microbatch) -> Iterator[None]:
+        """Draw the dropout of a microbatch in the block.
 
         Several processes exchange gradients in the backward pass of the last microbatch alone.
         """
-        found = []
-        for each in microbatches:
-            synchronised = contextlib.nullcontext() if each.is_last else self._no_sync()
-            with seeded(each.seed, self.optimizer.device), synchronised:
-                sums = loss(each.batch).sums
-                self.optimizer.backward(sums["loss"] * each.scale)
-            found.append(
-                {name: each.weight * value.detach().double() for name, value in sums.items()}
-            )
-        return found
+        synchronised = contextlib.nullcontext() if microbatch.is_last else self._no_sync()
+        with seeded(microbatch.seed, self.optimizer.device), synchronised:
+            yield
 
     def _total(self, losses: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
         """Add up the losses of all microbatches, in all processes."""
@@ -182,10 +183,10 @@ class Updater:
         self.optimizer.drop_gradients()
         if self.optimizer.device.type == "cuda":
             torch.cuda.empty_cache()
-        if self._replicas:  # the microbatches, and so their random draws, stay the same
+        if self.replicas:  # the microbatches, and so their random draws, stay the same
             self.progress.microbatches = self._number_of_microbatches()
             self.progress.in_parallel = False
-            self._losses, self._replicas = self._losses[:1], []
+            self._losses, self.replicas = self._losses[:1], []
             how = "one microbatch at a time"
         else:
             self.progress.microbatches *= 2

@@ -19,7 +19,7 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.text.batching import Example, collate
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.trial import recompute_activations
+from crosshead.training.setup import recompute_activations
 from crosshead.training.updater import replica_of, seeded
 from crosshead.vocabulary import BOS, EOS, PAD
 from tests.learning import SEEDS, learns

@@ -10,7 +10,7 @@ from crosshead.layers.encoder import EncoderLayer
 from crosshead.models.base import ModelConfig, TokenModelConfig
 from crosshead.models.registry import CONFIGS
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
-from crosshead.training.trial import recompute_activations
+from crosshead.training.setup import recompute_activations
 from tests.learning import SEEDS, learns
 from tests.models.small_language_models import SHAPE, model_of, nothing, periodic
 from tests.models.small_transformers import VOCABULARY, tokens

@@ -3,17 +3,20 @@
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.corpus import Epoch
 from crosshead.tasks.registry import TASKS
 from crosshead.text.batching import Example, Pairs
 from crosshead.training.context import Context
 from crosshead.training.hardware import Machine
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.progress import Progress
+from crosshead.training.progress import Progress, UpdateResult
 from crosshead.training.setup import Setup
+from crosshead.training.updater import Updater
 
 
 def setup_of(
@@ -34,3 +37,9 @@ def setup_of(
     return Setup(
         TASKS[task], recipe, machine, corpus, *built, progress or Progress(), context or Context()
     )
+
+
+def update_of(made: Updater, epoch: Epoch, rows: np.ndarray, rate: float) -> UpdateResult:
+    """An update as the loop makes it."""
+    sums, count = made.gradients(epoch, rows)
+    return UpdateResult(sums, count, made.optimizer.step(rate, made.replicas))

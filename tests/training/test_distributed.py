@@ -43,11 +43,12 @@ from crosshead.text.batching import Pairs
 from crosshead.text.parallel.examples import Examples
 from crosshead.text.parallel.word_aligner import WordAligner
 from tests.sequences import copy_task
+from tests.training.setups import update_of
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.training.checkpoint import load_checkpoint, save_checkpoint
 from crosshead.training.progress import Progress
 from crosshead.training.distributed import ALONE, joined_process_group, shard
-from crosshead.training.trial import recompute_activations
+from crosshead.training.setup import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.registry import TASKS
@@ -92,7 +93,7 @@ def trained(world, how, microbatches, dropout, updates, place):
         plan = pairs.plan(160, 1, progress.epoch)
         for rows in plan[progress.batch :][: updates - progress.update]:
             seen.append([])
-            found = made.update(epoch, rows, 0.01)
+            found = update_of(made, epoch, rows, 0.01)
             losses.append([*found.sums.values(), found.count, found.norm])
             progress.update, progress.batch = progress.update + 1, progress.batch + 1
         if progress.batch == len(plan):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from crosshead.errors import ConfigError, DataError
+from crosshead.errors import DataError
 from crosshead.models.transformer import Transformer
 from crosshead.recipe.compose import compose
 from crosshead.recipe.recipe import Recipe
@@ -22,11 +22,11 @@ from crosshead.training import trial
 from crosshead.training.context import Context
 from crosshead.training.directory import stored_recipe
 from crosshead.training.distributed import ALONE, World
-from crosshead.training.hardware import FreeMemory, Machine, choose_machine
+from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.progress import Progress
 from crosshead.training.run import train
-from crosshead.training.setup import set_up
-from crosshead.training.trial import build_model, measured_seconds
+from crosshead.training.setup import build
+from crosshead.training.trial import measured_seconds, try_longest_batch
 from crosshead.training.updater import RowTooLarge, Updater
 from tests.tasks.reading import read_corpus
 from tests.training.runs import Remembering, digest, recipe_for
@@ -68,7 +68,8 @@ def tried(run: tuple[Recipe, Corpus], world: World = ALONE, **train: int) -> tup
     recipe, corpus = run
     recipe = recipe.model_copy(update={"train": recipe.train.model_copy(update=train)})
     display = Remembering()
-    setup = set_up(recipe, MACHINE, corpus, Context(world, display))
+    setup = build(recipe, MACHINE, corpus, Context(world, display))
+    try_longest_batch(setup)
     assert all(each.grad is None for each in setup.model.parameters())
     assert not setup.optimizer.adam.state
     return setup.progress, "".join(display.lines)
@@ -120,27 +121,6 @@ def test_batches_of_several_processes_have_to_fit(
     assert tried(run, two, accumulate=2)[0].microbatches == 2
 
 
-def test_a_model_that_cannot_fit_is_refused_before_it_is_built(
-    run: tuple[Recipe, Corpus], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recipe, corpus = run
-    parameters = sum(
-        each.numel() for each in build_model(recipe, corpus, MACHINE, ALONE).parameters()
-    )
-    free = FreeMemory(16 * parameters - 1, "what is there")
-    monkeypatch.setattr(trial, "free_memory", lambda *machine: free)
-    four = World(0, 4, 0, 4)
-    for world, advice in ((ALONE, "smaller model"), (four, "smaller model, or set train.sharded")):
-        with pytest.raises(
-            ConfigError,
-            match=rf"^a model of 0\.1 M parameters needs more than 0\.0 GB of .*{advice}$",
-        ):
-            build_model(recipe, corpus, MACHINE, world)
-    shares = recipe.model_copy(update={"train": recipe.train.model_copy(update={"sharded": True})})
-    build_model(shares, corpus, MACHINE, four)
-    assert measured_seconds(recipe, corpus, MACHINE, ALONE) is None
-
-
 def test_the_trial_changes_no_weight_and_no_draw(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,10 +131,11 @@ def test_the_trial_changes_no_weight_and_no_draw(
     assert files[0] == files[1]
 
 
-def measured(text: Path, world: World = ALONE) -> float | None:
+def measured(text: Path) -> float | None:
     recipe = recipe_for(text)
     machine = choose_machine(recipe.train, torch.device("cpu"))
-    return measured_seconds(recipe, task_of(recipe).read(recipe, None, None), machine, world)
+    corpus = task_of(recipe).read(recipe, None, None)
+    return measured_seconds(build(recipe, machine, corpus, Context()))
 
 
 @pytest.mark.parametrize("seconds", [0.1, 2.0, 30.0])
@@ -163,17 +144,17 @@ def test_it_is_the_time_of_an_update(
 ) -> None:
     """A batch has so many seconds, and a part of it its share. The first of a size takes twice."""
     now, rows, largest = 0.0, [], 1
-    real = Updater.update
+    real = Updater.gradients
 
-    def update(self: Updater, epoch: Any, batch: Any, rate: float) -> Any:
+    def gradients(self: Updater, epoch: Any, batch: Any) -> Any:
         nonlocal now, largest
         largest = max(largest, len(batch))
         first = 1 + (len(rows) in {0, 2})
         rows.append(len(batch))
         now += first * seconds * len(batch) / 50
-        return real(self, epoch, batch, rate)
+        return real(self, epoch, batch)
 
-    monkeypatch.setattr(Updater, "update", update)
+    monkeypatch.setattr(Updater, "gradients", gradients)
     monkeypatch.setattr(trial.time, "perf_counter", lambda: now)
     found = measured(text)
     assert found is not None
@@ -189,7 +170,7 @@ def test_memory_that_does_not_suffice_gives_no_speed(
     def fail(*arguments: Any) -> Any:
         raise RowTooLarge
 
-    monkeypatch.setattr(Updater, "update", fail)
+    monkeypatch.setattr(Updater, "gradients", fail)
     assert measured(text) is None
 
 

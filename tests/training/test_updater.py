@@ -22,11 +22,12 @@ from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.training.distributed import ALONE
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress, UpdateResult
-from crosshead.training.trial import recompute_activations
+from crosshead.training.setup import recompute_activations
 from crosshead.training.updater import RowTooLarge, Updater, draw_seed, replica_of
 from crosshead.vocabulary import PAD
 from tests.parameters import mostly_slow
 from tests.sequences import copy_task
+from tests.training.setups import update_of
 
 SHAPE = TransformerConfig(
     encoder_layers=1, decoder_layers=2, d_model=16, d_ff=32, heads=2, dropout=0.2
@@ -78,8 +79,8 @@ def gradients(
                     found[name] = found.get(name, 0) + p.grad
         return 1.0
 
-    monkeypatch.setattr(made.optimizer, "step", step)
-    return made.update(epoch, ROWS, 0.01), found
+    sums, count = made.gradients(epoch, ROWS)
+    return UpdateResult(sums, count, step(0.01, made.replicas)), found
 
 
 def assert_alike(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance: float) -> None:
@@ -118,7 +119,7 @@ def test_alignments_add_up_to_those_of_the_whole_batch(
     threads = updater(microbatches=3, parallel=2, dropout=True, **how)
     alone = updater(microbatches=6, dropout=True, **how)
     for each in (threads, alone):
-        each.update(GUIDED, ROWS, 0.01)
+        update_of(each, GUIDED, ROWS, 0.01)
     assert_alike(threads.optimizer.weights(), alone.optimizer.weights(), 1e-9)
 
 
@@ -150,8 +151,8 @@ def test_parallel_microbatches_equal_sequential_ones(
     for number in range(3):
         one.progress.update = many.progress.update = number
         expected, found = (
-            one.update(Pairs(PAIRS), ROWS, 0.01),
-            many.update(Pairs(PAIRS), ROWS, 0.01),
+            update_of(one, Pairs(PAIRS), ROWS, 0.01),
+            update_of(many, Pairs(PAIRS), ROWS, 0.01),
         )
         assert found.sums["loss"] == pytest.approx(expected.sums["loss"], rel=1e-12)
         assert found.norm == pytest.approx(expected.norm, rel=1e-12)
@@ -168,7 +169,7 @@ def test_parallel_microbatches_give_the_same_weights_every_time(consistency: str
         )
         for number in range(4):
             made.progress.update = number
-            made.update(Pairs(PAIRS), ROWS, 0.01)
+            update_of(made, Pairs(PAIRS), ROWS, 0.01)
         return made.optimizer.weights()
 
     first = weights()
@@ -202,7 +203,7 @@ def test_microbatches_that_memory_does_not_hold_at_once_are_computed_one_after_t
 
     monkeypatch.setattr(TokenTask, "loss", staticmethod(limited))
     made = updater(parallel=2, dropout=True)
-    found = made.update(Pairs(PAIRS), ROWS[:2], 0.01)
+    found = update_of(made, Pairs(PAIRS), ROWS[:2], 0.01)
     assert (made.progress.microbatches, made.progress.in_parallel) == (2, False)
     assert capsys.readouterr().out == (
         "not enough memory for update 1: batches are computed one microbatch at a time from here "
@@ -210,7 +211,7 @@ def test_microbatches_that_memory_does_not_hold_at_once_are_computed_one_after_t
     )
     monkeypatch.setattr(TokenTask, "loss", staticmethod(token_loss))
     plenty = updater(parallel=2, dropout=True)
-    expected = plenty.update(Pairs(PAIRS), ROWS[:2], 0.01)
+    expected = update_of(plenty, Pairs(PAIRS), ROWS[:2], 0.01)
     assert found.sums["loss"] == pytest.approx(expected.sums["loss"], rel=1e-12)
     assert_alike(made.optimizer.weights(), plenty.optimizer.weights(), 1e-9)
     config, progress = made.config, made.progress
@@ -218,7 +219,7 @@ def test_microbatches_that_memory_does_not_hold_at_once_are_computed_one_after_t
         TASKS["translation"], made.model, made.optimizer, config, progress, print, ALONE, parallel=2
     )
     monkeypatch.setattr(TokenTask, "loss", staticmethod(limited))
-    again.update(Pairs(PAIRS), ROWS[:2], 0.01)
+    update_of(again, Pairs(PAIRS), ROWS[:2], 0.01)
     assert capsys.readouterr().out == ""  # a run that goes on does not try again
 
 
@@ -232,7 +233,7 @@ def test_memory_that_ends_in_the_step_ends_the_run(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(made.optimizer.adam, "step", step)
     with pytest.raises(MemoryError):
-        made.update(Pairs(PAIRS), ROWS, 0.01)
+        update_of(made, Pairs(PAIRS), ROWS, 0.01)
     assert len(steps) == 1
 
 
@@ -275,7 +276,7 @@ def test_what_a_failed_attempt_held_is_free_before_the_next(
     gc.collect()
     gc.disable()
     try:
-        made.update(Pairs(PAIRS), ROWS, 0.01)
+        update_of(made, Pairs(PAIRS), ROWS, 0.01)
     finally:
         gc.enable()
     assert alive_at_retry
@@ -307,7 +308,7 @@ def test_what_is_drawn_is_a_function_of_seed_update_and_microbatch(
     one, two = (gradients(updater(dropout=True, microbatches=n), monkeypatch, same)[0].sums["loss"]
                 for n in (1, 2))  # fmt: skip
     halves = updater(dropout=True)
-    half = halves.update(same, ROWS[:15], 0.0).sums["loss"]
+    half = update_of(halves, same, ROWS[:15], 0.0).sums["loss"]
     assert len({one, two, 2 * half}) == 3  # the second half draws other numbers than the first
     seeds = {
         draw_seed(seed, update, microbatch)
@@ -380,7 +381,7 @@ def test_other_errors_and_single_pairs_are_not_tried_again(
         monkeypatch.setattr(TokenTask, "loss", staticmethod(broken))
         made = updater()
         with pytest.raises(RowTooLarge if isinstance(error, MemoryError) else RuntimeError):
-            made.update(Pairs(PAIRS), ROWS[:4], 0.01)
+            update_of(made, Pairs(PAIRS), ROWS[:4], 0.01)
         assert made.progress.microbatches == (1 if isinstance(error, RuntimeError) else 4)
 
 
