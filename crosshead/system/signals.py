@@ -57,7 +57,8 @@ class StopRequest:
         self.ask(number)
         # Write to the descriptor directly: the signal may have interrupted a print.
         with contextlib.suppress(OSError):  # the terminal may be gone
-            os.write(2, b"\ncrosshead: stopping and saving; Ctrl-C again stops at once\n")
+            again = b"; Ctrl-C again stops at once" if number == signal.SIGINT else b""
+            os.write(2, b"\ncrosshead: stopping and saving" + again + b"\n")
 
 
 _active: ContextVar[StopRequest | None] = ContextVar("active", default=None)

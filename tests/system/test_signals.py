@@ -73,6 +73,16 @@ def in_a_block(work: Callable[[StopRequest], object]) -> None:
         work(request)
 
 
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_only_ctrl_c_is_told_that_it_may_be_repeated(
+    number: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        sent(number)
+    again = "; Ctrl-C again stops at once" if number == signal.SIGINT else ""
+    assert capfd.readouterr().err == f"\ncrosshead: stopping and saving{again}\n"
+
+
 def test_the_first_reason_counts() -> None:
     def work(request: StopRequest) -> None:
         os.kill(os.getpid(), signal.SIGHUP)
