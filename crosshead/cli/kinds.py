@@ -119,8 +119,8 @@ class Further(NamedTuple):
 
     flags: Mapping[str, int]
     """The options that ask for them, with their values, and the number of models of each."""
-    check_size: Callable[[int], None]
-    """Refuses too few training pairs."""
+    check_data: Callable[[Any], None]
+    """Refuses a `Corpus` with too few training pairs."""
     run: Callable[..., bool]
     """Trains, and returns whether all runs are finished. It takes the run directory, the recipe,
     and `force`, `command`, `display` and `resume` by name."""

@@ -26,6 +26,7 @@ from crosshead.system.signals import end_on, stop_on_signals
 if TYPE_CHECKING:
     from crosshead.recipe.presets import Sections
     from crosshead.recipe.recipe import Recipe
+    from crosshead.tasks.corpus import Corpus
     from crosshead.training.result import Summary
 
 
@@ -99,7 +100,7 @@ def train(
                     force=force,
                     command=command,
                     display=display(),
-                    check_size=partial(_check_and_announce, further, resume),
+                    check_data=partial(_check_and_announce, further, resume),
                 )
                 _report(summary, further)
                 finished = not summary.interrupted and all(
@@ -133,10 +134,10 @@ def _flags(further: list[Further]) -> dict[str, int]:
     return {flag: count for each in further for flag, count in each.flags.items()}
 
 
-def _check_and_announce(further: list[Further], resume: bool, pairs: int) -> None:
-    """Check the number of training pairs for further runs, and announce them in a new run."""
+def _check_and_announce(further: list[Further], resume: bool, corpus: "Corpus") -> None:
+    """Check the data for further runs, and announce them in a new run."""
     for each in further:
-        each.check_size(pairs)
+        each.check_data(corpus)
     for flag, count in _flags(further).items() if not resume else ():
         note(f"{flag} trains {count} more models after this one, each with the same limits")
 

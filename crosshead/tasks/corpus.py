@@ -140,6 +140,14 @@ class Corpus(ABC):
         """
         return self
 
+    def has_different(self, count: int) -> bool:
+        """Return whether at least `count` rows differ, those held out for validation included.
+
+        Args:
+            count: The number of rows.
+        """
+        return self.size >= count
+
     @abstractmethod
     def sha256(self) -> str:
         """Return the checksum of all training and validation data, in this order."""

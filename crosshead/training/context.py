@@ -14,7 +14,7 @@ from torch import Tensor
 
 from crosshead.system.progress import Display, Silent
 from crosshead.system.signals import StopRequest, stop_on_signals
-from crosshead.tasks.corpus import Epoch
+from crosshead.tasks.corpus import Corpus, Epoch
 from crosshead.tasks.validation import Validation
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.log import RunLog
@@ -25,10 +25,6 @@ Callback = Callable[[Mapping[str, Any]], object]
 
 def ignore(row: Mapping[str, Any]) -> None:
     """Do nothing with a row."""
-
-
-def any_size(size: int) -> None:
-    """Accept any number of training rows."""
 
 
 @dataclass
@@ -64,8 +60,8 @@ class Context:
     `gradient_norm`. The last is None if the gradients were not finite."""
     on_validation: Callback = ignore
     """Receives a row after each validation, with the values of its line in the log."""
-    check_size: Callable[[int], None] = any_size
-    """Gets the number of training rows before training, and may raise `UserError`."""
+    check_data: Callable[[Corpus], None] = lambda corpus: None
+    """Gets the data before the model is built, and may raise `UserError`."""
 
     began: float = field(default_factory=time.perf_counter)
     """The time when the command began."""

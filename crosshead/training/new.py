@@ -44,7 +44,7 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     for line in lines:
         context.say(line)
     corpus = task.read(recipe, base, None, context.say, context.should_stop)
-    context.check_size(corpus.size)
+    context.check_data(corpus)
     stated = _stated(recipe)
     recipe = corpus.completed(recipe)
     recipe, planned = _settled(recipe, corpus, machine, context)

@@ -53,7 +53,7 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> tuple[Setup,
     )
     machine = machine_of(recipe, context)
     corpus = task_of(recipe).read(recipe, None, out, context.say, context.should_stop)
-    context.check_size(corpus.size)
+    context.check_data(corpus)
     setup = build(recipe, machine, corpus, context)
     try_longest_batch(setup)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)

@@ -26,7 +26,6 @@ from crosshead.training.context import (
     Callback,
     Context,
     MainProcess,
-    any_size,
     ignore,
     stop_on_interrupt,
 )
@@ -69,7 +68,7 @@ def train(
     should_stop: Callable[[], bool] = lambda: False,
     on_update: Callback = ignore,
     on_validation: Callback = ignore,
-    check_size: Callable[[int], None] = any_size,
+    check_data: Callable[[Corpus], None] = lambda corpus: None,
 ) -> Summary:
     """Train the model of a recipe, and write its bundle.
 
@@ -87,7 +86,7 @@ def train(
             interrupt,
             on_update=interrupt.guarded(on_update),
             on_validation=interrupt.guarded(on_validation),
-            check_size=check_size,
+            check_data=check_data,
             began=began,
         )
         if not world.is_first:

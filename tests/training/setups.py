@@ -43,3 +43,8 @@ def update_of(made: Updater, epoch: Epoch, rows: np.ndarray, rate: float) -> Upd
     """An update as the loop makes it."""
     sums, count = made.gradients(epoch, rows)
     return UpdateResult(sums, count, made.optimizer.step(rate, made.replicas))
+
+
+def of_pairs(count: int, different: int = 10**6) -> Any:
+    """A corpus with so many pairs, as what checks its size sees it."""
+    return SimpleNamespace(size=count, has_different=lambda least: different >= least)

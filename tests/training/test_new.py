@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from crosshead.errors import UserError
 from crosshead.models.attention_kinds import SCORES
 from crosshead.recipe.compose import compose
+from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.registry import load_bundle
 from crosshead.training.context import Context
 from crosshead.training.directory import stored_recipe
@@ -77,12 +78,12 @@ def test_the_fault_of_the_data_is_recorded_but_for_few_pairs_to_tune_on(
 
 
 def test_the_number_of_training_rows_is_checked_before_the_model_is_built(text: Path) -> None:
-    def refuse(size: int) -> None:
-        raise UserError(f"{size} are too few")
+    def refuse(corpus: Corpus) -> None:
+        raise UserError(f"{corpus.size} are too few")
 
     setup = prepare_new(recipe_for(text), None, Context())
     with pytest.raises(UserError, match=f"{setup.progress.size} are too few"):
-        prepare_new(recipe_for(text), None, Context(check_size=refuse))
+        prepare_new(recipe_for(text), None, Context(check_data=refuse))
 
 
 def test_auto_chooses_a_model_that_fits_into_memory(

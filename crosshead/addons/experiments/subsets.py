@@ -21,6 +21,7 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.stored import absolute, check_resumed, stored_form
 from crosshead.system.files import atomic_write, make_directory, real_path
 from crosshead.system.progress import Display, Silent
+from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.registry import kinds
 from crosshead.training.checkpoint import newest_state
 from crosshead.training.directory import is_resumable, stored_recipe
@@ -101,13 +102,17 @@ class Experiment:
     """Returns what the runs show. It takes the run on all pairs, the runs on subsets by name, and
     the folder."""
 
-    def check_pairs(self, pairs: int) -> None:
-        """Check that there are enough training pairs."""
-        if pairs < self.least_pairs:
-            raise UserError(
-                f"{option(self.flag)}: {pairs:,} training pairs are too few; at least "
-                f"{self.least_pairs:,} are needed: leave it out"
-            )
+    def check_pairs(self, corpus: Corpus) -> None:
+        """Check that there are enough different training pairs."""
+        found = f"{corpus.size:,} training pairs"
+        if corpus.size >= self.least_pairs:
+            if corpus.has_different(self.models):
+                return
+            found = f"fewer than {self.models} different pairs"
+        raise UserError(
+            f"{option(self.flag)}: {found} are too few; at least {self.least_pairs:,} are needed: "
+            "leave it out"
+        )
 
     def measure(self, whole: Outcome, folder: Path, runs: Runs) -> Report | None:
         """Train, and return what the runs show, or None if one was asked to stop."""

@@ -35,6 +35,7 @@ from crosshead.tasks.translation.verbs.translate import (
 if TYPE_CHECKING:
     from crosshead.addons.experiments.synthetic import Synthesis, SyntheticPairs
     from crosshead.recipe.recipe import Recipe
+    from crosshead.tasks.corpus import Corpus
     from crosshead.tasks.translation.translator import Translator
 
 OutOption = Annotated[
@@ -86,12 +87,12 @@ def _further(
     for each in asked:
         check_subsets(settings, each.flag, None if resume else start)
 
-    def check_size(pairs: int) -> None:
+    def check_data(corpus: "Corpus") -> None:
         for each in asked:
-            each.check_pairs(pairs)
+            each.check_pairs(corpus)
 
     flags = {"--curve" if each is CURVE else f"--folds {folds}": each.models for each in asked}
-    return Further(flags, check_size, partial(run_experiments, experiments=asked))
+    return Further(flags, check_data, partial(run_experiments, experiments=asked))
 
 
 TRAIN.append(TrainOptions("experiments", _OPTIONS, further=_further))

@@ -48,6 +48,7 @@ from crosshead.text.parallel.held_out import (
     NOTHING,
     HeldOut,
     Remaining,
+    has_different,
     hold_out,
     in_both_directions,
     without_old_valid,
@@ -104,6 +105,10 @@ class ParallelCorpus(TokenCorpus):
     def size(self) -> int:
         """The number of training pairs."""
         return len(self.kept.examples)
+
+    def has_different(self, count: int) -> bool:
+        """Return whether at least `count` pairs of the training files are different."""
+        return has_different(self.kept.text, count)
 
     @cached_property
     def valid_in_training(self) -> int:

@@ -21,6 +21,7 @@ from crosshead.addons.experiments.subsets import Outcome, Report, Runs
 from crosshead.bundle.config import BundleScore
 from crosshead.errors import UserError
 from tests.training.runs import recipe_for
+from tests.training.setups import of_pairs
 
 SCORES = {"quarter": 23.9, "half": 29.5, "all": 34.8}
 
@@ -109,8 +110,8 @@ def test_the_picture_has_an_axis_for_each_metric(tmp_path: Path) -> None:
 
 def test_too_few_pairs_are_refused() -> None:
     with pytest.raises(UserError, match=r"--curve: 399 .* pairs are too few; at least 400 are"):
-        CURVE.check_pairs(399)
-    CURVE.check_pairs(400)
+        CURVE.check_pairs(of_pairs(399))
+    CURVE.check_pairs(of_pairs(400))
 
 
 PAIRS = (7250, 14_500, 29_000)
