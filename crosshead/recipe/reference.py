@@ -4,7 +4,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -37,24 +37,20 @@ class Key:
     """The default in TOML; `unset` if the key may be left open, `required` if there is no
     default."""
     meaning: str
-    users: tuple[str, ...]
+    users: tuple[str, ...] = ()
     """For a key of `[model]`, the architectures that have it with this default; otherwise the tasks
     that have its section."""
 
 
 def all_keys() -> list[Key]:
     """Return all keys of all recipes, by section, in the order of the code."""
-    found: dict[tuple[str, ...], Key] = {}
+    found: dict[Key, list[str]] = {}
     for user, section, config in _sections():
         meanings = descriptions(config)
         for name, field in config.model_fields.items():
-            key = Key(section, name, _kind(field), _default(field), meanings.get(name, ""), (user,))
-            same = found.get((section, name, key.kind, key.default, key.meaning))
-            users = (*same.users, user) if same else key.users
-            found[section, name, key.kind, key.default, key.meaning] = Key(
-                section, name, key.kind, key.default, key.meaning, users
-            )
-    return list(found.values())
+            key = Key(section, name, _kind(field), _default(field), meanings.get(name, ""))
+            found.setdefault(key, []).append(user)
+    return [replace(key, users=tuple(users)) for key, users in found.items()]
 
 
 @cache

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,17 +27,6 @@ from crosshead.training.schedule import (
 )
 from crosshead.training.setup import Setup
 from crosshead.training.updater import RowTooLarge
-
-
-class Decision(NamedTuple):
-    """A decision of the main process after an update, for all processes."""
-
-    end: End | None
-    """The end if the run ends now, else None."""
-    times_validation: bool = False
-    """True if the run validates now to measure the duration of a validation."""
-    done: float = 0.0
-    """The completed fraction of the run."""
 
 
 class Diverged(UserError):
@@ -77,19 +65,19 @@ def fit(setup: Setup) -> End:
 
 def _validate_first(setup: Setup, meter: Meter) -> End | None:
     """Validate before the first update of this command if necessary; return the end, if any."""
-    end = _decide(setup, 0.0).end
+    end = _decide(setup, 0.0)[0]
     if _needs_validation(setup, end):
         _validate(setup, meter)
         if setup.progress.update:
             _checkpoint(setup, meter, due=not end)
-        end = end or _decide(setup, 0.0).end
+        end = end or _decide(setup, 0.0)[0]
     return end
 
 
 def _after_update(setup: Setup, meter: Meter) -> End | None:
     """Log, display, validate and save if they are due; return the end, if any."""
     config, progress = setup.recipe.train, setup.progress
-    end, times_validation, _ = _decide(setup, meter.elapsed())
+    end, times_validation = _decide(setup, meter.elapsed())
     if progress.update % config.log_every == 0 or end:
         _report(setup, meter)
     if setup.context.display.due() or end:
@@ -103,7 +91,7 @@ def _after_update(setup: Setup, meter: Meter) -> End | None:
         if end:
             setup.context.say(f"update {progress.update}: the last validation has begun")
         _validate(setup, meter)
-        end = end or _decide(setup, 0.0).end
+        end = end or _decide(setup, 0.0)[0]
     if checkpoints or end:
         _checkpoint(setup, meter, due=checkpoints)
     return end
@@ -137,29 +125,29 @@ def _is_due(update: int, every: int) -> bool:
     return bool(every) and update % every == 0
 
 
-def _decide(setup: Setup, since: float) -> Decision:
-    """Return the decision of the main process, in all processes."""
-    decision, world = Decision(None), setup.context.world
-    if setup.context.main:
-        decision = _own_decision(setup, since)
-    sent, *rest = world.broadcast([decision.end and decision.end.sent(), *decision[1:]])
-    decision = Decision(sent and End.received(sent), *rest)
-    setup.done = decision.done
-    if decision.end and decision.end.kind is EndKind.MAX_MINUTES:
+def _decide(setup: Setup, since: float) -> tuple[End | None, bool]:
+    """Return the end if the run ends now, and whether it validates to time a validation.
+
+    The main process decides for all processes, after each update.
+    """
+    state = setup.recipe.train, setup.progress, setup.overhead, since
+    end, times_validation, done = None, False, setup.done
+    if setup.context.main and setup.context.should_stop():
+        end = STOPPED
+    elif setup.context.main:
+        end = budget_spent(*state)
+        times_validation = not end and needs_timed_validation(*state)
+        # A validation that takes less time than the last one would raise the learning rate again.
+        done = max(done, fraction_done(*state))
+    sent, times_validation, setup.done = setup.context.world.broadcast(
+        [end and end.sent(), times_validation, done]
+    )
+    end = sent and End.received(sent)
+    if end and end.kind is EndKind.MAX_MINUTES:
         # The time reserved for the end of the run must not look unused when the run is resumed.
         minutes = setup.recipe.train.max_minutes or 0.0
         setup.progress.minutes_spent = max(minutes, setup.progress.minutes_spent)
-    return decision
-
-
-def _own_decision(setup: Setup, since: float) -> Decision:
-    state = setup.recipe.train, setup.progress, setup.overhead, since
-    if setup.context.should_stop():
-        return Decision(STOPPED, done=setup.done)
-    spent = budget_spent(*state)
-    # A validation that takes less time than the last one would raise the learning rate again.
-    done = max(setup.done, fraction_done(*state))
-    return Decision(spent, not spent and needs_timed_validation(*state), done)
+    return end, times_validation
 
 
 def _done(setup: Setup, meter: Meter) -> float:

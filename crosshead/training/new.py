@@ -25,14 +25,6 @@ from crosshead.training.setup import Setup, build, machine_of
 from crosshead.training.trial import measured_seconds, try_longest_batch
 
 
-class NothingToTrain(Exception):
-    """Raised in a worker if the main process finds that the run has nothing to train."""
-
-    def __init__(self, end: End) -> None:
-        super().__init__(end.text)
-        self.end = end
-
-
 def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     """Prepare a new run, with a new model or with the model of a bundle."""
     base = load_bundle(start) if start else None
@@ -66,16 +58,19 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     return setup
 
 
-def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context) -> Setup:
+def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context) -> Setup | End:
     """Prepare a worker process for the run that the main process has written to `out`.
 
-    The worker waits until the main process is ready.
+    The worker waits until the main process is ready. An earlier end is returned if the main
+    process finds that the run has nothing to train.
     """
     world = context.world
     announced = world.broadcast()
     if "end" in announced:
         end = End.received(announced["end"])
-        raise Stopped if end == STOPPED else NothingToTrain(end)
+        if end == STOPPED:
+            raise Stopped
+        return end
     recipe = stored_recipe(out)
     machine = machine_of(recipe, context)
     # One process of each machine prints the progress of reading the data.

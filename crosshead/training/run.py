@@ -42,7 +42,7 @@ from crosshead.training.directory import (
 from crosshead.training.distributed import World, joined_process_group
 from crosshead.training.log import LOG, RunLog
 from crosshead.training.loop import Diverged, fit
-from crosshead.training.new import NothingToTrain, prepare_new, prepare_worker
+from crosshead.training.new import prepare_new, prepare_worker
 from crosshead.training.progress import Progress
 from crosshead.training.result import Summary, finish, update_of
 from crosshead.training.resumed import (
@@ -167,12 +167,10 @@ def _summary_of_finished(setup: Setup, out: Path, end: End) -> Summary:
 def _train_worker(out: Path, start: Path | None, resume: bool, context: Context) -> Summary:
     """Train beside the main process, which decides and writes."""
     setup, world = None, context.world
-    try:
+    with contextlib.suppress(Stopped):
         setup = prepare_worker(out, start, resume, context)
-    except NothingToTrain as ended:
-        return Summary(out, ended.end, Progress(), bundle_kept=True, rank=world.rank)
-    except Stopped:
-        pass
+    if isinstance(setup, End):
+        return Summary(out, setup, Progress(), bundle_kept=True, rank=world.rank)
     if world.any(setup is None) or setup is None:
         return Summary(out, STOPPED, Progress(), rank=world.rank)
     context.display = Silent()
