@@ -144,7 +144,7 @@ def sources() -> dict[str, ast.Module]:
     """The modules of the package, by their paths in the repository."""
     paths = (docs_pages.ROOT / "crosshead").rglob("*.py")
     return {
-        path.relative_to(docs_pages.ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        path.relative_to(docs_pages.ROOT).as_posix(): docs_pages.parsed(path)
         for path in sorted(paths)
     }
 

@@ -66,6 +66,12 @@ def modules() -> list[Path]:
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file, which is parsed once."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def exported() -> set[tuple[str, str]]:
     """Return the exported names, each with the path of the module that defines it.
 
@@ -73,9 +79,9 @@ def exported() -> set[tuple[str, str]]:
     """
     found = set()
     for path in (ROOT / "crosshead").rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
         if path.parent.name == "cli":  # used from a shell, not from Python
             continue
+        tree = parsed(path)
         homes = _assigned(tree, "_HOMES") or {}
         found |= {(f"{home.replace('.', '/')}.py", name) for name, home in homes.items()}
         if names := _all_of(tree):
@@ -117,7 +123,7 @@ def reference() -> dict[str, str]:
     pages = {}
     for path in modules():
         dotted = _dotted(path)
-        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        tree = parsed(ROOT / path)
         if path.name != "__init__.py":
             pages[_page(path)] = f"::: {dotted}\n"
             continue
@@ -155,7 +161,7 @@ def _contents(package: Path) -> list[str]:
 
 def _summary(path: Path) -> str:
     """Return the first paragraph of a module's docstring, on one line."""
-    docstring = ast.get_docstring(ast.parse((ROOT / path).read_text(encoding="utf-8"))) or ""
+    docstring = ast.get_docstring(parsed(ROOT / path)) or ""
     return " ".join(docstring.partition("\n\n")[0].split()).replace("|", "\\|")
 
 
