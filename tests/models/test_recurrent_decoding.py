@@ -7,10 +7,17 @@ from crosshead.models.recurrent import Recurrent
 from tests.models.decodable import SOURCES, DecodableTests, JoiningTests, check_arrivals
 from tests.models.small_recurrents import KINDS, model_of
 from tests.models.small_transformers import padded, tokens
+from tests.parameters import mostly_slow
+
+DIFFERENT = (
+    "none, gru", "none, reversed, one way", "bahdanau, lstm", "general", "concat", "location",
+    "local, fed",
+)  # fmt: skip
+"""Kinds that together have every option; the others combine the same options once more."""
 
 
 class TestRecurrent(DecodableTests, JoiningTests):
-    @pytest.fixture(params=KINDS)
+    @pytest.fixture(params=mostly_slow(KINDS, DIFFERENT))
     def model(self, request: pytest.FixtureRequest) -> Recurrent:
         return model_of(KINDS[request.param])
 

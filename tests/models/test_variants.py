@@ -69,7 +69,9 @@ def test_steps_are_the_features_of_all_at_once(changes: dict[str, str]) -> None:
 
 
 class TestJoining(JoiningTests):
-    @pytest.fixture(params=ALONE, ids=named)
+    @pytest.fixture(
+        params=mostly_slow(ALONE, [each for each in ALONE if "positions" in each]), ids=named
+    )
     def model(self, request: pytest.FixtureRequest) -> Transformer:
         return variant(request.param)
 
