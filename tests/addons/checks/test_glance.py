@@ -49,7 +49,7 @@ def test_the_command_has_the_fields_of_the_tables() -> None:
 
 
 def test_validation_files_that_do_not_fit_the_training_pairs_are_named() -> None:
-    trained = text(*pairs(700))
+    trained = text(*pairs(520))
     source, target = pairs(240, seed=2)
 
     def said(source: list[str], target: list[str]) -> list[str]:
