@@ -25,6 +25,9 @@ _LOST_SECONDS = 20.0
 """The seconds of one step after which a worker is replaced if nobody waits for its sentences any
 more. A step of CTranslate2 is a whole batch, so a long one shows no fault by itself."""
 
+_LAST_STEP = 2.0
+"""The seconds in which a thread may end its last step when the scheduler stops."""
+
 _WATCH_SECONDS = 0.5
 """The seconds between two looks at the workers."""
 
@@ -189,6 +192,9 @@ class Scheduler:
             left += worker.give_up()
         for sentence in left:
             sentence.answer(Failed("the server stops"))
+        # A thread that is inside PyTorch when Python ends would abort the process.
+        for worker in self._workers:
+            worker.join(_LAST_STEP)
 
     def _check_length(self, work: float, deadline: float) -> None:
         rate, allowed = self._throughput.rate, deadline - time.monotonic()

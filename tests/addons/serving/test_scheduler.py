@@ -415,6 +415,20 @@ def test_what_still_runs_when_it_stops_is_answered(
     gate.set()
 
 
+def test_the_last_steps_end_before_it_has_stopped(
+    gated: tuple[ModelEngine, threading.Event],
+) -> None:
+    engine, gate = gated
+    before = set(threading.enumerate())
+    scheduler, mailbox = Scheduler(limits=Limits(sentences=2)), Mailbox()
+    scheduler.submit("a", [mailbox.sentence(engine, 0)])
+    until(lambda: scheduler.running == 1)
+    threading.Timer(0.3, gate.set).start()
+    scheduler.stop()
+    decoders = {each for each in threading.enumerate() if each.name.startswith("decoder")}
+    assert not decoders - before
+
+
 def test_the_throughput_is_unknown_until_enough_was_done() -> None:
     throughput = Throughput()
     throughput.add(100.0, 63, 2.0)
