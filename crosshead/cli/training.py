@@ -180,7 +180,11 @@ class GroupedHelp(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Remember the groups that are asked for."""
-        asked = set(args) & {*GROUPS, ALL} if "--help" in args else set()
+        groups = [*GROUPS, ALL]
+        asked = set(args) & set(groups) if "--help" in args else set()
+        if args[:1] == ["--help"] and len(args) == 2 and not asked:
+            known = ", ".join(groups)
+            ctx.fail(f"no group of options is called {args[1]!r}; choose one of {known}")
         ctx.meta["groups"] = asked
         return super().parse_args(ctx, [each for each in args if each not in asked])
 
@@ -188,6 +192,11 @@ class GroupedHelp(TyperCommand):
         """Write what the command does, unless a group of options is asked for."""
         if not ctx.meta.get("groups"):
             super().format_help_text(ctx, formatter)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the names of the groups and examples, unless a group is asked for."""
+        if not ctx.meta.get("groups"):
+            super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options of the groups that are asked for, or the most frequent ones."""

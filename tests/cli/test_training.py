@@ -41,6 +41,14 @@ def test_help_names_the_recipes_that_ship(capfd: pytest.CaptureFixture[str]) -> 
     assert f"orarecipeofthepackage:{','.join(names)}." in said
 
 
+def test_help_of_a_group_is_alone_and_an_unknown_group_is_refused(
+    capfd: pytest.CaptureFixture[str], refused: Refused
+) -> None:
+    said = output_of(["train", "--help", "run"], capfd)
+    assert "--max-updates" in said and "--pairs" not in said and "Examples" not in said
+    assert "choose one of pairs, text, " in refused("train", "--help", "serie")
+
+
 def test_training_leaves_a_bundle_with_scores(
     trained: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
