@@ -14,7 +14,7 @@ from crosshead.cli.terminal import put, table
     epilog="\b\nExamples:\n"
     "  crosshead export runs/en-de --to ctranslate2 --out en-de-ct2\n"
     "  crosshead export runs/en-de --to ctranslate2 --type int8 --out en-de-int8 \\\n"
-    "    --valid-source val.en --valid-target val.de\n"
+    "    --valid-source val.en\n"
     "  crosshead export runs/en-de --to argos --out en-de.argosmodel\n"
     "  crosshead export runs/en-de --to onnx --out en-de-onnx"
 )
