@@ -76,6 +76,8 @@ class ForeignVocabulary:
 class WithoutGaps(Tokenizer):
     """The base of tokenizers of imported models, which no masked language model is trained with."""
 
+    normalises = True
+
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
         """Refuse a line with gaps."""
         raise DataError(

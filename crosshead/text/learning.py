@@ -14,6 +14,7 @@ from crosshead.text.tokenizers import (
     VocabularyError,
     train_tokenizer,
 )
+from crosshead.text.visible import visible
 
 T = TypeVar("T")
 
@@ -129,7 +130,7 @@ def _learned(config: TokenizerConfig, text: Readable) -> tuple[Tokenizer, Tokeni
 def _sample(text: Readable, side: int) -> Iterator[str]:
     """Yield the lines of one side to learn from, evenly spaced if there are too many."""
     lines = chain.from_iterable(sides[side] for sides in text.chunks())
-    return (line.strip() for line in islice(lines, 0, None, _step(len(text))))
+    return (visible(line).strip() for line in islice(lines, 0, None, _step(len(text))))
 
 
 def _step(lines: int) -> int:

@@ -67,6 +67,9 @@ class Tokenizer(Protocol):
     sampling: float = 0.0
     """The strength of subword sampling when an rng is given."""
 
+    normalises: bool = False
+    """True if the tokenizer of an imported model changes characters as that model expects."""
+
     spans_lines: bool = False
     """True if a text is encoded with its line breaks; False if its lines are, one by one."""
 

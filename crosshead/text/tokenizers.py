@@ -22,6 +22,7 @@ from crosshead.text.imported import ImportedTokenizer, JsonTokenizer
 from crosshead.text.pieces import CONTROL, NEW, Tokenizer, check_special, load_pieces
 from crosshead.text.subwords import RESERVED, BpeTokenizer, UnigramTokenizer, escape
 from crosshead.text.symbols import ByteTokenizer, CharacterTokenizer, WordTokenizer
+from crosshead.text.visible import visible
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 __all__ = [
@@ -144,7 +145,7 @@ def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
 def token_ids(
     tokenizer: Tokenizer, lines: Iterable[str], rng: np.random.Generator | None = None
 ) -> list[list[int]]:
-    """Return the ids of lines without the white space around each line.
+    """Return the ids of lines as people see them (`visible`), without white space around them.
 
     Training, validation, translation and scoring of pairs all tokenize with this function.
 
@@ -153,7 +154,8 @@ def token_ids(
         lines: The lines.
         rng: A random generator for a sampled segmentation, as in `Tokenizer.encode`.
     """
-    return tokenizer.encode_lines([line.strip() for line in lines], rng)
+    read = str if tokenizer.normalises else visible
+    return tokenizer.encode_lines([read(line).strip() for line in lines], rng)
 
 
 def save_tokenizers(directory: Path, source: Tokenizer, target: Tokenizer, *, joint: bool) -> None:

@@ -51,7 +51,7 @@ from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.tables import file_kind
 from crosshead.text.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
 
-FORMAT = 5
+FORMAT = 6
 """The version of the files. It changes with their content, with how the text determines it, or with
 the size of a shard."""
 

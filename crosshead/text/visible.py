@@ -1,0 +1,25 @@
+"""Characters that the eye cannot see, which must not change what a model reads.
+
+White space of every kind is a space. Marks that only direct how a text is shown are left out: soft
+hyphens, zero-width spaces, byte order marks, directional marks, variation selectors. The joiners
+U+200C and U+200D stay behind letters of the scripts that join or stack letters, such as Arabic and
+Devanagari, where they change letters.
+"""
+
+import regex
+
+_SPACES = regex.compile(r"\s*[^\S ]\s*")
+_LEFT_OUT = regex.compile(
+    r"[\u00ad\u034f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f"
+    r"\ufeff\U000e0000-\U000e01ef]"
+    r"|(?<![\p{L}\p{M}])[\u200c\u200d]+"
+    r"|(?<=[\p{Latin}\p{Greek}\p{Cyrillic}\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}])[\u200c\u200d]+"
+)
+
+
+def visible(text: str) -> str:
+    """Return a line of text as a person sees it."""
+    if text.isascii() and "\t" not in text and text.isprintable():
+        return text
+    # A mark may have joined two spaces, so that it goes first.
+    return str(_SPACES.sub(" ", _LEFT_OUT.sub("", text)))
