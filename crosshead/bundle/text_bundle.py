@@ -30,7 +30,13 @@ from crosshead.vocabulary import BOS, EOS, PAD, UNK
 class TextBundleConfig(BundleConfig):
     """The settings in the `config.json` of a text bundle."""
 
-    sparse: ClassVar[tuple[str, ...]] = ("license", "target_languages", "profile", "origin")
+    sparse: ClassVar[tuple[str, ...]] = (
+        "license",
+        "target_languages",
+        "profile",
+        "origin",
+        "guided",
+    )
 
     model: AnyTokenConfig
     # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
@@ -53,6 +59,8 @@ class TextBundleConfig(BundleConfig):
     # Statistics of the training pairs, to flag odd sources and translations. Older bundles and
     # models of monolingual text have none.
     profile: TextProfile | None = None
+    # True if a head of the model has learned word alignments (`guided_attention`).
+    guided: bool = False
     # The origin of an imported model, or of the one that training started from. Other bundles have
     # none.
     origin: ImportOrigin | None = None

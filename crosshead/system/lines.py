@@ -55,8 +55,7 @@ _BINARY = (
 )
 _STRING = rb'"(?:[^"\\\n]|\\.)*"\s*'
 _TEXTS = (
-    Kind(rb"\s*WEBVTT(?!\S).*-->", "WebVTT subtitles", "convert them to SubRip (.srt)"),
-    Kind(rb"(?m).*?^[ \t]*\d+:\d\d:\d\d[,.]\d+ *-->", "SubRip subtitles", _FORMAT, "srt"),
+    Kind(rb"(?m).*?^[ \t]*(?:\d+:)?\d\d:\d\d[,.]\d+ *-->", "subtitles", _FORMAT, "srt"),
     Kind(rb"(?i)\s*+(?:<\?xml[^>]*+>\s*+)?+(?:<!--(?:(?!-->).)*+-->\s*+)*+<(?:!DOCTYPE )?html\b",
          "an HTML document", _FORMAT, "html"),
     Kind(rb"\s*<(?:\?xml|!DOCTYPE|(?:tmx|xliff)\b|[^<>]*\sxmlns=)", "an XML file",

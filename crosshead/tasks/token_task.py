@@ -97,6 +97,7 @@ class TokenCorpus(Corpus):
             license=recipe.data.license,
             profile=self.profile,
             origin=self.imported_from,
+            guided=recipe.train.guided_alignment > 0,
         )
 
     def bundle(self, config: BundleConfig, model: Model) -> TextBundle:

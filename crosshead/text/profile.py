@@ -135,6 +135,7 @@ FLAGS = {
     "script": "the source has letters of a script that the training data lack",
     "words": "the source has many words that the training data lack",
     "pieces": "the source falls into many more pieces, or more unknown pieces, than usual",
+    "empty": "the translation is empty",
     "repetition": "the translation repeats itself",
     "length": "the translation is much longer or shorter than usual",
     "copy": "the translation is a copy of the source",
@@ -328,6 +329,8 @@ def flags_of(
     found = [] if profile is None else profile.source_flags(source, ids)
     if profile is not None:
         found += profile.output_flags(source, output)
+    if not output.strip() and _LETTER.search(source):
+        found.append("empty")
     if repeats_itself(output) and not repeats_itself(source):
         found.append("repetition")
     return tuple(sorted(found, key=list(FLAGS).index))

@@ -44,6 +44,11 @@ def script(character: str) -> str:
     return unicodedata.name(character, "UNNAMED").partition(" ")[0].partition("-")[0]
 
 
+def is_spaced(letter: str) -> bool:
+    """Return whether spaces stand between words in the script of a letter."""
+    return script(letter) not in UNSPACED
+
+
 def letters_by_script(texts: Iterable[str]) -> Counter[str]:
     """Return the number of letters of each script."""
     counts: Counter[str] = Counter()

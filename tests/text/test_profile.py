@@ -76,8 +76,9 @@ SOURCE = "seven brown dogs seven green houses"
 
 @pytest.mark.parametrize(
     ("output", "flags"),
-    [("sieben braune Hunde sieben grüne Häuser", ()), ("", ("length",)), (" ", ("length",)),
-     ("Hunde", ("length",)), ("viele " + " ".join(GERMAN) * 3, ("length",)),
+    [("sieben braune Hunde sieben grüne Häuser", ()),
+     ("", ("empty", "length")), (" ", ("empty", "length")), ("Hunde", ("length",)),
+     ("viele " + " ".join(GERMAN) * 3, ("length",)),
      ("Seven brown dogs, seven green houses.", ("copy",)),
      ("ja ja ja ja ja ja ja ja ja ja ja ja ja ja", ("repetition",))],
 )  # fmt: skip
@@ -169,7 +170,9 @@ def test_the_usual_range_holds_all_but_the_ends() -> None:
 
 
 def test_each_flag_has_a_clause() -> None:
-    assert list(FLAGS) == ["script", "words", "pieces", "repetition", "length", "copy", "number"]
+    assert list(FLAGS) == [
+        "script", "words", "pieces", "empty", "repetition", "length", "copy", "number",
+    ]  # fmt: skip
     assert all(clause.startswith(("the source", "the translation")) for clause in FLAGS.values())
     assert "more unknown pieces" in FLAGS["pieces"]
 

@@ -157,7 +157,7 @@ class Service:
             TranslatedText(
                 whole,
                 [
-                    TranslatedSentence(*pair)
+                    TranslatedSentence.of(*pair)
                     async for pair in in_slices(zip(sources, some, strict=True))
                 ],
             )
@@ -194,13 +194,14 @@ class Service:
         ids = [each for plan in plans for each in plan.ids]
         hypotheses = iter(await self._search(job, search, lines, ids, times))
         decode = translator.bundle.config.decode
-        return [
-            translation
-            async for line, plan in in_slices(zip(lines, plans, strict=True))
-            for translation in translator.joined(
-                [line], plan, list(islice(hypotheses, len(plan.ids))), search.wanted, decode
-            )
-        ]
+        found: list[list[Translation]] = []
+        async for line, plan in in_slices(zip(lines, plans, strict=True)):
+            given = [line], plan, list(islice(hypotheses, len(plan.ids))), search.wanted, decode
+            if any(each.spans for each in plan.marked):  # the model reads the sentence once more
+                found += await asyncio.to_thread(translator.joined, *given)
+            else:
+                found += translator.joined(*given)
+        return found
 
     async def _search(
         self, job: Job, search: _Search, lines: list[str], ids: list[list[int]], times: float

@@ -1,9 +1,11 @@
 """The base of pipelines that translate: long lines are split and joined again, and so are texts."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from crosshead.decoding.candidates import length_penalty
@@ -12,8 +14,10 @@ from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
 from crosshead.errors import ConfigError
 from crosshead.models.base import SequenceModel, decodable
 from crosshead.tasks.pipeline import TextPipeline
+from crosshead.tasks.translation.alignment import Alignments, token_ends
 from crosshead.tasks.translation.log_probs import MostPositions
 from crosshead.text.documents.document import Document
+from crosshead.text.marks import Links, Marked, bare, seen, signs, without_tags
 from crosshead.text.parallel.languages import with_tag
 from crosshead.text.profile import flags_of
 from crosshead.text.sentences import (
@@ -24,7 +28,7 @@ from crosshead.text.sentences import (
     split_sentences,
 )
 from crosshead.text.tokenizers import token_ids
-from crosshead.vocabulary import EOS
+from crosshead.vocabulary import EOS, UNK
 
 MARGIN = 1.2
 """A single sentence is translated whole up to this many times the longest source of training."""
@@ -72,12 +76,27 @@ class PlannedLines(NamedTuple):
 
     parts: list[list[str]]
     """The parts of each line."""
+    marked: list[Marked]
+    """The text and the marks of each part."""
     rows: list[int]
-    """The row of the line of each part."""
+    """The row of the line of each part that has a text. Others are not searched."""
     ids: list[list[int]]
-    """The token ids of each part."""
+    """The token ids of each part that has a text."""
     numbers: list[int]
-    """The number of each part, for samples."""
+    """The number of each part that has a text, for samples."""
+
+
+class _Part(NamedTuple):
+    """A part of a line with its hypotheses and their texts, marks included."""
+
+    source: str
+    marked: Marked
+    hypotheses: list[Hypothesis]
+    texts: list[str]
+
+
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+"""A piece that spells a byte, because no other has the character."""
 
 
 class LineTranslator(TextPipeline):
@@ -111,19 +130,20 @@ class LineTranslator(TextPipeline):
 
     def planned(self, lines: Sequence[str], first: int) -> PlannedLines:
         """Return the parts in which lines are searched."""
-        parts = [self._parts(line) for line in lines]
-        texts = [part for line_parts in parts for part in line_parts]
-        return PlannedLines(
-            parts,
-            [row for row, line_parts in enumerate(parts) for _ in line_parts],
-            token_ids(self.bundle.source_tokenizer, self.with_tag(texts)),
-            # Samples are drawn by number: the line's, and the number of the part in the line.
-            [
-                (line << 20) + index
-                for line, line_parts in enumerate(parts, first)
-                for index in range(len(line_parts))
-            ],
-        )
+        parts = [self._parts(self._seen(line)) for line in lines]
+        planned = PlannedLines(parts, [], [], [], [])
+        texts = []
+        for row, line_parts in enumerate(parts):
+            for index, part in enumerate(line_parts):
+                marked = self._marked(part)
+                planned.marked.append(marked)
+                if marked.text.strip():
+                    texts.append(marked.text)
+                    planned.rows.append(row)
+                    # Samples are drawn by number: the line's, and that of the part in the line.
+                    planned.numbers.append(((first + row) << 20) + index)
+        planned.ids.extend(token_ids(self.bundle.source_tokenizer, self.with_tag(texts)))
+        return planned
 
     def with_tag(self, lines: Sequence[str]) -> list[str]:
         """Return lines with the tag of the target language, if the model has several."""
@@ -153,16 +173,26 @@ class LineTranslator(TextPipeline):
     ) -> list[list[Translation]]:
         """Return the translations of each line, best first, from those of its parts."""
         found, ids = iter(hypotheses), iter(planned.ids)
-        tag_length = len(self.bundle.source_tokenizer.encode(self.tag)) if self.tag else 0
+        marked, texts = iter(planned.marked), iter(self._texts(planned, hypotheses))
+        tag_length = self._tag_length
         translations = []
         for line, parts in zip(lines, planned.parts, strict=True):
-            if not parts and line.strip():
-                passed = Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=True)
+            read: list[_Part] = []
+            line_ids: list[int] = []
+            for part in parts:
+                marks = next(marked)
+                if marks.text.strip():
+                    read.append(_Part(part, marks, next(found), next(texts)))
+                    line_ids += next(ids)[tag_length:]
+                else:
+                    read.append(_Part(part, marks, [], [part.strip()]))
+            if not any(part.hypotheses for part in read) and line.strip():
+                long = len(line) > LONGEST_STRETCH and not parts
+                passed = Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=long)
                 translations.append([passed])
                 continue
-            best = self._joined(parts, [next(found) for _ in parts], n_best, decode)
-            line_ids = [each for _ in parts for each in next(ids)[tag_length:]]
-            translations.append([self._flagged(each, line, line_ids) for each in best])
+            best = self._joined(read, n_best, decode)
+            translations.append([self._flagged(each, read, line_ids) for each in best])
         return translations
 
     def facts(self) -> list[list[str]]:
@@ -178,8 +208,67 @@ class LineTranslator(TextPipeline):
             ["search", search_name(self.bundle.config.decode)],
         ]
 
-    def _flagged(self, translation: Translation, line: str, ids: list[int]) -> Translation:
-        flags = flags_of(self.bundle.config.profile, line, ids, translation.text)
+    def _texts(
+        self, planned: PlannedLines, hypotheses: Sequence[list[Hypothesis]]
+    ) -> list[list[str]]:
+        """Return the text of each hypothesis of each part, with the marks of the part."""
+        source, target = self.bundle.source_tokenizer, self.bundle.target_tokenizer
+        texts = [[target.decode(each.tokens) for each in found] for found in hypotheses]
+        marked = [each for each in planned.marked if each.text.strip()]
+        rows = [row for row, each in enumerate(marked) if each.spans]
+        length = self._tag_length
+        pairs = [(planned.ids[row], each.tokens) for row in rows for each in hypotheses[row]]
+        weights = iter(self._alignments.of(pairs) if rows else ())
+        for row in rows:
+            text = marked[row].text.strip()
+            ends = token_ends(source, planned.ids[row][length:], text)
+            lead = len(marked[row].text) - len(marked[row].text.lstrip())
+            ends = [end + lead for end in ends]
+            for number, each in enumerate(hypotheses[row]):
+                output = texts[row][number]
+                links = Links.of(
+                    marked[row].text, ends, output, token_ends(target, each.tokens, output),
+                    next(weights)[:, length:],
+                )  # fmt: skip
+                texts[row][number] = marked[row].projected(output, links)
+        for row, part in enumerate(marked):
+            if not part.spans and (part.before or part.after):
+                texts[row] = [part.before + text.strip() + part.after for text in texts[row]]
+        return texts
+
+    @cached_property
+    def _alignments(self) -> Alignments:
+        return Alignments(self.bundle)
+
+    @property
+    def _tag_length(self) -> int:
+        return len(self.bundle.source_tokenizer.encode(self.tag)) if self.tag else 0
+
+    def _seen(self, line: str) -> str:
+        """Return a line without what cannot be seen, which imported tokenizers care for."""
+        core = line.strip()
+        if not core or self.bundle.source_tokenizer.normalises:
+            return line
+        return line.replace(core, seen(core, self._unread(core)), 1)
+
+    def _marked(self, text: str) -> Marked:
+        return Marked.of(text, self._unread(text))
+
+    def _unread(self, text: str) -> set[str]:
+        """Return the signs of a text that the model cannot read. They are marks."""
+        return {each for each in signs(text) if not self._reads(each)}
+
+    def _reads(self, sign: str) -> bool:
+        tokenizer = self.bundle.source_tokenizer
+        ids = tokenizer.encode(sign)
+        spelled = any(_BYTE.fullmatch(piece) for piece in tokenizer.pieces(ids))
+        return not spelled and UNK not in ids
+
+    def _flagged(
+        self, translation: Translation, parts: Sequence["_Part"], ids: list[int]
+    ) -> Translation:
+        source = " ".join(part.marked.text for part in parts)
+        flags = flags_of(self.bundle.config.profile, source, ids, bare(translation.text))
         return replace(translation, flags=flags) if flags else translation
 
     def _parts(self, line: str) -> list[str]:
@@ -198,37 +287,36 @@ class LineTranslator(TextPipeline):
         return split_long(line, length, self.max_source_length, self.source_language)
 
     def _source_length(self, text: str) -> int:
-        [tagged] = self.with_tag([text])
+        [tagged] = self.with_tag([bare(text, self._unread(text))])
         return len(self.bundle.source_tokenizer.encode(tagged))
 
     def _joined(
-        self,
-        parts: list[str],
-        found: list[list[Hypothesis]],
-        n_best: int,
-        decode: DecodeConfig | None,
+        self, parts: Sequence["_Part"], n_best: int, decode: DecodeConfig | None
     ) -> list[Translation]:
         """Return the translations of a line: its n-th joins the n-th of each part."""
         if not parts:
             return [Translation("", 0.0, 0.0, [], [])]
-        count = min(n_best, max(len(hypotheses) for hypotheses in found))
-        translations = [
-            self._translation(parts, [each[min(rank, len(each) - 1)] for each in found], decode)
-            for rank in range(count)
-        ]
+        count = min(n_best, max(len(part.texts) for part in parts))
+        translations = [self._translation(parts, rank, decode) for rank in range(count)]
         if len(parts) > 1:
             translations.sort(key=lambda translation: translation.score, reverse=True)
         return translations
 
     def _translation(
-        self, parts: list[str], hypotheses: list[Hypothesis], decode: DecodeConfig | None
+        self, parts: Sequence["_Part"], rank: int, decode: DecodeConfig | None
     ) -> Translation:
         tokenizer = self.bundle.target_tokenizer
-        texts = [tokenizer.decode(hypothesis.tokens) for hypothesis in hypotheses]
+        hypotheses = [
+            part.hypotheses[min(rank, len(part.hypotheses) - 1)]
+            for part in parts
+            if part.hypotheses
+        ]
+        texts = [part.texts[min(rank, len(part.texts) - 1)] for part in parts]
         ids = [[*h.tokens, EOS] if h.finished else h.tokens for h in hypotheses]
         pieces = [piece for part in ids for piece in tokenizer.pieces(part)]
         log_probs = [value for h in hypotheses for value in h.token_log_probs]
-        text = join_parts(parts, texts)
+        sources = [part.source for part in parts]
+        text = join_parts(sources, texts)
         if len(parts) == 1:
             [only] = hypotheses
             return Translation(text, only.log_prob, only.score, pieces, log_probs)
@@ -238,7 +326,7 @@ class LineTranslator(TextPipeline):
         else:
             penalty = length_penalty(len(log_probs), decode.length_penalty, decode.length_offset)
             score = log_prob / penalty
-        cut = len(parts) > len(split_sentences("".join(parts), self.source_language))
+        cut = len(parts) > len(split_sentences("".join(sources), self.source_language))
         return Translation(text, log_prob, score, pieces, log_probs, True, cut)
 
 
@@ -253,6 +341,12 @@ class TranslatedSentence:
 
     source: str
     translations: list[Translation]
+
+    @classmethod
+    def of(cls, source: str, translations: Sequence[Translation]) -> "TranslatedSentence":
+        """Return a sentence of a document without the characters of its tags."""
+        found = [replace(each, text=without_tags(each.text)) for each in translations]
+        return cls(without_tags(source), found)
 
 
 @dataclass(frozen=True)
@@ -284,7 +378,7 @@ class TranslatedText:
             for rank in range(count)
         ]
         pairs = zip(document.sentences, found, strict=True)
-        sentences = [TranslatedSentence(source, translations) for source, translations in pairs]
+        sentences = [TranslatedSentence.of(source, translations) for source, translations in pairs]
         return cls(list(dict.fromkeys(wholes)), sentences)
 
     @property

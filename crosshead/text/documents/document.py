@@ -1,9 +1,13 @@
-"""A document: its parts (markup that stays, and texts to translate), and their sentences."""
+"""A document: its parts (markup that stays, and texts to translate), and their sentences.
+
+In a text, characters of `crosshead.text.marks` stand for the markup inside it.
+"""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from crosshead.text.marks import split_marked, with_markup, with_tags_of
 from crosshead.text.sentences import join_parts, split_sentences
 
 
@@ -20,11 +24,17 @@ class TextPart:
         text: The source: markup as it stands in the document, or a text as a person reads it.
         translated: True if the part is a text to translate.
         write: Function that turns a text into the document's notation, for example by escaping.
+        marks: The markup of each mark in the text. It may have texts to translate too.
     """
 
     text: str
     translated: bool = False
     write: Callable[[str], str] = unchanged
+    marks: Mapping[str, Sequence["TextPart"]] = field(default_factory=dict)
+
+    def kept(self) -> "TextPart":
+        """Return the part as markup that stays."""
+        return replace(self, text=self.write(self.text), translated=False)
 
 
 Parser = Callable[[str], list[TextPart]]
@@ -32,14 +42,24 @@ Parser = Callable[[str], list[TextPart]]
 
 
 def texts_of(parts: Sequence[TextPart]) -> list[str]:
-    """Return the texts to translate, in order."""
-    return [part.text for part in parts if part.translated]
+    """Return the texts to translate: those in the markup of a text, then the text itself."""
+    found: list[str] = []
+    for part in parts:
+        for markup in part.marks.values():
+            found += texts_of(markup)
+        if part.translated:
+            found.append(part.text)
+    return found
 
 
-def rebuilt(parts: Sequence[TextPart], translations: Sequence[str]) -> str:
-    """Return the document with its texts replaced by translations."""
-    remaining = iter(translations)
-    return "".join(part.write(next(remaining)) if part.translated else part.text for part in parts)
+def rebuilt(parts: Sequence[TextPart], translations: Iterable[str]) -> str:
+    """Return the document with its texts replaced by translations, in the order of `texts_of`."""
+    remaining, found = iter(translations), []
+    for part in parts:
+        markup = {mark: rebuilt(each, remaining) for mark, each in part.marks.items()}
+        text = part.write(next(remaining)) if part.translated else part.text
+        found.append(with_markup(text, markup))
+    return "".join(found)
 
 
 def plain_parts(text: str) -> list[TextPart]:
@@ -81,8 +101,11 @@ class Document:
     ) -> "Document":
         """Return a document in a language. If `whole`, each of its texts is one sentence."""
         parts = parser(text)
-        texts = texts_of(parts)
-        return cls(parts, [[each] if whole else split_sentences(each, language) for each in texts])
+
+        def sentences(each: str) -> list[str]:
+            return [each] if whole else split_sentences(each, language)
+
+        return cls(parts, [split_marked(each, sentences) for each in texts_of(parts)])
 
     @property
     def sentences(self) -> list[str]:
@@ -91,6 +114,8 @@ class Document:
 
     def with_translations(self, translations: Sequence[str]) -> str:
         """Return the document with its sentences replaced."""
-        found = (each.strip() for each in translations)
-        joined = [join_parts(text, [next(found) for _ in text]) for text in self.texts]
-        return rebuilt(self.parts, joined)
+        pairs = zip(self.sentences, translations, strict=True)
+        found = (with_tags_of(sentence, each.strip()) for sentence, each in pairs)
+        return rebuilt(self.parts, (
+            join_parts(text, [next(found) for _ in text]) for text in self.texts
+        ))  # fmt: skip

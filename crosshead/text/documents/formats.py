@@ -22,6 +22,7 @@ ENDS = {
     ".html": "html",
     ".htm": "html",
     ".srt": "srt",
+    ".vtt": "srt",
 }
 """The format of a file by the end of its name."""
 

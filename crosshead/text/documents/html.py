@@ -1,4 +1,4 @@
-"""HTML: every tag stays where it was, and the texts between tags are translated.
+"""HTML: a block's text is translated whole, with the tags inside it, and other markup stays.
 
 turbohtml (MIT, in C, fuzzed) parses as the standard says and in linear time. selectolax and
 justhtml take quadratic time on some pages, tinyhtml5 knows no `<template>`, and html5lib has had no
@@ -6,15 +6,17 @@ release since 2020. Parsers do not tell where each text of a tree stands in the 
 piece of the source that may be a text gets a mark, and the pieces whose marks the parser finds in
 texts are translated. All else stays to the letter: markup, scripts, styles, code, elements with
 `translate="no"`, and programs such as PHP. A translation cannot open an element: it is escaped, and
-it stands where a browser reads text.
+it stands where a browser reads text. The values of the attributes that people read are translated
+too.
 """
 
-import operator
+import itertools
 import re
 import secrets
 
 import turbohtml
 
+from crosshead.text.documents.block import Block
 from crosshead.text.documents.document import TextPart
 
 _SPACE = r" \t\n\f\r"
@@ -36,6 +38,41 @@ _KEPT = (
     "template, textarea, var, xmp, [translate='no' i], [class~='notranslate' i]"
 )
 
+_NAME = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)")
+
+_VALUE = re.compile(
+    r"([\s\"'/](?:alt|title|placeholder|aria-label|content)\s*=\s*[\"'])"
+    r"(?P<value>(?:(?<=\")[^\"]*(?=\"))|(?:(?<=')[^']*(?=')))",
+    re.IGNORECASE,
+)
+"""What may be the value of an attribute that people read. The parser decides if it is one."""
+
+_ATTRIBUTES = {
+    "[alt]": "alt",
+    "[title]": "title",
+    "[placeholder]": "placeholder",
+    "[aria-label]": "aria-label",
+    "meta[name='description' i][content]": "content",
+}
+"""Selectors of elements with an attribute that people read."""
+
+_VOID = frozenset(("embed", "img", "input", "wbr"))
+
+_BLOCKS = frozenset((
+    "address", "article", "aside", "base", "blockquote", "body", "br", "button", "canvas",
+    "caption", "center", "col", "colgroup", "dd", "details", "dialog", "dir", "div", "dl", "dt",
+    "fieldset", "figcaption", "figure", "footer", "form", "frame", "frameset", "h1", "h2", "h3",
+    "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html", "iframe", "legend", "li",
+    "link", "main", "menu", "meta", "nav", "noframes", "noscript", "ol", "optgroup", "option",
+    "p", "plaintext", "pre", "script", "search", "section", "select", "source", "style",
+    "summary", "table", "tbody", "td", "template", "textarea", "tfoot", "th", "thead", "title",
+    "tr", "track", "ul", "xmp",
+))  # fmt: skip
+"""The elements between which no sentence goes on. All others stand inside a sentence."""
+
+_DRAWN = ("math", "svg")
+"""Elements that have no text for sentences, and whose parts have names of their own."""
+
 _EDGES = {1: re.compile(r"\s+|&#?\w+;"), -1: re.compile(r"\s+|;\w+#?&")}
 """White space and references from the beginning, and backwards from the end."""
 
@@ -45,29 +82,87 @@ _NO_TEXT = {0: None, 0xFFFD: None}  # browsers ignore NUL; its replacement may c
 def html_parts(document: str) -> list[TextPart]:
     """Return the parts of an HTML document or fragment."""
     pieces = _MARKUP.split(document)  # markup is at the odd places
-    texts = _texts(pieces)
-    return [
-        _text(piece) if text else TextPart(piece)
-        for piece, text in zip(pieces, texts, strict=True)
-        if piece
-    ]
+    read = _read(pieces)
+    parts: list[TextPart] = []
+    block = Block(_written)
+    drawn = 0
+    for place, piece in enumerate(pieces):
+        if place % 2 == 0:
+            _add(block, piece, str(place) in read)
+            continue
+        markup, tag = _markup(piece, place, read), _NAME.match(piece)
+        name = tag[2].lower() if tag else ""
+        if name in _DRAWN:
+            drawn = max(0, drawn - 1) if tag and tag[1] else drawn + (not piece.endswith("/>"))
+        if not drawn and (name in _BLOCKS or not tag) and not piece.startswith(("<!--", "<?")):
+            parts += block.parts() + markup
+            block = Block(_written)
+        elif not tag or name in _VOID or piece.endswith("/>"):
+            block.mark(markup)
+        else:
+            block.mark(markup, "close" if tag[1] else "open", name)
+    return parts + block.parts()
 
 
-def _texts(pieces: list[str]) -> list[bool]:
-    """Return for each piece if it is a text to translate, in every way to read the HTML."""
+def _add(block: Block, piece: str, is_text: bool) -> None:
+    """Add what stands between two tags to a block."""
+    if not is_text and not _blank(turbohtml.unescape(piece)):
+        block.mark([TextPart(piece)])
+        return
+    begin, end = _space(piece, 1), len(piece) - _space(piece, -1)
+    if end < begin:
+        begin, end = len(piece), len(piece)
+    for raw in (piece[:begin], piece[begin:end], piece[end:]):
+        block.add(raw, turbohtml.unescape(raw))
+
+
+def _markup(raw: str, place: int, read: frozenset[str]) -> list[TextPart]:
+    """Return a tag as parts: the values of attributes that people read are texts."""
+    parts, begin = [], 0
+    for number, match in enumerate(_VALUE.finditer(raw)):
+        if f"{place}:{number}" in read:
+            parts.append(TextPart(raw[begin : match.start("value")]))
+            parts.append(TextPart(turbohtml.unescape(match["value"]), True, _quoted))
+            begin = match.end("value")
+    return [*parts, TextPart(raw[begin:])]
+
+
+def _written(text: str) -> str:
+    return turbohtml.escape(text, quote=False)
+
+
+def _quoted(text: str) -> str:
+    return turbohtml.escape(text.strip()).replace("'", "&#39;")
+
+
+def _read(pieces: list[str]) -> frozenset[str]:
+    """Return the places of texts that are read by people, in every way to read the HTML.
+
+    A place is the number of a piece, or for an attribute the numbers of its piece and in it.
+    """
     key = secrets.token_hex(8)  # no document can foresee it
-    source = "".join(
-        piece if place % 2 or _blank(turbohtml.unescape(piece)) else f"{key}{place}.{piece}"
-        for place, piece in enumerate(pieces)
-    )
-    mark = re.compile(rf"{key}(\d+)\.")
-    texts = [True] * len(pieces)
+
+    def marked(piece: str, place: int) -> str:
+        if place % 2 == 0:
+            return piece if _blank(turbohtml.unescape(piece)) else f"{key}{place}.{piece}"
+        numbers = itertools.count()
+        return _VALUE.sub(
+            lambda match: f"{match[1]}{key}{place}:{next(numbers)}.{match['value']}", piece
+        )
+
+    source = "".join(marked(piece, place) for place, piece in enumerate(pieces))
+    mark = re.compile(rf"{key}(\d+(?::\d+)?)\.")
+    found = []
     for read in (_document, _document_with_scripts, _fragment):
-        found = [False] * len(pieces)
-        for match in mark.finditer(read(source).remove(_KEPT).text):
-            found[int(match[1])] = True
-        texts = list(map(operator.and_, texts, found))
-    return texts
+        tree = read(source).remove(_KEPT)
+        places = set(mark.findall(tree.text))
+        for selector, name in _ATTRIBUTES.items():
+            for node in tree.select(selector):
+                start = mark.match(str(node.attrs[name]))
+                if start and any(map(str.isalpha, str(node.attrs[name])[start.end() :])):
+                    places.add(start[1])
+        found.append(places)
+    return frozenset.intersection(*map(frozenset, found))
 
 
 def _document(source: str) -> turbohtml.Node:
@@ -80,17 +175,6 @@ def _document_with_scripts(source: str) -> turbohtml.Node:
 
 def _fragment(source: str) -> turbohtml.Node:
     return turbohtml.parse_fragment(source, "template", positions=False)  # rows need no table
-
-
-def _text(raw: str) -> TextPart:
-    begin, end = _space(raw, 1), len(raw) - _space(raw, -1)
-    lead, middle, trail = raw[:begin], raw[begin:end], raw[end:]
-
-    def write(text: str) -> str:
-        # Browsers place elements by where text stands, so a blank translation does not replace it.
-        return raw if _blank(text) else lead + turbohtml.escape(text.strip(), quote=False) + trail
-
-    return TextPart(turbohtml.unescape(middle), translated=True, write=write)
 
 
 def _space(raw: str, step: int) -> int:

@@ -6,6 +6,7 @@ what it reads ends at the next mark of its own kind.
 
 import re
 
+from crosshead.text.documents.block import Block
 from crosshead.text.documents.document import TextPart
 
 _FENCE = re.compile(r"\s{0,3}(`{3,}+(?!.*`)|~{3,})")
@@ -21,12 +22,12 @@ _ADDRESS = (
 )
 _TITLE = r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|\([^()]*+\)"
 _INLINE = re.compile(
-    r"`++|<!--|<\?"  # the start of code and of a comment: where they end is looked up
-    rf"|!?\[|\]\(\s*+(?:<[^<>]*+>|{_ADDRESS})(?:\s++(?:{_TITLE}))?+\s*+\)|\]\[[^\]]*+\]|\]"  # links
-    r"|</?[a-zA-Z](?:[^<>\"']|\"[^\"]*+\"|'[^']*+')*+>|<[a-zA-Z/!][^<>]*+>"  # tags
-    r"|https?://(?:[^\s<>()]|\([^\s<>()]*+\))++"  # addresses
-    r"|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
-    r"|\*{1,3}|~~|(?<!\w)_{1,2}(?=\S)|(?<=\S)_{1,2}(?!\w)|\|"  # emphasis and cells
+    r"(?P<lookup>`++|<!--|<\?)"  # the start of code and of a comment: where they end is looked up
+    rf"|(?P<open>!?\[)|(?P<close>\](?:\(\s*+(?:<[^<>]*+>|{_ADDRESS})(?:\s++(?:{_TITLE}))?+\s*+\)"
+    r"|\[[^\]]*+\])?+)"  # links
+    r"|(?P<tag></?(?P<name>[a-zA-Z][\w-]*+)(?:[^<>\"']|\"[^\"]*+\"|'[^']*+')*+>|<[a-zA-Z/!][^<>]*+>)"
+    r"|(?P<address>https?://(?:[^\s<>()]|\([^\s<>()]*+\))++)"
+    r"|(?P<both>\*{1,3}|~~|(?<!\w)_{1,2}(?=\S)|(?<=\S)_{1,2}(?!\w))|(?P<cell>\|)"
 )
 
 _LOOKED_UP = {"<!--": "-->", "<?": "?>"}
@@ -107,10 +108,12 @@ def _end_paragraph(parts: list[TextPart], lines: list[str]) -> None:
 
 
 def _inline(text: str) -> list[TextPart]:
-    """Return the parts of a paragraph: marks, and the texts between them."""
+    """Return the parts of a paragraph: its cells, each a text with the marks in it."""
     parts: list[TextPart] = []
+    block = Block()
     code = _code_ends(text)
     last = {start: text.rfind(end) for start, end in _LOOKED_UP.items()}
+    emphasised: list[str] = []
     begin = position = 0
     while (match := _INLINE.search(text, position)) is not None:
         position = end = match.end()
@@ -120,11 +123,31 @@ def _inline(text: str) -> list[TextPart]:
         elif mark in last:
             found = last[mark] >= position - 2 and text.find(_LOOKED_UP[mark], position - 2)
             end = found + len(_LOOKED_UP[mark]) if found else 0
-        if end:  # otherwise the mark is text
-            parts += [_text(text[begin : match.start()]), TextPart(text[match.start() : end])]
-            begin = position = end
-    parts.append(_text(text[begin:]))
-    return [part for part in parts if part.text]
+        if not end:
+            continue  # the mark is text
+        block.add(text[begin : match.start()])
+        kept = [TextPart(text[match.start() : end])]
+        begin = position = end
+        if match["cell"]:
+            parts += [*_text(block), *kept]
+            block = Block()
+        elif match["both"]:
+            closes = mark in emphasised and not text[match.start() - 1].isspace()
+            block.mark(kept, "close" if closes else "open", mark)
+            if closes:
+                del emphasised[emphasised.index(mark) :]
+            else:
+                emphasised.append(mark)
+        elif match["open"] or match["close"]:
+            block.mark(kept, "open" if match["open"] else "close", "[")
+        elif match["name"] and not mark.endswith("/>"):
+            block.mark(kept, "close" if mark[1] == "/" else "open", match["name"].lower())
+        else:
+            block.mark(kept)
+    rest = text[begin:].rstrip()
+    block.add(rest)
+    block.add(text[begin:][len(rest) :])
+    return [*parts, *_text(block)]
 
 
 def _code_ends(text: str) -> dict[int, int]:
@@ -138,9 +161,6 @@ def _code_ends(text: str) -> dict[int, int]:
     return ends
 
 
-def _text(raw: str) -> TextPart:
-    core = raw.strip()
-    if not any(character.isalpha() for character in core):
-        return TextPart(raw)
-    lead, trail = raw.split(core, 1)
-    return TextPart(core, translated=True, write=lambda text: lead + text.strip() + trail)
+def _text(block: Block) -> list[TextPart]:
+    """Return the parts of a block. A text without letters is no text."""
+    return [part if any(map(str.isalpha, part.text)) else part.kept() for part in block.parts()]

@@ -1,4 +1,7 @@
-"""SubRip subtitles (.srt): numbers and times stay, the lines of a subtitle are one text."""
+"""Subtitles in SubRip's and WebVTT's format: times stay, the lines of a subtitle are one text.
+
+Tags in a text are found where placeholders are (`crosshead.text.marks`).
+"""
 
 import re
 import textwrap
@@ -7,8 +10,8 @@ from bisect import bisect_left
 from crosshead.errors import DataError
 from crosshead.text.documents.document import TextPart
 
-_TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d{1,3}\s*-->\s*\d+:\d\d:\d\d[,.]\d{1,3}")
-_TAG = re.compile(r"</?[a-zA-Z][^<>]*+>|\{\\[^{}]*+\}")
+_TIME = r"(?:\d+:)?\d\d:\d\d[,.]\d{1,3}"
+_TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
 
 
 def subtitle_parts(document: str) -> list[TextPart]:
@@ -40,7 +43,7 @@ def subtitle_parts(document: str) -> list[TextPart]:
 def _subtitle(lines: list[str]) -> list[TextPart]:
     """Return the parts of the spoken lines of one subtitle."""
     spoken_by_one = not any(line.lstrip().startswith(("-", "–")) for line in lines)
-    if len(lines) > 1 and spoken_by_one and not any(_TAG.search(line) for line in lines):
+    if len(lines) > 1 and spoken_by_one:
         return _together(lines)
     return [part for line in lines for part in _line(line)]
 
@@ -59,9 +62,8 @@ def _line(line: str) -> list[TextPart]:
     core = line.rstrip("\r\n")
     dash = re.match(r"\s*[-–]?\s*", core)
     start = dash.end() if dash else 0
-    parts = [TextPart(core[:start])]
-    for piece in re.split(f"({_TAG.pattern})", core[start:]):
-        parts.append(TextPart(piece, translated=bool(piece.strip()) and not _TAG.fullmatch(piece)))
+    text = core[start:]
+    parts = (TextPart(core[:start]), TextPart(text, translated=bool(text.strip())))
     return [*(part for part in parts if part.text), TextPart(line[len(core) :])]
 
 

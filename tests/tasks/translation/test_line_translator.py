@@ -1,12 +1,17 @@
 import math
+import re
 
 import pytest
 
+import crosshead
+from crosshead.decoding.minimum_risk import MinimumRisk
+from crosshead.decoding.search import DecodeConfig
+from crosshead.evaluation.sacrebleu_metrics import chrf_utility
 from crosshead.tasks.translation.line_translator import TranslatedText, Translation
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.documents.document import Document
 from crosshead.text.documents.formats import FORMATS
-from tests.tasks.translation.test_translator import english, german
+from tests.tasks.translation.test_translator import STORED, english, german
 
 
 def test_a_paragraph_is_split_at_its_sentences(translator: Translator) -> None:
@@ -59,3 +64,59 @@ def test_translations_are_different_and_one_is_enough() -> None:
     assert TranslatedText.of(document, [found("a", "a")], 2).texts == ["a"]
     nothing = TranslatedText.of(Document.of("\n", FORMATS["text"]), [], 2)
     assert (nothing.texts, nothing.sentences, nothing.score) == (["\n"], [], 0)
+
+
+@pytest.fixture(scope="module")
+def stored() -> Translator:
+    found = crosshead.load(STORED)
+    assert isinstance(found, Translator)
+    return found
+
+
+SENTENCE = "One two three four."
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u3000", "\u2009", "\t"])
+def test_white_space_of_any_kind_is_a_space(stored: Translator, space: str) -> None:
+    [found] = stored.translate([SENTENCE.replace(" ", space)])
+    assert found == stored.translate([SENTENCE])[0]
+
+
+@pytest.mark.parametrize("mark", ["\u00ad", "\u200b", "\ufeff", "\u200e", "\ufe0f"])
+def test_what_the_eye_cannot_see_changes_nothing(stored: Translator, mark: str) -> None:
+    assert stored(SENTENCE.replace("o", f"o{mark}")) == stored(SENTENCE)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%s One two three.", "{date}: One two three.", "One two ✓", "▾ One two", "%(count)s",
+        "One 😆 two three 👨‍👩‍👧‍👦 four five.",
+        "One two three https://example.org/a?b=two", "__X__",
+        "One <b>two</b> three four <i>five <u>six</u></i>.", 'One two <x id="22"></x> three.',
+    ],
+)  # fmt: skip
+def test_placeholders_and_tags_go_through(stored: Translator, line: str) -> None:
+    pattern = re.compile(r"%s|\{date\}|%\(count\)s|https?:\S+|__X__|<[^>]*>|[✓▾😆]|👨.*👦")
+    [[found, *_]] = stored.translate([line], n_best=2)
+    assert sorted(pattern.findall(found.text)) == sorted(pattern.findall(line))
+    plain = pattern.sub("", line).strip(" :")
+    if "<" in line and "x id" not in line:  # tags alone change nothing of the text
+        assert pattern.sub("", found.text) == stored(plain)
+    assert bool(found.pieces) == bool(plain)
+
+
+def test_every_way_to_translate_tags_gives_the_same_text(stored: Translator) -> None:
+    line = "One <b>two</b> three four <i>five six</i>."
+    found = stored(line)
+    assert stored.translate_document(line, "html").text == found
+    assert stored.translate_document(line, "markdown").text == found
+    assert stored.translate_document(line).text == found
+
+
+def test_samples_are_chosen_among_texts_with_marks(stored: Translator) -> None:
+    decode = DecodeConfig(beam=1, sample=True)
+    [[best, *_]] = stored.translate(
+        ["One <b>two</b> three."], decode=decode, risk=MinimumRisk(4, chrf_utility)
+    )
+    assert best.text.count("<b>") == best.text.count("</b>") == 1

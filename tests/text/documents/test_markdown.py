@@ -29,7 +29,7 @@ def shouted(document: str) -> str:
         ('[x](http://x.y/a(b(c))d "t") y', '[X](http://x.y/a(b(c))d "t") Y'),
         ("[x]( b ) [y](<b c> 'd') z", "[X]( b ) [Y](<b c> 'd') Z"),
         ('<b title="a>b">x</b> y', '<b title="a>b">X</b> Y'),
-        ("see http://a.b/c_(d) or me@a-b.org.", "SEE http://a.b/c_(d) OR me@a-b.org."),
+        ("see http://a.b/c_(d) or <me@a-b.org>.", "SEE http://a.b/c_(d) OR <me@a-b.org>."),
         ("\tx = 1\n\ny\n", "\tx = 1\n\nY\n"),
         ("- a\n\n\tb\n\n\t- c\n\n        d\n", "- A\n\n\tB\n\n\t- C\n\n        D\n"),
         ("- a\n\n      x\n\nb\n\n    y\n", "- A\n\n      x\n\nB\n\n    y\n"),

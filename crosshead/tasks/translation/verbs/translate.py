@@ -36,8 +36,8 @@ MoreArgument = Annotated[
         metavar="BUNDLE|FILE",
         show_default=False,
         help="More models of an ensemble, then the file to translate: one sentence per line, or a "
-        "document in Markdown (.md), HTML (.html) or SubRip (.srt). A .gz file is unpacked "
-        "(default: -, standard input).",
+        "document in Markdown (.md), HTML (.html) or subtitles (.srt, .vtt). A .gz file is "
+        "unpacked (default: -, standard input).",
     ),
 ]
 FormatOption = Annotated[
@@ -46,8 +46,9 @@ FormatOption = Annotated[
         "--format",
         show_default=False,
         help="Format of the input (default: markdown, html or srt for a file whose name ends in "
-        ".md, .html or .srt, else what its content shows). All but lines are documents: their "
-        "sentences are translated, and their markup stays. text is lines of several sentences.",
+        ".md, .html, .srt or .vtt, else what its content shows). All but lines are documents: "
+        "their sentences are translated, and their markup stays. text is lines of several "
+        "sentences.",
     ),
 ]
 OutputOption = Annotated[
@@ -223,6 +224,7 @@ def translate_input(
     """
     from crosshead.cli import arguments
     from crosshead.cli.terminal import answering
+    from crosshead.tasks.translation.line_translator import TranslatedSentence
     from crosshead.tasks.translation.verbs import answers
 
     decode = arguments.search_settings(translator.bundle.config.decode, sample, flags, n_best)
@@ -240,6 +242,10 @@ def translate_input(
                 lines, decode=decode, n_best=n_best or 1, first=before, progress=progress
             )
             first, listed = before + 1, n_best is not None  # people count lines from 1
+            if document is not None and not whole:  # its sentences are listed, without tags
+                shown = [TranslatedSentence.of(*pair) for pair in zip(lines, found, strict=True)]
+                lines = [sentence.source for sentence in shown]
+                found = [sentence.translations for sentence in shown]
             written = (
                 document.with_translations([best[0].text for best in found])
                 if whole and document is not None

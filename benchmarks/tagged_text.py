@@ -1,0 +1,161 @@
+"""Tags in sentences: whether all are there, nested, and around the right words.
+
+    python benchmarks/tagged_text.py BUNDLE --source val.en --train train.en train.de [--count N]
+
+One or two phrases of one to four words get a pair of tags in each sentence of `--source`. The
+sentences are translated with and without tags. A word aligner (IBM model 1 with positions, as in
+guided alignment), learned from the training files with the bundle's tokenizers, says which words of
+a translation belong to a phrase. So the judge does not know the model's attention.
+
+The last line has the share of sentences with all tags, the share that is well-formed, the share
+whose text is that of the untagged sentence, the share of phrases of which at least half is inside
+the tags and half of whose tags' words are of the phrase (F1 of 0.5), the mean F1, and the ratio of
+CPU times.
+"""
+
+import argparse
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.alignment import token_ends
+from crosshead.tasks.translation.translator import Translator
+from crosshead.text.marks import Links
+from crosshead.text.parallel.examples import Examples
+from crosshead.text.parallel.word_aligner import WordAligner
+from crosshead.text.tokenizers import token_ids
+from crosshead.vocabulary import EOS
+
+WORD = re.compile(r"\w+")
+TAG = re.compile(r"</?[a-z]\d>")
+
+
+def tagged(line: str, draw: np.random.Generator) -> str:
+    """Put one or two pairs of tags around phrases of a sentence, side by side or nested."""
+    words = [match.span() for match in WORD.finditer(line)]
+    if len(words) < 4:
+        return line
+    spans: list[tuple[int, int]] = []
+    first = int(draw.integers(len(words)))
+    last = min(len(words), first + int(draw.integers(1, 5)))
+    spans.append((first, last))
+    if draw.random() < 0.3 and last - first > 1:
+        spans.append((first, last - 1))
+    elif draw.random() < 0.5 and last < len(words) - 1:
+        begin = int(draw.integers(last, len(words)))
+        spans.append((begin, min(len(words), begin + int(draw.integers(1, 4)))))
+    inserted: list[tuple[int, int, str]] = []
+    for number, (begin, end) in enumerate(spans):
+        inserted.append((words[begin][0], number, f"<t{number}>"))
+        inserted.append((words[end - 1][1], -number, f"</t{number}>"))
+    for offset, _, tag in sorted(inserted, reverse=True):
+        line = line[:offset] + tag + line[offset:]
+    return line
+
+
+def phrases(line: str) -> dict[str, tuple[int, int]]:
+    """Return the offsets of each tagged phrase in the line without tags."""
+    found: dict[str, tuple[int, int]] = {}
+    taken = 0
+    for match in TAG.finditer(line):
+        name, at = match[0].strip("</>"), match.start() - taken
+        found[name] = (at, -1) if match[0][1] != "/" else (found.get(name, (0, 0))[0], at)
+        taken += len(match[0])
+    return found
+
+
+def well_formed(line: str) -> bool:
+    """Return whether all tags are nested and closed."""
+    stack: list[str] = []
+    for match in TAG.finditer(line):
+        if match[0][1] != "/":
+            stack.append(match[0][1:-1])
+        elif not stack or stack.pop() != match[0][2:-1]:
+            return False
+    return not stack
+
+
+def judged(line: str, output: str, aligner: WordAligner, translate: Translator) -> Iterator[float]:
+    """Yield the F1 of each phrase: its words by the aligner beside the words in its tags."""
+    source, target = TAG.sub("", line), TAG.sub("", output)
+    bundle = translate.bundle
+    [ids], [words] = (
+        token_ids(tokenizer, [text])
+        for tokenizer, text in (
+            (bundle.source_tokenizer, source),
+            (bundle.target_tokenizer, target),
+        )
+    )
+    weights = aligner.align(np.array([[*ids, EOS]]), np.array([[*words, EOS]]))[0][:-1, :-1]
+    links = Links.of(
+        source, token_ends(bundle.source_tokenizer, ids, source),
+        target, token_ends(bundle.target_tokenizer, words, target), weights,
+    )  # fmt: skip
+    best = links.source[links.weights.argmax(1)] if len(links.source) else links.source
+    given, placed = phrases(line), phrases(output)
+    for name, (begin, end) in given.items():
+        expected, found = set(), set()
+        for row, ((first, last), (start, stop)) in enumerate(zip(links.target, best, strict=True)):
+            if not WORD.search(target[first:last]) or not links.weights[row].any():
+                continue
+            if begin <= start and stop <= end:
+                expected.add(row)
+            if placed[name][0] <= first and last <= placed[name][1]:
+                found.add(row)
+        if expected:  # else the model has left the phrase out
+            both = len(expected & found)
+            yield 2 * both / (len(expected) + len(found))
+
+
+def main() -> None:
+    """Translate, judge and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("bundle")
+    parser.add_argument("--source", required=True, type=Path)
+    parser.add_argument("--train", required=True, nargs=2, type=Path)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    translate = load_as(Translator, given.bundle)
+    bundle = translate.bundle
+    sides = [path.read_text("utf-8").split("\n")[:-1] for path in given.train]
+    pairs = list(
+        zip(
+            token_ids(bundle.source_tokenizer, sides[0]),
+            token_ids(bundle.target_tokenizer, sides[1]),
+            strict=True,
+        )
+    )
+    size = max(bundle.source_tokenizer.vocab_size, bundle.target_tokenizer.vocab_size)
+    aligner = WordAligner(Examples.of(pairs), size)
+    draw = np.random.default_rng(given.seed)
+    plain = given.source.read_text("utf-8").split("\n")[: given.count]
+    lines = [tagged(line, draw) for line in plain]
+    used = []
+    outputs = []
+    for some in (plain, lines):
+        begin = time.process_time()
+        outputs.append(translate(some))
+        used.append(time.process_time() - begin)
+    untagged, found = outputs
+    scores = [
+        f1 for pair in zip(lines, found, strict=True) for f1 in judged(*pair, aligner, translate)
+    ]
+    kept = [
+        sorted(TAG.findall(a)) == sorted(TAG.findall(b)) for a, b in zip(lines, found, strict=True)
+    ]
+    same = [TAG.sub("", each) == text for each, text in zip(found, untagged, strict=True)]
+    print(
+        f"{len(lines)} sentences, {len(scores)} phrases: all tags {np.mean(kept):.1%}, well-formed "
+        f"{np.mean(list(map(well_formed, found))):.1%}, same text {np.mean(same):.1%}, around the "
+        f"right words {np.mean(np.array(scores) >= 0.5):.1%} (mean F1 {np.mean(scores):.3f}), CPU "
+        f"time {used[1] / used[0]:.2f} times"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,512 @@
+"""Marks in a sentence: inline tags and placeholders, which its translation keeps.
+
+A parser of documents writes each inline tag as one character of the last plane of Unicode, which is
+for private use (`character_of`). Tags and placeholders in plain text are found here.
+The model gets the text without marks, and `Marked.projected` puts them into the translation: each
+mark exactly once, pairs nested as in the source.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+import regex
+
+from crosshead.text.scripts import is_spaced
+from crosshead.text.visible import visible
+
+FIRST = 0x100000
+"""The first character that stands for a tag of a document."""
+
+MOST = (0x10FFFD - FIRST) // 3
+"""The largest number of tags in one text of a document."""
+
+Kind = Literal["open", "close", "lone"]
+_CHARACTER = re.compile(r"[\U00100000-\U0010fffd]")
+_KINDS: tuple[Kind, ...] = ("open", "close", "lone")
+
+_TAG = r"</?[A-Za-z][\w:.-]*+(?:\s++[^<>]*+)?+/?+>|</?\d++/?+>"
+_MARK = re.compile(
+    r"[\U00100000-\U0010fffd]"
+    rf"|(?P<tag>{_TAG})"
+    r"|(?:https?://|www\.)[^\s<>\"]*[\w/=#&-]"
+    r"|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
+    r"|\$?\{\{[^{}]*\}\}|[$%]?\{[^{}\s]*\}|(?<!\w)\$\w+\$"
+    r"|%(?:\(\w+\))?(?:\d++\$)?[-+#]*+\d*+(?:\.\d++)?(?:l{0,2}[dux]|[sfgi@])(?!\w)"
+    r"|(?<!\w)__\w+?__(?!\w)"
+)
+"""Characters of documents, tags, addresses and the placeholders of catalogues of messages."""
+
+_NAME = re.compile(r"</?([\w:.-]+)")
+
+_SIGN = regex.compile(
+    r"(?:\p{Regional_Indicator}{2}|[0-9#*]\ufe0f?\u20e3|(?:(?!\p{ASCII})[\p{So}\p{Sm}]"
+    r"|\p{Extended_Pictographic})[\ufe0e\ufe0f\u20e3\p{Emoji_Modifier}\U000e0020-\U000e007f]*"
+    r"(?:\u200d\p{Extended_Pictographic}[\ufe0e\ufe0f\p{Emoji_Modifier}]*)*)"
+)
+"""An emoji of one or more characters, or another sign."""
+
+_MOST = 500
+"""The most marks of a sentence. A sentence with more is no text, and is kept as it is."""
+
+_STUCK = ",.;:!?…)]}"
+"""Characters that no space stands before."""
+
+_SEPARATORS = re.compile(r"[\s:;,.|/•·–—-]*")
+
+
+def character_of(kind: Kind, number: int) -> str:
+    """Return the character of a tag. Both tags of a pair have one number, which no other has."""
+    return chr(FIRST + 3 * number + _KINDS.index(kind))
+
+
+def with_markup(text: str, markup: Mapping[str, str]) -> str:
+    """Return a text with markup in place of the characters of tags."""
+    return _CHARACTER.sub(lambda match: markup.get(match[0], match[0]), text) if markup else text
+
+
+def without_tags(text: str) -> str:
+    """Return a text without the characters of tags, for people."""
+    return _CHARACTER.sub("", text)
+
+
+def split_marked(text: str, split: Callable[[str], list[str]]) -> list[str]:
+    """Split a text by a function that does not see the characters of tags.
+
+    A closing tag between two parts belongs to the first one, and every other tag to the second.
+    """
+    places = [(match.start(), match[0]) for match in _CHARACTER.finditer(text)]
+    if not places:
+        return split(text)
+    parts: list[str] = []
+    start = begin = taken = 0
+    plain = _CHARACTER.sub("", text)
+    pieces = split(plain) or [plain]
+    for number, piece in enumerate(pieces):
+        begin += len(piece)
+        end = begin + taken
+        while taken < len(places) and (
+            number == len(pieces) - 1
+            or places[taken][0] < end
+            or (places[taken][0] == end and (ord(places[taken][1]) - FIRST) % 3 == 1)
+        ):
+            taken += 1
+            end += 1
+        parts.append(text[start:end])
+        start = end
+    return parts
+
+
+def seen(line: str, unread: Collection[str] = ()) -> str:
+    """Return a line in which all but the marks is as a person sees it (`visible`)."""
+    if visible(line) == line:
+        return line
+    return "".join(item.raw if item.kind else visible(item.raw) for item in _items(line, unread))
+
+
+def bare(text: str, unread: Collection[str] = ()) -> str:
+    """Return a text without marks: about what a model reads of it."""
+    return "".join(item.raw for item in _items(text, unread) if not item.kind)
+
+
+def signs(text: str) -> set[str]:
+    """Return the emoji and other signs of a text."""
+    return set() if text.isascii() else set(_SIGN.findall(text))
+
+
+class _Item(NamedTuple):
+    """A stretch of text, or a mark."""
+
+    raw: str
+    kind: Kind | None = None
+    name: str = ""
+
+
+@dataclass
+class _Span:
+    """A pair of marks around a part of the text, or a lone mark.
+
+    A tag whose partner is in another sentence reaches to the end, or begins at the start.
+    """
+
+    begin: int
+    end: int
+    before: str
+    after: str = ""
+    fixed: tuple[bool, bool] = (False, False)
+    """True for an end of the span that is an end of the sentence."""
+    spaces: tuple[bool, bool] = (False, False)
+    """True for a side of a lone mark that has a space."""
+    inside: "list[_Span]" = field(default_factory=list)
+
+    is_lone: bool = False
+    """True if it covers no text."""
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A sentence as its text and its marks.
+
+    Attributes:
+        before: Marks before the text, with what separates them from it.
+        text: The text, without marks.
+        after: Marks behind the text.
+        spans: The marks in the text, as a tree.
+    """
+
+    before: str
+    text: str
+    after: str
+    spans: Sequence[_Span] = ()
+
+    @classmethod
+    def of(cls, line: str, unread: Collection[str] = ()) -> "Marked":
+        """Take the marks out of a line."""
+        items = list(_items(line, unread))
+        count = sum(item.kind is not None for item in items)
+        if not count:
+            return cls("", line, "")
+        if count > _MOST:
+            return cls(line, "", "")
+        before, items, after = _peeled(_matched(items))
+        text, spans = _tree(items)
+        if spans and not any(character.isalnum() for character in text):
+            return cls(line, "", "")
+        return cls(before, text, after, spans)
+
+    def projected(self, text: str, links: "Links") -> str:
+        """Return a translation of the text with the marks in it."""
+        if not self.spans:
+            return self.before + text + self.after
+        return self.before + _placed(text, self.spans, links) + self.after
+
+
+def with_tags_of(sentence: str, translation: str) -> str:
+    """Return a translation with the tags of its sentence.
+
+    If it lacks one, or has one twice, its tags are placed anew as if the sentence was translated
+    word by word in its order.
+    """
+    tags = sorted(_CHARACTER.findall(sentence))
+    if tags == sorted(_CHARACTER.findall(translation)):
+        return translation
+    marked, text = Marked.of(sentence), without_tags(translation)
+    return marked.projected(text, Links.in_order(marked.text, text))
+
+
+class Links(NamedTuple):
+    """Links between the units of a text and of its translation.
+
+    Attributes:
+        source: The offsets of the units of the text, "S 2". A unit is a word or a part of one.
+        target: The offsets of the units of the translation, "T 2".
+        weights: The probability that a unit of the translation translates each of the text, "T S".
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(
+        cls, source: str, source_ends: Sequence[int], target: str, target_ends: Sequence[int],
+        attention: np.ndarray,
+    ) -> "Links":  # fmt: skip
+        """Return links by the attention of tokens."""
+        sides = [_units(source, source_ends), _units(target, target_ends)]
+        owners = [_owners(*each) for each in zip(sides, (source_ends, target_ends), strict=True)]
+        weights = np.zeros((len(sides[1]), len(sides[0])))
+        np.add.at(weights, np.ix_(owners[1], owners[0]), attention)
+        sums = weights.sum(1, keepdims=True)
+        return cls(sides[0], sides[1], weights / np.maximum(sums, 1e-9))
+
+    @classmethod
+    def in_order(cls, source: str, target: str) -> "Links":
+        """Return links of a translation that has the order of the text."""
+        sides = [_units(text, ()) for text in (source, target)]
+        places = [(np.arange(len(side)) + 0.5) / max(1, len(side)) for side in sides]
+        near = np.exp(-10 * np.abs(places[1][:, None] - places[0]))
+        return cls(sides[0], sides[1], near / np.maximum(near.sum(1, keepdims=True), 1e-9))
+
+
+def _items(line: str, unread: Collection[str]) -> Iterator[_Item]:
+    """Yield the stretches of text and the marks of a line."""
+    begin = 0
+    found = [(match.span(), match) for match in _MARK.finditer(line)]
+    if unread:
+        taken = [span for span, _ in found]
+        found += [
+            (match.span(), match)
+            for match in _SIGN.finditer(line)
+            if match[0] in unread
+            and not any(first < match.end() and match.start() < last for first, last in taken)
+        ]
+        found.sort(key=lambda each: each[0])
+    for (start, end), match in found:
+        if start > begin:
+            yield _Item(line[begin:start])
+        raw = match[0]
+        if len(raw) == 1 and ord(raw) >= FIRST:
+            number, kind = divmod(ord(raw) - FIRST, 3)
+            yield _Item(raw, _KINDS[kind], str(number))
+        elif "tag" in match.groupdict() and match["tag"] and not raw.endswith("/>"):
+            named = _NAME.match(raw)
+            name = named[1].lower() if named else ""
+            yield _Item(raw, "close" if raw[1] == "/" else "open", f"<{name}")
+        else:
+            yield _Item(raw, "lone")
+        begin = end
+    if begin < len(line):
+        yield _Item(line[begin:])
+
+
+def _matched(items: Sequence[_Item]) -> list[_Item]:
+    """Return items in which a pair has one name, and a tag of plain text without one is lone."""
+    found, stack = list(items), list[int]()
+    partner: dict[int, int] = {}
+    for place, item in enumerate(items):
+        if item.kind == "open":
+            stack.append(place)
+        elif item.kind == "close":
+            while any(items[each].name == item.name for each in stack):
+                start = stack.pop()
+                if items[start].name == item.name:
+                    partner |= {start: place, place: start}
+                    break
+                found[start] = item._replace(raw=items[start].raw, kind="lone")
+            else:
+                if stack:
+                    found[place] = item._replace(kind="lone")
+    for start, end in partner.items():
+        if start < end and all(item.kind for item in found[start : end + 1]):  # it has no text
+            raw = "".join(item.raw for item in found[start : end + 1])
+            found[start : end + 1] = [_Item(raw, "lone"), *[_Item("", "lone")] * (end - start)]
+    for place, item in enumerate(found):
+        if item.kind in ("open", "close"):
+            if place in partner:
+                found[place] = item._replace(name=str(min(place, partner[place])))
+            elif item.name.startswith("<"):
+                found[place] = item._replace(kind="lone")
+            else:
+                found[place] = item._replace(name="")
+    return [item for item in found if item.raw]
+
+
+def _peeled(items: list[_Item]) -> tuple[str, list[_Item], str]:
+    """Take lone marks, and pairs around everything, off the ends of a sentence."""
+    before, after = "", ""
+    while items:
+        first, last = items[0], items[-1]
+        if first.kind is None and not first.raw.strip() and len(items) > 1:
+            before, items = before + first.raw, items[1:]
+        elif last.kind is None and not last.raw.strip() and len(items) > 1:
+            items, after = items[:-1], last.raw + after
+        elif first.kind == "open" and last.kind == "close" and first.name == last.name != "":
+            before, items, after = before + first.raw, items[1:-1], last.raw + after
+        elif first.kind == "lone":
+            before, items = before + first.raw, items[1:]
+            if items and items[0].kind is None:
+                match = _SEPARATORS.match(items[0].raw)
+                cut = match.end() if match else 0
+                before += items[0].raw[:cut]
+                rest = items[0].raw[cut:]
+                items = ([_Item(rest)] if rest else []) + items[1:]
+        elif last.kind == "lone":
+            items, after = items[:-1], last.raw + after
+            if items and items[-1].kind is None:
+                core = items[-1].raw.rstrip()
+                after = items[-1].raw[len(core) :] + after
+                items = items[:-1] + ([_Item(core)] if core else [])
+        else:
+            break
+    return before, items, after
+
+
+def _tree(items: Sequence[_Item]) -> tuple[str, list[_Span]]:
+    """Return the text without marks, and its spans."""
+    text = ""
+    roots: list[_Span] = []
+    stack: list[_Span] = []
+    for place, item in enumerate(items):
+        inside = stack[-1].inside if stack else roots
+        if item.kind is None:
+            if place and text.endswith(" ") and item.raw[0] in _STUCK:
+                text = text.rstrip(" ")
+                for span in inside:
+                    span.begin, span.end = min(span.begin, len(text)), min(span.end, len(text))
+            text += item.raw.lstrip(" ") if place and text.endswith(" ") else item.raw
+        elif item.kind == "open":
+            inside.append(_Span(len(text), -1, item.raw))
+            stack.append(inside[-1])
+        elif item.kind == "close" and stack:
+            stack[-1].end = len(text)
+            stack.pop().after = item.raw
+        elif item.kind == "close":  # it was opened in a sentence before
+            whole = _Span(0, len(text), "", item.raw, (True, False), inside=roots)
+            roots = [whole]
+        else:
+            inside.append(_Span(len(text), len(text), item.raw, spaces=_spaces(items, place)))
+    for span in stack:
+        span.end, span.fixed = len(text), (False, True)
+    return text, roots
+
+
+def _spaces(items: Sequence[_Item], place: int) -> tuple[bool, bool]:
+    """Return whether there is a space on each side of a mark, behind and before other marks."""
+    sides = []
+    for step, at in ((-1, -1), (1, 0)):
+        other = place + step
+        while 0 <= other < len(items) and items[other].kind is not None:
+            other += step
+        sides.append(0 <= other < len(items) and items[other].raw[at].isspace())
+    return sides[0], sides[1]
+
+
+def _placed(text: str, spans: Sequence[_Span], links: Links) -> str:
+    """Return a translation with spans around what translates their texts."""
+    inserted: list[tuple[int, int, str]] = []
+    _place(text, spans, 0, len(links.target), links, inserted)
+    for offset, _, raw in sorted(inserted, key=lambda each: each[:2], reverse=True):
+        text = text[:offset] + raw + text[offset:]
+    return text
+
+
+def _place(
+    text: str, spans: Sequence[_Span], low: int, high: int, links: Links,
+    inserted: list[tuple[int, int, str]],
+) -> None:  # fmt: skip
+    """Choose the places of spans among the target units from `low` to `high`."""
+    places: dict[int, tuple[int, int]] = {}
+    free = [(low, high)]
+    for span in spans:
+        covered = (links.source[:, 1] > span.begin) & (links.source[:, 0] < span.end)
+        span.is_lone = not covered.any()
+    masses = {id(span): _mass(span, links) for span in spans if not span.is_lone}
+    order = sorted(
+        (span for span in spans if not span.is_lone),
+        key=lambda span: (not any(span.fixed), -masses[id(span)][low:high].sum()),
+    )
+    for span in order:
+        first, last = _best(masses[id(span)], free, span.fixed, (low, high))
+        places[id(span)] = first, last
+        free = [
+            (left, right)
+            for begin, end in free
+            for left, right in ((begin, min(end, first)), (max(begin, last), end))
+            if left < right or (left == right and begin == end)
+        ] or [(last, last)]
+    taken = sorted(places.values())
+    for span in spans:
+        if span.is_lone:
+            gap = _gap(span, low, high, links)
+            for first, last in taken:
+                if first < gap < last:
+                    gap = last if gap - first >= last - gap else first
+            places[id(span)] = gap, gap
+    in_order = sorted(enumerate(spans), key=lambda each: (*places[id(each[1])], each[0]))
+    for _, span in in_order:
+        first, last = places[id(span)]
+        if span.is_lone:
+            offset, raw = _written(text, span, first, links)
+            inserted.append((offset, len(inserted), raw))
+            continue
+        start = _start(text, first, links) if first < last else _end(text, first, links)
+        inserted.append((start, len(inserted), span.before))
+        _place(text, span.inside, first, last, links, inserted)
+        inserted.append((max(start, _end(text, last, links)), len(inserted), span.after))
+
+
+def _all(span: _Span) -> str:
+    """Return all marks of a span without text."""
+    return span.before + "".join(map(_all, span.inside)) + span.after
+
+
+def _mass(span: _Span, links: Links) -> np.ndarray:
+    """Return how much more of each target unit translates the text of a span than does not."""
+    covered = (links.source[:, 0] >= span.begin) & (links.source[:, 1] <= span.end)
+    return np.asarray(links.weights @ np.where(covered, 1.0, -1.0))
+
+
+def _best(
+    mass: np.ndarray, free: Sequence[tuple[int, int]], fixed: tuple[bool, bool],
+    ends: tuple[int, int],
+) -> tuple[int, int]:  # fmt: skip
+    """Return the stretch of free units with the largest mass: the maximum subarray.
+
+    So a unit is in the stretch if it belongs there more than not, or stands between units that do.
+    """
+    best, found = -np.inf, (free[0][0], free[0][0])
+    for begin, end in free:
+        sums = np.concatenate([[0.0], np.cumsum(mass[begin:end])])
+        for first in range(len(sums) - 1):
+            if fixed[0] and begin + first != ends[0]:
+                continue
+            if fixed[1] and end != ends[1]:
+                continue
+            tail = sums[first + 1 :] - sums[first]
+            last = len(tail) - 1 if fixed[1] else int(tail.argmax())
+            if tail[last] > best:
+                best, found = tail[last], (begin + first, begin + first + last + 1)
+    return found
+
+
+def _gap(span: _Span, low: int, high: int, links: Links) -> int:
+    """Return the place of a lone mark: beside the translation of its neighbour."""
+    left = np.flatnonzero(links.source[:, 0] < span.begin)
+    right = np.flatnonzero(links.source[:, 1] > span.begin)
+    if low == high or span.fixed[0]:
+        return low
+    if span.fixed[1]:
+        return high
+    follows = len(left) and (not span.spaces[0] or not len(right))
+    if follows:
+        return low + int(links.weights[low:high, left[-1]].argmax()) + 1
+    if len(right):
+        return low + int(links.weights[low:high, right[0]].argmax())
+    return high
+
+
+def _written(text: str, span: _Span, gap: int, links: Links) -> tuple[int, str]:
+    """Return the offset of a lone mark in a translation, and the mark with its spaces."""
+    before, after = span.spaces
+    if gap >= len(links.target) or (not before and gap):
+        offset = _end(text, gap, links)
+    else:
+        offset = _start(text, gap, links)
+    lead = " " if before and offset and not text[offset - 1].isspace() else ""
+    trail = " " if after and offset < len(text) and not text[offset].isspace() else ""
+    return offset, lead + _all(span) + trail
+
+
+def _start(text: str, gap: int, links: Links) -> int:
+    return int(links.target[gap, 0]) if gap < len(links.target) else len(text)
+
+
+def _end(text: str, gap: int, links: Links) -> int:
+    return int(links.target[gap - 1, 1]) if gap else 0
+
+
+def _units(text: str, ends: Sequence[int]) -> np.ndarray:
+    """Return the offsets of the units of a text: words, and tokens where words have no spaces."""
+    edges = {0, len(text)}
+    edges |= {each for match in re.finditer(r"\w+|\s+|[^\w\s]", text) for each in match.span()}
+    edges |= {end for end in ends if 0 < end < len(text)}
+    kept = sorted(edge for edge in edges if not _inside_word(text, edge))
+    return np.array([(a, b) for a, b in pairwise(kept) if text[a:b].strip()], int).reshape(-1, 2)
+
+
+def _inside_word(text: str, at: int) -> bool:
+    if at in (0, len(text)):
+        return False
+    left, right = text[at - 1], text[at]
+    if regex.match(r"\p{M}", right):
+        return True
+    return left.isalnum() and right.isalnum() and is_spaced(left) and is_spaced(right)
+
+
+def _owners(units: np.ndarray, ends: Sequence[int]) -> np.ndarray:
+    """Return the unit of each token: the one with its last character, or the next."""
+    return np.minimum(units[:, 1].searchsorted(np.asarray(ends)), max(0, len(units) - 1))

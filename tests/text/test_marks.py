@@ -1,0 +1,145 @@
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crosshead.text.marks import (
+    Links,
+    Marked,
+    character_of,
+    signs,
+    split_marked,
+    with_markup,
+    without_tags,
+)
+
+WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def links(source: str, target: str, pairs: dict[str, str]) -> Links:
+    """Links of words, by a dictionary from words of the translation to words of the text."""
+    sides = [[match.span() for match in WORD.finditer(text)] for text in (source, target)]
+    weights = np.zeros((len(sides[1]), len(sides[0])))
+    for row, (begin, end) in enumerate(sides[1]):
+        for column, (first, last) in enumerate(sides[0]):
+            wanted = pairs.get(target[begin:end], target[begin:end])
+            weights[row, column] = float(wanted == source[first:last])
+    return Links(*(np.array(side, int).reshape(-1, 2) for side in sides), weights)
+
+
+DATES = {"Freitag": "Friday", "März": "March"}
+
+
+@pytest.mark.parametrize(
+    ("line", "translation", "expected"),
+    [
+        ("March <b>2021</b>", "März 2021", "März <b>2021</b>"),
+        (
+            "Friday, <a>March 5</a>, 2021", "Freitag, 5. März 2021",
+            "Freitag, <a>5. März</a> 2021",
+        ),
+        ("<b>Friday</b>, <i>March 5</i>", "Freitag, 5. März", "<b>Freitag</b>, <i>5. März</i>"),
+        ("<b>March <i>5</i></b>, 2021", "5. März 2021", "<b><i>5</i>. März</b> 2021"),
+        ("%s March 2021", "März 2021", "%s März 2021"),
+        ("{date}: March 2021", "März 2021", "{date}: März 2021"),
+        ("Friday {at} March", "Freitag März", "Freitag {at} März"),
+        ("Friday{at} March", "Freitag März", "Freitag{at} März"),
+        ("March ✓", "März", "März ✓"),
+        ("March <br/> 2021", "März 2021", "März <br/> 2021"),
+        ("<b>March 2021", "März 2021", "<b>März 2021"),
+        ("<b><i>March 2021</i></b>", "März 2021", "<b><i>März 2021</i></b>"),
+        ("March {x}.", "März.", "März {x}."),
+        ('March <x id="22"></x> 2021', "März 2021", 'März <x id="22"></x> 2021'),
+        ("<b>March</b> 2021", "2021 März", "2021 <b>März</b>"),
+    ],
+)  # fmt: skip
+def test_marks_stand_where_their_words_stand(line: str, translation: str, expected: str) -> None:
+    marked = Marked.of(line, signs(line))
+    assert marked.projected(translation, links(marked.text, translation, DATES)) == expected
+
+
+MARKS = ["<b>", "</b>", "<i>", "</i>", "{x}", "%s", "<br/>", "https://example.org/a?b=c"]
+
+
+@given(
+    st.lists(st.sampled_from([*MARKS, "one", "two", "three"]), max_size=12),
+    st.lists(st.sampled_from(["one", "two", "three", "four"]), max_size=8),
+)
+def test_no_mark_is_lost_or_added(words: list[str], translated: list[str]) -> None:
+    line, translation = " ".join(words), " ".join(translated)
+    marked = Marked.of(line)
+    if not marked.text:
+        assert marked.before + marked.after == line
+        return
+    found = marked.projected(translation, links(marked.text, translation, {}))
+    pattern = re.compile("|".join(map(re.escape, MARKS)))
+    assert sorted(pattern.findall(found)) == sorted(pattern.findall(line))
+    assert pattern.sub("", found).split() == translation.split()
+
+
+@given(
+    st.recursive(
+        st.sampled_from(["one ", "two ", "three "]),
+        lambda inner: st.lists(inner, min_size=1, max_size=4).map(
+            lambda parts: "<b>" + "".join(parts).strip() + "</b> "
+        ),
+        max_leaves=8,
+    ),
+    st.lists(st.sampled_from(["one", "two", "three", "four"]), min_size=1, max_size=8),
+)
+def test_pairs_stay_nested(line: str, translated: list[str]) -> None:
+    translation = " ".join(translated)
+    marked = Marked.of(line)
+    found = marked.projected(translation, links(marked.text, translation, {}))
+    depth = 0
+    for tag in re.findall("</?b>", found):
+        depth += -1 if tag[1] == "/" else 1
+        assert depth >= 0
+    assert depth == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["3 < 4 and 5 > 2", "100% sure", "a_b and c", "5 $ and 6 $", "e.g. {not closed", "A @ B", "#1"],
+)
+def test_plain_text_has_no_marks(text: str) -> None:
+    assert Marked.of(text, signs(text)) == Marked("", text, "")
+
+
+@pytest.mark.parametrize(
+    "placeholder",
+    ["{name}", "%s", "%1$s", "%(count)d", "${x}", "{{ x }}", "<0/>", '<x id="1"/>', "__X__",
+     "https://example.org/a_(b)?c=d#e", "a.b+c@example.org", "%{count}", "%.2f", "%@"],
+)  # fmt: skip
+def test_placeholders_are_marks(placeholder: str) -> None:
+    marked = Marked.of(f"one {placeholder} two")
+    assert marked.text == "one two"
+    assert [span.before for span in marked.spans] == [placeholder]
+
+
+@pytest.mark.parametrize("sign", ["😆", "👨‍👩‍👧‍👦", "👍🏽", "🇩🇪", "✓", "▾", "1️⃣", "❤️"])
+def test_an_emoji_is_one_sign(sign: str) -> None:
+    assert signs(f"a {sign} b 1 # é") == {sign}
+    assert Marked.of(f"one {sign} two", {sign}).text == "one two"
+
+
+def test_tags_between_sentences_go_with_their_sentence() -> None:
+    start, end, line = (character_of(kind, 0) for kind in ("open", "close", "lone"))
+    text = f"{start}One. Two.{end} {line}Three."
+
+    def split(plain: str) -> list[str]:
+        return re.findall(r"\w+\. ?", plain)
+
+    assert split_marked(text, split) == [f"{start}One. ", f"Two.{end} ", f"{line}Three."]
+    assert without_tags(text) == "One. Two. Three."
+    assert with_markup(text, {start: "<b>", end: "</b>", line: "<br>"}) == (
+        "<b>One. Two.</b> <br>Three."
+    )
+
+
+def test_a_long_line_is_read_in_linear_time() -> None:
+    for pattern in ("a", "{", "%0", "__a", "<a ", "http://", "$a", "a@", "✓\u200d"):
+        line = pattern * (200_000 // len(pattern))
+        Marked.of(line, signs(line))
