@@ -26,8 +26,7 @@ OTHERS = ("/v2/{path:path}", "/v3/{path:path}")
 _METHODS = ["DELETE", "GET", "PATCH", "POST", "PUT"]
 
 _REFUSED = (
-    "custom_instructions", "glossary_id", "glossary_ids", "ignore_tags", "style_id",
-    "translation_memory_id",
+    "custom_instructions", "glossary_id", "glossary_ids", "style_id", "translation_memory_id",
 )  # fmt: skip
 """Parameters that change a translation and that no model here can follow."""
 
@@ -55,7 +54,18 @@ class TranslateForm(LooseForm):
         "", description="`0`: one sentence. `1` (default): sentences, and line breaks stay. "
         "`nonewlines`: sentences, and line breaks become spaces."
     )  # fmt: skip
-    tag_handling: Literal["html", ""] = Field("", description="`html` keeps the tags of HTML.")
+    tag_handling: Literal["html", "xml", ""] = Field(
+        "", description="`html` and `xml` keep tags, and translate sentences with tags whole."
+    )
+    splitting_tags: str | list[str] = Field(
+        "", description="Tags of XML between which no sentence goes on."
+    )
+    non_splitting_tags: str | list[str] = Field(
+        "", description="Changes nothing: only the splitting tags split."
+    )
+    ignore_tags: str | list[str] = Field(
+        "", description="Tags of XML whose content is not translated."
+    )
     formality: Literal["default", "prefer_more", "prefer_less"] = Field(
         "default", description="Changes nothing."
     )
@@ -65,8 +75,21 @@ class TranslateForm(LooseForm):
         """Return the way in which the texts are read."""
         split = str(self.split_sentences)
         # White space is white space in HTML, so that only "0" differs there.
-        form = "html" if self.tag_handling else "text" if split in ("", "1") else "flowing"
-        return Reading(form, whole=split == "0")
+        form = self.tag_handling or ("text" if split in ("", "1") else "flowing")
+        return Reading(
+            form, whole=split == "0", splitting=_names(self.splitting_tags),
+            ignored=_names(self.ignore_tags),
+        )  # fmt: skip
+
+
+def _names(tags: str | list[str]) -> list[str]:
+    """Return the names of tags, with commas between them or as a list."""
+    return [
+        name.strip()
+        for each in ([tags] if isinstance(tags, str) else tags)
+        for name in each.split(",")
+        if name.strip()
+    ]
 
 
 class LanguagesForm(LooseForm):
@@ -101,6 +124,11 @@ class DeepL(Dialect):
             Operation(
                 "GET", "/v2/languages", self.languages, "Languages with `language` and `name`.",
                 LanguagesForm, key=True,
+            ),
+            Operation(
+                "GET", "/v2/glossary-language-pairs", self.glossary_pairs,
+                "`supported_languages`, a list without entries: there are no glossaries.",
+                key=True,
             ),
             Operation(
                 "GET", "/v2/usage", self.usage, "`character_count` and `character_limit`.",
@@ -159,6 +187,12 @@ class DeepL(Dialect):
         return JSONResponse([
             {"language": code.upper(), "name": name} | more for code, name in names.items()
         ])  # fmt: skip
+
+    async def glossary_pairs(self, request: Request) -> Response:
+        """List the language pairs of glossaries."""
+        client_of(self.state, request, self.no_key)
+        ready_service(self.state)
+        return JSONResponse({"supported_languages": []})
 
     async def usage(self, request: Request) -> Response:
         """Count the translated characters of the client."""

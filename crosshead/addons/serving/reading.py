@@ -19,7 +19,7 @@ import threading
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -27,6 +27,7 @@ from crosshead.addons.serving.errors import Failed
 from crosshead.errors import DataError, UserError
 from crosshead.text.documents.document import Document, Parser, TextPart, flowing_parts, texts_of
 from crosshead.text.documents.formats import FORMATS
+from crosshead.text.documents.xml import xml_parts
 
 T = TypeVar("T")
 
@@ -64,20 +65,27 @@ class Reading(NamedTuple):
     """The way in which the texts of a request are read.
 
     Attributes:
-        format: A name in `FORMATS`, or `flowing` for plain text whose line breaks mean nothing.
+        format: A name in `FORMATS`, `xml`, or `flowing` for plain text whose line breaks mean
+            nothing.
         lettered: True if texts without letters, and single addresses, stay as they are.
         whole: True if a text is a single sentence.
         language: The language of the texts, whose rules end their sentences.
+        splitting: The tags of XML between which no sentence goes on.
+        ignored: The tags of XML whose content is not translated.
     """
 
     format: str = "text"
     lettered: bool = False
     whole: bool = False
     language: str | None = None
+    splitting: Sequence[str] = ()
+    ignored: Sequence[str] = ()
 
     def document(self, text: str) -> Document:
         """Return a text as sentences to translate and markup to keep."""
-        parser = _PARSERS[self.format]
+        parser = _PARSERS.get(self.format) or partial(
+            xml_parts, splitting=self.splitting, ignored=self.ignored
+        )
         parser = _lettered(parser) if self.lettered else parser
         return Document.of(text, parser, self.language, whole=self.whole)
 
@@ -92,8 +100,7 @@ def _lettered(parser: Parser) -> Parser:
 
     def parts(text: str) -> list[TextPart]:
         return [
-            part if not part.translated or _is_words(part.text)
-            else replace(part, text=part.write(part.text), translated=False)
+            part if not part.translated or _is_words(part.text) else part.kept()
             for part in parser(text)
         ]  # fmt: skip
 

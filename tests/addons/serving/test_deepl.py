@@ -145,11 +145,10 @@ def test_html_keeps_its_tags(client: Client, translator: Translator) -> None:
             "German (de) is not available as a target language from French (fr)",
         ),
         ({"split_sentences": "2"}, "Value for 'split_sentences' not supported."),
-        ({"tag_handling": "xml"}, "Value for 'tag_handling' not supported."),
+        ({"tag_handling": "tex"}, "Value for 'tag_handling' not supported."),
         ({"formality": "more"}, "Value for 'formality' not supported."),
         ({"formality": "most"}, "Value for 'formality' not supported."),
         ({"glossary_id": "x"}, "Parameter 'glossary_id' is not supported by this server."),
-        ({"ignore_tags": ["x"]}, "Parameter 'ignore_tags' is not supported by this server."),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(
