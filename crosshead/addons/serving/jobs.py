@@ -63,7 +63,8 @@ async def translated(
         Job(
             [text for number in mine for text in groups[number]],
             _way(service.directory, each, target), client,
-            reading._replace(language=supported(each, known)), end, alternatives, scored,
+            reading._replace(language=supported(each, known), target=supported(target, known)), end,
+            alternatives, scored,
         )
         for each, mine in members.items()
     ]  # fmt: skip

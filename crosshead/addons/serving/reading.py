@@ -70,6 +70,7 @@ class Reading(NamedTuple):
         lettered: True if texts without letters, and single addresses, stay as they are.
         whole: True if a text is a single sentence.
         language: The language of the texts, whose rules end their sentences.
+        target: The language of the translations.
         splitting: The tags of XML between which no sentence goes on.
         ignored: The tags of XML whose content is not translated.
     """
@@ -78,6 +79,7 @@ class Reading(NamedTuple):
     lettered: bool = False
     whole: bool = False
     language: str | None = None
+    target: str | None = None
     splitting: Sequence[str] = ()
     ignored: Sequence[str] = ()
 
@@ -87,7 +89,7 @@ class Reading(NamedTuple):
             xml_parts, splitting=self.splitting, ignored=self.ignored
         )
         parser = _lettered(parser) if self.lettered else parser
-        return Document.of(text, parser, self.language, whole=self.whole)
+        return Document.of(text, parser, self.language, self.target, whole=self.whole)
 
 
 def has_letters(text: str) -> bool:

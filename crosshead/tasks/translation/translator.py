@@ -211,7 +211,7 @@ class Translator(LineTranslator):
             ConfigError: If the format is unknown, or as in `translate`.
             DataError: If the document is broken.
         """
-        document = Document.of(text, parser_of(format), self.source_language)
+        document = Document.of(text, parser_of(format), self.source_language, self.target_language)
         found = self.translate(
             document.sentences, decode=decode, n_best=n_best, risk=risk, progress=progress
         )

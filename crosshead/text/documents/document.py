@@ -25,12 +25,14 @@ class TextPart:
         translated: True if the part is a text to translate.
         write: Function that turns a text into the document's notation, for example by escaping.
         marks: The markup of each mark in the text. It may have texts to translate too.
+        is_language: True if the part is the code of the document's language.
     """
 
     text: str
     translated: bool = False
     write: Callable[[str], str] = unchanged
     marks: Mapping[str, Sequence["TextPart"]] = field(default_factory=dict)
+    is_language: bool = False
 
     def kept(self) -> "TextPart":
         """Return the part as markup that stays."""
@@ -52,12 +54,15 @@ def texts_of(parts: Sequence[TextPart]) -> list[str]:
     return found
 
 
-def rebuilt(parts: Sequence[TextPart], translations: Iterable[str]) -> str:
+def rebuilt(
+    parts: Sequence[TextPart], translations: Iterable[str], language: str | None = None
+) -> str:
     """Return the document with its texts replaced by translations, in the order of `texts_of`."""
     remaining, found = iter(translations), []
     for part in parts:
         markup = {mark: rebuilt(each, remaining) for mark, each in part.marks.items()}
         text = part.write(next(remaining)) if part.translated else part.text
+        text = language if part.is_language and language else text
         found.append(with_markup(text, markup))
     return "".join(found)
 
@@ -90,14 +95,22 @@ class Document:
     Attributes:
         parts: The parts.
         texts: The sentences of each part that is translated; joined, they are its text.
+        target: The language of the translations, if it is known.
     """
 
     parts: list[TextPart]
     texts: list[list[str]]
+    target: str | None = None
 
     @classmethod
     def of(
-        cls, text: str, parser: Parser, language: str | None = None, *, whole: bool = False
+        cls,
+        text: str,
+        parser: Parser,
+        language: str | None = None,
+        target: str | None = None,
+        *,
+        whole: bool = False,
     ) -> "Document":
         """Return a document in a language. If `whole`, each of its texts is one sentence."""
         parts = parser(text)
@@ -105,7 +118,7 @@ class Document:
         def sentences(each: str) -> list[str]:
             return [each] if whole else split_sentences(each, language)
 
-        return cls(parts, [split_marked(each, sentences) for each in texts_of(parts)])
+        return cls(parts, [split_marked(each, sentences) for each in texts_of(parts)], target)
 
     @property
     def sentences(self) -> list[str]:
@@ -116,6 +129,5 @@ class Document:
         """Return the document with its sentences replaced."""
         pairs = zip(self.sentences, translations, strict=True)
         found = (with_tags_of(sentence, each.strip()) for sentence, each in pairs)
-        return rebuilt(self.parts, (
-            join_parts(text, [next(found) for _ in text]) for text in self.texts
-        ))  # fmt: skip
+        joined = (join_parts(text, [next(found) for _ in text]) for text in self.texts)
+        return rebuilt(self.parts, joined, self.target)

@@ -40,6 +40,8 @@ _KEPT = (
 
 _NAME = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)")
 
+_LANGUAGE = re.compile(r"\slang\s*=\s*[\"']?([\w-]+)", re.IGNORECASE)
+
 _VALUE = re.compile(
     r"([\s\"'/](?:alt|title|placeholder|aria-label|content)\s*=\s*[\"'])"
     r"(?P<value>(?:(?<=\")[^\"]*(?=\"))|(?:(?<=')[^']*(?=')))",
@@ -92,6 +94,12 @@ def html_parts(document: str) -> list[TextPart]:
             continue
         markup, tag = _markup(piece, place, read), _NAME.match(piece)
         name = tag[2].lower() if tag else ""
+        if name == "html" and (found := _LANGUAGE.search(piece)):
+            begin, end = found.span(1)
+            markup = [
+                TextPart(piece[:begin]), TextPart(found[1], is_language=True),
+                TextPart(piece[end:]),
+            ]  # fmt: skip
         if name in _DRAWN:
             drawn = max(0, drawn - 1) if tag and tag[1] else drawn + (not piece.endswith("/>"))
         if not drawn and (name in _BLOCKS or not tag) and not piece.startswith(("<!--", "<?")):

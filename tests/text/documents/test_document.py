@@ -66,6 +66,13 @@ def test_a_document_with_few_words_is_a_document(text: str) -> None:
     assert document.with_translations(document.sentences) == text
 
 
+def test_a_page_says_its_new_language() -> None:
+    page = '<html class="x" lang="en-GB"><body lang="en">One.</body></html>'
+    for target, expected in (("de", page.replace("en-GB", "de")), (None, page)):
+        document = Document.of(page, FORMATS["html"], "en", target)
+        assert document.with_translations(document.sentences) == expected
+
+
 def test_a_broken_document_is_refused() -> None:
     with pytest.raises(DataError, match="no line has the times of a subtitle"):
         Document.of("hello\n", FORMATS["srt"])

@@ -25,6 +25,7 @@ from crosshead.system.pipes import count_lines, read_document, read_groups
 
 if TYPE_CHECKING:
     from crosshead.tasks.translation.line_translator import Translation
+    from crosshead.tasks.translation.translator import Translator
     from crosshead.text.documents.document import Document
 
 Format = Literal["lines", "text", "markdown", "html", "srt"]
@@ -193,7 +194,7 @@ def translate_text(
     for each in bundles:
         arguments.check_outputs({"--output": output}, [file], each)
     translator = arguments.into(load_as(Translator, bundles, device, threads, precision), to)
-    document = _document(kind, file, translator.source_language)
+    document = _document(kind, file, translator)
     translate_input(
         translator, partial(translator.translate, risk=risk), file, document,
         check_sentences if kind is None else check_text, output=output, n_best=n_best,
@@ -259,7 +260,7 @@ def translate_input(
         note(warning)
 
 
-def _document(kind: Format | None, file: str, language: str | None) -> "Document | None":
+def _document(kind: Format | None, file: str, translator: "Translator") -> "Document | None":
     """Return the document to translate, or None to translate lines.
 
     Without `--format`, the end of the file's name decides, then its content. A plain text is lines.
@@ -274,6 +275,8 @@ def _document(kind: Format | None, file: str, language: str | None) -> "Document
         return None
     text = read_document(file)
     try:
-        return Document.of(text, FORMATS[name], language)
+        return Document.of(
+            text, FORMATS[name], translator.source_language, translator.target_language
+        )
     except DataError as error:
         raise DataError(f"{'standard input' if file == '-' else file}: {error}") from None
