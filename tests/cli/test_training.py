@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -276,8 +277,8 @@ def test_fine_tuning_mixes_in_an_earlier_run_and_reports_both_domains(
     log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     valid = [row for row in log if row["kind"] == "valid"]
     assert valid[0]["update"] == 0 and {"old_loss", "old_bleu"} <= valid[0].keys()
-    recipe = (out / "recipe.toml").read_text()
-    assert 'old_source = ["../old.en"]' in recipe and "../old-valid.de" in recipe
+    data = tomllib.loads((out / "recipe.toml").read_text())["data"]
+    assert data["old_source"] == ["../old.en"] and data["old_valid_target"] == ["../old-valid.de"]
     said = refused("train", "--from", base, "--mix", tmp_path, *files("new"), "--out", "x")
     assert f"{tmp_path}: holds no recipe.toml; name the directory of a run to mix in" in said
     said = refused("train", "--from", base, "--mix", base, *files("new")[:4], "--out", "x")
@@ -299,9 +300,9 @@ def test_fine_tuning_validates_on_pairs_that_an_earlier_run_has_held_out(
     assert not (tmp_path / "tuned.data").exists()
     output_of([*tuned, *valid, "--out", out], capfd)
     names = sorted(path.name for path in (tmp_path / "tuned.data").iterdir())
-    recipe = (out / "recipe.toml").read_text()
-    assert len(names) == 2 and all(f'old_valid_{side} = ["../tuned.data/valid-' in recipe
-                                   for side in ("source", "target"))  # fmt: skip
+    data = tomllib.loads((out / "recipe.toml").read_text())["data"]
+    found = [name for side in ("source", "target") for name in data[f"old_valid_{side}"]]
+    assert sorted(found) == [f"../tuned.data/{name}" for name in names] and len(names) == 2
     left = (out / "left-out.tsv").read_text()
     repeated = [line for line in left.splitlines() if line.endswith("repeats a validation source")]
     assert len(held) <= len(repeated)

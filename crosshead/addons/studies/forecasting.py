@@ -7,6 +7,7 @@ by the errors of all seven columns, in deviations of the training period.
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -207,7 +208,10 @@ PATCH_BANDS = (
 
 def run_patches(trial: Trial) -> Result:
     """Train with patches and with one token a step, and time an update of both."""
-    recipes = {kind: run_on(trial, kind, LONG, trial.seed).recipe for kind in ("patches", "points")}
+    untrained = replace(trial, kept={})  # of these runs only the recipes are used
+    recipes = {
+        kind: run_on(untrained, kind, LONG, trial.seed).recipe for kind in ("patches", "points")
+    }
     times = update_times(recipes, trial)
     over = ratios(times["points"], times["patches"])
     found = scored(trial, [("patches", SHORT), ("points", SHORT), ("patches", LONG)])
