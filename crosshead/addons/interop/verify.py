@@ -27,7 +27,7 @@ from crosshead.text.batching import Batch, Example, collate, example_lengths, pl
 from crosshead.text.parallel.languages import tag_of, with_tag
 from crosshead.text.streams import decode_text
 from crosshead.text.subwords import RESERVED
-from crosshead.text.tokenizers import token_ids
+from crosshead.text.visible import visible
 
 T = TypeVar("T")
 
@@ -157,7 +157,7 @@ def _longest_line(bundle: TextBundle) -> int:
 
 def source_ids(bundle: TextBundle, lines: Sequence[str]) -> list[list[int]]:
     """Return the token ids of sources, with the tag of the first target language, if any."""
-    return token_ids(bundle.source_tokenizer, tagged_sources(bundle, lines))
+    return bundle.source_tokenizer.encode_lines(tagged_sources(bundle, lines))
 
 
 def tagged_sources(bundle: TextBundle, lines: Sequence[str]) -> list[str]:
@@ -176,6 +176,9 @@ def compare_export(
 ) -> Comparison:
     """Compare an export with its model."""
     chosen, room = _made_up(bundle) if lines is None else lines, longest_output(bundle)
+    if bundle.config.model.vocabularies == 2 and not bundle.source_tokenizer.normalises:
+        # Other programs read what cannot be seen, and crosshead leaves it out.
+        chosen = list(map(visible, chosen))
     examples: list[Example]
     if bundle.config.model.vocabularies == 2:
         search = ForeignSearch(bundle.config.decode.beam, 0.0, room)
