@@ -54,10 +54,8 @@ KINDS = {
         bytes.fromhex("d0cf11e0a1b11ae1") + bytes(504)
     ],
     "a PDF document": [b"%PDF-1.7\n%\xe2\xe3\n", b"%PDF-1.4\nplain\n"],
-    "WebVTT subtitles": [
-        b"WEBVTT\n\n00:01.000 --> 00:02.000\nHi\n", b"\xef\xbb\xbfWEBVTT - x\n\n1\n0:01.0 --> 0:02"
-    ],
-    "SubRip subtitles": [
+    "subtitles": [
+        b"WEBVTT\n\n00:01.000 --> 00:02.000\nHi\n", b"\xef\xbb\xbfWEBVTT - x\n\n1\n00:01.0 --> 0:02",
         b"1\n00:00:01,000 --> 00:00:02,000\nHi.\n", b"\r\n1\r\n0:00:01.5 --> 0",
         b"0\n00:00:01,000-->00:00:02,000\nHi\n", b"By X\n\n1\n00:00:01,000 --> 00:00:02,000\n",
     ],
