@@ -219,7 +219,8 @@ class Links(NamedTuple):
         sides = [_units(source, source_ends), _units(target, target_ends)]
         owners = [_owners(*each) for each in zip(sides, (source_ends, target_ends), strict=True)]
         weights = np.zeros((len(sides[1]), len(sides[0])))
-        np.add.at(weights, np.ix_(owners[1], owners[0]), attention)
+        if weights.size:  # a translation may be empty
+            np.add.at(weights, np.ix_(owners[1], owners[0]), attention)
         sums = weights.sum(1, keepdims=True)
         return cls(sides[0], sides[1], weights / np.maximum(sums, 1e-9))
 

@@ -55,7 +55,8 @@ KINDS = {
     ],
     "a PDF document": [b"%PDF-1.7\n%\xe2\xe3\n", b"%PDF-1.4\nplain\n"],
     "subtitles": [
-        b"WEBVTT\n\n00:01.000 --> 00:02.000\nHi\n", b"\xef\xbb\xbfWEBVTT - x\n\n1\n00:01.0 --> 0:02",
+        b"WEBVTT\n\n00:01.000 --> 00:02.000\nHi\n",
+        b"\xef\xbb\xbfWEBVTT - x\n\n1\n00:01.0 --> 0:02",
         b"1\n00:00:01,000 --> 00:00:02,000\nHi.\n", b"\r\n1\r\n0:00:01.5 --> 0",
         b"0\n00:00:01,000-->00:00:02,000\nHi\n", b"By X\n\n1\n00:00:01,000 --> 00:00:02,000\n",
     ],

@@ -60,6 +60,18 @@ def test_marks_stand_where_their_words_stand(line: str, translation: str, expect
     assert marked.projected(translation, links(marked.text, translation, DATES)) == expected
 
 
+@pytest.mark.parametrize("translation", ["", " ", "\f"])
+def test_an_empty_translation_has_all_marks(translation: str) -> None:
+    marked = Marked.of("one <b>two <i>three</i></b> {x} four")
+    ends = list(range(1, len(translation) + 1))
+    attention = np.ones((len(ends), 1))
+    found = marked.projected(
+        translation,
+        Links.of(marked.text, [len(marked.text)], translation, ends, attention),
+    )
+    assert re.findall(r"<.*?>|\{x\}", found) == ["<b>", "<i>", "</i>", "</b>", "{x}"]
+
+
 MARKS = ["<b>", "</b>", "<i>", "</i>", "{x}", "%s", "<br/>", "https://example.org/a?b=c"]
 
 
