@@ -315,7 +315,7 @@ def test_a_file_that_cannot_be_translated_is_told(browser: "Browser", directory:
                 "a.xyz",
                 b"a",
                 "Invalid request: file format not supported; use .txt, .md, .markdown, .html, "
-                ".htm, .srt.",
+                ".htm, .srt, .vtt.",
             ),
             ("a.txt", b"\xff\xff", "Invalid request: the file is not in UTF-8."),
         ):

@@ -3,7 +3,7 @@
 import { wireFiles } from "./files.mjs";
 import { ask } from "./server.mjs";
 import { Sentences } from "./sentences.mjs";
-import { asSentence, characters, countWords, isPair, sources, storedPair, targets, wayWords } from "./text.mjs";
+import { asSentence, characters, countWords, doneWords, isPair, sources, storedPair, targets, wayWords } from "./text.mjs";
 import { store, stored, wireTheme } from "./theme.mjs";
 
 const PAUSE = 300; // milliseconds without a key before a text is sent
@@ -141,7 +141,7 @@ async function translate() {
     if (signal.aborted) return;
     const [only] = found.translations;
     const detected = found.detected_language && nameOf(found.detected_language.language);
-    show({ ...only, languages: wayOf(only) }, `Translated. ${wayWords(only.languages, detected)}`.trim());
+    show({ ...only, languages: wayOf(only) }, `${doneWords(only.sentences)} ${wayWords(only.languages, detected)}`.trim());
   } catch (error) {
     if (!signal.aborted) fail(error, translate);
   }

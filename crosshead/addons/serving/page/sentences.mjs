@@ -69,7 +69,7 @@ export class Sentences {
     const text = this.chosen.get(source) ?? part.text;
     if (!hasOthers) return document.createTextNode(text);
     const element = document.createElement("span");
-    element.className = "sentence";
+    element.className = sentences[part.sentence].translations[0].flags.length ? "sentence doubtful" : "sentence";
     element.textContent = text;
     element.tabIndex = -1;
     element.dataset.source = source;

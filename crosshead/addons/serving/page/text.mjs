@@ -98,6 +98,27 @@ export function wayWords(languages, detected) {
   return words.join(" ");
 }
 
+const DOUBTS = {
+  script: "its letters are unlike the training data",
+  words: "its words are unlike the training data",
+  pieces: "its text is unlike the training data",
+  empty: "it has no translation",
+  repetition: "the translation repeats itself",
+  length: "the translation has an unusual length",
+  copy: "the translation is a copy",
+  number: "the translation lacks a number",
+};
+
+/** Return that the sentences are translated, and what is doubtful about the first doubtful one. */
+export function doneWords(sentences) {
+  const doubtful = sentences.filter((each) => each.translations[0].flags.length);
+  if (!doubtful.length) return "Translated.";
+  const [{ source, translations }] = doubtful;
+  const beginning = source.length > 40 ? `${source.slice(0, 39)}…` : source;
+  const more = doubtful.length > 1 ? `, and ${doubtful.length - 1} more` : "";
+  return `Translated. Check “${beginning}”: ${DOUBTS[translations[0].flags[0]] ?? "it is doubtful"}${more}.`;
+}
+
 /** Return different texts, without empty ones, in order. */
 export function distinct(texts) {
   return [...new Set(texts)].filter((each) => each.trim());

@@ -76,6 +76,15 @@ test("an address ends in a name", () => {
   assert.equal(text.lastPart("http://proxy/x/download_file/ab.a%20b.txt"), "ab.a%20b.txt");
 });
 
+test("doubtful sentences are named", () => {
+  const sentence = (source, ...flags) => ({ source, translations: [{ text: "x", flags }] });
+  assert.equal(text.doneWords([sentence("a")]), "Translated.");
+  assert.equal(
+    text.doneWords([sentence("a"), sentence("in 2021", "number"), sentence("b", "empty")]),
+    "Translated. Check “in 2021”: the translation lacks a number, and 1 more.",
+  );
+});
+
 test("the way names what is not obvious", () => {
   const [de, en, fr] = LANGUAGES;
   assert.equal(text.wayWords([en, de], null), "");
