@@ -141,7 +141,9 @@ class Corpus(ABC):
         return self
 
     def has_different(self, count: int) -> bool:
-        """Return whether at least `count` rows differ, those held out for validation included.
+        """Return whether there are `count` rows to choose different folds from.
+
+        A corpus that can compare its rows counts different ones, and those held out for validation.
 
         Args:
             count: The number of rows.

@@ -86,7 +86,7 @@ class Lexicon:
         word given the opposite side, divided by its frequency.
         """
         found = np.zeros((len(source.ends), 2))
-        for rows in _blocks(source.lengths * target.lengths):
+        for rows in _blocks(source.lengths.astype(np.int64) * target.lengths):
             found[rows] = self._scored(source.some(rows), target.some(rows))
         return found
 

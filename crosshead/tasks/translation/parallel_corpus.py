@@ -107,8 +107,14 @@ class ParallelCorpus(TokenCorpus):
         return len(self.kept.examples)
 
     def has_different(self, count: int) -> bool:
-        """Return whether at least `count` pairs of the training files are different."""
-        return has_different(self.kept.text, count)
+        """Return whether at least `count` pairs of the training files are different.
+
+        Files that are read in both directions count once.
+        """
+        text = self.kept.text
+        assert isinstance(text, Corpora)
+        parts = [part for part in text.parts if not part.exchanged]
+        return has_different(Corpora(parts, text.counts[: len(parts)]), count)
 
     @cached_property
     def valid_in_training(self) -> int:

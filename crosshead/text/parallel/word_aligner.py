@@ -42,7 +42,7 @@ class Links:
     """
 
     def __init__(self, source: WordIds, target: WordIds) -> None:
-        left, right = source.lengths, target.lengths
+        left, right = source.lengths.astype(np.int64), target.lengths
         count = left * right
         # 32 bits are enough, because callers limit the links to far fewer than 2^31.
         self.row = np.repeat(np.arange(len(count), dtype=np.int32), count)

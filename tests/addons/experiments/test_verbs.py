@@ -197,7 +197,7 @@ def test_folds_of_too_few_different_pairs_are_refused_before_training(
     out = tmp_path / "run"
     sides = ["--source", tmp_path / "en", "--target", tmp_path / "de"]
     assert run([*map(str, ["train", *sides, "--out", out, *FAST, "--folds", 5])]) == 2
-    assert "--folds: fewer than 5 different pairs are too few" in capfd.readouterr().err
+    assert "--folds: too few training pairs are different; at least 5" in capfd.readouterr().err
     assert not out.exists()
 
 
