@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from crosshead.addons.interop.base import Imported
@@ -72,7 +72,14 @@ class HuggingFaceSettings(ForeignSettings):
     pad_token_id: int | None = None
     bos_token_id: int | None = None
     eos_token_id: int | None = None
-    quantization_config: None = None
+    quantization_config: dict[str, Any] | None = None
+
+    @field_validator("quantization_config")
+    @classmethod
+    def _no_quantization(cls, found: dict[str, Any] | None) -> dict[str, Any] | None:
+        if found:
+            raise ValueError("the weights are quantized; give the model before quantization")
+        return found
 
 
 class _Settings(HuggingFaceSettings):
@@ -93,7 +100,7 @@ class _Settings(HuggingFaceSettings):
     attention_dropout: float | None = 0.0
     activation_dropout: float | None = 0.0
     max_position_embeddings: int = Field(ge=2, le=MOST_POSITIONS)
-    scale_embedding: Literal[True]
+    scale_embedding: Literal[True] = Field(False, validate_default=True)
     share_encoder_decoder_embeddings: bool | None = True
 
     @property

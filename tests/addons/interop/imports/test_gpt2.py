@@ -179,7 +179,7 @@ def test_a_projection_of_its_own_beside_tied_embeddings_is_refused(
             {"architectures": ["GPT2ForSequenceClassification"]},
             "architectures: expected 'GPT2LMHeadModel' or",
         ),
-        ({"quantization_config": {"bits": 4}}, "quantization_config: expected null"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config: the weights are quantized"),
         ({"n_head": 3}, "d_model 16 is not divisible by heads 3"),
         ({"n_layer": "two"}, "n_layer: expected a whole number, found 'two'"),
         ({"n_layer": 3}, r"tensor 'transformer\.h\.2\.attn\.c_attn\.bias' is missing"),
