@@ -126,6 +126,24 @@ def test_html_keeps_its_tags(client: Client, translator: Translator) -> None:
     )
 
 
+def test_the_requests_of_weblate_are_answered(client: Client) -> None:
+    found = ask(
+        client, text=['A dog runs, <x id="22"></x> he said.'], source_lang="EN",
+        formality="default", tag_handling="xml", ignore_tags=["x"],
+    )  # fmt: skip
+    assert found.status == 200
+    assert found.json["translations"][0]["text"].count('<x id="22"></x>') == 1
+    pairs = client.get("/v2/glossary-language-pairs")
+    assert (pairs.status, pairs.json) == (200, {"supported_languages": []})
+
+
+def test_tags_of_xml_split_and_keep_as_asked(client: Client, translator: Translator) -> None:
+    one, two = translator(["A dog runs.", "A girl."])
+    text = "<p>A dog runs.</p><p>A girl.</p><k>A dog</k>"
+    found = only(client, text=[text], tag_handling="xml", splitting_tags="p", ignore_tags="k, z")
+    assert found == f"<p>{one}</p><p>{two}</p><k>A dog</k>"
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
