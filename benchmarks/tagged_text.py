@@ -24,7 +24,7 @@ import numpy as np
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.alignment import token_ends
 from crosshead.tasks.translation.translator import Translator
-from crosshead.text.marks import Links
+from crosshead.text.marks import WordLinks
 from crosshead.text.parallel.examples import Examples
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.text.tokenizers import token_ids
@@ -91,7 +91,7 @@ def judged(line: str, output: str, aligner: WordAligner, translate: Translator) 
         )
     )
     weights = aligner.align(np.array([[*ids, EOS]]), np.array([[*words, EOS]]))[0][:-1, :-1]
-    links = Links.of(
+    links = WordLinks.of(
         source, token_ends(bundle.source_tokenizer, ids, source),
         target, token_ends(bundle.target_tokenizer, words, target), weights,
     )  # fmt: skip

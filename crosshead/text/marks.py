@@ -177,7 +177,7 @@ class Marked:
             return cls(line, "", "")
         return cls(before, text, after, spans)
 
-    def projected(self, text: str, links: "Links") -> str:
+    def projected(self, text: str, links: "WordLinks") -> str:
         """Return a translation of the text with the marks in it."""
         if not self.spans:
             return self.before + text + self.after
@@ -194,11 +194,11 @@ def with_tags_of(sentence: str, translation: str) -> str:
     if tags == sorted(_CHARACTER.findall(translation)):
         return translation
     marked, text = Marked.of(sentence), without_tags(translation)
-    return marked.projected(text, Links.in_order(marked.text, text))
+    return marked.projected(text, WordLinks.in_order(marked.text, text))
 
 
-class Links(NamedTuple):
-    """Links between the units of a text and of its translation.
+class WordLinks(NamedTuple):
+    """WordLinks between the units of a text and of its translation.
 
     Attributes:
         source: The offsets of the units of the text, "S 2". A unit is a word or a part of one.
@@ -214,7 +214,7 @@ class Links(NamedTuple):
     def of(
         cls, source: str, source_ends: Sequence[int], target: str, target_ends: Sequence[int],
         attention: np.ndarray,
-    ) -> "Links":  # fmt: skip
+    ) -> "WordLinks":  # fmt: skip
         """Return links by the attention of tokens."""
         sides = [_units(source, source_ends), _units(target, target_ends)]
         owners = [_owners(*each) for each in zip(sides, (source_ends, target_ends), strict=True)]
@@ -225,7 +225,7 @@ class Links(NamedTuple):
         return cls(sides[0], sides[1], weights / np.maximum(sums, 1e-9))
 
     @classmethod
-    def in_order(cls, source: str, target: str) -> "Links":
+    def in_order(cls, source: str, target: str) -> "WordLinks":
         """Return links of a translation that has the order of the text."""
         sides = [_units(text, ()) for text in (source, target)]
         places = [(np.arange(len(side)) + 0.5) / max(1, len(side)) for side in sides]
@@ -366,7 +366,7 @@ def _spaces(items: Sequence[_Item], place: int) -> tuple[bool, bool]:
     return sides[0], sides[1]
 
 
-def _placed(text: str, spans: Sequence[_Span], links: Links) -> str:
+def _placed(text: str, spans: Sequence[_Span], links: WordLinks) -> str:
     """Return a translation with spans around what translates their texts."""
     inserted: list[tuple[int, int, str]] = []
     _place(text, spans, 0, len(links.target), links, inserted)
@@ -376,7 +376,7 @@ def _placed(text: str, spans: Sequence[_Span], links: Links) -> str:
 
 
 def _place(
-    text: str, spans: Sequence[_Span], low: int, high: int, links: Links,
+    text: str, spans: Sequence[_Span], low: int, high: int, links: WordLinks,
     inserted: list[tuple[int, int, str]],
 ) -> None:  # fmt: skip
     """Choose the places of spans among the target units from `low` to `high`."""
@@ -425,7 +425,7 @@ def _all(span: _Span) -> str:
     return span.before + "".join(map(_all, span.inside)) + span.after
 
 
-def _mass(span: _Span, links: Links) -> np.ndarray:
+def _mass(span: _Span, links: WordLinks) -> np.ndarray:
     """Return how much more of each target unit translates the text of a span than does not."""
     covered = (links.source[:, 0] >= span.begin) & (links.source[:, 1] <= span.end)
     return np.asarray(links.weights @ np.where(covered, 1.0, -1.0))
@@ -454,7 +454,7 @@ def _best(
     return found
 
 
-def _gap(span: _Span, low: int, high: int, links: Links) -> int:
+def _gap(span: _Span, low: int, high: int, links: WordLinks) -> int:
     """Return the place of a lone mark: beside the translation of its neighbour."""
     left = np.flatnonzero(links.source[:, 0] < span.begin)
     right = np.flatnonzero(links.source[:, 1] > span.begin)
@@ -470,7 +470,7 @@ def _gap(span: _Span, low: int, high: int, links: Links) -> int:
     return high
 
 
-def _written(text: str, span: _Span, gap: int, links: Links) -> tuple[int, str]:
+def _written(text: str, span: _Span, gap: int, links: WordLinks) -> tuple[int, str]:
     """Return the offset of a lone mark in a translation, and the mark with its spaces."""
     before, after = span.spaces
     if gap >= len(links.target) or (not before and gap):
@@ -482,11 +482,11 @@ def _written(text: str, span: _Span, gap: int, links: Links) -> tuple[int, str]:
     return offset, lead + _all(span) + trail
 
 
-def _start(text: str, gap: int, links: Links) -> int:
+def _start(text: str, gap: int, links: WordLinks) -> int:
     return int(links.target[gap, 0]) if gap < len(links.target) else len(text)
 
 
-def _end(text: str, gap: int, links: Links) -> int:
+def _end(text: str, gap: int, links: WordLinks) -> int:
     return int(links.target[gap - 1, 1]) if gap else 0
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crosshead.text.marks import (
-    Links,
     Marked,
+    WordLinks,
     character_of,
     signs,
     split_marked,
@@ -18,15 +18,15 @@ from crosshead.text.marks import (
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
-def links(source: str, target: str, pairs: dict[str, str]) -> Links:
-    """Links of words, by a dictionary from words of the translation to words of the text."""
+def links(source: str, target: str, pairs: dict[str, str]) -> WordLinks:
+    """WordLinks of words, by a dictionary from words of the translation to words of the text."""
     sides = [[match.span() for match in WORD.finditer(text)] for text in (source, target)]
     weights = np.zeros((len(sides[1]), len(sides[0])))
     for row, (begin, end) in enumerate(sides[1]):
         for column, (first, last) in enumerate(sides[0]):
             wanted = pairs.get(target[begin:end], target[begin:end])
             weights[row, column] = float(wanted == source[first:last])
-    return Links(*(np.array(side, int).reshape(-1, 2) for side in sides), weights)
+    return WordLinks(*(np.array(side, int).reshape(-1, 2) for side in sides), weights)
 
 
 DATES = {"Freitag": "Friday", "März": "March"}
@@ -67,7 +67,7 @@ def test_an_empty_translation_has_all_marks(translation: str) -> None:
     attention = np.ones((len(ends), 1))
     found = marked.projected(
         translation,
-        Links.of(marked.text, [len(marked.text)], translation, ends, attention),
+        WordLinks.of(marked.text, [len(marked.text)], translation, ends, attention),
     )
     assert re.findall(r"<.*?>|\{x\}", found) == ["<b>", "<i>", "</i>", "</b>", "{x}"]
 

@@ -17,7 +17,7 @@ from crosshead.tasks.pipeline import TextPipeline
 from crosshead.tasks.translation.alignment import Alignments, token_ends
 from crosshead.tasks.translation.log_probs import MostPositions
 from crosshead.text.documents.document import Document
-from crosshead.text.marks import Links, Marked, bare, seen, signs, without_tags
+from crosshead.text.marks import Marked, WordLinks, bare, seen, signs, without_tags
 from crosshead.text.parallel.languages import with_tag
 from crosshead.text.profile import flags_of
 from crosshead.text.sentences import (
@@ -226,7 +226,7 @@ class LineTranslator(TextPipeline):
             ends = [end + lead for end in ends]
             for number, each in enumerate(hypotheses[row]):
                 output = texts[row][number]
-                links = Links.of(
+                links = WordLinks.of(
                     marked[row].text, ends, output, token_ends(target, each.tokens, output),
                     next(weights)[:, length:],
                 )  # fmt: skip

@@ -47,7 +47,7 @@ _VALUE = re.compile(
     r"(?P<value>(?:(?<=\")[^\"]*(?=\"))|(?:(?<=')[^']*(?=')))",
     re.IGNORECASE,
 )
-"""What may be the value of an attribute that people read. The parser decides if it is one."""
+"""Values of attributes that people may read. The parser decides which they read."""
 
 _ATTRIBUTES = {
     "[alt]": "alt",

@@ -14,7 +14,7 @@ import turbohtml
 
 from crosshead.text.documents.document import rebuilt, texts_of
 from crosshead.text.documents.html import html_parts
-from crosshead.text.marks import Links, Marked
+from crosshead.text.marks import Marked, WordLinks
 
 PIECES = [
     "</ <script>", "</ ", "<!", "<?", "</>", "<>", "<", ">", "<a/b=c>", "</a/b=c>", "\0", "\r",
@@ -138,7 +138,7 @@ def moved(text: str, draw: np.random.Generator) -> tuple[str, list[str]]:
         for each in (marked.text, output)
     ]
     weights = draw.random((len(units[1]), len(units[0])))
-    return marked.projected(output, Links(*units, weights)), words
+    return marked.projected(output, WordLinks(*units, weights)), words
 
 
 @pytest.mark.parametrize("scripting", [False, True])
