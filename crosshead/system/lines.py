@@ -191,6 +191,8 @@ def _end_of_line(data: bytearray, count: int) -> int:
 
 def _decoded(raw: bytes, name: str, before: int) -> Iterator[list[str]]:
     """Yield the lines of `raw`, which follow `before` other lines, as one group."""
+    if not before:
+        check_text(raw, name)  # the bytes up to a line feed may not show the kind
     good = raw
     try:
         raw.decode("utf-8")
