@@ -56,7 +56,8 @@ class KindsVerb:
 
     def register(self) -> None:
         """Make the verb known to the program, once all kinds are added."""
-        self.kinds.sort(key=lambda kind: len(kind.options))
+        # By name, because packages add their kinds in the order in which they happen to be loaded.
+        self.kinds.sort(key=lambda kind: (len(kind.options), kind.options))
         usual = self.kinds[0].parameters.items()
         for kind in self.kinds:
             if kind.parameters.pop("options", None) is not None:

@@ -219,7 +219,7 @@ def test_a_pair_that_is_too_long_has_a_line_without_a_score(
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ("", "give --source and --reference, or --pairs, or the data of another kind: --series, "),
+        ("", "give --source and --reference, or --pairs, or the data of another kind: --images, "),
         ("--source a", "--source alone: --source and --reference go together; give both"),
         ("--captions a", "--captions is not for translations"),
         ("--pairs a --source b", "--source is not for pairs: leave it out, or leave out --pairs"),
