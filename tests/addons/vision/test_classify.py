@@ -143,7 +143,7 @@ def test_other_models_and_other_data_are_refused(folder: Path, refused: Refused)
     images = ["--images", folder / "set.zip"]
     assert "translates" in refused("classify", BUNDLE, folder / "low.png")
     assert "translates" in refused("evaluate", BUNDLE, *images)
-    assert "--images is not for --text" in refused(
+    assert "--text is not for --images" in refused(
         "evaluate", folder / "run", *images, "--text", "a.txt"
     )
     assert "classifies images" in refused(
