@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from crosshead.tasks.loading import load_as
-from crosshead.tasks.translation.alignment import token_ends
 from crosshead.tasks.translation.translator import Translator
+from crosshead.text.markers import token_ends
 from crosshead.text.marks import WordLinks
 from crosshead.text.parallel.examples import Examples
 from crosshead.text.parallel.word_aligner import WordAligner

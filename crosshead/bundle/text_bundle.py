@@ -16,6 +16,7 @@ from crosshead.decoding.search import DecodeConfig, Specials
 from crosshead.errors import DamagedBundle
 from crosshead.models.base import Model, TokenModel
 from crosshead.models.registry import AnyTokenConfig, build_model
+from crosshead.text.markers import marker_ids
 from crosshead.text.pieces import CONTROL
 from crosshead.text.profile import TextProfile
 from crosshead.text.tokenizers import (
@@ -98,7 +99,13 @@ class TextBundle(Bundle):
         """
         if self.config.model.vocabularies == 1:
             return Specials(EOS, NOTHING, self.forbidden)
-        return Specials(self.config.model.start_token, EOS, self.forbidden)
+        return Specials(self.config.model.start_token, EOS, self.forbidden, self.marks)
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """The ids of the pieces of marks, which both tokenizers have, or none."""
+        source, target = map(marker_ids, (self.source_tokenizer, self.target_tokenizer))
+        return source if source == target else ()
 
     @property
     def forbidden(self) -> tuple[int, ...]:

@@ -35,6 +35,7 @@ from crosshead.decoding.candidates import (
     not_finite,
     top_values,
 )
+from crosshead.decoding.markup import admitted, parents
 from crosshead.decoding.protocol import Decodable, Sources, State
 
 __all__ = ["BeamRules", "RunningBatch", "Stop", "beam_search"]
@@ -82,6 +83,7 @@ class RunningBatch(Generic[State]):
         limits: Int[Tensor, " B"],
         numbers: Sequence[int],
         wanted: Sequence[int],
+        marks: Int[Tensor, "B M"] | None = None,
     ) -> Finished:
         """Add sentences after their first step.
 
@@ -91,6 +93,8 @@ class RunningBatch(Generic[State]):
             limits: The maximum length of each output in tokens, eos counted, "B".
             numbers: The number of each sentence, by which `take` and `drop` name it.
             wanted: The number of hypotheses to return for each sentence, at most the beam.
+            marks: The marks that each sentence owes, from `crosshead.decoding.markup.parents`,
+                "B M"; by default none.
 
         Returns:
             The hypotheses of the sentences that are done already, by number.
@@ -107,7 +111,8 @@ class RunningBatch(Generic[State]):
                 f"{refused[0]}"
             )
         self._wanted.update(zip(numbers, wanted, strict=True))
-        beams = first_beams(numbers, limits.to(stepped[0].device), wanted, self.rules)
+        marks = parents(numbers, self.specials.marks) if marks is None else marks
+        beams = first_beams(numbers, limits.to(stepped[0].device), wanted, marks, self.rules)
         new, state, done = self._advanced(beams, stepped)
         if new is not None and self._beams is not None:
             self._beams, self._state = join_beams(self._beams, new), self._state.join(state)
@@ -156,7 +161,10 @@ class RunningBatch(Generic[State]):
     ) -> tuple[Beams | None, State | None, list[int]]:
         """Return beams and state one token later, and the numbers of finished sentences."""
         hidden, state = stepped
-        values, tokens = self._next_tokens.choose(hidden, self._best)
+        width = beams.log_probs.shape[1]
+        owed = beams.parents.repeat_interleave(width, dim=0)
+        allowed = admitted(owed, beams.tokens, self.specials.marks)
+        values, tokens = self._next_tokens.choose(hidden, self._best, allowed)
         beams, rows, done = advance(beams, values, tokens, self.specials, self.rules, self._results)
         if not len(rows):
             return None, None, done
@@ -235,7 +243,8 @@ def beam_search(
         return []
     batch = RunningBatch(model, specials, BeamRules(beam, alpha, stop, offset))
     stepped = model.step(model.start(source), first_tokens(source, specials, prefix))
-    found = batch.add(stepped, max_lengths, range(count), [n_best] * count)
+    marks = parents(source, specials.marks)
+    found = batch.add(stepped, max_lengths, range(count), [n_best] * count, marks)
     while len(batch):
         found.update(batch.take(model.step(batch.state, batch.last)))
     return [found[number] for number in range(count)]

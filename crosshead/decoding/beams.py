@@ -4,7 +4,7 @@ Tokens of rows end together: a row that is shorter than the longest begins with 
 nothing reads.
 
 Axes: `B` unfinished sentences, `R` rows of a sentence, `K` beam, `N` = `B` times `R` rows, `C`
-candidates of a sentence, `P` positions of the longest row.
+candidates of a sentence, `P` positions of the longest row, `M` pieces of marks.
 """
 
 import math
@@ -63,6 +63,7 @@ class Beams:
         token_log_probs: Their log-probabilities.
         best: Scores of the best finished hypotheses; -inf if there is none yet.
         finished: Number of finished hypotheses of each sentence.
+        parents: The marks that each sentence owes (`crosshead.decoding.markup`).
     """
 
     sentences: Int[Tensor, " B"]
@@ -75,6 +76,7 @@ class Beams:
     token_log_probs: Float[Tensor, "N P"]
     best: Float[Tensor, "B K"]
     finished: Int[Tensor, " B"]
+    parents: Int[Tensor, "B M"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ def first_beams(
     numbers: Sequence[int],
     limits: Int[Tensor, " B"],
     wanted: Sequence[int],
+    parents: Int[Tensor, "B M"],
     rules: BeamRules,
 ) -> Beams:
     """Return one row per sentence, before the first token."""
@@ -113,6 +116,7 @@ def first_beams(
         token_log_probs=torch.empty(count, 0, device=device),
         best=torch.full((count, rules.beam), -math.inf, device=device),
         finished=torch.zeros(count, dtype=torch.long, device=device),
+        parents=parents.to(device),
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from crosshead.decoding.protocol import Decodable, Sources
@@ -42,6 +42,8 @@ class Specials:
         eos: Ends a hypothesis. With `NOTHING` only the length limit ends it.
         forbidden: Never produced: padding, unknown, line breaks and so on. Other tokens do not get
             their probability.
+        marks: The pieces of marks, which are only produced for the marks of the source: see
+            `crosshead.decoding.markup`.
 
     Raises:
         ValueError: If `eos` is forbidden, because then no hypothesis could finish.
@@ -50,6 +52,7 @@ class Specials:
     start: int
     eos: int
     forbidden: tuple[int, ...] = ()
+    marks: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.eos in self.forbidden:
@@ -146,23 +149,32 @@ class NextTokens:
 
     def __init__(self, model: Decodable[Any], specials: Specials) -> None:
         self._logits = model.logits
-        self._forbidden = torch.tensor(specials.forbidden, dtype=torch.long)
+        self._forbidden = torch.tensor([*specials.forbidden, *specials.marks], dtype=torch.long)
+        self._guided = torch.tensor([*specials.marks, specials.eos], dtype=torch.long)
         self._memory = torch.empty(0)
 
     def choose(
-        self, hidden: Float[Tensor, "N D"], chooser: Chooser
+        self,
+        hidden: Float[Tensor, "N D"],
+        chooser: Chooser,
+        allowed: Bool[Tensor, "N E"] | None = None,
     ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"]]:
-        """Choose tokens for every row."""
+        """Choose tokens for every row, among them those of `marks` and ends that are allowed."""
         count = len(hidden)
         size = BLOCK if hidden.device.type == "cpu" else count
+        blocks = [slice(first, first + size) for first in range(0, count, size)]
         found = [
-            chooser(self._log_probs(hidden[first : first + size]), slice(first, first + size))
-            for first in range(0, count, size)
+            chooser(
+                self._log_probs(hidden[block], None if allowed is None else allowed[block]), block
+            )
+            for block in blocks
         ]
         values, tokens = zip(*found, strict=True)
         return torch.cat(values), torch.cat(tokens)
 
-    def _log_probs(self, hidden: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
+    def _log_probs(
+        self, hidden: Float[Tensor, "N D"], allowed: Bool[Tensor, "N E"] | None
+    ) -> Float[Tensor, "N V"]:
         """Return the model's log-probabilities, with minus infinity at the forbidden ids.
 
         The other tokens do not get the probability of the forbidden ones. Half precision is raised
@@ -175,7 +187,11 @@ class NextTokens:
             self._forbidden = self._forbidden.to(logits.device)
         log_probs = self._memory[: logits.numel()].view(logits.shape)
         torch.log_softmax(logits, dim=-1, out=log_probs)
-        return log_probs.index_fill_(1, self._forbidden, -math.inf)
+        guided = None if allowed is None else log_probs[:, self._guided]
+        log_probs.index_fill_(1, self._forbidden, -math.inf)
+        if allowed is not None and guided is not None:
+            log_probs[:, self._guided] = guided.masked_fill(~allowed, -math.inf)
+        return log_probs
 
 
 def top_values(

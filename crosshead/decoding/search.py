@@ -33,6 +33,7 @@ from crosshead.decoding.candidates import (
     make_hypothesis,
     top_values,
 )
+from crosshead.decoding.markup import admitted, parents
 from crosshead.decoding.protocol import Decodable, Sources, State
 from crosshead.decoding.sampling import inverse_cdf, sampled_from, uniforms
 from crosshead.errors import ConfigError
@@ -359,13 +360,16 @@ def _extend(
     numbers = torch.arange(len(source) * rows, device=device)
     limits = max_lengths.to(device)
     last = first_tokens(source, specials, prefix).repeat_interleave(rows, dim=0)
+    owed = parents(source, specials.marks).to(device).repeat_interleave(rows, dim=0)
     tokens = last[:, :0]
     token_log_probs = torch.empty(tokens.shape, device=device)
     ended = torch.zeros(len(last), dtype=torch.bool, device=device)
     while True:
         hidden, state = model.step(state, last)
         log_probs, last = next_tokens.choose(
-            hidden, partial(_pick_block, pick, numbers, tokens.shape[1])
+            hidden,
+            partial(_pick_block, pick, numbers, tokens.shape[1]),
+            admitted(owed, tokens, specials.marks),
         )
         tokens = torch.cat([tokens, last], dim=1)
         token_log_probs = torch.cat([token_log_probs, log_probs], dim=1)
@@ -382,7 +386,7 @@ def _extend(
         if not len(kept):
             return [best_first(found) for found in results]
         state = state.select(kept)
-        numbers, limits = numbers[kept], limits[~done]
+        numbers, limits, owed = numbers[kept], limits[~done], owed[kept]
         last, tokens, token_log_probs = last[kept], tokens[kept], token_log_probs[kept]
         ended = ended[kept]
 

@@ -2,11 +2,14 @@
 
 A parser of documents writes each inline tag as one character of the last plane of Unicode, which is
 for private use (`character_of`). Tags and placeholders in plain text are found here.
-The model gets the text without marks, and `Marked.projected` puts them into the translation: each
-mark exactly once, pairs nested as in the source.
+A model that reads marks gets them as pieces between its tokens (`Marked.marks`) and writes them
+itself (`Marked.written`). Another gets the text without marks, and `Marked.projected` puts them
+into the translation. Both ways have each mark exactly once, and pairs nested as in the source.
 """
 
 import re
+import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,6 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import regex
 
+from crosshead.text.markers import CLOSE, LONE, MOST_MARKS, OPEN, Mark
 from crosshead.text.scripts import is_spaced
 from crosshead.text.visible import visible
 
@@ -39,6 +43,9 @@ _MARK = re.compile(
     r"|(?<!\w)__\w+?__(?!\w)"
 )
 """Characters of documents, tags, addresses and the placeholders of catalogues of messages."""
+
+_WORD = "word"
+"""The name of placeholders, which stand for words."""
 
 _NAME = re.compile(r"</?([\w:.-]+)")
 
@@ -123,6 +130,7 @@ class _Item(NamedTuple):
     raw: str
     kind: Kind | None = None
     name: str = ""
+    """The name that both tags of a pair have, or `_WORD` for a placeholder."""
 
 
 @dataclass
@@ -139,11 +147,18 @@ class _Span:
     fixed: tuple[bool, bool] = (False, False)
     """True for an end of the span that is an end of the sentence."""
     spaces: tuple[bool, bool] = (False, False)
-    """True for a side of a lone mark that has a space."""
+    """True for a side of a lone mark that has a space, or the end of the sentence."""
+    is_joined: bool = False
+    """True for a lone mark directly behind another."""
     inside: "list[_Span]" = field(default_factory=list)
 
     is_lone: bool = False
     """True if it covers no text."""
+
+    def number(self) -> "list[_Span]":
+        """Return this span and those inside, in order. A lone mark is one with those inside."""
+        inside = () if self.is_lone else self.inside
+        return [self, *(each for span in inside for each in span.number())]
 
 
 @dataclass(frozen=True)
@@ -155,33 +170,94 @@ class Marked:
         text: The text, without marks.
         after: Marks behind the text.
         spans: The marks in the text, as a tree.
+        are_read: True if they are few enough for a model that reads marks.
     """
 
     before: str
     text: str
     after: str
     spans: Sequence[_Span] = ()
+    are_read: bool = False
 
     @classmethod
-    def of(cls, line: str, unread: Collection[str] = ()) -> "Marked":
-        """Take the marks out of a line."""
+    def of(cls, line: str, unread: Collection[str] = (), *, are_read: bool = False) -> "Marked":
+        """Take the marks out of a line.
+
+        A model that reads marks needs the placeholders at the ends of a sentence, which are words
+        of it. Another translates better without them.
+        """
         items = list(_items(line, unread))
         count = sum(item.kind is not None for item in items)
         if not count:
             return cls("", line, "")
         if count > _MOST:
             return cls(line, "", "")
-        before, items, after = _peeled(_matched(items))
-        text, spans = _tree(items)
+        before, inside, after = _peeled(_matched(items), are_read)
+        text, spans = _tree(inside)
+        if are_read and sum(len(span.number()) for span in spans) > MOST_MARKS:
+            return cls.of(line, unread)
         if spans and not any(character.isalnum() for character in text):
             return cls(line, "", "")
-        return cls(before, text, after, spans)
+        return cls(before, text, after, spans, are_read)
+
+    @property
+    def has_ends(self) -> bool:
+        """True if marks stand before or behind the text."""
+        return bool(self.before or self.after)
 
     def projected(self, text: str, links: "WordLinks") -> str:
         """Return a translation of the text with the marks in it."""
         if not self.spans:
             return self.before + text + self.after
         return self.before + _placed(text, self.spans, links) + self.after
+
+    @property
+    def _numbered(self) -> list[_Span]:
+        """The spans in the order of their numbers: that in which they begin."""
+        return [each for span in self.spans for each in span.number()]
+
+    def marks(self, ends: Sequence[int]) -> list[Mark]:
+        """Return the marks among the tokens of the text, which end at these offsets."""
+        numbers = {id(span): number for number, span in enumerate(self._numbered)}
+        found: list[Mark] = []
+
+        def add(spans: Sequence[_Span]) -> None:
+            for span in spans:
+                number = 3 * numbers[id(span)]
+                first = bisect_right(ends, span.begin)
+                if span.is_lone:
+                    found.append(Mark(first, number + LONE))
+                    continue
+                found.append(Mark(first, number + OPEN))
+                add(span.inside)
+                last = min(len(ends), bisect_left(ends, span.end) + 1)
+                found.append(Mark(max(last, found[-1].at), number + CLOSE))
+
+        add(self.spans)
+        return found
+
+    def written(self, text: str, ends: Sequence[int], marks: Sequence[Mark]) -> str:
+        """Return a translation with the marks that a model has written among its tokens.
+
+        They are the marks of the sentence, nested alike. `ends` are the offsets of the tokens.
+        """
+        spans, units = self._numbered, _units(text, ends)
+        pieces, last = list[str](), 0
+        for mark in marks:
+            number, role = divmod(mark.marker, 3)
+            span, at = spans[number], ends[mark.at - 1] if mark.at else 0
+            if role == CLOSE:
+                offset, raw = _end(units, int(units[:, 0].searchsorted(at))), span.after
+            elif role == OPEN:
+                gap = int(units[:, 1].searchsorted(at, "right"))
+                offset, raw = _start(text, gap, units), span.before
+            else:
+                follows = span.is_joined and bool(pieces) and at <= last
+                offset, raw = max(last, at), _spaced(text, max(last, at), span, follows=follows)
+            offset = max(last, offset)
+            pieces += [text[last:offset], raw]
+            last = offset
+        return "".join([self.before, *pieces, text[last:], self.after])
 
 
 def with_tags_of(sentence: str, translation: str) -> str:
@@ -253,12 +329,13 @@ def _items(line: str, unread: Collection[str]) -> Iterator[_Item]:
         if len(raw) == 1 and ord(raw) >= FIRST:
             number, kind = divmod(ord(raw) - FIRST, 3)
             yield _Item(raw, _KINDS[kind], str(number))
-        elif "tag" in match.groupdict() and match["tag"] and not raw.endswith("/>"):
+        elif match.re is _MARK and match["tag"] and not raw.endswith("/>"):
             named = _NAME.match(raw)
             name = named[1].lower() if named else ""
             yield _Item(raw, "close" if raw[1] == "/" else "open", f"<{name}")
         else:
-            yield _Item(raw, "lone")
+            is_word = match.re is _MARK and not match["tag"]
+            yield _Item(raw, "lone", _WORD if is_word else "")
         begin = end
     if begin < len(line):
         yield _Item(line[begin:])
@@ -296,8 +373,11 @@ def _matched(items: Sequence[_Item]) -> list[_Item]:
     return [item for item in found if item.raw]
 
 
-def _peeled(items: list[_Item]) -> tuple[str, list[_Item], str]:
-    """Take lone marks, and pairs around everything, off the ends of a sentence."""
+def _peeled(items: list[_Item], are_read: bool) -> tuple[str, list[_Item], str]:
+    """Take lone marks, and pairs around everything, off the ends of a sentence.
+
+    Placeholders stay if they are read.
+    """
     before, after = "", ""
     while items:
         first, last = items[0], items[-1]
@@ -307,7 +387,7 @@ def _peeled(items: list[_Item]) -> tuple[str, list[_Item], str]:
             items, after = items[:-1], last.raw + after
         elif first.kind == "open" and last.kind == "close" and first.name == last.name != "":
             before, items, after = before + first.raw, items[1:-1], last.raw + after
-        elif first.kind == "lone":
+        elif first.kind == "lone" and not (are_read and first.name == _WORD):
             before, items = before + first.raw, items[1:]
             if items and items[0].kind is None:
                 match = _SEPARATORS.match(items[0].raw)
@@ -315,7 +395,7 @@ def _peeled(items: list[_Item]) -> tuple[str, list[_Item], str]:
                 before += items[0].raw[:cut]
                 rest = items[0].raw[cut:]
                 items = ([_Item(rest)] if rest else []) + items[1:]
-        elif last.kind == "lone":
+        elif last.kind == "lone" and not (are_read and last.name == _WORD):
             items, after = items[:-1], last.raw + after
             if items and items[-1].kind is None:
                 core = items[-1].raw.rstrip()
@@ -349,10 +429,19 @@ def _tree(items: Sequence[_Item]) -> tuple[str, list[_Span]]:
             whole = _Span(0, len(text), "", item.raw, (True, False), inside=roots)
             roots = [whole]
         else:
-            inside.append(_Span(len(text), len(text), item.raw, spaces=_spaces(items, place)))
+            span = _Span(len(text), len(text), item.raw, spaces=_spaces(items, place))
+            span.is_joined = place > 0 and items[place - 1].kind == "lone"
+            inside.append(span)
     for span in stack:
         span.end, span.fixed = len(text), (False, True)
+    _find_lone(text, roots)
     return text, roots
+
+
+def _find_lone(text: str, spans: Sequence[_Span]) -> None:
+    for span in spans:
+        span.is_lone = not text[span.begin : span.end].strip()
+        _find_lone(text, span.inside)
 
 
 def _spaces(items: Sequence[_Item], place: int) -> tuple[bool, bool]:
@@ -362,7 +451,7 @@ def _spaces(items: Sequence[_Item], place: int) -> tuple[bool, bool]:
         other = place + step
         while 0 <= other < len(items) and items[other].kind is not None:
             other += step
-        sides.append(0 <= other < len(items) and items[other].raw[at].isspace())
+        sides.append(not 0 <= other < len(items) or items[other].raw[at].isspace())
     return sides[0], sides[1]
 
 
@@ -382,9 +471,6 @@ def _place(
     """Choose the places of spans among the target units from `low` to `high`."""
     places: dict[int, tuple[int, int]] = {}
     free = [(low, high)]
-    for span in spans:
-        covered = (links.source[:, 1] > span.begin) & (links.source[:, 0] < span.end)
-        span.is_lone = not covered.any()
     masses = {id(span): _mass(span, links) for span in spans if not span.is_lone}
     order = sorted(
         (span for span in spans if not span.is_lone),
@@ -411,13 +497,13 @@ def _place(
     for _, span in in_order:
         first, last = places[id(span)]
         if span.is_lone:
-            offset, raw = _written(text, span, first, links)
+            offset, raw = _written(text, span, first, links.target)
             inserted.append((offset, len(inserted), raw))
             continue
-        start = _start(text, first, links) if first < last else _end(text, first, links)
+        start = _start(text, first, links.target) if first < last else _end(links.target, first)
         inserted.append((start, len(inserted), span.before))
         _place(text, span.inside, first, last, links, inserted)
-        inserted.append((max(start, _end(text, last, links)), len(inserted), span.after))
+        inserted.append((max(start, _end(links.target, last)), len(inserted), span.after))
 
 
 def _all(span: _Span) -> str:
@@ -470,24 +556,30 @@ def _gap(span: _Span, low: int, high: int, links: WordLinks) -> int:
     return high
 
 
-def _written(text: str, span: _Span, gap: int, links: WordLinks) -> tuple[int, str]:
+def _written(text: str, span: _Span, gap: int, units: np.ndarray) -> tuple[int, str]:
     """Return the offset of a lone mark in a translation, and the mark with its spaces."""
-    before, after = span.spaces
-    if gap >= len(links.target) or (not before and gap):
-        offset = _end(text, gap, links)
+    if gap >= len(units) or (not span.spaces[0] and gap):
+        offset = _end(units, gap)
     else:
-        offset = _start(text, gap, links)
-    lead = " " if before and offset and not text[offset - 1].isspace() else ""
-    trail = " " if after and offset < len(text) and not text[offset].isspace() else ""
-    return offset, lead + _all(span) + trail
+        offset = _start(text, gap, units)
+    return offset, _spaced(text, offset, span, follows=False)
 
 
-def _start(text: str, gap: int, links: WordLinks) -> int:
-    return int(links.target[gap, 0]) if gap < len(links.target) else len(text)
+def _spaced(text: str, offset: int, span: _Span, *, follows: bool) -> str:
+    """Return a lone mark with its spaces in a text. No space is before one that follows another."""
+    before, after = span.spaces
+    lead = before and offset and not text[offset - 1].isspace() and not follows
+    rest = text[offset : offset + 1]
+    trail = after and rest and not rest.isspace() and rest not in _STUCK
+    return " " * bool(lead) + _all(span) + " " * bool(trail)
 
 
-def _end(text: str, gap: int, links: WordLinks) -> int:
-    return int(links.target[gap - 1, 1]) if gap else 0
+def _start(text: str, gap: int, units: np.ndarray) -> int:
+    return int(units[gap, 0]) if gap < len(units) else len(text)
+
+
+def _end(units: np.ndarray, gap: int) -> int:
+    return int(units[gap - 1, 1]) if gap else 0
 
 
 def _units(text: str, ends: Sequence[int]) -> np.ndarray:
@@ -503,7 +595,7 @@ def _inside_word(text: str, at: int) -> bool:
     if at in (0, len(text)):
         return False
     left, right = text[at - 1], text[at]
-    if regex.match(r"\p{M}", right):
+    if unicodedata.category(right).startswith("M"):
         return True
     return left.isalnum() and right.isalnum() and is_spaced(left) and is_spaced(right)
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crosshead.text.markers import MARKERS, MOST_MARKS, Mark
 from crosshead.text.marks import (
     Marked,
     WordLinks,
@@ -58,6 +59,53 @@ DATES = {"Freitag": "Friday", "März": "March"}
 def test_marks_stand_where_their_words_stand(line: str, translation: str, expected: str) -> None:
     marked = Marked.of(line, signs(line))
     assert marked.projected(translation, links(marked.text, translation, DATES)) == expected
+
+
+def written(line: str, words: str) -> str:
+    """A line whose model has written these words, and marks such as `0 /0` among them."""
+    marked = Marked.of(line, signs(line), are_read=True)
+    marks, ends, text = [], [], ""
+    for token in re.findall(r"<.*?>|\s*\w+\.?|,", words):
+        if token in MARKERS:
+            marks.append(Mark(len(ends), MARKERS.index(token)))
+        else:
+            text = (text + token).lstrip()
+            ends.append(len(text))
+    return marked.written(text, ends, marks)
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "expected"),
+    [
+        ("March <b>2021</b> AD", "März <0> 2021 </0> n.", "März <b>2021</b> n."),
+        ("on <b><i>5</i> March</b> AD", "<0> März <1> 5 </1> </0> n.", "<b>März <i>5</i></b> n."),
+        ("%s March 2021", "März <0/> 2021", "März %s 2021"),
+        ("%s, March 2021", "<0/>, März 2021", "%s, März 2021"),
+        ("in {place} on {date}", "am <1/> in <0/>", "am {date} in {place}"),
+        ("one {a}{b} two", "eins <0/> <1/> zwei", "eins {a}{b} zwei"),
+        ("a <b></b> c", "<0/> A C", "<b></b> A C"),
+        ("one <b> </b>two", "eins <0/> zwei", "eins<b></b> zwei"),
+    ],
+)
+def test_marks_stand_where_the_model_has_written_them(line: str, words: str, expected: str) -> None:
+    assert written(line, words) == expected
+
+
+@pytest.mark.parametrize(
+    "line", ["one <b>two <i>three</i></b> {x} four", "{x} one <br/> two {y}", "one <b>two</b>{x}."]
+)
+def test_a_copy_has_the_marks_in_their_places(line: str) -> None:
+    marked = Marked.of(line, are_read=True)
+    lead, text = len(marked.text) - len(marked.text.lstrip()), marked.text.strip()
+    ends = [match.end() for match in re.finditer(r"\s*(\w+|\S)", text)]
+    marks = marked.marks([lead + end for end in ends])
+    assert marked.written(text, ends, marks) == line
+
+
+def test_a_sentence_of_many_marks_is_not_read_with_them() -> None:
+    line = "one " + " ".join(f"{{x{n}}} two" for n in range(MOST_MARKS + 1))
+    assert not Marked.of(line, are_read=True).are_read
+    assert Marked.of("one {x} two", are_read=True).are_read
 
 
 @pytest.mark.parametrize("translation", ["", " ", "\f"])

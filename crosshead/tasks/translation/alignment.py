@@ -13,7 +13,6 @@ from crosshead.models.base import TokenModel
 from crosshead.models.ensemble import Ensemble
 from crosshead.tasks.token_loss import guided_attention, observed
 from crosshead.text.batching import Example, collate, example_lengths, plan_in_order
-from crosshead.text.tokenizers import Tokenizer
 
 _TOKENS = 4096
 """The number of tokens that are read at once, padding counted."""
@@ -59,14 +58,3 @@ class Alignments:
 def _diagonal(rows: int, columns: int) -> np.ndarray:
     places = [(np.arange(count) + 0.5) / count for count in (rows, columns)]
     return np.asarray(np.exp(-10 * np.abs(places[0][:, None] - places[1])))
-
-
-def token_ends(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[int]:
-    """Return the offset in a text after each of its tokens.
-
-    A tokenizer of an imported model may change the text; the offsets are then scaled to it.
-    """
-    ends = [len(tokenizer.decode(ids[: count + 1])) for count in range(len(ids))]
-    if ends and ends[-1] != len(text):
-        ends = [round(end * len(text) / max(1, ends[-1])) for end in ends]
-    return ends

@@ -10,6 +10,7 @@ from crosshead.config import nearest
 from crosshead.decoding.beam import BeamRules, RunningBatch
 from crosshead.decoding.beams import Finished
 from crosshead.decoding.candidates import Specials
+from crosshead.decoding.markup import parents
 from crosshead.decoding.protocol import Decodable, JoinableState
 from crosshead.errors import ConfigError, UserError
 from crosshead.extensions import added
@@ -217,6 +218,7 @@ class ModelBatch:
             torch.tensor([each.max_length for each in queries]),
             [each.number for each in queries],
             [each.n_best for each in queries],
+            parents(sources, engine.specials.marks),
         )
 
     def step(self) -> Finished:

@@ -3,20 +3,24 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from crosshead.decoding.candidates import length_penalty
+from crosshead.decoding.markup import nesting
 from crosshead.decoding.minimum_risk import Utility, rank_by_utility
 from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
 from crosshead.errors import ConfigError
 from crosshead.models.base import SequenceModel, decodable
 from crosshead.tasks.pipeline import TextPipeline
-from crosshead.tasks.translation.alignment import Alignments, token_ends
+from crosshead.tasks.translation.alignment import Alignments
 from crosshead.tasks.translation.log_probs import MostPositions
 from crosshead.text.documents.document import Document
+from crosshead.text.markers import token_ends, with_marks, without_marks
 from crosshead.text.marks import Marked, WordLinks, bare, seen, signs, without_tags
 from crosshead.text.parallel.languages import with_tag
 from crosshead.text.profile import flags_of
@@ -81,7 +85,7 @@ class PlannedLines(NamedTuple):
     rows: list[int]
     """The row of the line of each part that has a text. Others are not searched."""
     ids: list[list[int]]
-    """The token ids of each part that has a text."""
+    """The token ids of each part that has a text, and of its marks if the model reads them."""
     numbers: list[int]
     """The number of each part that has a text, for samples."""
 
@@ -142,7 +146,9 @@ class LineTranslator(TextPipeline):
                     planned.rows.append(row)
                     # Samples are drawn by number: the line's, and that of the part in the line.
                     planned.numbers.append(((first + row) << 20) + index)
-        planned.ids.extend(token_ids(self.bundle.source_tokenizer, self.with_tag(texts)))
+        ids = token_ids(self.bundle.source_tokenizer, self.with_tag(texts))
+        searched = (marked for marked in planned.marked if marked.text.strip())
+        planned.ids.extend(map(self._with_marks, searched, ids))
         return planned
 
     def with_tag(self, lines: Sequence[str]) -> list[str]:
@@ -157,7 +163,8 @@ class LineTranslator(TextPipeline):
 
     def by_utility(self, samples: Sequence[Hypothesis], utility: Utility) -> list[Hypothesis]:
         """Return a part's different samples by their mean utility, which becomes their score."""
-        texts = [self.bundle.target_tokenizer.decode(sample.tokens) for sample in samples]
+        decode = self.bundle.target_tokenizer.decode
+        texts = [decode(self._without_marks(sample.tokens)) for sample in samples]
         counts = Counter(texts)
         firsts = [samples[texts.index(text)] for text in counts]
         ranked = rank_by_utility(list(counts), list(counts.values()), utility)
@@ -183,7 +190,7 @@ class LineTranslator(TextPipeline):
                 marks = next(marked)
                 if marks.text.strip():
                     read.append(_Part(part, marks, next(found), next(texts)))
-                    line_ids += next(ids)[tag_length:]
+                    line_ids += self._without_marks(next(ids)[tag_length:])
                 else:
                     read.append(_Part(part, marks, [], [part.strip()]))
             if not any(part.hypotheses for part in read) and line.strip():
@@ -208,33 +215,67 @@ class LineTranslator(TextPipeline):
             ["search", search_name(self.bundle.config.decode)],
         ]
 
+    def _with_marks(self, marked: Marked, ids: list[int]) -> list[int]:
+        """Return the ids of a part with its marks, if the model reads them."""
+        if not (marked.spans and marked.are_read):
+            return ids
+        length = self._tag_length
+        marks = marked.marks(self._source_ends(marked, ids[length:]))
+        return [*ids[:length], *with_marks(ids[length:], marks, self._markers)]
+
+    def _without_marks(self, ids: Sequence[int]) -> list[int]:
+        return without_marks(ids, self._markers)[0]
+
+    def _source_ends(self, marked: Marked, ids: Sequence[int]) -> list[int]:
+        """Return the offsets in the text of a part at which its tokens end."""
+        text = marked.text.strip()
+        lead = len(marked.text) - len(marked.text.lstrip())
+        return [end + lead for end in token_ends(self.bundle.source_tokenizer, ids, text)]
+
     def _texts(
         self, planned: PlannedLines, hypotheses: Sequence[list[Hypothesis]]
     ) -> list[list[str]]:
         """Return the text of each hypothesis of each part, with the marks of the part."""
-        source, target = self.bundle.source_tokenizer, self.bundle.target_tokenizer
-        texts = [[target.decode(each.tokens) for each in found] for found in hypotheses]
         marked = [each for each in planned.marked if each.text.strip()]
-        rows = [row for row, each in enumerate(marked) if each.spans]
+        rows = list(zip(marked, planned.ids, hypotheses, strict=True))
+        misplaced = [
+            (self._without_marks(ids), self._without_marks(each.tokens))
+            for part, ids, found in rows
+            for each in found
+            if part.spans and not self._keeps_marks(ids, each.tokens)
+        ]
+        weights = iter(self._alignments.of(misplaced) if misplaced else ())
+        return [
+            [self._text(part, ids, each.tokens, weights) for each in found]
+            for part, ids, found in rows
+        ]
+
+    def _keeps_marks(self, source: Sequence[int], target: Sequence[int]) -> bool:
+        """Return whether a translation has the marks of its source, each once and nested alike."""
+        owed = nesting(source, self._markers)
+        return bool(owed) and owed == nesting(target, self._markers)
+
+    def _text(
+        self, marked: Marked, ids: list[int], tokens: list[int], weights: Iterator[np.ndarray]
+    ) -> str:
+        """Return the text of a hypothesis with its marks, which attention places if need be."""
+        target = self.bundle.target_tokenizer
+        bare, marks = without_marks(tokens, self._markers)
+        text = target.decode(bare)
+        if not marked.spans:
+            return marked.before + text.strip() + marked.after if marked.has_ends else text
+        ends = token_ends(target, bare, text)
+        if self._keeps_marks(ids, tokens):
+            return marked.written(text, ends, marks)
         length = self._tag_length
-        pairs = [(planned.ids[row], each.tokens) for row in rows for each in hypotheses[row]]
-        weights = iter(self._alignments.of(pairs) if rows else ())
-        for row in rows:
-            text = marked[row].text.strip()
-            ends = token_ends(source, planned.ids[row][length:], text)
-            lead = len(marked[row].text) - len(marked[row].text.lstrip())
-            ends = [end + lead for end in ends]
-            for number, each in enumerate(hypotheses[row]):
-                output = texts[row][number]
-                links = WordLinks.of(
-                    marked[row].text, ends, output, token_ends(target, each.tokens, output),
-                    next(weights)[:, length:],
-                )  # fmt: skip
-                texts[row][number] = marked[row].projected(output, links)
-        for row, part in enumerate(marked):
-            if not part.spans and (part.before or part.after):
-                texts[row] = [part.before + text.strip() + part.after for text in texts[row]]
-        return texts
+        source = self._source_ends(marked, self._without_marks(ids[length:]))
+        links = WordLinks.of(marked.text, source, text, ends, next(weights)[:, length:])
+        return marked.projected(text, links)
+
+    @cached_property
+    def _markers(self) -> tuple[int, ...]:
+        """The pieces of marks that the model reads and writes, or none."""
+        return self.bundle.marks
 
     @cached_property
     def _alignments(self) -> Alignments:
@@ -252,7 +293,7 @@ class LineTranslator(TextPipeline):
         return line.replace(core, seen(core, self._unread(core)), 1)
 
     def _marked(self, text: str) -> Marked:
-        return Marked.of(text, self._unread(text))
+        return Marked.of(text, self._unread(text), are_read=bool(self._markers))
 
     def _unread(self, text: str) -> set[str]:
         """Return the signs of a text that the model cannot read. They are marks."""

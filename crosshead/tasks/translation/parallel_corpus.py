@@ -24,6 +24,7 @@ from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_task import TokenCorpus
 from crosshead.text.batching import Pairs, example_lengths
 from crosshead.text.learning import learn_tokenizers
+from crosshead.text.markers import marker_ids
 from crosshead.text.parallel.corpora import Corpora, Part, read_valid_pairs, survey, training_parts
 from crosshead.text.parallel.examples import (
     Chosen,
@@ -58,6 +59,7 @@ from crosshead.text.parallel.languages import tag_of, tagged_languages
 from crosshead.text.parallel.pairs import ParallelText
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.shards import cache_directory, cache_key, open_shards, store
+from crosshead.text.parallel.tagged import Tagged
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.text.profile import TextProfile
 from crosshead.text.subwords import BpeTokenizer
@@ -66,6 +68,10 @@ from crosshead.text.tokenizers import Tokenizer, TokenizerConfig, load_tokenizer
 LARGEST_IN_MEMORY = 500_000
 """The largest number of pairs that is tokenized in memory. More are tokenized into files
 (`crosshead.text.parallel.shards`)."""
+
+
+TAGGED = 0.1
+"""The share of pairs with marks, unless the recipe states one."""
 
 
 FEW_PAIRS = 100
@@ -162,12 +168,36 @@ class ParallelCorpus(TokenCorpus):
     def epochs(self, recipe: TextRecipe) -> Callable[[int], Pairs]:
         """Return a function that gives the pairs of an epoch.
 
-        These are all pairs, a mixture of corpora, or sampled segmentations. If the recipe guides
-        attention, they have the aligner; learning it takes seconds at the first call.
+        These are all pairs, a mixture of corpora, or sampled segmentations, with marks in a share
+        of them. If the recipe guides attention, they have the aligner; learning it takes seconds at
+        the first call.
         """
-        chosen = epoch_examples(recipe, self)
-        aligner = self._aligner(chosen(0)) if recipe.train.guided_alignment else None
-        return lambda epoch: Pairs(chosen(epoch), recipe.model.start_token, aligner)
+        chosen, start = epoch_examples(recipe, self), recipe.model.start_token
+        tag, guided = self._tagger(recipe, chosen), recipe.train.guided_alignment
+        aligner = self._aligner(chosen(0)) if guided else None
+        return lambda epoch: Pairs(tag(chosen(epoch), epoch), start, aligner)
+
+    def _tagger(
+        self, recipe: TextRecipe, chosen: Callable[[int], Measured]
+    ) -> Callable[[Measured, int], Measured]:
+        """Return a function that puts marks into a share of the examples of an epoch."""
+        tokenizers = self.source_tokenizer, self.target_tokenizer
+        markers, other = map(marker_ids, tokenizers)
+        share = recipe.data.tagged
+        if share and (not markers or markers != other):
+            raise ConfigError(
+                "the tokenizer has no pieces of marks: leave it out, or train a new model",
+                key="data.tagged",
+            )
+        share = TAGGED if share is None and markers == other else share
+        if not (share and markers):
+            return lambda examples, epoch: examples
+        aligner, special = self._aligner(chosen(0)), tagged_languages(self.source_tokenizer.special)
+        tags = [self.source_tokenizer.encode(tag_of(each))[-1] for each in special]
+        seed, longest = recipe.train.seed, recipe.data.max_length
+        return lambda examples, epoch: Tagged(
+            examples, tokenizers, aligner, markers, share, seed, epoch, longest, frozenset(tags)
+        )
 
     def _aligner(self, examples: Measured) -> WordAligner:
         """Return the aligner; the first call learns it from the given pairs."""

@@ -30,7 +30,8 @@ from crosshead.tasks.translation.translator import Translator
 from crosshead.tasks.usability import FEW, LOW_BLEU, Findings, translation_findings
 from crosshead.tasks.validation import LOSS, OLD, Metric, Validation, Validator
 from crosshead.text.batching import Example, collate, example_lengths, plan_in_order
-from crosshead.text.imported import ImportedTokenizer
+from crosshead.text.imported import ImportedTokenizer, JsonTokenizer
+from crosshead.text.markers import MARKERS
 from crosshead.text.parallel.corpora import named_languages, training_parts
 from crosshead.text.parallel.filters import HELD_OUT, LEFT_OUT
 from crosshead.text.parallel.languages import contradict
@@ -159,7 +160,7 @@ class TranslationTask(TokenTask):
     def prepare(self, recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
         """Fill in the languages that the file names contain, and the tags of directions."""
         fill = with_tags if recipe.data.directions != "one" else with_languages
-        return fill(recipe)
+        return fill(with_markers(recipe))
 
     def settle(
         self, recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed
@@ -207,6 +208,16 @@ class TranslationTask(TokenTask):
                 command = f"crosshead train --resume --out {shlex.quote(str(out))} --folds 5"
                 return [f"To validate on all pairs, resume this run with --folds 5: `{command}`."]
         return []
+
+
+def with_markers(recipe: TextRecipe) -> TextRecipe:
+    """Add the pieces of marks to those that the tokenizer never splits, if it will learn them."""
+    is_wanted = recipe.data.tagged or (recipe.data.tagged is None and "data.tagged" in recipe.open)
+    if not is_wanted or recipe.tokenizer.kind in (ImportedTokenizer.kind, JsonTokenizer.kind):
+        return recipe
+    pieces = list(dict.fromkeys([*recipe.tokenizer.special, *MARKERS]))
+    filled = recipe.tokenizer.model_copy(update={"special": pieces})
+    return recipe.model_copy(update={"tokenizer": filled})
 
 
 def with_tags(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:

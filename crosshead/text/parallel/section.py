@@ -82,6 +82,11 @@ class DataConfig(DataSection):
     """True leaves out pairs of training that repeat an earlier pair, ignoring surrounding white
     space and the Unicode form."""
 
+    tagged: float | None = Field(default=None, ge=0, le=1)
+    """The share of the training pairs, drawn anew in each epoch, in which marks stand around or for
+    phrases that translate each other, so that the model learns to keep tags and placeholders.
+    Unset: 0.1 with the preset `auto` and for a tokenizer that has pieces of marks, otherwise 0."""
+
     weights: list[_Weight] = Field(default_factory=list)
     """The number of passes through each corpus in an epoch (each file of `source`, then each of
     `pairs`): 2 uses each pair twice, 0.5 half of the pairs, drawn anew in each epoch. An empty

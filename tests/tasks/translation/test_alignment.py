@@ -7,8 +7,9 @@ import torch
 import crosshead
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.inspection.record import attention_weights
-from crosshead.tasks.translation.alignment import Alignments, token_ends
+from crosshead.tasks.translation.alignment import Alignments
 from crosshead.tasks.translation.translator import Translator
+from crosshead.text.markers import token_ends
 from tests.tasks.translation.test_translator import STORED
 
 PAIRS = [("One two three.", "Eins zwei drei."), ("Four.", "Vier vier.")]

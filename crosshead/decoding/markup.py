@@ -1,0 +1,68 @@
+"""Marks in outputs: each mark of the source exactly once, and nested as in the source.
+
+A tokenizer has three pieces for each number: one that opens a pair of marks, one that closes it,
+and one of a mark that stands alone.
+
+Axes: `B` sentences, `N` rows (hypotheses), `S` source positions, `P` tokens of a row, `M` pieces,
+`E` pieces and the end.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+ABSENT, OUTERMOST = -2, -1
+"""Values of `parents` for a piece that the source lacks, and for one that is in no pair."""
+
+
+def nesting(ids: Sequence[int], pieces: Sequence[int]) -> dict[int, int]:
+    """Return the pair that each piece among ids stands in, by the place of the piece that opens it.
+
+    Nothing is returned if a piece is there twice, or a pair is broken.
+    """
+    places = {piece: place for place, piece in enumerate(pieces)}
+    found, stack = dict[int, int](), [OUTERMOST]
+    for place in (places[token] for token in ids if token in places):
+        if place in found or (place % 3 == 1 and stack[-1] != place - 1):
+            return {}
+        if place % 3 == 1:
+            stack.pop()
+        found[place] = stack[-1]
+        if place % 3 == 0:
+            stack.append(place)
+    return found if len(stack) == 1 else {}
+
+
+def parents(sources: Any, pieces: Sequence[int]) -> Int[Tensor, "B M"]:
+    """Return the `nesting` of each source, with `ABSENT` for pieces that it lacks."""
+    found = torch.full((len(sources), len(pieces)), ABSENT)
+    if not pieces or not isinstance(sources, Tensor):
+        return found  # of images, for example
+    marked = torch.isin(sources, torch.tensor(pieces, device=sources.device)).any(1)
+    for row in marked.nonzero().flatten().tolist():
+        for place, parent in nesting(sources[row].tolist(), pieces).items():
+            found[row, place] = parent
+    return found
+
+
+def admitted(
+    parents: Int[Tensor, "N M"], tokens: Int[Tensor, "N P"], pieces: Sequence[int]
+) -> Bool[Tensor, "N E"] | None:
+    """Return whether each piece, and the end, may follow a row of tokens; None if none is owed."""
+    if not (parents > ABSENT).any():
+        return None
+    found = torch.nn.functional.pad(tokens, (1, 0))[:, :, None]
+    found = found == torch.tensor(pieces, device=tokens.device)
+    missing = (parents > ABSENT) & ~found.any(1)
+    opened = found[:, :, 0::3] * torch.arange(1, found.shape[1] + 1, device=tokens.device)[:, None]
+    last = opened.amax(1) * ~found[:, :, 1::3].any(1)  # 0 for pairs that are not open
+    innermost = torch.where(last.any(1), 3 * last.argmax(1), OUTERMOST)[:, None]
+    allowed = missing & (parents == innermost)
+    is_complete = ~allowed.any(1, keepdim=True)
+    openers = torch.arange(0, len(pieces), 3, device=tokens.device)
+    allowed[:, 1::3] = (innermost == openers) & is_complete
+    end = (innermost == OUTERMOST) & ~missing.any(1, keepdim=True)
+    return torch.cat([allowed, end], dim=1)

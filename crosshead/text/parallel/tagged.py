@@ -1,0 +1,228 @@
+"""Marks in training pairs: around phrases that translate each other, and beside or for them.
+
+A model that has seen them reads the tags and placeholders of a sentence as pieces, and puts them
+into its translation (Hanneman and Dinu 2020, "How Should Markup Tags Be Translated?", section 3.2).
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from crosshead.text.markers import CLOSE, LONE, MOST_MARKS, OPEN, token_ends
+from crosshead.text.marks import WordLinks
+from crosshead.text.parallel.examples import Example, Measured
+from crosshead.text.parallel.word_aligner import WordAligner
+from crosshead.text.tokenizers import Tokenizer
+from crosshead.vocabulary import EOS
+
+_TAGGED = 4
+"""The key that separates these random draws from others with the same (seed, epoch)."""
+
+_MORE = (0.5, 0.75, 0.9)
+"""The shares of the pairs with marks that have at most one, two and three of them, out of four."""
+
+_LENGTHS = (0.5, 0.8, 0.92)
+"""The shares of phrases of at most one, two and three words, out of four."""
+
+_PAIRED, _BESIDE = 0.6, 0.8
+"""The shares of marks that are pairs around a phrase, and with those that stand before a word. The
+others stand for a phrase."""
+
+_LIKELY = 0.3
+"""The least probability of a link between two tokens."""
+
+_TRIES = 3
+"""The number of phrases that are tried for each mark."""
+
+Role = Literal["around", "before", "for"]
+Range = tuple[int, int]
+"""The first unit of a phrase, and the one after it."""
+
+
+class Units(NamedTuple):
+    """The words and signs of one side of a pair."""
+
+    ids: Sequence[int]
+    """The tokens of the side."""
+    text: str
+    ends: list[int]
+    """The offset in the text after each token."""
+    offsets: np.ndarray
+    """The offsets of the units in the text, "U 2"."""
+
+    def tokens(self, phrase: Range) -> Range:
+        """Return the first token of a phrase, and the one after it."""
+        first, last = self.offsets[phrase[0], 0], self.offsets[phrase[1] - 1, 1]
+        return bisect_right(self.ends, first), bisect_left(self.ends, last) + 1
+
+
+@dataclass
+class _Node:
+    """A mark around, before or for two phrases that translate each other."""
+
+    role: Role
+    phrases: tuple[Range, Range]
+    """The units of both sides."""
+    inside: "list[_Node]" = field(default_factory=list)
+
+    def contains(self, other: "_Node") -> bool:
+        """Return whether both phrases of another mark are in those of this one."""
+        pairs = zip(self.phrases, other.phrases, strict=True)
+        return all(a <= c and d <= b for (a, b), (c, d) in pairs)
+
+    def touches(self, other: "_Node") -> bool:
+        """Return whether a phrase of another mark overlaps its phrase of this one."""
+        pairs = zip(self.phrases, other.phrases, strict=True)
+        return any(c < b and a < d for (a, b), (c, d) in pairs)
+
+
+@dataclass(frozen=True)
+class Tagged(Measured):
+    """Examples of which a share, drawn from (seed, epoch), has marks.
+
+    `lengths` is the room for all marks of a pair. A pair in which fewer phrases are found has fewer
+    marks.
+    """
+
+    examples: Measured
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    aligner: WordAligner
+    markers: Sequence[int]
+    share: float
+    seed: int
+    epoch: int
+    longest: int
+    """The largest number of tokens of a side."""
+    skipped: frozenset[int] = frozenset()
+    """Tokens at the beginning of a source that stay there: tags of languages."""
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """The number of marks of each pair."""
+        drawn = np.random.default_rng([self.seed, self.epoch, _TAGGED]).random(len(self))
+        counts = np.where(drawn < self.share, 1 + np.digitize(drawn / self.share, _MORE), 0)
+        fits = self.examples.lengths.max(axis=1, initial=0) + 2 * counts <= self.longest
+        return np.asarray(counts * fits, np.int32)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The tokens of both sides, without begin and end: an `n 2` array of int32."""
+        return np.asarray(self.examples.lengths + 2 * self.counts[:, None], np.int32)
+
+    def example(self, row: int) -> Example:
+        """Return example `row`, counted from 0."""
+        example, count = self.examples[row], int(self.counts[row])
+        if not count:
+            return example
+        rng = np.random.default_rng([self.seed, self.epoch, _TAGGED, row])
+        source, target = example
+        lead = next((end for end in (1, 2) if self.skipped.intersection(source[:end])), 0)
+        sides, weights = self._linked((source[lead:], target))
+        roots: list[_Node] = []
+        for _ in range(count):
+            tries = (_phrases(sides[0].text, sides[0].offsets, weights, rng) for _ in range(_TRIES))
+            found = next((each for each in tries if each is not None), None)
+            if found is not None:
+                _insert(roots, _Node(_role(rng), found))
+        order = _in_order(roots, 0)
+        first = [*range(len(order))], sorted(rng.permutation(MOST_MARKS)[: len(order)].tolist())
+        names = dict(zip(map(id, order), first[int(rng.integers(2))], strict=True))
+        written = [self._written(roots, side, names, at) for at, side in enumerate(sides)]
+        return [*source[:lead], *written[0]], written[1]
+
+    def _linked(self, example: Example) -> tuple[list[Units], np.ndarray]:
+        """Return both sides in units, and how much each target unit translates each source unit."""
+        padded = [np.array([[*ids, EOS]]) for ids in example]
+        probable = self.aligner.align(*padded)[0, :-1, :-1]
+        texts = [t.decode(ids) for t, ids in zip(self.tokenizers, example, strict=True)]
+        ends = [
+            token_ends(tokenizer, ids, text)
+            for tokenizer, ids, text in zip(self.tokenizers, example, texts, strict=True)
+        ]
+        likely = np.where(probable >= _LIKELY, probable, 0)
+        links = WordLinks.of(texts[0], ends[0], texts[1], ends[1], likely)
+        offsets = links.source, links.target
+        sides = [Units(*each) for each in zip(example, texts, ends, offsets, strict=True)]
+        return sides, links.weights
+
+    def _written(
+        self, roots: Sequence[_Node], side: Units, names: dict[int, int], at: int
+    ) -> list[int]:
+        """Return the ids of a side with marks."""
+        found, last = list[int](), 0
+
+        def write(nodes: Sequence[_Node]) -> None:
+            nonlocal last
+            for node in sorted(nodes, key=lambda node: node.phrases[at]):
+                first, end = side.tokens(node.phrases[at])
+                first, end = max(last, first), max(last, end)
+                found.extend(side.ids[last:first])
+                last, marker = first, 3 * names[id(node)]
+                if node.role == "around":
+                    found.append(self.markers[marker + OPEN])
+                    write(node.inside)
+                    found.extend(side.ids[last:end])
+                    found.append(self.markers[marker + CLOSE])
+                else:
+                    found.append(self.markers[marker + LONE])
+                last = first if node.role == "before" else max(last, end)
+
+        write(roots)
+        return [*found, *side.ids[last:]]
+
+
+def _role(rng: np.random.Generator) -> Role:
+    drawn = rng.random()
+    return "around" if drawn < _PAIRED else "before" if drawn < _BESIDE else "for"
+
+
+def _phrases(
+    text: str, offsets: np.ndarray, weights: np.ndarray, rng: np.random.Generator
+) -> tuple[Range, Range] | None:
+    """Return a random phrase and its translation, or None if none fits.
+
+    No word of one translates a word outside of the other (Och and Ney 2004, Eq. 2), and both ends
+    of the source phrase have a translation.
+    """
+    if not weights.size:
+        return None
+    begin = int(rng.integers(len(offsets)))
+    end = begin + 1 + int(np.digitize(rng.random(), _LENGTHS))
+    if end > len(offsets) or not text[offsets[begin, 0]].isalnum():
+        return None
+    owners = np.where(weights.any(axis=1), weights.argmax(axis=1), -1)
+    inside = np.flatnonzero((owners >= begin) & (owners < end))
+    if not len(inside) or not {begin, end - 1} <= set(owners[inside].tolist()):
+        return None
+    first, last = int(inside[0]), int(inside[-1]) + 1
+    between = owners[first:last]
+    if ((between >= 0) & ((between < begin) | (between >= end))).any():
+        return None
+    return (begin, end), (first, last)
+
+
+def _insert(nodes: list[_Node], new: _Node) -> None:
+    """Add a mark to a tree, unless it does not nest with the others on both sides alike."""
+    for node in nodes:
+        if node.contains(new) and node.role == "around":
+            _insert(node.inside, new)
+            return
+    inside = [node for node in nodes if new.contains(node)]
+    others = [node for node in nodes if not new.contains(node)]
+    if (inside and new.role != "around") or any(new.touches(node) for node in others):
+        return
+    new.inside = inside
+    nodes[:] = [*others, new]
+
+
+def _in_order(nodes: Sequence[_Node], side: int) -> list[_Node]:
+    """Return all marks of a tree in the order in which they begin on a side."""
+    ordered = sorted(nodes, key=lambda node: node.phrases[side])
+    return [each for node in ordered for each in (node, *_in_order(node.inside, side))]

@@ -1,0 +1,111 @@
+"""Every output has the marks of its source once, nested alike; other outputs have none."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from crosshead.decoding.beam import BeamRules, RunningBatch
+from crosshead.decoding.candidates import Specials
+from crosshead.decoding.markup import nesting, parents
+from crosshead.decoding.search import DecodeConfig, Hypothesis, search
+from crosshead.vocabulary import BOS, EOS, PAD, UNK
+
+MARKS = tuple(range(4, 13))
+"""Pieces that open, close and stand alone, for three numbers."""
+
+SPECIALS = Specials(BOS, EOS, (PAD, BOS, UNK), MARKS)
+SOURCES = [
+    [20, 4, 21, 5, 22],
+    [4, 7, 20, 8, 12, 21, 5],
+    [20, 21, 22],
+    [6, 20, 9, 21, 12],
+    [7, 20, 4, 21, 5, 8, 12, 22],
+]
+
+
+def source_ids(lines: Sequence[Sequence[int]]) -> torch.Tensor:
+    longest = max(map(len, lines))
+    return torch.tensor([[*line, EOS, *[PAD] * (longest - len(line))] for line in lines])
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A state that knows nothing but the number of its rows."""
+
+    count: int
+    nbytes: int = 0
+
+    def select(self, rows: torch.Tensor) -> "Rows":
+        return Rows(len(rows))
+
+    def join(self, other: "Rows") -> "Rows":
+        return Rows(self.count + other.count)
+
+
+class Babbler:
+    """A model whose next tokens are random, so that it writes marks and ends anywhere."""
+
+    def __init__(self) -> None:
+        self.generator = torch.Generator().manual_seed(1)
+
+    def start(self, source: torch.Tensor) -> Rows:
+        return Rows(len(source))
+
+    def step(self, state: Rows, tokens: torch.Tensor) -> tuple[torch.Tensor, Rows]:
+        return torch.randn(state.count, 30, generator=self.generator), state
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        return 3 * hidden
+
+
+def check(source: Sequence[int], hypotheses: Sequence[Hypothesis]) -> int:
+    """Check the hypotheses of a source; return how many have ended."""
+    for hypothesis in hypotheses:
+        found = [each for each in hypothesis.tokens if each in MARKS]
+        assert len(found) == len(set(found))
+        assert set(found) <= set(source)
+        if hypothesis.finished:
+            assert nesting(hypothesis.tokens, MARKS) == nesting(source, MARKS)
+    return sum(hypothesis.finished for hypothesis in hypotheses)
+
+
+@pytest.mark.parametrize(
+    "decode",
+    [DecodeConfig(beam=1), DecodeConfig(beam=4), DecodeConfig(beam=1, sample=True)],
+    ids=["greedy", "beam", "sampled"],
+)
+def test_search_keeps_the_marks_of_each_source(decode: DecodeConfig) -> None:
+    limits = torch.full((len(SOURCES),), 400)
+    n_best = 1 if decode.beam == 1 and not decode.sample else 4
+    with torch.inference_mode():
+        found = search(Babbler(), source_ids(SOURCES), limits, SPECIALS, decode, n_best)
+    assert sum(map(check, SOURCES, found)) >= len(SOURCES)
+
+
+def test_sentences_that_join_keep_their_marks() -> None:
+    model = Babbler()
+    batch = RunningBatch(model, SPECIALS, BeamRules(3, 0.6))
+    draw, found, waiting = random.Random(1), {}, [SOURCES[n % len(SOURCES)] for n in range(15)]
+    number = 0
+    with torch.inference_mode():
+        while number < len(waiting) or len(batch):
+            new = waiting[number : number + draw.randint(0, 3)]
+            if new:
+                ids = source_ids(new)
+                stepped = model.step(model.start(ids), torch.full((len(new), 1), BOS))
+                numbers = range(number, number + len(new))
+                limits, owed = torch.full((len(new),), 300), parents(ids, MARKS)
+                found |= batch.add(stepped, limits, numbers, [2] * len(new), owed)
+                number += len(new)
+            if len(batch):
+                found |= batch.take(model.step(batch.state, batch.last))
+    assert sum(check(waiting[each], found[each]) for each in found) >= len(waiting)
+
+
+@pytest.mark.parametrize("broken", [[4, 20], [20, 5], [4, 7, 5, 8], [6, 6], [4, 5, 4, 5]])
+def test_a_broken_source_owes_nothing(broken: list[int]) -> None:
+    assert nesting(broken, MARKS) == {}
+    assert (parents(source_ids([broken]), MARKS) == parents(source_ids([[20]]), MARKS)).all()

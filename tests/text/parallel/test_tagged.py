@@ -1,0 +1,88 @@
+"""Marks in pairs whose translations are known: each word `x` of the source is `X` in the target."""
+
+import numpy as np
+import pytest
+
+from crosshead.decoding.markup import nesting
+from crosshead.text.markers import MARKERS, marker_ids, without_marks
+from crosshead.text.parallel.examples import Example, Examples
+from crosshead.text.parallel.tagged import Tagged
+from crosshead.text.parallel.word_aligner import WordAligner
+from crosshead.text.symbols import WordTokenizer
+
+WORDS = [f"w{number}" for number in range(40)]
+
+
+def lines(seed: int) -> tuple[list[str], list[str]]:
+    draw = np.random.default_rng(seed)
+    source = [" ".join(draw.choice(WORDS, draw.integers(3, 9), replace=False)) for _ in range(800)]
+    # The last word of a source is the first of its translation.
+    moved = [[line.split()[-1], *line.split()[:-1]] for line in source]
+    return source, [" ".join(words).upper() for words in moved]
+
+
+SIDES = lines(1)
+TOKENIZER = WordTokenizer.train([*SIDES[0], *SIDES[1]], 200, MARKERS)
+IDS = marker_ids(TOKENIZER)
+PAIRS = Examples.of(zip(*(TOKENIZER.encode_lines(side) for side in SIDES), strict=True))
+ALIGNER = WordAligner(PAIRS, TOKENIZER.vocab_size)
+
+
+def tagged(share: float = 1.0, epoch: int = 0, longest: int = 99) -> Tagged:
+    return Tagged(PAIRS, (TOKENIZER, TOKENIZER), ALIGNER, IDS, share, 1, epoch, longest)
+
+
+def inside(ids: list[int]) -> dict[int, list[str]]:
+    """The words in each pair of marks, sorted."""
+    found, opened = dict[int, list[int]](), dict[int, list[int]]()
+    for each in ids:
+        place = IDS.index(each) if each in IDS else -1
+        if place >= 0 and place % 3 == 0:
+            opened[place // 3] = []
+        elif place >= 0 and place % 3 == 1:
+            found[place // 3] = opened.pop(place // 3)
+        elif place < 0:
+            for words in opened.values():
+                words.append(each)
+    return {number: sorted(TOKENIZER.pieces(words)) for number, words in found.items()}
+
+
+def without(example: Example) -> list[list[int]]:
+    return [without_marks(side, IDS)[0] for side in example]
+
+
+def test_both_sides_have_the_same_marks_around_the_same_words() -> None:
+    pairs = phrases = 0
+    for source, target in tagged():
+        owed = nesting(source, IDS)
+        assert owed == nesting(target, IDS)
+        pairs += bool(owed)
+        for number, words in inside(list(source)).items():
+            phrases += 1
+            assert [word.upper() for word in words] == inside(list(target))[number]
+    assert pairs > 0.95 * len(PAIRS)
+    assert phrases > 0.4 * len(PAIRS)
+
+
+def test_only_words_that_marks_stand_for_are_missing() -> None:
+    changed = 0
+    for usual, example in zip(PAIRS, tagged(), strict=True):
+        left = [TOKENIZER.decode(side).upper().split() for side in without(example)]
+        assert sorted(left[0]) == sorted(left[1])
+        changed += left[0] != TOKENIZER.decode(usual[0]).upper().split()
+    assert 0.05 < changed / len(PAIRS) < 0.5
+
+
+def test_the_share_and_the_epoch_draw_the_pairs() -> None:
+    some = tagged(0.1)
+    rows = np.flatnonzero(some.counts)
+    assert len(rows) / len(PAIRS) == pytest.approx(0.1, abs=0.04)
+    assert all(some[row] == PAIRS[row] for row in range(len(PAIRS)) if row not in rows)
+    assert list(some) == list(tagged(0.1))
+    assert not np.array_equal(rows, np.flatnonzero(tagged(0.1, epoch=1).counts))
+
+
+def test_lengths_are_room_for_the_marks() -> None:
+    for room, example in zip(tagged().lengths, tagged(), strict=True):
+        assert all(len(side) <= most for side, most in zip(example, room, strict=True))
+    assert tagged(longest=10).lengths.max() <= 10
