@@ -16,7 +16,7 @@ from crosshead.decoding.search import DecodeConfig, Specials
 from crosshead.errors import DamagedBundle
 from crosshead.models.base import Model, TokenModel
 from crosshead.models.registry import AnyTokenConfig, build_model
-from crosshead.text.markers import marker_ids
+from crosshead.text.markers import MARKERS, TERM_MARKERS, ids_of
 from crosshead.text.pieces import CONTROL
 from crosshead.text.profile import TextProfile
 from crosshead.text.tokenizers import (
@@ -104,13 +104,16 @@ class TextBundle(Bundle):
     @property
     def marks(self) -> tuple[int, ...]:
         """The ids of the pieces of marks, which both tokenizers have, or none."""
-        source, target = map(marker_ids, (self.source_tokenizer, self.target_tokenizer))
+        source, target = (
+            ids_of(MARKERS, each) for each in (self.source_tokenizer, self.target_tokenizer)
+        )
         return source if source == target else ()
 
     @property
     def forbidden(self) -> tuple[int, ...]:
         """The target tokens that search never produces."""
-        return tuple(sorted({PAD, BOS, UNK, *self.target_tokenizer.line_breaks}))
+        terms = ids_of(TERM_MARKERS, self.target_tokenizer)
+        return tuple(sorted({PAD, BOS, UNK, *terms, *self.target_tokenizer.line_breaks}))
 
     @classmethod
     def build(cls, config: BundleConfig) -> Model:

@@ -1,10 +1,11 @@
-"""Pieces of marks: what a model reads and writes for tags and placeholders.
+"""Pieces of marks and terms: what a model reads and writes for tags, placeholders and glossaries.
 
 `<0>` and `</0>` stand around the text of a pair of marks, and `<0/>` for a mark that stands alone.
-They are put between the tokens of a sentence, which stay the same.
+In a source, `<term>` stands before a term, and `<as>` and `</term>` around the translation that it
+must have. All are put between the tokens of a sentence, which stay the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from crosshead.text.pieces import Tokenizer
@@ -19,6 +20,9 @@ MARKERS = tuple(
 )
 """The pieces of marks: those that open and close a pair, and stand alone, for each number."""
 
+TERM_MARKERS = ("<term>", "<as>", "</term>")
+"""The pieces before a term, and around its translation."""
+
 OPEN, CLOSE, LONE = range(3)
 """What a piece does: its place in `MARKERS` modulo 3."""
 
@@ -32,20 +36,20 @@ class Mark(NamedTuple):
     """Its place in `MARKERS`."""
 
 
-def marker_ids(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Return the ids of all `MARKERS`, or none if the tokenizer does not have them."""
-    if not set(MARKERS) <= set(tokenizer.special):
+def ids_of(pieces: Sequence[str], tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Return the ids of special pieces, or none if the tokenizer does not have them all."""
+    if not set(pieces) <= set(tokenizer.special):
         return ()
     # A space may stand before the first piece of a line.
-    return tuple(tokenizer.encode(piece)[-1] for piece in MARKERS)
+    return tuple(tokenizer.encode(piece)[-1] for piece in pieces)
 
 
-def with_marks(ids: Sequence[int], marks: Sequence[Mark], markers: Sequence[int]) -> list[int]:
-    """Return ids with marks, which are given in order, between them."""
+def with_ids(ids: Sequence[int], inserted: Iterable[tuple[int, Sequence[int]]]) -> list[int]:
+    """Return ids with others inserted: each at a number of tokens, in order."""
     found, last = list[int](), 0
-    for mark in marks:
-        found += [*ids[last : mark.at], markers[mark.marker]]
-        last = mark.at
+    for at, others in inserted:
+        found += [*ids[last:at], *others]
+        last = at
     return [*found, *ids[last:]]
 
 

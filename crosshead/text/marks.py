@@ -10,8 +10,8 @@ into the translation. Both ways have each mark exactly once, and pairs nested as
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -154,6 +154,8 @@ class _Span:
 
     is_lone: bool = False
     """True if it covers no text."""
+    term: str | None = None
+    """The text that the translation of this one must be."""
 
     def number(self) -> "list[_Span]":
         """Return this span and those inside, in order. A lone mark is one with those inside."""
@@ -241,23 +243,28 @@ class Marked:
 
         They are the marks of the sentence, nested alike. `ends` are the offsets of the tokens.
         """
-        spans, units = self._numbered, _units(text, ends)
-        pieces, last = list[str](), 0
+        spans, units, events = self._numbered, _units(text, ends), list[_Event]()
         for mark in marks:
             number, role = divmod(mark.marker, 3)
-            span, at = spans[number], ends[mark.at - 1] if mark.at else 0
+            offset = ends[mark.at - 1] if mark.at else 0
             if role == CLOSE:
-                offset, raw = _end(units, int(units[:, 0].searchsorted(at))), span.after
+                offset = _end(units, int(units[:, 0].searchsorted(offset)))
             elif role == OPEN:
-                gap = int(units[:, 1].searchsorted(at, "right"))
-                offset, raw = _start(text, gap, units), span.before
-            else:
-                follows = span.is_joined and bool(pieces) and at <= last
-                offset, raw = max(last, at), _spaced(text, max(last, at), span, follows=follows)
-            offset = max(last, offset)
-            pieces += [text[last:offset], raw]
-            last = offset
-        return "".join([self.before, *pieces, text[last:], self.after])
+                offset = _start(text, int(units[:, 1].searchsorted(offset, "right")), units)
+            events.append(_Event(offset, spans[number], role))
+        return self.before + _with_events(text, events) + self.after
+
+    def with_terms(self, terms: Iterable[tuple[int, int, str]]) -> "Marked":
+        """Return the sentence with terms: where they begin and end, and their translations.
+
+        A term of which a pair of marks covers a part has no effect. A pair inside a term then
+        stands around it.
+        """
+        spans = list(self.spans)
+        for begin, end, target in terms:
+            spans = _nested(spans, _Span(begin, end, "", term=target))
+        count = sum(len(span.number()) for span in spans)
+        return replace(self, spans=spans, are_read=self.are_read and count <= MOST_MARKS)
 
 
 def with_tags_of(sentence: str, translation: str) -> str:
@@ -455,18 +462,73 @@ def _spaces(items: Sequence[_Item], place: int) -> tuple[bool, bool]:
     return sides[0], sides[1]
 
 
+def _nested(spans: list[_Span], term: _Span) -> list[_Span]:
+    """Return spans with a term among them, unless it crosses one of them."""
+    for span in spans:
+        if not span.is_lone and span.begin <= term.begin and term.end <= span.end:
+            span.inside = _nested(span.inside, term)
+            return spans
+    touched = [span for span in spans if term.begin < span.end and span.begin < term.end]
+    if any(span.begin < term.begin or term.end < span.end for span in touched):
+        return spans
+    others = [span for span in spans if span not in touched]
+    pair = next((span for span in touched if not span.is_lone), None)
+    if pair is None:
+        term.inside = touched
+        return sorted([*others, term], key=lambda span: span.begin)
+    pair.begin, pair.end = term.begin, term.end
+    pair.inside = _nested([*pair.inside, *(span for span in touched if span is not pair)], term)
+    return sorted([*others, pair], key=lambda span: span.begin)
+
+
+class _Event(NamedTuple):
+    """A mark in a translation."""
+
+    offset: int
+    span: _Span
+    role: int
+    """`OPEN`, `CLOSE` or `LONE`."""
+
+
+def _with_events(text: str, events: Iterable[_Event]) -> str:
+    """Return a translation with marks and terms."""
+    pieces, last, before = list[str](), 0, LONE
+    in_term = False
+    for offset, span, role in events:
+        follows = bool(pieces) and before == LONE and span.is_joined and offset <= last
+        offset = max(last, offset)
+        pieces += [] if in_term else [text[last:offset]]
+        if role == LONE:
+            pieces.append(_spaced(text, offset, span, follows=follows))
+        elif span.term is None:
+            pieces.append(span.before if role == OPEN else span.after)
+        elif role == OPEN:
+            pieces.append(_term(text, offset, span.term))
+            in_term = True
+        else:
+            pieces += [" "] if text[offset : offset + 1].isalnum() else []
+            in_term = False
+        last, before = offset, role
+    return "".join([*pieces, text[last:]])
+
+
+def _term(text: str, offset: int, term: str) -> str:
+    """Return the translation of a term in place of the text at an offset, with its first letter."""
+    if not offset and text[:1].isupper():
+        term = term[:1].upper() + term[1:]
+    return f" {term}" if offset == len(text) and text[-1:].strip() else term
+
+
 def _placed(text: str, spans: Sequence[_Span], links: WordLinks) -> str:
     """Return a translation with spans around what translates their texts."""
-    inserted: list[tuple[int, int, str]] = []
-    _place(text, spans, 0, len(links.target), links, inserted)
-    for offset, _, raw in sorted(inserted, key=lambda each: each[:2], reverse=True):
-        text = text[:offset] + raw + text[offset:]
-    return text
+    events: list[_Event] = []
+    _place(text, spans, 0, len(links.target), links, events)
+    return _with_events(text, events)
 
 
 def _place(
     text: str, spans: Sequence[_Span], low: int, high: int, links: WordLinks,
-    inserted: list[tuple[int, int, str]],
+    events: list[_Event],
 ) -> None:  # fmt: skip
     """Choose the places of spans among the target units from `low` to `high`."""
     places: dict[int, tuple[int, int]] = {}
@@ -497,13 +559,12 @@ def _place(
     for _, span in in_order:
         first, last = places[id(span)]
         if span.is_lone:
-            offset, raw = _written(text, span, first, links.target)
-            inserted.append((offset, len(inserted), raw))
+            events.append(_Event(_offset(text, span, first, links.target), span, LONE))
             continue
         start = _start(text, first, links.target) if first < last else _end(links.target, first)
-        inserted.append((start, len(inserted), span.before))
-        _place(text, span.inside, first, last, links, inserted)
-        inserted.append((max(start, _end(links.target, last)), len(inserted), span.after))
+        events.append(_Event(start, span, OPEN))
+        _place(text, span.inside, first, last, links, events)
+        events.append(_Event(max(start, _end(links.target, last)), span, CLOSE))
 
 
 def _all(span: _Span) -> str:
@@ -556,13 +617,11 @@ def _gap(span: _Span, low: int, high: int, links: WordLinks) -> int:
     return high
 
 
-def _written(text: str, span: _Span, gap: int, units: np.ndarray) -> tuple[int, str]:
-    """Return the offset of a lone mark in a translation, and the mark with its spaces."""
+def _offset(text: str, span: _Span, gap: int, units: np.ndarray) -> int:
+    """Return the offset of a lone mark in a translation."""
     if gap >= len(units) or (not span.spaces[0] and gap):
-        offset = _end(units, gap)
-    else:
-        offset = _start(text, gap, units)
-    return offset, _spaced(text, offset, span, follows=False)
+        return _end(units, gap)
+    return _start(text, gap, units)
 
 
 def _spaced(text: str, offset: int, span: _Span, *, follows: bool) -> str:

@@ -20,7 +20,7 @@ from crosshead.tasks.pipeline import TextPipeline
 from crosshead.tasks.translation.alignment import Alignments
 from crosshead.tasks.translation.log_probs import MostPositions
 from crosshead.text.documents.document import Document
-from crosshead.text.markers import token_ends, with_marks, without_marks
+from crosshead.text.markers import token_ends, with_ids, without_marks
 from crosshead.text.marks import Marked, WordLinks, bare, seen, signs, without_tags
 from crosshead.text.parallel.languages import with_tag
 from crosshead.text.profile import flags_of
@@ -221,7 +221,8 @@ class LineTranslator(TextPipeline):
             return ids
         length = self._tag_length
         marks = marked.marks(self._source_ends(marked, ids[length:]))
-        return [*ids[:length], *with_marks(ids[length:], marks, self._markers)]
+        inserted = [(mark.at, [self._markers[mark.marker]]) for mark in marks]
+        return [*ids[:length], *with_ids(ids[length:], inserted)]
 
     def _without_marks(self, ids: Sequence[int]) -> list[int]:
         return without_marks(ids, self._markers)[0]

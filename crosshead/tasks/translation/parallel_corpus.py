@@ -24,7 +24,7 @@ from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_task import TokenCorpus
 from crosshead.text.batching import Pairs, example_lengths
 from crosshead.text.learning import learn_tokenizers
-from crosshead.text.markers import marker_ids
+from crosshead.text.markers import MARKERS, TERM_MARKERS, ids_of
 from crosshead.text.parallel.corpora import Corpora, Part, read_valid_pairs, survey, training_parts
 from crosshead.text.parallel.examples import (
     Chosen,
@@ -59,7 +59,7 @@ from crosshead.text.parallel.languages import tag_of, tagged_languages
 from crosshead.text.parallel.pairs import ParallelText
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.shards import cache_directory, cache_key, open_shards, store
-from crosshead.text.parallel.tagged import Tagged
+from crosshead.text.parallel.tagged import Tagged, Tagging
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.text.profile import TextProfile
 from crosshead.text.subwords import BpeTokenizer
@@ -182,7 +182,7 @@ class ParallelCorpus(TokenCorpus):
     ) -> Callable[[Measured, int], Measured]:
         """Return a function that puts marks into a share of the examples of an epoch."""
         tokenizers = self.source_tokenizer, self.target_tokenizer
-        markers, other = map(marker_ids, tokenizers)
+        markers, other = (ids_of(MARKERS, tokenizer) for tokenizer in tokenizers)
         share = recipe.data.tagged
         if share and (not markers or markers != other):
             raise ConfigError(
@@ -192,12 +192,14 @@ class ParallelCorpus(TokenCorpus):
         share = TAGGED if share is None and markers == other else share
         if not (share and markers):
             return lambda examples, epoch: examples
-        aligner, special = self._aligner(chosen(0)), tagged_languages(self.source_tokenizer.special)
-        tags = [self.source_tokenizer.encode(tag_of(each))[-1] for each in special]
-        seed, longest = recipe.train.seed, recipe.data.max_length
-        return lambda examples, epoch: Tagged(
-            examples, tokenizers, aligner, markers, share, seed, epoch, longest, frozenset(tags)
-        )
+        special = tagged_languages(self.source_tokenizer.special)
+        tagging = Tagging(
+            tokenizers, self._aligner(chosen(0)), markers,
+            ids_of(TERM_MARKERS, self.source_tokenizer), share, recipe.train.seed,
+            recipe.data.max_length,
+            frozenset(self.source_tokenizer.encode(tag_of(each))[-1] for each in special),
+        )  # fmt: skip
+        return lambda examples, epoch: Tagged(examples, tagging, epoch)
 
     def _aligner(self, examples: Measured) -> WordAligner:
         """Return the aligner; the first call learns it from the given pairs."""

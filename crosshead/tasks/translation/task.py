@@ -31,7 +31,7 @@ from crosshead.tasks.usability import FEW, LOW_BLEU, Findings, translation_findi
 from crosshead.tasks.validation import LOSS, OLD, Metric, Validation, Validator
 from crosshead.text.batching import Example, collate, example_lengths, plan_in_order
 from crosshead.text.imported import ImportedTokenizer, JsonTokenizer
-from crosshead.text.markers import MARKERS
+from crosshead.text.markers import MARKERS, TERM_MARKERS
 from crosshead.text.parallel.corpora import named_languages, training_parts
 from crosshead.text.parallel.filters import HELD_OUT, LEFT_OUT
 from crosshead.text.parallel.languages import contradict
@@ -211,11 +211,11 @@ class TranslationTask(TokenTask):
 
 
 def with_markers(recipe: TextRecipe) -> TextRecipe:
-    """Add the pieces of marks to those that the tokenizer never splits, if it will learn them."""
+    """Give the tokenizer the pieces of marks and terms, if training will use them."""
     is_wanted = recipe.data.tagged or (recipe.data.tagged is None and "data.tagged" in recipe.open)
     if not is_wanted or recipe.tokenizer.kind in (ImportedTokenizer.kind, JsonTokenizer.kind):
         return recipe
-    pieces = list(dict.fromkeys([*recipe.tokenizer.special, *MARKERS]))
+    pieces = list(dict.fromkeys([*recipe.tokenizer.special, *MARKERS, *TERM_MARKERS]))
     filled = recipe.tokenizer.model_copy(update={"special": pieces})
     return recipe.model_copy(update={"tokenizer": filled})
 

@@ -1,5 +1,8 @@
 """Marks in training pairs: around phrases that translate each other, and beside or for them.
 
+Other pairs have terms: a phrase of the source is followed by its translation (Dinu et al. 2019,
+"Training Neural Machine Translation to Apply Terminology Constraints", section 3).
+
 A model that has seen them reads the tags and placeholders of a sentence as pieces, and puts them
 into its translation (Hanneman and Dinu 2020, "How Should Markup Tags Be Translated?", section 3.2).
 """
@@ -38,7 +41,10 @@ _LIKELY = 0.3
 _TRIES = 3
 """The number of phrases that are tried for each mark."""
 
-Role = Literal["around", "before", "for"]
+_OF_A_TERM = 10
+"""The room for a term in tokens: its pieces and its translation."""
+
+Role = Literal["around", "before", "for", "term"]
 Range = tuple[int, int]
 """The first unit of a phrase, and the one after it."""
 
@@ -81,70 +87,89 @@ class _Node:
 
 
 @dataclass(frozen=True)
+class Tagging:
+    """How marks and terms are put into the pairs of a run."""
+
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    aligner: WordAligner
+    markers: Sequence[int]
+    """The ids of `MARKERS`."""
+    term_markers: Sequence[int]
+    """The ids of `TERM_MARKERS` in the source."""
+    share: float
+    """The share of pairs with marks. Half as many have a term."""
+    seed: int
+    longest: int
+    """The largest number of tokens of a side."""
+    skipped: frozenset[int] = frozenset()
+    """Tokens at the beginning of a source that stay there: tags of languages."""
+
+
+@dataclass(frozen=True)
 class Tagged(Measured):
-    """Examples of which a share, drawn from (seed, epoch), has marks.
+    """Examples of which a share, drawn from (seed, epoch), has marks, and another share a term.
 
     `lengths` is the room for all marks of a pair. A pair in which fewer phrases are found has fewer
     marks.
     """
 
     examples: Measured
-    tokenizers: tuple[Tokenizer, Tokenizer]
-    aligner: WordAligner
-    markers: Sequence[int]
-    share: float
-    seed: int
+    tagging: Tagging
     epoch: int
-    longest: int
-    """The largest number of tokens of a side."""
-    skipped: frozenset[int] = frozenset()
-    """Tokens at the beginning of a source that stay there: tags of languages."""
 
     def __len__(self) -> int:
         return len(self.examples)
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """The number of marks of each pair."""
-        drawn = np.random.default_rng([self.seed, self.epoch, _TAGGED]).random(len(self))
-        counts = np.where(drawn < self.share, 1 + np.digitize(drawn / self.share, _MORE), 0)
-        fits = self.examples.lengths.max(axis=1, initial=0) + 2 * counts <= self.longest
-        return np.asarray(counts * fits, np.int32)
+        """The number of marks and of terms of each pair, "n 2"."""
+        share = self.tagging.share
+        drawn = np.random.default_rng([self.tagging.seed, self.epoch, _TAGGED]).random(len(self))
+        marks = np.where(drawn < share, 1 + np.digitize(drawn / share, _MORE), 0)
+        terms = (drawn >= 0.75 * share) & (drawn < 1.25 * share) & bool(self.tagging.term_markers)
+        counts = np.stack([marks, terms], axis=1).astype(np.int32)
+        fits = (self.examples.lengths + self._room(counts)).max(axis=1) <= self.tagging.longest
+        return np.asarray(counts * fits[:, None])
 
     @property
     def lengths(self) -> np.ndarray:
         """The tokens of both sides, without begin and end: an `n 2` array of int32."""
-        return np.asarray(self.examples.lengths + 2 * self.counts[:, None], np.int32)
+        return np.asarray(self.examples.lengths + self._room(self.counts), np.int32)
+
+    @staticmethod
+    def _room(counts: np.ndarray) -> np.ndarray:
+        marks, terms = counts.T
+        return np.stack([2 * marks + _OF_A_TERM * terms, 2 * marks], axis=1)
 
     def example(self, row: int) -> Example:
         """Return example `row`, counted from 0."""
-        example, count = self.examples[row], int(self.counts[row])
-        if not count:
+        example, (marks, terms) = self.examples[row], self.counts[row].tolist()
+        if not marks + terms:
             return example
-        rng = np.random.default_rng([self.seed, self.epoch, _TAGGED, row])
+        rng = np.random.default_rng([self.tagging.seed, self.epoch, _TAGGED, row])
         source, target = example
-        lead = next((end for end in (1, 2) if self.skipped.intersection(source[:end])), 0)
+        lead = next((end for end in (1, 2) if self.tagging.skipped.intersection(source[:end])), 0)
         sides, weights = self._linked((source[lead:], target))
         roots: list[_Node] = []
-        for _ in range(count):
-            tries = (_phrases(sides[0].text, sides[0].offsets, weights, rng) for _ in range(_TRIES))
+        for number in range(marks + terms):
+            tries = (_phrases(*sides, weights, rng) for _ in range(_TRIES))
             found = next((each for each in tries if each is not None), None)
             if found is not None:
-                _insert(roots, _Node(_role(rng), found))
-        order = _in_order(roots, 0)
+                _insert(roots, _Node(_role(rng) if number < marks else "term", found))
+        order = [node for node in _in_order(roots, 0) if node.role != "term"]
         first = [*range(len(order))], sorted(rng.permutation(MOST_MARKS)[: len(order)].tolist())
         names = dict(zip(map(id, order), first[int(rng.integers(2))], strict=True))
-        written = [self._written(roots, side, names, at) for at, side in enumerate(sides)]
+        written = [self._written(roots, sides, names, at) for at in (0, 1)]
         return [*source[:lead], *written[0]], written[1]
 
     def _linked(self, example: Example) -> tuple[list[Units], np.ndarray]:
         """Return both sides in units, and how much each target unit translates each source unit."""
         padded = [np.array([[*ids, EOS]]) for ids in example]
-        probable = self.aligner.align(*padded)[0, :-1, :-1]
-        texts = [t.decode(ids) for t, ids in zip(self.tokenizers, example, strict=True)]
+        probable = self.tagging.aligner.align(*padded)[0, :-1, :-1]
+        texts = [t.decode(ids) for t, ids in zip(self.tagging.tokenizers, example, strict=True)]
         ends = [
             token_ends(tokenizer, ids, text)
-            for tokenizer, ids, text in zip(self.tokenizers, example, texts, strict=True)
+            for tokenizer, ids, text in zip(self.tagging.tokenizers, example, texts, strict=True)
         ]
         likely = np.where(probable >= _LIKELY, probable, 0)
         links = WordLinks.of(texts[0], ends[0], texts[1], ends[1], likely)
@@ -153,29 +178,49 @@ class Tagged(Measured):
         return sides, links.weights
 
     def _written(
-        self, roots: Sequence[_Node], side: Units, names: dict[int, int], at: int
+        self, roots: Sequence[_Node], sides: Sequence[Units], names: dict[int, int], at: int
     ) -> list[int]:
         """Return the ids of a side with marks."""
-        found, last = list[int](), 0
+        found, last, side = list[int](), 0, sides[at]
+        markers = self.tagging.markers
+
+        def copy(end: int) -> None:
+            nonlocal last
+            found.extend(side.ids[last:end])
+            last = max(last, end)
 
         def write(nodes: Sequence[_Node]) -> None:
             nonlocal last
             for node in sorted(nodes, key=lambda node: node.phrases[at]):
                 first, end = side.tokens(node.phrases[at])
-                first, end = max(last, first), max(last, end)
-                found.extend(side.ids[last:first])
-                last, marker = first, 3 * names[id(node)]
+                copy(first)
+                if node.role == "term":
+                    before, behind = self._term(sides[1], node) if at == 0 else ([], [])
+                    found.extend(before)
+                    copy(end)
+                    found.extend(behind)
+                    continue
+                marker = 3 * names[id(node)]
                 if node.role == "around":
-                    found.append(self.markers[marker + OPEN])
+                    found.append(markers[marker + OPEN])
                     write(node.inside)
-                    found.extend(side.ids[last:end])
-                    found.append(self.markers[marker + CLOSE])
+                    copy(end)
+                    found.append(markers[marker + CLOSE])
                 else:
-                    found.append(self.markers[marker + LONE])
-                last = first if node.role == "before" else max(last, end)
+                    found.append(markers[marker + LONE])
+                    last = max(last, end) if node.role == "for" else last
 
         write(roots)
         return [*found, *side.ids[last:]]
+
+    def _term(self, target: Units, node: _Node) -> tuple[list[int], list[int]]:
+        """Return the ids before and behind the source of a term, or none if there is no room."""
+        begin, end = (target.offsets[node.phrases[1][side] - side, side] for side in (0, 1))
+        ids = self.tagging.tokenizers[0].encode(target.text[begin:end])
+        if len(ids) + 3 > _OF_A_TERM:
+            return [], []
+        start, middle, last = self.tagging.term_markers
+        return [start], [middle, *ids, last]
 
 
 def _role(rng: np.random.Generator) -> Role:
@@ -184,18 +229,18 @@ def _role(rng: np.random.Generator) -> Role:
 
 
 def _phrases(
-    text: str, offsets: np.ndarray, weights: np.ndarray, rng: np.random.Generator
+    source: Units, target: Units, weights: np.ndarray, rng: np.random.Generator
 ) -> tuple[Range, Range] | None:
-    """Return a random phrase and its translation, or None if none fits.
+    """Return a random phrase that begins with a word, and its translation, or None if none fits.
 
     No word of one translates a word outside of the other (Och and Ney 2004, Eq. 2), and both ends
     of the source phrase have a translation.
     """
     if not weights.size:
         return None
-    begin = int(rng.integers(len(offsets)))
+    begin = int(rng.integers(len(source.offsets)))
     end = begin + 1 + int(np.digitize(rng.random(), _LENGTHS))
-    if end > len(offsets) or not text[offsets[begin, 0]].isalnum():
+    if end > len(source.offsets) or not source.text[source.offsets[begin, 0]].isalnum():
         return None
     owners = np.where(weights.any(axis=1), weights.argmax(axis=1), -1)
     inside = np.flatnonzero((owners >= begin) & (owners < end))
@@ -204,6 +249,10 @@ def _phrases(
     first, last = int(inside[0]), int(inside[-1]) + 1
     between = owners[first:last]
     if ((between >= 0) & ((between < begin) | (between >= end))).any():
+        return None
+    if not any(
+        map(str.isalnum, target.text[target.offsets[first, 0] : target.offsets[last - 1, 1]])
+    ):
         return None
     return (begin, end), (first, last)
 

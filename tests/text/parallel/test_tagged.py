@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from crosshead.decoding.markup import nesting
-from crosshead.text.markers import MARKERS, marker_ids, without_marks
+from crosshead.text.markers import MARKERS, TERM_MARKERS, ids_of, without_marks
 from crosshead.text.parallel.examples import Example, Examples
-from crosshead.text.parallel.tagged import Tagged
+from crosshead.text.parallel.tagged import Tagged, Tagging
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.text.symbols import WordTokenizer
 
@@ -22,14 +22,17 @@ def lines(seed: int) -> tuple[list[str], list[str]]:
 
 
 SIDES = lines(1)
-TOKENIZER = WordTokenizer.train([*SIDES[0], *SIDES[1]], 200, MARKERS)
-IDS = marker_ids(TOKENIZER)
+TOKENIZER = WordTokenizer.train([*SIDES[0], *SIDES[1]], 200, [*MARKERS, *TERM_MARKERS])
+IDS = ids_of(MARKERS, TOKENIZER)
+TERMS = ids_of(TERM_MARKERS, TOKENIZER)
 PAIRS = Examples.of(zip(*(TOKENIZER.encode_lines(side) for side in SIDES), strict=True))
 ALIGNER = WordAligner(PAIRS, TOKENIZER.vocab_size)
 
 
-def tagged(share: float = 1.0, epoch: int = 0, longest: int = 99) -> Tagged:
-    return Tagged(PAIRS, (TOKENIZER, TOKENIZER), ALIGNER, IDS, share, 1, epoch, longest)
+def tagged(share: float = 1.0, epoch: int = 0, longest: int = 99, terms: bool = False) -> Tagged:
+    pieces = TERMS if terms else ()
+    tagging = Tagging((TOKENIZER, TOKENIZER), ALIGNER, IDS, pieces, share, 1, longest)
+    return Tagged(PAIRS, tagging, epoch)
 
 
 def inside(ids: list[int]) -> dict[int, list[str]]:
@@ -75,14 +78,30 @@ def test_only_words_that_marks_stand_for_are_missing() -> None:
 
 def test_the_share_and_the_epoch_draw_the_pairs() -> None:
     some = tagged(0.1)
-    rows = np.flatnonzero(some.counts)
+    rows = np.flatnonzero(some.counts.any(axis=1))
     assert len(rows) / len(PAIRS) == pytest.approx(0.1, abs=0.04)
     assert all(some[row] == PAIRS[row] for row in range(len(PAIRS)) if row not in rows)
     assert list(some) == list(tagged(0.1))
-    assert not np.array_equal(rows, np.flatnonzero(tagged(0.1, epoch=1).counts))
+    assert not np.array_equal(rows, np.flatnonzero(tagged(0.1, epoch=1).counts.any(axis=1)))
 
 
 def test_lengths_are_room_for_the_marks() -> None:
-    for room, example in zip(tagged().lengths, tagged(), strict=True):
+    for room, example in zip(tagged(terms=True).lengths, tagged(terms=True), strict=True):
         assert all(len(side) <= most for side, most in zip(example, room, strict=True))
     assert tagged(longest=10).lengths.max() <= 10
+
+
+def test_terms_are_followed_by_their_translations() -> None:
+    found = 0
+    for usual, (source, target) in zip(tagged(), tagged(terms=True), strict=True):
+        assert not set(target) & set(TERMS)
+        if TERMS[0] not in source:
+            assert set(usual[0]) - set(IDS) >= set(source) - set(IDS)
+            continue
+        first, second, last = map(list(source).index, TERMS)
+        term, translation = source[first + 1 : second], source[second + 1 : last]
+        words = TOKENIZER.decode(term).upper().split()
+        assert set(words) == set(TOKENIZER.decode(translation).split())
+        assert set(translation) <= set(target)
+        found += 1
+    assert found > 0.1 * len(PAIRS)
