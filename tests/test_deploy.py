@@ -51,6 +51,7 @@ def test_the_service_runs_a_command_that_exists() -> None:
     assert found["bundles"] == ["en-de=/srv/crosshead/en-de"]
     assert found["host"] == "127.0.0.1"
     assert found["suggestions"] == Path("${STATE_DIRECTORY}/suggestions.jsonl")
+    assert found["glossaries"] == Path("${STATE_DIRECTORY}/glossaries")
 
 
 def test_the_services_of_several_processes_differ_in_port_workers_and_folder() -> None:

@@ -11,7 +11,7 @@ word is the common beginning itself, one letter less is enough. So `coat` finds 
 that this rule misses (`run`, `ran`) stand in the entry.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -148,7 +148,10 @@ class Glossary:
         """
         is_tbx = path.suffix.lower() == ".tbx"
         languages = source_language, target_language
-        entries = _term_base_entries(path, *languages) if is_tbx else _table_entries(path)
+        if is_tbx:
+            entries = _term_base_entries(path, *languages)
+        else:
+            entries = table_entries(path, read_lines(path), is_quoted=is_csv(path))
         return cls(_checked(entries), stem)
 
     def terms(self, text: str) -> list[Term]:
@@ -269,10 +272,11 @@ def _term_base_entries(
         yield place, Entry(first, translation, tuple(forms))
 
 
-def _table_entries(path: Path) -> Iterator[tuple[str, Entry]]:
-    """Yield the entries of a table, each with its place."""
-    lines = read_lines(path)
-    form = csv_form(lambda: iter(lines)) if is_csv(path) else Form()
+def table_entries(
+    path: Path, lines: Sequence[str], *, is_quoted: bool
+) -> Iterator[tuple[str, Entry]]:
+    """Yield the entries of a table, each with its place. In CSV, cells may be quoted."""
+    form = csv_form(lambda: iter(lines)) if is_quoted else Form()
     for row, (number, cells) in enumerate(form.rows(path, iter(lines))):
         place, cells = f"{path}:{number}", [each.strip() for each in cells]
         if any(cells) and not (row == 0 and [each.lower() for each in cells[:2]] == _HEADER):

@@ -31,7 +31,7 @@ _HEADERS = (
     (b"access-control-allow-origin", b"*"),
     (b"access-control-allow-headers", b"Authorization, Content-Type"),
     (b"access-control-expose-headers", b"Authorization"),
-    (b"access-control-allow-methods", b"GET, POST"),
+    (b"access-control-allow-methods", b"DELETE, GET, POST"),
     (b"access-control-max-age", b"1728000"),
     (b"x-content-type-options", b"nosniff"),
 )
@@ -85,7 +85,8 @@ class Guard:
         if int(headers.get("content-length", "0")) > most:
             raise self._too_large(most)
         if scope["method"] == "OPTIONS" and route is not None:
-            allowed = ", ".join(sorted({*(route.methods or ()), "OPTIONS"}))
+            same = [each.methods or () for each in self.routes if each.path == route.path]
+            allowed = ", ".join(sorted({"OPTIONS"}.union(*same)))
             await Response(status_code=204, headers={"Allow": allowed})(scope, receive, send)
         else:
             await self._router(scope, self._counted(receive, most), send)

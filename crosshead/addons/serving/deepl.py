@@ -1,5 +1,6 @@
-"""DeepL's HTTP interface: translations of texts, languages and counts of characters."""
+"""DeepL's HTTP interface: translations of texts, glossaries, languages and counts."""
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -11,10 +12,12 @@ from starlette.routing import Route
 from crosshead.addons.serving.dialect import Dialect, LooseForm, Operation
 from crosshead.addons.serving.directory import Directory
 from crosshead.addons.serving.errors import RequestError
+from crosshead.addons.serving.glossaries import StoredGlossary, compiled, entries_of
 from crosshead.addons.serving.jobs import translated
 from crosshead.addons.serving.languages import matching
 from crosshead.addons.serving.reading import Reading
 from crosshead.addons.serving.requests import client_of, ready_service
+from crosshead.text.glossary import Glossary
 from crosshead.text.parallel.languages import language_name
 
 _NO_LIMIT = 10**12
@@ -23,11 +26,12 @@ _NO_LIMIT = 10**12
 OTHERS = ("/v2/{path:path}", "/v3/{path:path}")
 """Every other path of DeepL's interface."""
 
+_GLOSSARY = "`glossary_id`, `name`, `ready`, languages, `creation_time` and `entry_count`."
+_TSV = "text/tab-separated-values"
+
 _METHODS = ["DELETE", "GET", "PATCH", "POST", "PUT"]
 
-_REFUSED = (
-    "custom_instructions", "glossary_id", "glossary_ids", "style_id", "translation_memory_id",
-)  # fmt: skip
+_REFUSED = ("custom_instructions", "glossary_ids", "style_id", "translation_memory_id")
 """Parameters that change a translation and that no model here can follow."""
 
 _VARIANTS = {
@@ -66,6 +70,9 @@ class TranslateForm(LooseForm):
     ignore_tags: str | list[str] = Field(
         "", description="Tags of XML whose content is not translated."
     )
+    glossary_id: str = Field(
+        "", description="A glossary of both languages. It needs `source_lang`."
+    )
     formality: Literal["default", "prefer_more", "prefer_less"] = Field(
         "default", description="Changes nothing."
     )
@@ -100,6 +107,21 @@ class LanguagesForm(LooseForm):
     )
 
 
+class GlossaryForm(LooseForm):
+    """The values of a new glossary."""
+
+    name: str = Field(max_length=1024, description="Its name.", examples=["Animals"])
+    source_lang: str = Field(description="The source language.", examples=["en"])
+    target_lang: str = Field(description="The target language.", examples=["de"])
+    entries: str = Field(
+        description="A source term and a target term in each line. A term alone stays as it is.",
+        examples=["dog\tHund"],
+    )
+    entries_format: Literal["tsv", "csv"] = Field(
+        description="The format of the entries.", examples=["tsv"]
+    )
+
+
 class DeepL(Dialect):
     """The handlers of DeepL's interface."""
 
@@ -127,8 +149,25 @@ class DeepL(Dialect):
             ),
             Operation(
                 "GET", "/v2/glossary-language-pairs", self.glossary_pairs,
-                "`supported_languages`, a list without entries: there are no glossaries.",
-                key=True,
+                "`supported_languages`: pairs of `source_lang` and `target_lang`.", key=True,
+            ),
+            Operation(
+                "POST", "/v2/glossaries", self.add_glossary, _GLOSSARY, GlossaryForm, key=True,
+                status=201,
+            ),
+            Operation(
+                "GET", "/v2/glossaries", self.list_glossaries, "`glossaries`, a list.", key=True
+            ),
+            Operation(
+                "GET", "/v2/glossaries/{glossary_id}", self.glossary, _GLOSSARY, key=True
+            ),
+            Operation(
+                "GET", "/v2/glossaries/{glossary_id}/entries", self.glossary_entries,
+                "The entries.", media=_TSV, key=True,
+            ),
+            Operation(
+                "DELETE", "/v2/glossaries/{glossary_id}", self.delete_glossary, "It is gone.",
+                key=True, status=204,
             ),
             Operation(
                 "GET", "/v2/usage", self.usage, "`character_count` and `character_limit`.",
@@ -158,9 +197,10 @@ class DeepL(Dialect):
         for name, code in (("source_lang", form.source_lang), ("target_lang", form.target_lang)):
             if code != "auto" and matching(code, known) is None:
                 raise RequestError(400, f"Value for '{name}' not supported.")
+        glossary = await self._asked_glossary(client, form) if form.glossary_id else None
         found = await translated(
             self.state, request, client, [[text] for text in texts], form.source_lang,
-            form.target_lang, form.reading(),
+            form.target_lang, form.reading(), glossary=glossary,
         )  # fmt: skip
         return JSONResponse({
             "translations": [
@@ -191,8 +231,39 @@ class DeepL(Dialect):
     async def glossary_pairs(self, request: Request) -> Response:
         """List the language pairs of glossaries."""
         client_of(self.state, request, self.no_key)
+        pairs = [{"source_lang": source, "target_lang": target} for source, target in self._pairs()]
+        return JSONResponse({"supported_languages": pairs})
+
+    async def add_glossary(self, request: Request) -> Response:
+        """Store a glossary for this key; without keys, for everybody."""
+        client, form = await self.read(request, GlossaryForm)
+        languages = _base(form.source_lang), _base(form.target_lang)
+        if languages not in self._pairs():
+            raise RequestError(400, "Unsupported glossary source and target language pair.")
+        entries = await asyncio.to_thread(entries_of, form.entries, form.entries_format)
+        added = await self.state.glossaries.add(self._owner(client), form.name, languages, entries)
+        return JSONResponse(added.description(), 201)
+
+    async def list_glossaries(self, request: Request) -> Response:
+        """List the glossaries of this key."""
         ready_service(self.state)
-        return JSONResponse({"supported_languages": []})
+        owner = self._owner(client_of(self.state, request, self.no_key))
+        found = [each.description() for each in self.state.glossaries.of(owner)]
+        return JSONResponse({"glossaries": found})
+
+    async def glossary(self, request: Request) -> Response:
+        """Describe a glossary."""
+        return JSONResponse(self._glossary(request).description())
+
+    async def glossary_entries(self, request: Request) -> Response:
+        """Return the entries of a glossary as TSV."""
+        return Response(self._glossary(request).table(), media_type=_TSV)
+
+    async def delete_glossary(self, request: Request) -> Response:
+        """Delete a glossary."""
+        found = self._glossary(request)
+        await self.state.glossaries.delete(found.owner, found.glossary_id)
+        return Response(status_code=204)
 
     async def usage(self, request: Request) -> Response:
         """Count the translated characters of the client."""
@@ -203,6 +274,35 @@ class DeepL(Dialect):
     async def other(self, request: Request) -> Response:
         """Refuse what DeepL has beside these operations."""
         raise RequestError(404, f"Not found: this server offers no {request.url.path}.")
+
+    async def _asked_glossary(self, client: str, form: TranslateForm) -> Glossary:
+        """Return the glossary that a translation asks for, if it has the same languages."""
+        found = self.state.glossaries.get(self._owner(client), form.glossary_id)
+        if form.source_lang == "auto":
+            raise RequestError(400, "Use of a glossary requires the source_lang parameter.")
+        if (found.source_lang, found.target_lang) != (
+            _base(form.source_lang), _base(form.target_lang)
+        ):  # fmt: skip
+            raise RequestError(400, "The languages of the request do not match the glossary.")
+        return await asyncio.to_thread(compiled, found.entries)
+
+    def _glossary(self, request: Request) -> StoredGlossary:
+        """Return the glossary that a request names, if it is the client's own."""
+        owner = self._owner(client_of(self.state, request, self.no_key))
+        return self.state.glossaries.get(owner, request.path_params["glossary_id"])
+
+    def _owner(self, client: str) -> str:
+        """Return the owner of what a client stores: its key, or everybody on a server without."""
+        return "" if self.state.keys is None else client
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        """Return the languages of each model. Glossaries hold for all variants of a language."""
+        pairs = ready_service(self.state).directory.pairs
+        return sorted({(_base(source), _base(target)) for source, target in pairs})
+
+
+def _base(code: str) -> str:
+    return code.lower().partition("-")[0]
 
 
 def target_names(directory: Directory) -> dict[str, str]:

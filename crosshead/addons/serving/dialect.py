@@ -61,14 +61,15 @@ class Operation(NamedTuple):
     """A route with one method, and everything that its description says.
 
     Attributes:
-        method: `GET` or `POST`.
+        method: `GET`, `POST` or `DELETE`.
         path: The path, with names of its values in braces.
         handler: Answers a request. The first line of its docstring is the summary.
-        answer: A sentence about the answer 200.
+        answer: A sentence about the answer without an error.
         form: The model of its values.
         takes: The types of a request's body. An example has the last one.
-        media: The type of the answer 200.
+        media: The type of the answer without an error.
         key: True if it needs a key on a server with keys.
+        status: The status of the answer without an error.
     """
 
     method: str
@@ -79,6 +80,7 @@ class Operation(NamedTuple):
     takes: Sequence[str] = (JSON, FORM)
     media: str = JSON
     key: bool = False
+    status: int = 200
 
 
 class Dialect:

@@ -13,6 +13,7 @@ from crosshead.addons.serving.reading import Reading, has_letters, in_slices, sa
 from crosshead.addons.serving.requests import State, ready_service, unless_gone
 from crosshead.addons.serving.service import Job, Service
 from crosshead.tasks.translation.line_translator import TranslatedText
+from crosshead.text.glossary import Glossary
 from crosshead.text.parallel.languages import language_name
 
 
@@ -43,6 +44,7 @@ async def translated(
     *,
     alternatives: int = 0,
     scored: bool = False,
+    glossary: Glossary | None = None,
 ) -> list[Translated]:
     """Translate groups of texts, each group from its own language if the source is `auto`.
 
@@ -64,10 +66,12 @@ async def translated(
             [text for number in mine for text in groups[number]],
             _way(service.directory, each, target), client,
             reading._replace(language=supported(each, known), target=supported(target, known)), end,
-            alternatives, scored,
+            alternatives, scored, glossary,
         )
         for each, mine in members.items()
     ]  # fmt: skip
+    if glossary is not None and any(len(job.way) > 1 for job in jobs):
+        raise RequestError(400, "a glossary is for languages that one model translates")
     answers = await unless_gone(request, service.translate_all(jobs))
     characters = sum(job.characters for job in jobs)
     state.metrics.characters.inc(characters)

@@ -129,7 +129,7 @@ def openapi(dialects: Sequence[Dialect]) -> dict[str, Any]:
                 "summary": (each.handler.__doc__ or "").partition("\n")[0],
                 "parameters": _parameters(each),
                 "responses": {
-                    "200": {"description": each.answer, "content": {each.media: {}}},
+                    str(each.status): {"description": each.answer, "content": {each.media: {}}},
                     "default": {"description": "An error."},
                 },
             }

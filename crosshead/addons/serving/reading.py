@@ -116,8 +116,8 @@ def _is_words(text: str) -> bool:
 def json_values(body: bytes, fields: int) -> dict[str, Any] | None:
     """Return the values of a JSON object: numbers, texts and lists of texts; None if it is none.
 
-    Every other value is replaced by an empty dict, and every other list by a list of one, since no
-    route takes one.
+    `glossary` may be a dict of texts. Every other value is replaced by an empty dict, and
+    every other list by a list of one, since no route takes one.
     """
     try:
         text = body.decode(json.detect_encoding(body))
@@ -134,6 +134,8 @@ def json_values(body: bytes, fields: int) -> dict[str, Any] | None:
 
 
 def _flat(name: str, value: Any, fields: int) -> Any:
+    if name == "glossary" and isinstance(value, dict):
+        return value if all(isinstance(each, str) for each in value.values()) else [{}]
     if not isinstance(value, list):
         return {} if isinstance(value, dict) else value
     if not all(isinstance(each, str) for each in value):

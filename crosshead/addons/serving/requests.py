@@ -15,6 +15,7 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
 from crosshead.addons.serving.errors import DeadlineExceeded, RequestError
+from crosshead.addons.serving.glossaries import Glossaries
 from crosshead.addons.serving.keys import Keys, Rates, Usage
 from crosshead.addons.serving.reading import Readers, form_text, form_values, json_values
 from crosshead.addons.serving.service import Service
@@ -81,6 +82,7 @@ class State:
         suggestions: Where suggestions go, or None.
         service: The translators, or None while they load.
         files: Translated files.
+        glossaries: The stored glossaries.
         usage: The translated characters of clients.
         readers: The processes that read large bodies and documents.
         failures: The rates of requests without a valid key, by address.
@@ -93,6 +95,7 @@ class State:
     suggestions: Suggestions | None = None
     service: Service | None = None
     files: Files = field(default_factory=Files)
+    glossaries: Glossaries = field(default_factory=Glossaries)
     usage: Usage = field(default_factory=Usage)
     readers: Readers = field(default_factory=Readers)
     failures: Rates = field(init=False)

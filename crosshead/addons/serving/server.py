@@ -18,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from crosshead.addons.serving.app import make_app
 from crosshead.addons.serving.directory import ServeError, load_directory
+from crosshead.addons.serving.glossaries import Glossaries
 from crosshead.addons.serving.keys import Keys, Rates
 from crosshead.addons.serving.reading import Readers
 from crosshead.addons.serving.requests import Settings, State
@@ -45,6 +46,7 @@ class ServerConfig:
         per_minute: The largest number of requests a minute of a client; 0 is no limit.
         keys: The keys, or None if everybody may ask.
         suggestions: The file of suggestions, or None.
+        glossaries: The folder of glossaries, or None to keep them in memory.
         drain: The seconds that requests under way have when the server ends. A request that is not
             done two seconds before is answered with 503.
     """
@@ -60,6 +62,7 @@ class ServerConfig:
     per_minute: int = 0
     keys: Keys | None = None
     suggestions: Path | None = None
+    glossaries: Path | None = None
     drain: float = 10.0
 
 
@@ -130,7 +133,8 @@ def run_server(config: ServerConfig, say: Callable[[str], None]) -> None:
     scheduler = Scheduler(config.workers, config.limits)
     try:
         suggestions = Suggestions(config.suggestions) if config.suggestions else None
-        process = _Process(config, scheduler, suggestions, say)
+        glossaries = Glossaries(config.glossaries)
+        process = _Process(config, scheduler, suggestions, glossaries, say)
         asyncio.run(process.run(listening))
     finally:
         listening.close()
@@ -151,11 +155,15 @@ class _Process:
         config: ServerConfig,
         scheduler: Scheduler,
         suggestions: Suggestions | None,
+        glossaries: Glossaries,
         say: Callable[[str], None],
     ) -> None:
         self.config, self.scheduler, self.say = config, scheduler, say
         rates = Rates(config.per_minute)
-        self.state = State(config.settings, Metrics(scheduler), rates, config.keys, suggestions)
+        self.state = State(
+            config.settings, Metrics(scheduler), rates, config.keys, suggestions,
+            glossaries=glossaries,
+        )  # fmt: skip
         self.server = make_server(self.state, scheduler, config.drain)
         self._loader: threading.Thread | None = None
         self._reload_asked = asyncio.Event()

@@ -20,10 +20,13 @@ from crosshead.addons.serving.scheduler import Scheduler
 from crosshead.addons.serving.worker import Result, Sentence
 from crosshead.decoding.candidates import Hypothesis
 from crosshead.tasks.translation.line_translator import (
+    LineTranslator,
+    PlannedLines,
     TranslatedSentence,
     TranslatedText,
     Translation,
 )
+from crosshead.text.glossary import Glossary
 
 T = TypeVar("T")
 
@@ -47,6 +50,7 @@ class Job:
         end: The deadline, by `time.monotonic`.
         alternatives: The number of further translations of each text.
         scored: True if the scores of the translations are read.
+        glossary: The terms that the translations must use, or None. The way then has one pair.
     """
 
     texts: Sequence[str]
@@ -56,6 +60,7 @@ class Job:
     end: float
     alternatives: int = 0
     scored: bool = False
+    glossary: Glossary | None = None
 
     @property
     def characters(self) -> int:
@@ -190,7 +195,7 @@ class Service:
     ) -> list[list[Translation]]:
         """Plan sentences, give them to the scheduler, and join the hypotheses of their parts."""
         translator = search.route.translator
-        plans = [translator.planned([line], 0) async for line in in_slices(lines)]
+        plans = [await _planned(translator, line, job.glossary) async for line in in_slices(lines)]
         ids = [each for plan in plans for each in plan.ids]
         hypotheses = iter(await self._search(job, search, lines, ids, times))
         decode = translator.bundle.config.decode
@@ -238,6 +243,15 @@ class Service:
         found = sum(len(each) + 1 for each in ids) / sum(map(len, lines))
         known = self._densities.get(_languages(route), found)
         self._densities[_languages(route)] = known + (found - known) / _DENSITIES
+
+
+async def _planned(
+    translator: LineTranslator, line: str, glossary: Glossary | None
+) -> PlannedLines:
+    """Return the parts of a sentence. Many terms with one beginning take long to tell apart."""
+    if glossary is None:
+        return translator.planned([line], 0)
+    return await asyncio.to_thread(translator.planned, [line], 0, glossary)
 
 
 def _receiver(future: asyncio.Future[list[Hypothesis]]) -> Callable[[Result], object]:

@@ -1,5 +1,6 @@
 """`/v1/translate`: typed JSON with scores, pieces, alternatives and sentences; `/v1/limits`."""
 
+import asyncio
 import json
 from typing import Any, Literal
 
@@ -8,9 +9,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from crosshead.addons.serving.dialect import JSON, Alternatives, Dialect, Operation
+from crosshead.addons.serving.glossaries import MOST_ENTRIES, compiled
 from crosshead.addons.serving.jobs import translated
 from crosshead.addons.serving.reading import Reading, in_slices
 from crosshead.tasks.translation.line_translator import TranslatedSentence, TranslatedText
+from crosshead.text.glossary import Entry
 from crosshead.text.parallel.languages import language_name
 
 
@@ -30,6 +33,10 @@ class TranslateRequest(BaseModel):
     alternatives: Alternatives = Field(
         0, description="The number of further translations of each sentence."
     )
+    glossary: dict[str, str] = Field(
+        {}, max_length=MOST_ENTRIES, description="Translations that terms of the text must have.",
+        examples=[{"dog": "Hund"}],
+    )  # fmt: skip
 
 
 class V1(Dialect):
@@ -63,9 +70,11 @@ class V1(Dialect):
         client, form = await self.read(request, TranslateRequest)
         texts = form.text if isinstance(form.text, list) else [form.text]
         self.check_size(texts)
+        entries = tuple(Entry(*pair) for pair in form.glossary.items())
+        glossary = await asyncio.to_thread(compiled, entries) if entries else None
         [done] = await translated(
             self.state, request, client, [texts], form.source, form.target, Reading(form.format),
-            alternatives=form.alternatives, scored=True,
+            alternatives=form.alternatives, scored=True, glossary=glossary,
         )  # fmt: skip
         found = ", ".join([await _as_json(each, done.languages) for each in done.texts])
         detection = (

@@ -126,6 +126,14 @@ def serve(
             "are refused).",
         ),
     ] = None,
+    glossaries: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder that keeps the glossaries of DeepL's clients (default: they are kept in "
+            "memory until the server ends).",
+        ),
+    ] = None,
     engine: Annotated[
         str,
         typer.Option(
@@ -182,6 +190,7 @@ def serve(
             per_minute=rate,
             keys=None if keys is None else read_keys(keys),
             suggestions=suggestions,
+            glossaries=glossaries,
         )
         run_server(config, note)
     finally:

@@ -20,6 +20,7 @@ from crosshead.tasks.pipeline import TextPipeline
 from crosshead.tasks.translation.alignment import Alignments
 from crosshead.tasks.translation.log_probs import MostPositions
 from crosshead.text.documents.document import Document
+from crosshead.text.glossary import Glossary
 from crosshead.text.markers import token_ends, with_ids, without_marks
 from crosshead.text.marks import Marked, WordLinks, bare, seen, signs, without_tags
 from crosshead.text.parallel.languages import with_tag
@@ -132,7 +133,9 @@ class LineTranslator(TextPipeline):
         config = self.bundle.config.model
         return config.most_source, config.most_positions
 
-    def planned(self, lines: Sequence[str], first: int) -> PlannedLines:
+    def planned(
+        self, lines: Sequence[str], first: int, glossary: Glossary | None = None
+    ) -> PlannedLines:
         """Return the parts in which lines are searched."""
         parts = [self._parts(self._seen(line)) for line in lines]
         planned = PlannedLines(parts, [], [], [], [])

@@ -17,6 +17,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from crosshead.addons.serving.directory import Directory
+from crosshead.addons.serving.glossaries import Glossaries
 from crosshead.addons.serving.keys import Keys, Rates
 from crosshead.addons.serving.requests import Settings, State
 from crosshead.addons.serving.scheduler import Limits, Scheduler
@@ -84,10 +85,14 @@ def running(
     keys: Keys | None = None,
     suggestions: Suggestions | None = None,
     per_minute: int = 0,
+    glossaries: Glossaries | None = None,
 ) -> Iterator[Client]:
     """A server in a thread; without a directory it is still loading."""
     scheduler = Scheduler(1, limits)
-    state = State(settings or Settings(), Metrics(scheduler), Rates(per_minute), keys, suggestions)
+    state = State(
+        settings or Settings(), Metrics(scheduler), Rates(per_minute), keys, suggestions,
+        glossaries=glossaries or Glossaries(),
+    )  # fmt: skip
     if directory is not None:
         state.service = Service(scheduler, directory)
     server = make_server(state, scheduler, drain=10)

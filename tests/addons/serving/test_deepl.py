@@ -97,7 +97,7 @@ def test_a_detected_language_without_a_way_to_the_target_is_refused(client: Clie
     assert found.status == 400 and "French (fr)" in found.json["message"]
 
 
-@pytest.mark.parametrize("path", ["/v2/glossaries", "/v2/document/1/result", "/v3/glossaries"])
+@pytest.mark.parametrize("path", ["/v2/document/1/result", "/v3/glossaries"])
 def test_what_is_not_offered_is_told_as_deepl_does(client: Client, path: str) -> None:
     for found in (client.get(path), client.post(path, {})):
         message = f"Not found: this server offers no {path}."
@@ -134,7 +134,9 @@ def test_the_requests_of_weblate_are_answered(client: Client) -> None:
     assert found.status == 200
     assert found.json["translations"][0]["text"].count('<x id="22"></x>') == 1
     pairs = client.get("/v2/glossary-language-pairs")
-    assert (pairs.status, pairs.json) == (200, {"supported_languages": []})
+    assert (pairs.status, pairs.json) == (200, {"supported_languages": [
+        {"source_lang": "de", "target_lang": "fr"}, {"source_lang": "en", "target_lang": "de"}
+    ]})  # fmt: skip
 
 
 def test_tags_of_xml_split_and_keep_as_asked(client: Client, translator: Translator) -> None:
@@ -166,7 +168,7 @@ def test_tags_of_xml_split_and_keep_as_asked(client: Client, translator: Transla
         ({"tag_handling": "tex"}, "Value for 'tag_handling' not supported."),
         ({"formality": "more"}, "Value for 'formality' not supported."),
         ({"formality": "most"}, "Value for 'formality' not supported."),
-        ({"glossary_id": "x"}, "Parameter 'glossary_id' is not supported by this server."),
+        ({"glossary_ids": "x"}, "Parameter 'glossary_ids' is not supported by this server."),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(

@@ -77,6 +77,9 @@ def test_values_of_json_are_flat() -> None:
     }
     assert json_values(b'{"q": ["a", "b", "c"]}', 1) == {"q": ["a", "b", "c"]}
     assert json_values(b'{"x": ["a", "b", "c"]}', 1) == {"x": ["a"]}
+    glossary = b'{"glossary": {"a": "b"}, "x": {"a": "b"}}'
+    assert json_values(glossary, 5) == {"glossary": {"a": "b"}, "x": {}}
+    assert json_values(b'{"glossary": {"a": ["b"]}}', 5) == {"glossary": [{}]}
     with pytest.raises(DataError, match="number of fields is 4"):
         json_values(body, 4)
     for wrong in (b"[]", b"", b"{", b"[" * 10_000, b'{"q": "\\ud83d"}'):

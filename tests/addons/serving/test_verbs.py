@@ -23,6 +23,7 @@ BUNDLE = str(ROOT / "tests" / "fixtures" / "bundle-format-1")
         (["--batch", "0"], "--batch"),
         (["--keys", "missing.txt"], "missing.txt: cannot be read"),
         (["--suggestions", "missing/s.jsonl"], "missing/s.jsonl: cannot be written"),
+        (["--glossaries", "/dev/null"], "/dev/null: cannot make the directory"),
         (["--device", "nowhere"], "nowhere"),
     ],
 )
@@ -44,11 +45,13 @@ def test_the_settings_reach_the_server(tmp_path: Path, monkeypatch: pytest.Monke
         "serve", "a", "en-de=b", "--port", "81", "--workers", "3", "--batch", "5", "--memory", "7",
         "--waiting", "9", "--timeout", "2", "--characters", "11", "--texts", "13",
         "--alternatives", "1", "--body", "2", "--rate", "17", "--keys", str(tmp_path / "keys"),
+        "--glossaries", "terms",
     ]  # fmt: skip
     assert run(arguments) == 0
     [config] = given
     assert (config.places, config.host, config.port) == (["a", "en-de=b"], "127.0.0.1", 81)
     assert (config.workers, config.per_minute, config.suggestions) == (3, 17, None)
+    assert config.glossaries == Path("terms")
     limits, settings = config.limits, config.settings
     assert (limits.sentences, limits.memory, limits.waiting) == (5, 7 * 2**20, 9)
     assert (settings.characters, settings.texts, settings.alternatives) == (11, 13, 1)
