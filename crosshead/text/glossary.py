@@ -7,8 +7,8 @@ letters, all capitals, such as US) is found in capitals only.
 No dictionary tells which words are forms of one word. Two words count as such forms if their common
 beginning has `STEM` letters or more, and at most `ENDING` letters are left of each. If the shorter
 word is the common beginning itself, one letter less is enough. So `coat` finds `coats`, and
-`arbeiten` finds `arbeitet`, but not `Arbeiterin`. Each word of a longer term is found so. Forms
-that this rule misses (`run`, `ran`) stand in the entry.
+`arbeiten` finds `arbeitet`, but not `Arbeiterin`. Each word of a longer term is found so. A word
+with a digit has no other forms. Forms that this rule misses (`run`, `ran`) stand in the entry.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,6 +40,12 @@ _TOKEN = regex.compile(rf"(?V1)[{_UNSPACED}]\p{{M}}*|[\w--[{_UNSPACED}]]+|\S")
 """A word, a character of a script without spaces, or a sign."""
 
 _ABBREVIATION = regex.compile(r"\p{Lu}{2,5}")
+
+_LONGEST = 100
+"""The most words of a source term; more are no term, and would take long to look for."""
+
+_MOST_ALIKE = 1_000
+"""The most terms whose words begin alike, all of which are compared with each such text."""
 
 _HEADER = ["source", "target"]
 
@@ -182,6 +188,12 @@ class Glossary:
         for number, word in enumerate(phrase.words):
             node = node.further.setdefault(self._beginning(word, number == 0), _Node())
         node.phrases.append(phrase)
+        if len(node.phrases) > _MOST_ALIKE:
+            words = " ".join(each.text for each in phrase.words)
+            raise DataError(
+                f"the glossary has more than {_MOST_ALIKE:,} terms that begin as {words!r} does; "
+                "remove some, or find exact words only (stem 0)"
+            )
 
     def _from(self, words: list[_Word], begin: int) -> Iterator[tuple[int, int, str]]:
         """Yield the terms that begin at a word: their first word, the word after them, the target.
@@ -194,13 +206,17 @@ class Glossary:
             if beginning not in node.further:
                 return
             node = node.further[beginning]
-            found = words[begin : place + 1]
+            found = words[begin : place + 1] if node.phrases else []
             if fitting := [each for each in node.phrases if self._fits(each, found)]:
                 yield begin, place + 1, max(fitting, key=lambda each: _likeness(each, found)).target
 
     def _beginning(self, word: _Word, is_first: bool) -> str:
-        """Return the letters that all forms of a word share, after a space if one must be there."""
-        letters = word.folded[: max(1, self._stem - 1)] if self._stem else word.folded
+        """Return the letters that all forms of a word share, after a space if one must be there.
+
+        A word with a digit, such as the number of a part, has no other forms.
+        """
+        has_forms = self._stem and not any(map(str.isdigit, word.folded))
+        letters = word.folded[: max(1, self._stem - 1)] if has_forms else word.folded
         return f" {letters}" if word.is_apart and not is_first else letters
 
     def _fits(self, phrase: _Phrase, found: list[_Word]) -> bool:
@@ -218,11 +234,7 @@ class Glossary:
         shorter, longer = sorted((len(one), len(other)))
         pairs = enumerate(zip(one, other, strict=False))
         common = next((place for place, (first, second) in pairs if first != second), shorter)
-        return (
-            common >= self._stem - (common == shorter)
-            and longer - common <= ENDING
-            and (one[common:] + other[common:]).isalpha()
-        )
+        return common >= self._stem - (common == shorter) and longer - common <= ENDING
 
 
 def _words(text: str) -> list[_Word]:
@@ -256,6 +268,11 @@ def _checked(entries: Iterable[tuple[str, Entry]]) -> Iterator[Entry]:
             words = tuple((each.text, each.is_apart) for each in _words(source.strip()))
             if not words:
                 raise DataError(f"{place}: the source is empty; write a term, or remove the entry")
+            if len(words) > _LONGEST:
+                raise DataError(
+                    f"{place}: the source has {len(words):,} words, expected {_LONGEST} at most; a "
+                    "glossary has terms, not sentences"
+                )
             before, target = known.setdefault(words, (place, entry.target))
             if target != entry.target:
                 raise DataError(

@@ -48,7 +48,7 @@ def found(text: str, glossary: Glossary = GLOSSARY) -> list[tuple[str, str]]:
         ("STRASSE", [("STRASSE", "street")]),
         ("これは機械翻訳です。翻訳", [("機械翻訳", "MT"), ("翻訳", "translation")]),
         ("De l’eau", [("l’eau", "water")]),
-        ("RTX30902", []),
+        ("RTX30902, rtx30901", [("rtx30901", "card")]),
         ("Stra\u00dfe", [("Straße", "street")]),
         ("", []),
     ],
@@ -170,4 +170,9 @@ def test_entries_from_python_are_checked_too() -> None:
         Glossary([Entry("a", "b"), Entry("a", "c")])
     with pytest.raises(DataError, match="entry 1"):
         Glossary([Entry("a", " ")])
+    with pytest.raises(DataError, match="more than 1,000 terms"):
+        Glossary([Entry(f"term{'a' * size}", "b") for size in range(1001)])
+    assert Glossary([Entry(f"term{number}", "b") for number in range(1001)]).terms("term9")
+    with pytest.raises(DataError, match="101 words"):
+        Glossary([Entry("a " * 101, "b")])
     assert Glossary([Entry("a", "b"), Entry("a", "b")]).terms("a") == [Term(0, 1, "b")]
