@@ -73,6 +73,9 @@ would take as long."""
 GUIDANCE = 0.3
 """The weight of guided alignment (docs/guided_alignment.md)."""
 
+NOISE = 0.1
+"""The share of the training pairs with noise (docs/translating.md)."""
+
 LENGTH_PENALTY = 1.0
 """The length penalty of the beam search. That of the paper, 0.6, makes some translations of small
 models too short or empty (docs/results.md)."""
@@ -122,7 +125,11 @@ def settle(
     """Return the recipe with values for its open keys, and lines that give them with reasons."""
     tokens = int(corpus.lengths[:, 1].sum())
     guidance = 0.0 if recipe.train.recompute else GUIDANCE  # it needs the attention weights
-    given = {"decode": {"length_penalty": LENGTH_PENALTY}, "train": {"guided_alignment": guidance}}
+    given = {
+        "decode": {"length_penalty": LENGTH_PENALTY},
+        "train": {"guided_alignment": guidance},
+        "data": {"noise": NOISE},
+    }
     recipe = _with_budget(_filled(recipe, given), tokens)
     plan = _with_batches(_largest(recipe, corpus, speed, tokens), corpus)
     settled = _with_schedule(plan)

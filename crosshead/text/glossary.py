@@ -116,13 +116,15 @@ class Glossary:
     Args:
         entries: The entries.
         stem: The least letters that forms of one word have in common; 0 finds exact words only.
+        exact: True writes each target as it is here. False lets a model that has learned to use
+            terms write another form of it, as its sentence needs it.
 
     Raises:
         DataError: If a source or a target is empty, or a source has two targets.
     """
 
-    def __init__(self, entries: Iterable[Entry], stem: int = STEM) -> None:
-        self._stem = stem
+    def __init__(self, entries: Iterable[Entry], stem: int = STEM, *, exact: bool = False) -> None:
+        self._stem, self.exact = stem, exact
         self._root = _Node()
         for entry in _checked((f"entry {row}", each) for row, each in enumerate(entries, 1)):
             for source in (entry.source, *entry.forms):
@@ -136,6 +138,8 @@ class Glossary:
         stem: int = STEM,
         source_language: str | None = None,
         target_language: str | None = None,
+        *,
+        exact: bool = False,
     ) -> "Glossary":
         """Read a glossary in TSV, CSV or TBX (ISO 30042).
 
@@ -145,6 +149,7 @@ class Glossary:
             source_language: The language of the sources in TBX, such as `en`. It may be left out if
                 the file has only one language beside that of the targets.
             target_language: The language of the targets in TBX, likewise.
+            exact: As for `Glossary`.
 
         Returns:
             The glossary.
@@ -158,7 +163,7 @@ class Glossary:
             entries = _term_base_entries(path, *languages)
         else:
             entries = table_entries(path, read_lines(path), is_quoted=is_csv(path))
-        return cls(_checked(entries), stem)
+        return cls(_checked(entries), stem, exact=exact)
 
     def terms(self, text: str) -> list[Term]:
         """Return the terms in a text.
@@ -235,6 +240,11 @@ class Glossary:
         pairs = enumerate(zip(one, other, strict=False))
         common = next((place for place, (first, second) in pairs if first != second), shorter)
         return common >= self._stem - (common == shorter) and longer - common <= ENDING
+
+
+def has_term(text: str, term: str) -> bool:
+    """Return whether a text has a term, or a form of it."""
+    return term.casefold() in text.casefold() or bool(Glossary([Entry(term, term)]).terms(text))
 
 
 def _words(text: str) -> list[_Word]:

@@ -191,7 +191,7 @@ class Marked:
         items = list(_items(line, unread))
         count = sum(item.kind is not None for item in items)
         if not count:
-            return cls("", line, "")
+            return cls("", line, "", are_read=are_read)
         if count > _MOST:
             return cls(line, "", "")
         before, inside, after = _peeled(_matched(items), are_read)

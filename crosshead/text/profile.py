@@ -140,6 +140,7 @@ FLAGS = {
     "length": "the translation is much longer or shorter than usual",
     "copy": "the translation is a copy of the source",
     "number": "the translation lacks a number of the source",
+    "term": "the translation lacks a term of the glossary",
 }
 """The meaning of each flag, in the order in which flags are listed."""
 

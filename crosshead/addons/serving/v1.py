@@ -124,6 +124,7 @@ def _values(sentence: TranslatedSentence) -> dict[str, Any]:
                 "pieces": each.pieces,
                 "piece_log_probs": each.piece_log_probs,
                 "flags": list(each.flags),
+                "terms": [term._asdict() for term in each.terms],
             }
             for each in sentence.translations
         ],

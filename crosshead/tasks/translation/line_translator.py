@@ -2,6 +2,7 @@
 
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +21,14 @@ from crosshead.tasks.pipeline import TextPipeline
 from crosshead.tasks.translation.alignment import Alignments
 from crosshead.tasks.translation.log_probs import MostPositions
 from crosshead.text.documents.document import Document
-from crosshead.text.glossary import Glossary
-from crosshead.text.markers import token_ends, with_ids, without_marks
+from crosshead.text.glossary import Glossary, Term, has_term
+from crosshead.text.markers import (
+    TERM_MARKERS,
+    ids_of,
+    token_ends,
+    with_ids,
+    without_marks,
+)
 from crosshead.text.marks import Marked, WordLinks, bare, seen, signs, without_tags
 from crosshead.text.parallel.languages import with_tag
 from crosshead.text.profile import flags_of
@@ -44,6 +51,20 @@ longer stretch (an image in base64, for example) is not text and would take minu
 passed through unchanged."""
 
 
+class UsedTerm(NamedTuple):
+    """A term of a glossary in a line.
+
+    Attributes:
+        source: The words of the line.
+        target: The translation that they must have.
+        is_used: True if the translation of the line has it, or a form of it.
+    """
+
+    source: str
+    target: str
+    is_used: bool
+
+
 @dataclass(frozen=True)
 class Translation:
     """One translation of a line.
@@ -63,6 +84,7 @@ class Translation:
             itself.
         flags: Signs that the line is unlike the training data, or that the translation is bad:
             names from `crosshead.text.profile.FLAGS`. `unread`: its image could not be read.
+        terms: The terms of a glossary that the line has.
     """
 
     text: str
@@ -74,6 +96,7 @@ class Translation:
     sentence_was_cut: bool = False
     was_passed_through: bool = False
     flags: tuple[str, ...] = ()
+    terms: tuple[UsedTerm, ...] = ()
 
 
 class PlannedLines(NamedTuple):
@@ -83,6 +106,8 @@ class PlannedLines(NamedTuple):
     """The parts of each line."""
     marked: list[Marked]
     """The text and the marks of each part."""
+    terms: list[list[Term]]
+    """The terms of the glossary in the text of each part."""
     rows: list[int]
     """The row of the line of each part that has a text. Others are not searched."""
     ids: list[list[int]]
@@ -96,6 +121,7 @@ class _Part(NamedTuple):
 
     source: str
     marked: Marked
+    terms: list[Term]
     hypotheses: list[Hypothesis]
     texts: list[str]
 
@@ -136,22 +162,28 @@ class LineTranslator(TextPipeline):
     def planned(
         self, lines: Sequence[str], first: int, glossary: Glossary | None = None
     ) -> PlannedLines:
-        """Return the parts in which lines are searched."""
+        """Return the parts in which lines are searched, with the terms of a glossary."""
         parts = [self._parts(self._seen(line)) for line in lines]
-        planned = PlannedLines(parts, [], [], [], [])
-        texts = []
+        planned = PlannedLines(parts, [], [], [], [], [])
+        searched: list[tuple[Marked, list[Term]]] = []
         for row, line_parts in enumerate(parts):
             for index, part in enumerate(line_parts):
                 marked = self._marked(part)
+                terms = glossary.terms(marked.text) if glossary else []
+                is_told = glossary is not None and not glossary.exact and bool(self._term_markers)
+                marked = marked if is_told else marked.with_terms(terms)
                 planned.marked.append(marked)
+                planned.terms.append(terms)
                 if marked.text.strip():
-                    texts.append(marked.text)
+                    searched.append((marked, terms if is_told else []))
                     planned.rows.append(row)
                     # Samples are drawn by number: the line's, and that of the part in the line.
                     planned.numbers.append(((first + row) << 20) + index)
-        ids = token_ids(self.bundle.source_tokenizer, self.with_tag(texts))
-        searched = (marked for marked in planned.marked if marked.text.strip())
-        planned.ids.extend(map(self._with_marks, searched, ids))
+        texts = self.with_tag([marked.text for marked, _ in searched])
+        ids = token_ids(self.bundle.source_tokenizer, texts)
+        planned.ids.extend(
+            self._with_marks(*each, found) for each, found in zip(searched, ids, strict=True)
+        )
         return planned
 
     def with_tag(self, lines: Sequence[str]) -> list[str]:
@@ -184,6 +216,7 @@ class LineTranslator(TextPipeline):
         """Return the translations of each line, best first, from those of its parts."""
         found, ids = iter(hypotheses), iter(planned.ids)
         marked, texts = iter(planned.marked), iter(self._texts(planned, hypotheses))
+        terms = iter(planned.terms)
         tag_length = self._tag_length
         translations = []
         for line, parts in zip(lines, planned.parts, strict=True):
@@ -192,10 +225,10 @@ class LineTranslator(TextPipeline):
             for part in parts:
                 marks = next(marked)
                 if marks.text.strip():
-                    read.append(_Part(part, marks, next(found), next(texts)))
+                    read.append(_Part(part, marks, next(terms), next(found), next(texts)))
                     line_ids += self._without_marks(next(ids)[tag_length:])
                 else:
-                    read.append(_Part(part, marks, [], [part.strip()]))
+                    read.append(_Part(part, marks, next(terms), [], [part.strip()]))
             if not any(part.hypotheses for part in read) and line.strip():
                 long = len(line) > LONGEST_STRETCH and not parts
                 passed = Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=long)
@@ -218,17 +251,40 @@ class LineTranslator(TextPipeline):
             ["search", search_name(self.bundle.config.decode)],
         ]
 
-    def _with_marks(self, marked: Marked, ids: list[int]) -> list[int]:
-        """Return the ids of a part with its marks, if the model reads them."""
-        if not (marked.spans and marked.are_read):
+    def _with_marks(self, marked: Marked, terms: Sequence[Term], ids: list[int]) -> list[int]:
+        """Return the ids of a part with the marks and terms that the model reads, if they fit."""
+        is_marked = marked.are_read and bool(marked.spans)
+        if not (is_marked or terms):
             return ids
         length = self._tag_length
-        marks = marked.marks(self._source_ends(marked, ids[length:]))
-        inserted = [(mark.at, [self._markers[mark.marker]]) for mark in marks]
-        return [*ids[:length], *with_ids(ids[length:], inserted)]
+        ends = self._source_ends(marked, ids[length:])
+        inserted = [each for term in terms for each in self._told(term, ends)]
+        if is_marked:
+            inserted += [(at, 0, [self._markers[each]]) for at, each in marked.marks(ends)]
+        inserted.sort(key=lambda each: each[:2])
+        found = with_ids(ids[length:], [(at, others) for at, _, others in inserted])
+        most = self.most_positions[0]
+        return ids if most is not None and length + len(found) >= most else [*ids[:length], *found]
+
+    def _told(self, term: Term, ends: Sequence[int]) -> list[tuple[int, int, list[int]]]:
+        """Return ids that tell the model the translation of a term.
+
+        Before them are the number of tokens before them, and their order among marks there.
+        """
+        begin, middle, end = self._term_markers
+        target = self.bundle.source_tokenizer.encode(term.target)
+        last = min(len(ends), bisect_left(ends, term.end) + 1)
+        return [(bisect_right(ends, term.begin), 1, [begin]), (last, -1, [middle, *target, end])]
 
     def _without_marks(self, ids: Sequence[int]) -> list[int]:
-        return without_marks(ids, self._markers)[0]
+        """Return ids without marks, and without terms and what is said of them."""
+        bare, told = list[int](), False
+        for each in without_marks(ids, self._markers)[0]:
+            if each in self._term_markers:
+                told = each == self._term_markers[1]
+            elif not told:
+                bare.append(each)
+        return bare
 
     def _source_ends(self, marked: Marked, ids: Sequence[int]) -> list[int]:
         """Return the offsets in the text of a part at which its tokens end."""
@@ -282,6 +338,11 @@ class LineTranslator(TextPipeline):
         return self.bundle.marks
 
     @cached_property
+    def _term_markers(self) -> tuple[int, ...]:
+        """The pieces of terms that the model reads, or none."""
+        return ids_of(TERM_MARKERS, self.bundle.source_tokenizer)
+
+    @cached_property
     def _alignments(self) -> Alignments:
         return Alignments(self.bundle)
 
@@ -314,7 +375,17 @@ class LineTranslator(TextPipeline):
     ) -> Translation:
         source = " ".join(part.marked.text for part in parts)
         flags = flags_of(self.bundle.config.profile, source, ids, bare(translation.text))
-        return replace(translation, flags=flags) if flags else translation
+        terms = tuple(
+            UsedTerm(
+                part.marked.text[term.begin : term.end], term.target,
+                has_term(translation.text, term.target),
+            )
+            for part in parts
+            for term in part.terms
+        )  # fmt: skip
+        if not all(term.is_used for term in terms):
+            flags = (*flags, "term")
+        return replace(translation, flags=flags, terms=terms) if flags or terms else translation
 
     def _parts(self, line: str) -> list[str]:
         """Return the parts in which a line is translated: the line, or its sentences.

@@ -34,6 +34,7 @@ from crosshead.text.parallel.examples import (
     Sampled,
     measure_growth,
     mixture,
+    sampled_segmentation,
 )
 from crosshead.text.parallel.filters import (
     HELD_OUT,
@@ -56,6 +57,7 @@ from crosshead.text.parallel.held_out import (
     without_unused,
 )
 from crosshead.text.parallel.languages import tag_of, tagged_languages
+from crosshead.text.parallel.noise import Noise, Noised
 from crosshead.text.parallel.pairs import ParallelText
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.shards import cache_directory, cache_key, open_shards, store
@@ -175,7 +177,19 @@ class ParallelCorpus(TokenCorpus):
         chosen, start = epoch_examples(recipe, self), recipe.model.start_token
         tag, guided = self._tagger(recipe, chosen), recipe.train.guided_alignment
         aligner = self._aligner(chosen(0)) if guided else None
-        return lambda epoch: Pairs(tag(chosen(epoch), epoch), start, aligner)
+        noise = self._noise(recipe, chosen)
+        return lambda epoch: Pairs(tag(noise(chosen(epoch), epoch), epoch), start, aligner)
+
+    def _noise(
+        self, recipe: TextRecipe, chosen: Callable[[int], Measured]
+    ) -> Callable[[Measured, int], Measured]:
+        """Return a function that puts noise into a share of the examples of an epoch."""
+        share, tokenizers = recipe.data.noise, (self.source_tokenizer, self.target_tokenizer)
+        if not share:
+            return lambda examples, epoch: examples
+        seed, longest = recipe.train.seed, recipe.data.max_length
+        noise = Noise.of(chosen(0), tokenizers, share, seed, longest, self._tags)
+        return lambda examples, epoch: Noised(examples, noise, epoch)
 
     def _tagger(
         self, recipe: TextRecipe, chosen: Callable[[int], Measured]
@@ -192,14 +206,20 @@ class ParallelCorpus(TokenCorpus):
         share = TAGGED if share is None and markers == other else share
         if not (share and markers):
             return lambda examples, epoch: examples
-        special = tagged_languages(self.source_tokenizer.special)
         tagging = Tagging(
             tokenizers, self._aligner(chosen(0)), markers,
             ids_of(TERM_MARKERS, self.source_tokenizer), share, recipe.train.seed,
-            recipe.data.max_length,
-            frozenset(self.source_tokenizer.encode(tag_of(each))[-1] for each in special),
+            recipe.data.max_length, self._tags,
         )  # fmt: skip
         return lambda examples, epoch: Tagged(examples, tagging, epoch)
+
+    @property
+    def _tags(self) -> frozenset[int]:
+        """The tags of target languages in the source vocabulary."""
+        tokenizer = self.source_tokenizer
+        return frozenset(
+            tokenizer.encode(tag_of(each))[-1] for each in tagged_languages(tokenizer.special)
+        )
 
     def _aligner(self, examples: Measured) -> WordAligner:
         """Return the aligner; the first call learns it from the given pairs."""
@@ -411,7 +431,7 @@ def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int]
     if not recipe.tokenizer.sampling:
         return chosen
     tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
-    growth = measure_growth(examples, tokenizers, seed)
+    growth = measure_growth(examples, sampled_segmentation(tokenizers), seed)
 
     def sampled(epoch: int) -> Measured:
         usual = chosen(epoch)

@@ -24,6 +24,7 @@ from crosshead.tasks.translation.log_probs import (
 from crosshead.text.batching import Example, collate
 from crosshead.text.documents.document import Document
 from crosshead.text.documents.formats import parser_of
+from crosshead.text.glossary import Glossary
 from crosshead.text.parallel.languages import tag_of, tagged_languages
 from crosshead.vocabulary import EOS
 
@@ -131,6 +132,7 @@ class Translator(LineTranslator):
         decode: DecodeConfig | None = None,
         n_best: int = 1,
         risk: MinimumRisk | None = None,
+        glossary: Glossary | None = None,
         first: int = 0,
         progress: Callable[[float], None] = lambda share: None,
     ) -> list[list[Translation]]:
@@ -150,6 +152,7 @@ class Translator(LineTranslator):
             risk: If given, samples are drawn, and the best one is the sample with the lowest Bayes
                 risk: the highest mean utility against all samples. This needs `decode.sample`. Each
                 part of a split line is chosen by itself.
+            glossary: Terms and the translations that they must have.
             first: The number of the first line, for samples.
             progress: A callback that gets the finished share, from 0 to 1.
 
@@ -167,7 +170,7 @@ class Translator(LineTranslator):
         if risk is not None:
             _check_risk(risk, decode, n_best)
         lines = checked_lines(lines)
-        planned = self.planned(lines, first)
+        planned = self.planned(lines, first, glossary)
         hypotheses = search_all(
             self.model,
             TokenInputs(planned.ids),
@@ -191,6 +194,7 @@ class Translator(LineTranslator):
         decode: DecodeConfig | None = None,
         n_best: int = 1,
         risk: MinimumRisk | None = None,
+        glossary: Glossary | None = None,
         progress: Callable[[float], None] = lambda share: None,
     ) -> TranslatedText:
         """Translate a document sentence by sentence, and keep its markup, as the server does.
@@ -202,6 +206,7 @@ class Translator(LineTranslator):
             n_best: The largest number of translations of the document. The n-th consists of the
                 n-th translations of its sentences.
             risk: As in `translate`, for each sentence.
+            glossary: As in `translate`.
             progress: A callback that gets the finished share, from 0 to 1.
 
         Returns:
@@ -213,8 +218,9 @@ class Translator(LineTranslator):
         """
         document = Document.of(text, parser_of(format), self.source_language, self.target_language)
         found = self.translate(
-            document.sentences, decode=decode, n_best=n_best, risk=risk, progress=progress
-        )
+            document.sentences, decode=decode, n_best=n_best, risk=risk, glossary=glossary,
+            progress=progress,
+        )  # fmt: skip
         return TranslatedText.of(document, found, n_best)
 
     def score(

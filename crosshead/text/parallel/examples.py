@@ -7,8 +7,9 @@ made when it is requested. A resumed run therefore does not make examples again 
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any, Self, overload
 
@@ -248,21 +249,30 @@ class Sampled(Measured):
         drawn = [
             sampled if len(sampled) <= room else ids
             for ids, room, sampled in zip(
-                usual, self.room[row], _draw(usual, self.tokenizers, rng), strict=True
+                usual, self.room[row], _draw(self.tokenizers, usual, rng), strict=True
             )
         ]
         return drawn[0], drawn[1]
 
 
+Draw = Callable[[Example, np.random.Generator], Sequence[Sequence[int]]]
+"""A function of an example that draws other ids of both sides."""
+
+
+def sampled_segmentation(tokenizers: tuple[Tokenizer, Tokenizer]) -> Draw:
+    """Return the function that draws segmentations of both sides."""
+    return partial(_draw, tokenizers)
+
+
 def measure_growth(
-    examples: Measured, tokenizers: tuple[Tokenizer, Tokenizer], seed: int
+    examples: Measured, draw: Draw, seed: int, most: int = _PAIRS_MEASURED
 ) -> Growth:
-    """Measure how much longer sampled segmentations are than usual ones."""
+    """Measure how much longer drawn examples are than usual ones, on some of them."""
     rng = np.random.default_rng([seed, 0, _MEASURED])
-    rows = np.unique(np.linspace(0, len(examples) - 1, _PAIRS_MEASURED).astype(np.int64))
+    rows = np.unique(np.linspace(0, len(examples) - 1, most).astype(np.int64))
     counts = np.array(
         [
-            [[len(side) for side in pair] for pair in (usual, _draw(usual, tokenizers, rng))]
+            [[len(side) for side in pair] for pair in (usual, draw(usual, rng))]
             for usual in (examples[int(row)] for row in rows)
         ]
     )
@@ -273,13 +283,19 @@ def measure_growth(
 
 
 def _draw(
-    usual: Example, tokenizers: tuple[Tokenizer, Tokenizer], rng: np.random.Generator
+    tokenizers: tuple[Tokenizer, Tokenizer], usual: Example, rng: np.random.Generator
 ) -> list[list[int]]:
     """Return a sampled segmentation of both sides."""
     return [
         tokenizer.encode(tokenizer.decode(ids), rng)
         for tokenizer, ids in zip(tokenizers, usual, strict=True)
     ]
+
+
+def lead_of(source: Sequence[int], tags: frozenset[int]) -> int:
+    """Return the number of tokens up to the tag of a language at the beginning of a source."""
+    # A space may stand before the first piece of a line.
+    return next((end for end in (1, 2) if tags.intersection(source[:end])), 0)
 
 
 def flat(lines: Sequence[Sequence[int]], dtype: Any = np.int32) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from crosshead.text.markers import CLOSE, LONE, MOST_MARKS, OPEN, token_ends
 from crosshead.text.marks import WordLinks
-from crosshead.text.parallel.examples import Example, Measured
+from crosshead.text.parallel.examples import Example, Measured, lead_of
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS
@@ -59,6 +59,11 @@ class Units(NamedTuple):
     """The offset in the text after each token."""
     offsets: np.ndarray
     """The offsets of the units in the text, "U 2"."""
+
+    def has_word(self, phrase: Range) -> bool:
+        """Return whether a phrase has a letter or a digit."""
+        first, last = self.offsets[phrase[0], 0], self.offsets[phrase[1] - 1, 1]
+        return any(map(str.isalnum, self.text[first:last]))
 
     def tokens(self, phrase: Range) -> Range:
         """Return the first token of a phrase, and the one after it."""
@@ -148,11 +153,11 @@ class Tagged(Measured):
             return example
         rng = np.random.default_rng([self.tagging.seed, self.epoch, _TAGGED, row])
         source, target = example
-        lead = next((end for end in (1, 2) if self.tagging.skipped.intersection(source[:end])), 0)
+        lead = lead_of(source, self.tagging.skipped)
         sides, weights = self._linked((source[lead:], target))
         roots: list[_Node] = []
         for number in range(marks + terms):
-            tries = (_phrases(*sides, weights, rng) for _ in range(_TRIES))
+            tries = (_phrases(sides[0], sides[1], weights, rng) for _ in range(_TRIES))
             found = next((each for each in tries if each is not None), None)
             if found is not None:
                 _insert(roots, _Node(_role(rng) if number < marks else "term", found))
@@ -250,11 +255,7 @@ def _phrases(
     between = owners[first:last]
     if ((between >= 0) & ((between < begin) | (between >= end))).any():
         return None
-    if not any(
-        map(str.isalnum, target.text[target.offsets[first, 0] : target.offsets[last - 1, 1]])
-    ):
-        return None
-    return (begin, end), (first, last)
+    return ((begin, end), (first, last)) if target.has_word((first, last)) else None
 
 
 def _insert(nodes: list[_Node], new: _Node) -> None:

@@ -15,6 +15,7 @@ from crosshead.text.parallel.examples import (
     Side,
     measure_growth,
     mixture,
+    sampled_segmentation,
 )
 from crosshead.text.subwords import BpeTokenizer
 from crosshead.text.tokenizers import train_model
@@ -131,7 +132,7 @@ def test_chosen_examples_are_those_of_the_rows(usual: Examples) -> None:
 
 def sampled(usual: Examples, tokenizer: BpeTokenizer, seed: int, epoch: int) -> Sampled:
     both = tokenizer, tokenizer
-    room = measure_growth(usual, both, seed).room(usual.lengths, 1000)
+    room = measure_growth(usual, sampled_segmentation(both), seed).room(usual.lengths, 1000)
     return Sampled(usual, both, seed, epoch, room)
 
 
@@ -162,7 +163,7 @@ def test_a_sampled_pair_says_the_same_and_stays_within_its_room(
 def test_without_room_the_usual_segmentation_is_taken(
     usual: Examples, tokenizer: BpeTokenizer
 ) -> None:
-    growth = measure_growth(usual, (tokenizer, tokenizer), 1)
+    growth = measure_growth(usual, sampled_segmentation((tokenizer, tokenizer)), 1)
     longest = int(usual.lengths.max())
     assert (growth.room(usual.lengths, longest) <= longest).all()
     tight = Sampled(usual, (tokenizer, tokenizer), 1, 0, usual.lengths)
@@ -173,7 +174,9 @@ def test_without_room_the_usual_segmentation_is_taken(
 def test_the_room_is_as_long_as_nineteen_of_twenty_draws(
     usual: Examples, tokenizer: BpeTokenizer
 ) -> None:
-    room = measure_growth(usual, (tokenizer, tokenizer), 1).room(usual.lengths, 1000)
+    room = measure_growth(usual, sampled_segmentation((tokenizer, tokenizer)), 1).room(
+        usual.lengths, 1000
+    )
     rng = np.random.default_rng(9)
     over = [
         len(tokenizer.encode(line, rng)) > room[row, 0]

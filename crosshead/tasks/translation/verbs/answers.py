@@ -98,6 +98,7 @@ def _translation_values(translation: Translation) -> dict[str, Any]:
     values = dataclasses.asdict(translation)
     if not translation.pieces:  # a line that was not read has no score
         values |= {key: None for key in ("log_prob", "score") if math.isnan(values[key])}
+    values["terms"] = [each._asdict() for each in translation.terms]
     return {"translation": values.pop("text"), **values}
 
 

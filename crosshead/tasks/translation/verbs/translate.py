@@ -19,7 +19,7 @@ from crosshead.cli.options import (
     ToOption,
 )
 from crosshead.cli.terminal import note, open_output, watched
-from crosshead.errors import DataError
+from crosshead.errors import DataError, UserError
 from crosshead.system.lines import check_sentences, check_text, head_of, kind_of
 from crosshead.system.pipes import count_lines, read_document, read_groups
 
@@ -124,6 +124,22 @@ ScoresOption = Annotated[
     bool,
     typer.Option("--scores", help="Print each translation with its score, as `text<TAB>score`."),
 ]
+GlossaryOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="F",
+        help="Glossary: a term and its translation on each line of a TSV or CSV file, or TBX "
+        "(default: none). A line with the term alone keeps it as it is.",
+    ),
+]
+ExactTermsOption = Annotated[
+    bool,
+    typer.Option(
+        "--exact-terms",
+        help="Write the translations of terms exactly as the glossary has them (default: a model "
+        "that has learned to use terms may write another form of them).",
+    ),
+]
 BatchTokensOption = Annotated[
     int | None,
     typer.Option(
@@ -144,12 +160,15 @@ BatchTokensOption = Annotated[
         "crosshead translate runs/first runs/second runs/third input.txt",
         "crosshead translate runs/both input.txt --to de",
         "crosshead translate runs/en-de page.html --output seite.html",
+        "crosshead translate runs/en-de input.txt --glossary terms.tsv",
     )
 )
 def translate_text(
     bundle: BundleArgument,
     more: MoreArgument = None,
     to: ToOption = None,
+    glossary: GlossaryOption = None,
+    exact_terms: ExactTermsOption = False,
     kind: FormatOption = None,
     output: OutputOption = None,
     beam: BeamOption = None,
@@ -188,15 +207,20 @@ def translate_text(
     from crosshead.cli import arguments
     from crosshead.tasks.loading import load_as
     from crosshead.tasks.translation.translator import Translator
+    from crosshead.text.glossary import STEM, Glossary
 
     bundles, file = arguments.bundles_and_file(bundle, more or [])
     risk = arguments.minimum_risk(mbr, beam, length_penalty, n_best)
     for each in bundles:
         arguments.check_outputs({"--output": output}, [file], each)
     translator = arguments.into(load_as(Translator, bundles, device, threads, precision), to)
+    if exact_terms and glossary is None:
+        raise UserError("--exact-terms is for --glossary; leave it out")
+    languages = translator.source_language, translator.target_language
+    terms = Glossary.read(glossary, STEM, *languages, exact=exact_terms) if glossary else None
     document = _document(kind, file, translator)
     translate_input(
-        translator, partial(translator.translate, risk=risk), file, document,
+        translator, partial(translator.translate, risk=risk, glossary=terms), file, document,
         check_sentences if kind is None else check_text, output=output, n_best=n_best,
         scores=scores, jsonl=jsonl, sample=sample or risk is not None, beam=beam,
         length_penalty=length_penalty, temperature=temperature, top_k=top_k, top_p=top_p,
