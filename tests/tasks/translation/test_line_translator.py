@@ -1,17 +1,24 @@
 import math
 import re
+from collections.abc import Callable
 
 import pytest
+import torch
 
 import crosshead
 from crosshead.decoding.minimum_risk import MinimumRisk
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.search import DecodeConfig, Hypothesis
 from crosshead.evaluation.sacrebleu_metrics import chrf_utility
-from crosshead.tasks.translation.line_translator import TranslatedText, Translation
+from crosshead.models.transformer import TransformerConfig
+from crosshead.tasks.translation.engine import Engines, Query
+from crosshead.tasks.translation.line_translator import TranslatedText, Translation, UsedTerm
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.documents.document import Document
 from crosshead.text.documents.formats import FORMATS
+from crosshead.text.glossary import Entry, Glossary
+from crosshead.text.markers import MARKERS, TERM_MARKERS
 from tests.tasks.translation.test_translator import STORED, english, german
+from tests.tasks.translation.translators import untrained
 
 
 def test_a_paragraph_is_split_at_its_sentences(translator: Translator) -> None:
@@ -120,3 +127,81 @@ def test_samples_are_chosen_among_texts_with_marks(stored: Translator) -> None:
         ["One <b>two</b> three."], decode=decode, risk=MinimumRisk(4, chrf_utility)
     )
     assert best.text.count("<b>") == best.text.count("</b>") == 1
+
+
+MARKED = [
+    "One <b>two</b> three.", "{x} two", "<i>One <b>two</b></i> three {y} four.", "One.",
+    "a <b>b</b> {c} <i>d</i> %s 😆 <br/> e",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reads_marks() -> Translator:
+    """A model that says anything, but has the pieces of marks and terms."""
+    shape = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2)
+    return untrained(shape, [*MARKERS, *TERM_MARKERS])
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_model_that_reads_marks_writes_each_of_them(reads_marks: Translator, beam: int) -> None:
+    decode = DecodeConfig(beam=beam, max_extra=200)
+    pattern = re.compile(r"</?\w/?>|<br/>|\{.\}|%s|😆")
+    for line, found in zip(MARKED, reads_marks.translate(MARKED, decode=decode), strict=True):
+        assert sorted(pattern.findall(found[0].text)) == sorted(pattern.findall(line))
+        assert not re.search(r"</?\d/?>|</?term>|<as>", found[0].text)
+        opened: list[str] = []
+        for tag in re.findall(r"</?[bi]>", found[0].text):
+            assert tag[1] != "/" or opened.pop() == tag.replace("/", "")
+            opened += [tag] if tag[1] != "/" else []
+
+
+def test_both_engines_keep_marks(
+    reads_marks: Translator, engines: Callable[[Translator], Engines]
+) -> None:
+    planned = reads_marks.planned(MARKED, 0)
+    batch, found = engines(reads_marks)(2).batch(), dict[int, list[Hypothesis]]()
+    with torch.inference_mode():
+        found |= batch.add([Query(n, ids, 60, 1) for n, ids in enumerate(planned.ids)])
+        while len(batch):
+            found |= batch.step()
+    joined = reads_marks.joined(MARKED, planned, [found[n] for n in range(len(found))], 1, None)
+    for line, [best] in zip(MARKED, joined, strict=True):
+        tags = re.compile(r"</?[bi]>|<br/>|\{.\}|%s|😆")
+        assert sorted(tags.findall(best.text)) == sorted(tags.findall(line))
+
+
+GLOSSARY = [Entry("two", "beide"), Entry("three four", "Viererbande")]
+
+
+def test_an_exact_glossary_is_kept_by_any_model(stored: Translator) -> None:
+    glossary = Glossary(GLOSSARY, exact=True)
+    lines = [
+        "One two three.",
+        "One <b>two</b> three four five.",
+        "Five three <i>four</i> {x}.",
+        "One.",
+    ]
+    found = [best for [best] in stored.translate(lines, glossary=glossary)]
+    assert found[0].text == "Eins beide drei."
+    assert found[1].text == "Eins <b>beide</b> Viererbande fünf."
+    assert found[2].text == "Fünf <i>Viererbande</i> {x}."
+    assert (found[3].text, found[3].terms) == ("Eins.", ())
+    assert found[1].terms == (
+        UsedTerm("two", "beide", True), UsedTerm("three four", "Viererbande", True)
+    )  # fmt: skip
+
+
+def test_a_model_that_has_learned_terms_is_told_them(reads_marks: Translator) -> None:
+    plain = reads_marks.planned(["One two <b>three four</b>."], 0).ids
+    told = reads_marks.planned(["One two <b>three four</b>."], 0, Glossary(GLOSSARY)).ids
+    decode = reads_marks.bundle.source_tokenizer.decode
+    assert decode(plain[0]) == "One two <0>three four</0>."
+    assert decode(told[0]) == (
+        "One <term>two<as>beide</term> <0><term>three four<as>Viererbande</term></0>."
+    )
+
+
+def test_a_term_that_is_missing_is_flagged(reads_marks: Translator) -> None:
+    [[found]] = reads_marks.translate(["One two."], glossary=Glossary(GLOSSARY))
+    assert found.terms == (UsedTerm("two", "beide", False),)
+    assert "term" in found.flags

@@ -1,5 +1,6 @@
 """Translators for tests: a trained one that is stored, and untrained ones."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -12,10 +13,10 @@ from crosshead.text.tokenizers import TokenizerConfig, train_tokenizer
 STORED = Path(__file__).parents[2] / "fixtures" / "bundle-format-1"
 
 
-def untrained(shape: AnyConfig) -> Translator:
-    """One of bytes that says anything."""
+def untrained(shape: AnyConfig, special: Sequence[str] = ()) -> Translator:
+    """One of bytes and special pieces that says anything."""
     torch.manual_seed(1)
-    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
+    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes", special=list(special)), ["a"])
     size = tokenizer.vocab_size
     config = TextBundleConfig(
         model=shape, joint_tokenizer=True, source_vocabulary=size, target_vocabulary=size,
