@@ -2,6 +2,7 @@
 
 import tempfile
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -13,6 +14,7 @@ from crosshead.bundle.places import CONFIG
 from crosshead.config import MOST_TOKENS, MOST_VOCABULARY
 from crosshead.decoding.candidates import NOTHING
 from crosshead.decoding.search import DecodeConfig, Specials
+from crosshead.decoding.utf8 import HIGH
 from crosshead.errors import DamagedBundle
 from crosshead.models.base import Model, TokenModel
 from crosshead.models.registry import AnyTokenConfig, build_model
@@ -90,7 +92,7 @@ class TextBundle(Bundle):
         """The tokens of the longest source in training, or of a window of text."""
         return self.config.longest_source
 
-    @property
+    @cached_property
     def specials(self) -> Specials:
         """The special tokens for search, with the target tokens that are never produced.
 
@@ -98,8 +100,17 @@ class TextBundle(Bundle):
         one.
         """
         if self.config.model.vocabularies == 1:
-            return Specials(EOS, NOTHING, self.forbidden)
-        return Specials(self.config.model.start_token, EOS, self.forbidden, self.marks)
+            return Specials(EOS, NOTHING, self.forbidden, (), self._high_bytes)
+        start = self.config.model.start_token
+        return Specials(start, EOS, self.forbidden, self.marks, self._high_bytes)
+
+    @property
+    def _high_bytes(self) -> tuple[int, ...]:
+        """The target tokens of the bytes 0x80 to 0xFF, or none if a byte has no token."""
+        tokenizer = self.target_tokenizer
+        ids = {piece: id for id, piece in enumerate(tokenizer.pieces(range(tokenizer.vocab_size)))}
+        found = [ids.get(f"<0x{value:02X}>", UNK) for value in range(HIGH, 256)]
+        return () if UNK in found else tuple(found)
 
     @property
     def marks(self) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ from crosshead.decoding.candidates import (
     not_finite,
     top_values,
 )
-from crosshead.decoding.markup import admitted, parents
+from crosshead.decoding.markup import parents
 from crosshead.decoding.protocol import Decodable, Sources, State
 
 __all__ = ["BeamRules", "RunningBatch", "Stop", "beam_search"]
@@ -163,8 +163,7 @@ class RunningBatch(Generic[State]):
         hidden, state = stepped
         width = beams.log_probs.shape[1]
         owed = beams.parents.repeat_interleave(width, dim=0)
-        allowed = admitted(owed, beams.tokens, self.specials.marks)
-        values, tokens = self._next_tokens.choose(hidden, self._best, allowed)
+        values, tokens = self._next_tokens.choose(hidden, self._best, beams.tokens, owed)
         beams, rows, done = advance(beams, values, tokens, self.specials, self.rules, self._results)
         if not len(rows):
             return None, None, done

@@ -5,7 +5,7 @@ computes a few rows at a time. `top_values` finds the largest values in two stag
 ever covers the whole row.
 
 Axes: `B` sentences, `N` rows that are being decoded, `D` width of the model, `V` vocabulary, `C`
-candidates of a row.
+candidates of a row, `P` tokens of a row so far, `M` pieces of marks.
 """
 
 import math
@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from crosshead.decoding.markup import admitted
 from crosshead.decoding.protocol import Decodable, Sources
+from crosshead.decoding.utf8 import admit, states
 from crosshead.errors import BundleError
 
 CHUNK = 64
@@ -44,6 +46,8 @@ class Specials:
             their probability.
         marks: The pieces of marks, which are only produced for the marks of the source: see
             `crosshead.decoding.markup`.
+        high_bytes: The pieces of the bytes 0x80 to 0xFF, if there are any. Only valid UTF-8 is
+            produced from them.
 
     Raises:
         ValueError: If `eos` is forbidden, because then no hypothesis could finish.
@@ -53,6 +57,7 @@ class Specials:
     eos: int
     forbidden: tuple[int, ...] = ()
     marks: tuple[int, ...] = ()
+    high_bytes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.eos in self.forbidden:
@@ -150,6 +155,7 @@ class NextTokens:
     def __init__(self, model: Decodable[Any], specials: Specials) -> None:
         self._logits = model.logits
         self._forbidden = torch.tensor([*specials.forbidden, *specials.marks], dtype=torch.long)
+        self._specials, self._high = specials, torch.tensor(specials.high_bytes, dtype=torch.long)
         self._guided = torch.tensor([*specials.marks, specials.eos], dtype=torch.long)
         self._memory = torch.empty(0)
 
@@ -157,28 +163,31 @@ class NextTokens:
         self,
         hidden: Float[Tensor, "N D"],
         chooser: Chooser,
-        allowed: Bool[Tensor, "N E"] | None = None,
+        tokens: Int[Tensor, "N P"] | None = None,
+        owed: Int[Tensor, "N M"] | None = None,
     ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"]]:
-        """Choose tokens for every row, among them those of `marks` and ends that are allowed."""
+        """Choose tokens for every row, after its last tokens; it owes the marks of `owed`."""
         count = len(hidden)
         size = BLOCK if hidden.device.type == "cpu" else count
-        blocks = [slice(first, first + size) for first in range(0, count, size)]
-        found = [
-            chooser(
-                self._log_probs(hidden[block], None if allowed is None else allowed[block]), block
-            )
-            for block in blocks
-        ]
-        values, tokens = zip(*found, strict=True)
-        return torch.cat(values), torch.cat(tokens)
+        marks = state = None
+        if tokens is not None and owed is not None:
+            marks = admitted(owed, tokens, self._specials.marks)
+        if tokens is not None and self._specials.high_bytes:
+            state = states(tokens, self._high.to(tokens.device))
+        found = []
+        for block in (slice(first, first + size) for first in range(0, count, size)):
+            guided = [None if each is None else each[block] for each in (marks, state)]
+            found.append(chooser(self._log_probs(hidden[block], *guided), block))
+        values, ids = zip(*found, strict=True)
+        return torch.cat(values), torch.cat(ids)
 
     def _log_probs(
-        self, hidden: Float[Tensor, "N D"], allowed: Bool[Tensor, "N E"] | None
+        self, hidden: Float[Tensor, "N D"], marks: Tensor | None, state: Tensor | None
     ) -> Float[Tensor, "N V"]:
-        """Return the model's log-probabilities, with minus infinity at the forbidden ids.
+        """Return the model's log-probabilities, with minus infinity at ids that may not follow.
 
-        The other tokens do not get the probability of the forbidden ones. Half precision is raised
-        to float32 first. The result is valid until the next call, which overwrites it.
+        The other tokens do not get their probability. Half precision is raised to float32 first.
+        The result is valid until the next call, which overwrites it.
         """
         logits = self._logits(hidden)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
@@ -187,10 +196,12 @@ class NextTokens:
             self._forbidden = self._forbidden.to(logits.device)
         log_probs = self._memory[: logits.numel()].view(logits.shape)
         torch.log_softmax(logits, dim=-1, out=log_probs)
-        guided = None if allowed is None else log_probs[:, self._guided]
+        guided = None if marks is None else log_probs[:, self._guided]
         log_probs.index_fill_(1, self._forbidden, -math.inf)
-        if allowed is not None and guided is not None:
-            log_probs[:, self._guided] = guided.masked_fill(~allowed, -math.inf)
+        if marks is not None and guided is not None:
+            log_probs[:, self._guided] = guided.masked_fill(~marks, -math.inf)
+        if state is not None:
+            admit(log_probs, state, self._high)
         return log_probs
 
 

@@ -33,7 +33,7 @@ from crosshead.decoding.candidates import (
     make_hypothesis,
     top_values,
 )
-from crosshead.decoding.markup import admitted, parents
+from crosshead.decoding.markup import parents
 from crosshead.decoding.protocol import Decodable, Sources, State
 from crosshead.decoding.sampling import inverse_cdf, sampled_from, uniforms
 from crosshead.errors import ConfigError
@@ -281,7 +281,7 @@ def stream(
     if config.sample:
         drawn = torch.from_numpy(uniforms(config.seed, number, 0, length)[None])
         pick = _sampler(drawn.to(prefix.device), specials, config)
-    next_tokens = NextTokens(model, specials)
+    next_tokens, written = NextTokens(model, specials), prefix[:, :0]
     row = torch.zeros(1, dtype=torch.long, device=prefix.device)
     with torch.inference_mode():
         state, last = model.start(prefix[:, :0]), prefix
@@ -289,7 +289,8 @@ def stream(
         with torch.inference_mode():
             hidden, state = model.step(state, last)
             choose = partial(_pick_block, pick, row, position)
-            _, last = next_tokens.choose(hidden, choose)
+            _, last = next_tokens.choose(hidden, choose, written)
+            written = torch.cat([written, last], dim=1)
         token = int(last)
         yield token
         if token == specials.eos:
@@ -369,7 +370,8 @@ def _extend(
         log_probs, last = next_tokens.choose(
             hidden,
             partial(_pick_block, pick, numbers, tokens.shape[1]),
-            admitted(owed, tokens, specials.marks),
+            tokens,
+            owed,
         )
         tokens = torch.cat([tokens, last], dim=1)
         token_log_probs = torch.cat([token_log_probs, log_probs], dim=1)
