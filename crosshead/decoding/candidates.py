@@ -19,7 +19,7 @@ from torch import Tensor
 
 from crosshead.decoding.markup import admitted
 from crosshead.decoding.protocol import Decodable, Sources
-from crosshead.decoding.utf8 import admit, states
+from crosshead.decoding.utf8 import admit, states, whole
 from crosshead.errors import BundleError
 
 CHUNK = 64
@@ -114,9 +114,15 @@ def make_hypothesis(
     alpha: float,
     offset: float = OFFSET,
 ) -> Hypothesis:
-    """Return the hypothesis of a row; tokens after its first eos are left out."""
+    """Return the hypothesis of a row; tokens after its first eos are left out.
+
+    So are the first bytes of a character that the length limit has cut off.
+    """
     finished = specials.eos in tokens
-    length = tokens.index(specials.eos) if finished else len(tokens)
+    if finished or not specials.high_bytes:
+        length = tokens.index(specials.eos) if finished else len(tokens)
+    else:
+        length = whole(tokens, specials.high_bytes)
     token_log_probs = token_log_probs[: length + finished]
     log_prob = math.fsum(token_log_probs)
     if not math.isfinite(log_prob):

@@ -42,6 +42,13 @@ def states(tokens: Int[Tensor, "N P"], high: Int[Tensor, " 128"]) -> Int[Tensor,
     return state
 
 
+def whole(tokens: list[int], high: tuple[int, ...]) -> int:
+    """Return the number of tokens up to the end of the last complete character."""
+    rows = torch.tensor([tokens])
+    counts = range(len(tokens), max(0, len(tokens) - _LONGEST), -1)
+    return next((n for n in counts if not states(rows[:, :n], torch.tensor(high))), 0)
+
+
 def admit(log_probs: Float[Tensor, "N V"], state: Int[Tensor, " N"], high: Tensor) -> None:
     """Set the log-probabilities of tokens that may not follow to minus infinity."""
     found = log_probs[:, high]

@@ -35,6 +35,15 @@ def test_only_valid_characters_are_written(sample: bool) -> None:
     assert any(character > "\uffff" for each in ended for character in text(each.tokens))
 
 
+def test_the_length_limit_cuts_between_characters() -> None:
+    with torch.inference_mode():
+        found = search(
+            Bytes(), torch.zeros(99, 1), torch.full((99,), 9), SPECIALS, DecodeConfig(), 4
+        )
+    cut = [each for hypotheses in found for each in hypotheses if not each.finished]
+    assert any(len(text(each.tokens)) and len(each.tokens) < 9 for each in cut)
+
+
 def test_a_stream_is_text() -> None:
     tokens = list(stream(Bytes(), torch.full((1, 1), BOS), 400, SPECIALS, DecodeConfig(beam=1)))
     assert tokens[-1] == EOS

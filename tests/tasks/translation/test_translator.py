@@ -219,7 +219,7 @@ def test_the_lowest_risk_is_that_of_the_samples_of_the_line(random_translator: T
             expected = rank_by_utility(texts, [1] * 6, chrf_utility)
             assert ranked[0].text.strip() == texts[expected[0].place]
             assert [each.score for each in ranked] == pytest.approx(
-                sorted({round(each.utility, 9) for each in expected}, reverse=True)
+                sorted({texts[each.place]: each.utility for each in expected}.values())[::-1]
             )
     best = random_translator.translate(lines, decode=DRAWN, risk=risk)
     assert best == [ranked[:1] for ranked in found]
