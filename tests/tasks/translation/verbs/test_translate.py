@@ -54,6 +54,33 @@ def test_several_bundles_translate_as_an_ensemble(
     assert "is a file of the model" in said
 
 
+def test_a_glossary_is_kept_in_lines_and_documents(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], refused: Refused
+) -> None:
+    terms, lines, page = tmp_path / "terms.tsv", tmp_path / "in", tmp_path / "in.html"
+    terms.write_text("two\tbeide\nthree\n", encoding="utf-8")
+    lines.write_text("One <b>two</b> three.\nOne four.\n", encoding="utf-8")
+    page.write_text("<p>One <b>two</b> three.</p>", encoding="utf-8")
+    given = ["--glossary", terms, "--exact-terms"]
+    assert output_of(["translate", BUNDLE, lines, *given], capfd) == (
+        "Eins <b>beide</b> three.\nEins vier.\n"
+    )
+    assert output_of(["translate", BUNDLE, page, *given], capfd) == (
+        "<p>Eins <b>beide</b> three.</p>"
+    )
+    [first, second] = map(
+        json.loads, output_of(["translate", BUNDLE, lines, *given, "--jsonl"], capfd).splitlines()
+    )
+    assert first["terms"] == [
+        {"source": "two", "target": "beide", "is_used": True},
+        {"source": "three", "target": "three", "is_used": True},
+    ]
+    assert second["terms"] == []
+    terms.write_text("two\tbeide\ntwo\tzwo\n", encoding="utf-8")
+    assert f"{terms}:2: " in refused("translate", BUNDLE, lines, *given)
+    assert "--exact-terms is for --glossary" in refused("translate", BUNDLE, lines, "--exact-terms")
+
+
 def test_n_best_and_scores_and_json_agree(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
