@@ -12,7 +12,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -55,6 +55,12 @@ _SIGN = regex.compile(
     r"(?:\u200d\p{Extended_Pictographic}[\ufe0e\ufe0f\p{Emoji_Modifier}]*)*)"
 )
 """An emoji of one or more characters, or another sign."""
+
+_NAMED = re.compile(
+    r"(?<![\w@#/.])(?:[@#][^\W\d_]\w*|[\w-]+\.(?:pdf|docx?|xlsx?|pptx?|odt|txt|csv|json|xml|html?"
+    r"|jpe?g|png|gif|svg|mp[34]|zip|exe|py|js))(?!\w)"
+)
+"""A name after @ or #, or the name of a file."""
 
 _MOST = 500
 """The most marks of a sentence. A sentence with more is no text, and is kept as it is."""
@@ -122,6 +128,11 @@ def bare(text: str, unread: Collection[str] = ()) -> str:
 def signs(text: str) -> set[str]:
     """Return the emoji and other signs of a text."""
     return set() if text.isascii() else set(_SIGN.findall(text))
+
+
+def names(text: str) -> set[str]:
+    """Return the names after @ and #, and of files, in a text."""
+    return set(_NAMED.findall(text))
 
 
 class _Item(NamedTuple):
@@ -324,7 +335,7 @@ def _items(line: str, unread: Collection[str]) -> Iterator[_Item]:
         taken = [span for span, _ in found]
         found += [
             (match.span(), match)
-            for match in _SIGN.finditer(line)
+            for match in chain(_SIGN.finditer(line), _NAMED.finditer(line))
             if match[0] in unread
             and not any(first < match.end() and match.start() < last for first, last in taken)
         ]
@@ -341,7 +352,7 @@ def _items(line: str, unread: Collection[str]) -> Iterator[_Item]:
             name = named[1].lower() if named else ""
             yield _Item(raw, "close" if raw[1] == "/" else "open", f"<{name}")
         else:
-            is_word = match.re is _MARK and not match["tag"]
+            is_word = match.re is _NAMED or (match.re is _MARK and not match["tag"])
             yield _Item(raw, "lone", _WORD if is_word else "")
         begin = end
     if begin < len(line):
@@ -441,14 +452,21 @@ def _tree(items: Sequence[_Item]) -> tuple[str, list[_Span]]:
             inside.append(span)
     for span in stack:
         span.end, span.fixed = len(text), (False, True)
-    _find_lone(text, roots)
+    _simplify(text, roots)
     return text, roots
 
 
-def _find_lone(text: str, spans: Sequence[_Span]) -> None:
+def _simplify(text: str, spans: Sequence[_Span]) -> None:
+    """Find the spans without text, and make one pair of pairs around the same text."""
     for span in spans:
         span.is_lone = not text[span.begin : span.end].strip()
-        _find_lone(text, span.inside)
+        _simplify(text, span.inside)
+        if len(span.inside) == 1 and not any(span.fixed):
+            [only] = span.inside
+            gaps = text[span.begin : only.begin] + text[only.end : span.end]
+            if not (only.is_lone or any(only.fixed) or gaps.strip()):
+                span.before, span.after = span.before + only.before, only.after + span.after
+                span.begin, span.end, span.inside = only.begin, only.end, only.inside
 
 
 def _spaces(items: Sequence[_Item], place: int) -> tuple[bool, bool]:

@@ -10,6 +10,7 @@ from crosshead.text.marks import (
     Marked,
     WordLinks,
     character_of,
+    names,
     signs,
     split_marked,
     with_markup,
@@ -183,6 +184,19 @@ def test_placeholders_are_marks(placeholder: str) -> None:
 def test_an_emoji_is_one_sign(sign: str) -> None:
     assert signs(f"a {sign} b 1 # é") == {sign}
     assert Marked.of(f"one {sign} two", {sign}).text == "one two"
+
+
+@pytest.mark.parametrize("name", ["@ann_b", "#Überall", "report-2021.pdf", "bild.JPG".lower()])
+def test_names_are_marks_of_a_model_that_reads_marks(name: str) -> None:
+    line = f"one {name}, two"
+    assert names(line) == {name}
+    assert Marked.of(line, names(line), are_read=True).text == "one, two"
+    assert Marked.of(line).text == line
+
+
+@pytest.mark.parametrize("text", ["a@b.org", "no. 1 # 2", "end.The", "page.html5x", "x#y", "@ 5"])
+def test_other_words_are_no_names(text: str) -> None:
+    assert names(text) == set()
 
 
 def test_tags_between_sentences_go_with_their_sentence() -> None:

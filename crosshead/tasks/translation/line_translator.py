@@ -29,7 +29,7 @@ from crosshead.text.markers import (
     with_ids,
     without_marks,
 )
-from crosshead.text.marks import Marked, WordLinks, bare, seen, signs, without_tags
+from crosshead.text.marks import Marked, WordLinks, bare, names, seen, signs, without_tags
 from crosshead.text.parallel.languages import with_tag
 from crosshead.text.profile import flags_of
 from crosshead.text.sentences import (
@@ -361,8 +361,9 @@ class LineTranslator(TextPipeline):
         return Marked.of(text, self._unread(text), are_read=bool(self._markers))
 
     def _unread(self, text: str) -> set[str]:
-        """Return the signs of a text that the model cannot read. They are marks."""
-        return {each for each in signs(text) if not self._reads(each)}
+        """Return the signs of a text that the model cannot read, and names. They are marks."""
+        found = {each for each in signs(text) if not self._reads(each)}
+        return found | names(text) if self._markers else found
 
     def _reads(self, sign: str) -> bool:
         tokenizer = self.bundle.source_tokenizer

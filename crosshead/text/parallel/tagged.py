@@ -60,10 +60,10 @@ class Units(NamedTuple):
     offsets: np.ndarray
     """The offsets of the units in the text, "U 2"."""
 
-    def has_word(self, phrase: Range) -> bool:
-        """Return whether a phrase has a letter or a digit."""
-        first, last = self.offsets[phrase[0], 0], self.offsets[phrase[1] - 1, 1]
-        return any(map(str.isalnum, self.text[first:last]))
+    @property
+    def are_words(self) -> np.ndarray:
+        """Return whether each unit is a word. Signs are not said to translate anything."""
+        return np.array([self.text[first].isalnum() for first in self.offsets[:, 0]], bool)
 
     def tokens(self, phrase: Range) -> Range:
         """Return the first token of a phrase, and the one after it."""
@@ -247,7 +247,7 @@ def _phrases(
     end = begin + 1 + int(np.digitize(rng.random(), _LENGTHS))
     if end > len(source.offsets) or not source.text[source.offsets[begin, 0]].isalnum():
         return None
-    owners = np.where(weights.any(axis=1), weights.argmax(axis=1), -1)
+    owners = np.where(weights.any(axis=1) & target.are_words, weights.argmax(axis=1), -1)
     inside = np.flatnonzero((owners >= begin) & (owners < end))
     if not len(inside) or not {begin, end - 1} <= set(owners[inside].tolist()):
         return None
@@ -255,7 +255,7 @@ def _phrases(
     between = owners[first:last]
     if ((between >= 0) & ((between < begin) | (between >= end))).any():
         return None
-    return ((begin, end), (first, last)) if target.has_word((first, last)) else None
+    return (begin, end), (first, last)
 
 
 def _insert(nodes: list[_Node], new: _Node) -> None:

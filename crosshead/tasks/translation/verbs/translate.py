@@ -251,6 +251,7 @@ def translate_input(
     from crosshead.cli.terminal import answering
     from crosshead.tasks.translation.line_translator import TranslatedSentence
     from crosshead.tasks.translation.verbs import answers
+    from crosshead.text.marks import without_tags
 
     decode = arguments.search_settings(translator.bundle.config.decode, sample, flags, n_best)
     whole = document is not None and n_best is None and not scores and not jsonl
@@ -277,7 +278,7 @@ def translate_input(
                 else answers.answers(lines, found, first, listed, scores, unit if jsonl else None)
             )
             write(written.encode())
-            odd.add(lines, found, first)
+            odd.add([without_tags(line) for line in lines], found, first)
             progress(1.0)
             before += len(lines)
     for warning in odd.warnings():

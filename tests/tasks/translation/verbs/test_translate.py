@@ -81,6 +81,16 @@ def test_a_glossary_is_kept_in_lines_and_documents(
     assert "--exact-terms is for --glossary" in refused("translate", BUNDLE, lines, "--exact-terms")
 
 
+def test_a_warning_about_a_document_has_no_signs_of_tags(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page, terms = tmp_path / "in.html", tmp_path / "terms.tsv"
+    page.write_text("<p>One <b>two three</b> four.</p>", encoding="utf-8")
+    terms.write_text("one two\tbeide\n", encoding="utf-8")  # the tag stands around a part of it
+    assert run([str(each) for each in ("translate", BUNDLE, page, "--glossary", terms)]) == 0
+    assert '("One two three four.")' in capfd.readouterr().err
+
+
 def test_n_best_and_scores_and_json_agree(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
