@@ -1,16 +1,17 @@
 """Tags in sentences: whether all are there, nested, and around the right words.
 
-    python benchmarks/tagged_text.py BUNDLE --source val.en --train train.en train.de [--count N]
+    python benchmarks/tagged_text.py BUNDLE --source val.en --target val.de \\
+        --train train.en train.de
 
 One or two phrases of one to four words get a pair of tags in each sentence of `--source`. The
 sentences are translated with and without tags. A word aligner (IBM model 1 with positions, as in
 guided alignment), learned from the training files with the bundle's tokenizers, says which words of
 a translation belong to a phrase. So the judge does not know the model's attention.
 
-The last line has the share of sentences with all tags, the share that is well-formed, the share
-whose text is that of the untagged sentence, the share of phrases of which at least half is inside
-the tags and half of whose tags' words are of the phrase (F1 of 0.5), the mean F1, and the ratio of
-CPU times.
+The last line has the share of sentences with all tags, the share that is well-formed, the BLEU of
+the text without tags and that of the untagged sentences, the share of phrases of which at least
+half is inside the tags and half of whose tags' words are of the phrase (F1 of 0.5), the mean F1,
+and the ratio of CPU times.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.translation.translator import Translator
 from crosshead.text.markers import token_ends
@@ -116,6 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("bundle")
     parser.add_argument("--source", required=True, type=Path)
+    parser.add_argument("--target", required=True, type=Path)
     parser.add_argument("--train", required=True, nargs=2, type=Path)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
@@ -148,12 +151,13 @@ def main() -> None:
     kept = [
         sorted(TAG.findall(a)) == sorted(TAG.findall(b)) for a, b in zip(lines, found, strict=True)
     ]
-    same = [TAG.sub("", each) == text for each, text in zip(found, untagged, strict=True)]
+    wanted = given.target.read_text("utf-8").split("\n")[: given.count]
+    scored = [bleu(each, wanted) for each in ([TAG.sub("", line) for line in found], untagged)]
     print(
         f"{len(lines)} sentences, {len(scores)} phrases: all tags {np.mean(kept):.1%}, well-formed "
-        f"{np.mean(list(map(well_formed, found))):.1%}, same text {np.mean(same):.1%}, around the "
-        f"right words {np.mean(np.array(scores) >= 0.5):.1%} (mean F1 {np.mean(scores):.3f}), CPU "
-        f"time {used[1] / used[0]:.2f} times"
+        f"{np.mean(list(map(well_formed, found))):.1%}, BLEU {scored[0]:.2f} (untagged "
+        f"{scored[1]:.2f}), around the right words {np.mean(np.array(scores) >= 0.5):.1%} (mean F1 "
+        f"{np.mean(scores):.3f}), CPU time {used[1] / used[0]:.2f} times"
     )
 
 
