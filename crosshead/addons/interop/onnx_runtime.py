@@ -14,7 +14,7 @@ from torch import Tensor
 
 from crosshead.addons.interop.base import ForeignSearch
 from crosshead.addons.interop.tokenizer_json import JoinedVocabulary, joined_vocabulary
-from crosshead.addons.interop.verify import scored, tagged_sources
+from crosshead.addons.interop.verify import free_specials, scored, tagged_sources
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.search import DecodeConfig
 from crosshead.decoding.search import search as search_batch
@@ -163,7 +163,7 @@ class LoadedGraphs:
             some = [(row, ()) for row in ids[first : first + _BATCH]]
             source = collate(some, range(len(some))).source
             limits = torch.full((len(some),), search.max_length)
-            best = search_batch(self._model, source, limits, self._bundle.specials, decode)
+            best = search_batch(self._model, source, limits, free_specials(self._bundle), decode)
             found += self.decode([hypotheses[0].tokens for hypotheses in best])
         return found
 

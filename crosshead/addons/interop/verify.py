@@ -10,7 +10,7 @@ tokens.
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 from crosshead.addons.interop.base import Foreign, ForeignSearch, Tolerance, prompted
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option
-from crosshead.decoding.search import DecodeConfig, greedy_search
+from crosshead.decoding.search import DecodeConfig, Specials, greedy_search
 from crosshead.errors import UserError
 from crosshead.models.base import decodable
 from crosshead.tasks.batched_search import TokenInputs, search_all
@@ -241,7 +241,7 @@ def _translations(bundle: TextBundle, lines: Sequence[str], search: ForeignSearc
     found = search_all(
         decodable(bundle.model),
         TokenInputs(sources),
-        bundle.specials,
+        free_specials(bundle),
         settings,
         most=search.max_length,
     )
@@ -249,6 +249,11 @@ def _translations(bundle: TextBundle, lines: Sequence[str], search: ForeignSearc
         Output(line, ids, list(best.tokens), decode(best.tokens), best.finished)
         for line, ids, [best, *_] in zip(lines, sources, found, strict=True)
     ]
+
+
+def free_specials(bundle: TextBundle) -> Specials:
+    """Return the special tokens of a search that may write invalid UTF-8, as libraries do."""
+    return replace(bundle.specials, high_bytes=())
 
 
 def _continuations(bundle: TextBundle, lines: Sequence[str], length: int) -> list[Output]:
@@ -264,7 +269,7 @@ def _continuations(bundle: TextBundle, lines: Sequence[str], length: int) -> lis
     def continued(some: list[list[int]]) -> list[list[int]]:
         prefix, limits = torch.tensor(some), torch.full((len(some),), length)
         best = greedy_search(
-            decodable(bundle.model), prefix[:, :0], limits, bundle.specials, 0.0, prefix
+            decodable(bundle.model), prefix[:, :0], limits, free_specials(bundle), 0.0, prefix
         )
         return [list(hypothesis.tokens) for [hypothesis] in best]
 

@@ -15,7 +15,7 @@ from crosshead.addons.interop.base import ForeignSearch
 from crosshead.addons.interop.export import export
 from crosshead.addons.interop.huggingface import HUGGINGFACE, LoadedMarian
 from crosshead.addons.interop.imports.huggingface import read
-from crosshead.addons.interop.verify import compare_export, source_ids
+from crosshead.addons.interop.verify import compare_export, free_specials, source_ids
 from crosshead.errors import ConfigError
 from crosshead.models.base import decodable
 from crosshead.tasks.batched_search import TokenInputs, search_all
@@ -96,7 +96,7 @@ def test_the_exact_rule_that_ends_the_search_travels(tmp_path: Path) -> None:
     found = search_all(
         decodable(exact.model),
         TokenInputs(source_ids(exact, lines)),
-        exact.specials,
+        free_specials(exact),
         decode.model_copy(update={"max_extra": 1000}),
         most=search.max_length,
     )
