@@ -106,7 +106,8 @@ def test_the_updates_that_the_minutes_allow_are_planned_where_the_speed_is_measu
     preset: str, text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("crosshead.training.new.measured_seconds", lambda *given: 0.5)
-    data = {"data": {"source": [str(text / "en")], "target": [str(text / "de")]}}
+    files = {"source": [str(text / "en")], "target": [str(text / "de")]}
+    data = {"data": {**files, "tagged": 0.0, "noise": 0.0}}  # which lengthen some pairs
     given = ["max_minutes=10", "precision=float32", "threads=1", "model.d_model=16", "heads=2"]
     planned = prepare_new(new_recipe(preset, None, data, given), None, Context()).progress.planned
     assert 0.8 * 600 / 0.5 * 7 / 8 < planned <= 600 / 0.5 * 7 / 8
