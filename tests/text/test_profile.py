@@ -172,6 +172,7 @@ def test_the_usual_range_holds_all_but_the_ends() -> None:
 def test_each_flag_has_a_clause() -> None:
     assert list(FLAGS) == [
         "script", "words", "pieces", "empty", "repetition", "length", "copy", "number",
+        "term",
     ]  # fmt: skip
     assert all(clause.startswith(("the source", "the translation")) for clause in FLAGS.values())
     assert "more unknown pieces" in FLAGS["pieces"]
