@@ -196,10 +196,12 @@ class Marked:
     def of(cls, line: str, unread: Collection[str] = (), *, are_read: bool = False) -> "Marked":
         """Take the marks out of a line.
 
-        A model that reads marks needs the placeholders at the ends of a sentence, which are words
-        of it. Another translates better without them.
+        A model that reads marks gets them if placeholders are among them, which are words of the
+        sentence, also at its ends. Tags alone would make its translation worse
+        (docs/translating.md).
         """
         items = list(_items(line, unread))
+        are_read = are_read and any(item.name == _WORD for item in items)
         count = sum(item.kind is not None for item in items)
         if not count:
             return cls("", line, "", are_read=are_read)

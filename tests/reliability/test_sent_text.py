@@ -1,4 +1,4 @@
-"""What people send to a trained translator: tags, placeholders, terms, capitals, odd white space.
+"""What people send to a trained translator: tags, placeholders, terms, odd white space.
 
 The model is that of the quickstart, which takes some minutes.
 """
@@ -45,8 +45,6 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
         ("👨‍👩‍👧‍👦", "👨‍👩‍👧‍👦"),
         ("%(count)s", "%(count)s"),
         ("March 5, 2021 https://example.org/a?b=March", "5. März 2021 https://example.org/a?b=March"),
-        ("FRIDAY, MARCH 5, 2021", "FREITAG, 5. MÄRZ 2021"),
-        ("march 2021", "März 2021"),
     ],
 )  # fmt: skip
 def test_a_line_keeps_what_is_not_its_words(

@@ -192,13 +192,19 @@ def test_an_exact_glossary_is_kept_by_any_model(stored: Translator) -> None:
 
 
 def test_a_model_that_has_learned_terms_is_told_them(reads_marks: Translator) -> None:
-    plain = reads_marks.planned(["One two <b>three four</b>."], 0).ids
-    told = reads_marks.planned(["One two <b>three four</b>."], 0, Glossary(GLOSSARY)).ids
+    line = "One two <b>three four</b> {x}."
+    plain = reads_marks.planned([line], 0).ids
+    told = reads_marks.planned([line], 0, Glossary(GLOSSARY)).ids
     decode = reads_marks.bundle.source_tokenizer.decode
-    assert decode(plain[0]) == "One two <0>three four</0>."
+    assert decode(plain[0]) == "One two <0>three four</0><1/>."
     assert decode(told[0]) == (
-        "One <term>two<as>beide</term> <0><term>three four<as>Viererbande</term></0>."
+        "One <term>two<as>beide</term> <0><term>three four<as>Viererbande</term></0><1/>."
     )
+
+
+def test_tags_alone_change_nothing_of_the_text(reads_marks: Translator) -> None:
+    [tagged, plain] = reads_marks.planned(["One <b>two</b> three.", "One two three."], 0).ids
+    assert tagged == plain
 
 
 def test_a_term_that_is_missing_is_flagged(reads_marks: Translator) -> None:
