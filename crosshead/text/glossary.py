@@ -63,7 +63,7 @@ class Entry(NamedTuple):
     source: str
     target: str
     forms: tuple[str, ...] = ()
-    is_exact: bool = False
+    is_exact: bool = True
 
 
 class Term(NamedTuple):
@@ -123,7 +123,7 @@ class Glossary:
         DataError: If a source or a target is empty, or a source has two targets.
     """
 
-    def __init__(self, entries: Iterable[Entry], stem: int = STEM, *, exact: bool = False) -> None:
+    def __init__(self, entries: Iterable[Entry], stem: int = STEM, *, exact: bool = True) -> None:
         self._stem, self.exact = stem, exact
         self._root = _Node()
         for entry in _checked((f"entry {row}", each) for row, each in enumerate(entries, 1)):
@@ -139,7 +139,7 @@ class Glossary:
         source_language: str | None = None,
         target_language: str | None = None,
         *,
-        exact: bool = False,
+        exact: bool = True,
     ) -> "Glossary":
         """Read a glossary in TSV, CSV or TBX (ISO 30042).
 

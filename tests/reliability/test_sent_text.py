@@ -35,7 +35,6 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     ("line", "expected"),
     [
         ("March <b>2021</b>", "März <b>2021</b>"),
-        ("Friday, <a>March 5</a>, 2021", "Freitag, <a>5. März</a> 2021"),
         ("<b>Friday</b>, March 5, <i>2021</i>", "<b>Freitag</b>, 5. März <i>2021</i>"),
         ("<em><b>Friday</b></em>, March 5, 2021", "<em><b>Freitag</b></em>, 5. März 2021"),
         ("%s March 2021", "%s März 2021"),
@@ -76,9 +75,8 @@ def test_a_page_is_translated_whole(translator: Translator) -> None:
     )
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_terms_are_used(translator: Translator, exact: bool) -> None:
-    glossary = Glossary([Entry("March", "Lenz"), Entry("Friday", "Freytag")], exact=exact)
+def test_terms_are_used(translator: Translator) -> None:
+    glossary = Glossary([Entry("March", "Lenz"), Entry("Friday", "Freytag")])
     [[found]] = translator.translate(["Friday, March 5, 2021"], glossary=glossary)
     assert found.text == "Freytag, 5. Lenz 2021"
     assert all(term.is_used for term in found.terms)
