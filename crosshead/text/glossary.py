@@ -63,7 +63,7 @@ class Entry(NamedTuple):
     source: str
     target: str
     forms: tuple[str, ...] = ()
-    is_exact: bool = True
+    is_exact: bool = False
 
 
 class Term(NamedTuple):
