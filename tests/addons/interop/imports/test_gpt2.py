@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from crosshead.addons.interop.export import export
 from crosshead.addons.interop.imports.gpt2 import read
 from crosshead.addons.interop.imports.reading import ForeignModelError
+from crosshead.addons.interop.verify import free_specials
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.tasks.language.text_generator import TextGenerator
 from crosshead.tasks.likelihood import text_scores
@@ -136,6 +137,7 @@ def test_a_model_of_crossheads_own_comes_back(tmp_path: Path) -> None:
         tokens = torch.tensor([[EOS, *ids]])
         torch.testing.assert_close(again.model(tokens), bundle.model(tokens), rtol=0, atol=1e-4)
     decode = bundle.config.decode
+    vars(again)["specials"] = free_specials(again)  # as those of small bundles
     both = [TextGenerator(each)._tokens([EOS, *ids], 9, decode, 0) for each in (again, bundle)]
     assert [*both[0]] == [*both[1]]
     assert again.target_tokenizer.prompt_start == (EOS,) and again.config.model.absent == []
