@@ -74,7 +74,7 @@ GUIDANCE = 0.3
 """The weight of guided alignment (docs/guided_alignment.md)."""
 
 NOISE = 0.1
-"""The share of the training pairs with noise (docs/translating.md)."""
+"""The share of the training pairs with noise. Its cost is measured (docs/training.md)."""
 
 LENGTH_PENALTY = 1.0
 """The length penalty of the beam search. That of the paper, 0.6, makes some translations of small

@@ -69,7 +69,7 @@ KINDS: tuple[Change, ...] = (capitals, small_letters, title_case, without_end, t
 
 @dataclass(frozen=True)
 class Noise:
-    """How noise is put into the pairs of a run."""
+    """The settings of noise in the pairs of a run."""
 
     tokenizers: tuple[Tokenizer, Tokenizer]
     growths: tuple[Growth, ...]

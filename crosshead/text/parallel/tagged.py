@@ -93,7 +93,7 @@ class _Node:
 
 @dataclass(frozen=True)
 class Tagging:
-    """How marks and terms are put into the pairs of a run."""
+    """The settings of marks and terms in the pairs of a run."""
 
     tokenizers: tuple[Tokenizer, Tokenizer]
     aligner: WordAligner
