@@ -220,7 +220,7 @@ class MonolingualRecipe(TextRecipe):
                 )
         if self.data.directions != "one":
             raise ValueError("data.directions is for translation; leave it out")
-        for key, usual in (("share", 1.0), ("fold", [])):
+        for key, usual in (("share", 1.0), ("fold", []), ("tagged", None), ("noise", 0.0)):
             if getattr(self.data, key) != usual:
                 raise ValueError(f"data.{key} is for pairs of texts; leave it out")
         if self.data.context > self.train.batch_tokens:

@@ -218,6 +218,7 @@ def test_a_memory_that_training_would_never_see_is_refused() -> None:
         (["tokenizer.joint=false"], "monolingual text has one side: set tokenizer.joint = true"),
         (["data.share=0.5"], "data.share is for pairs of texts; leave it out"),
         (["data.fold=[1, 2]"], "data.fold is for pairs of texts; leave it out"),
+        (["data.noise=0.1"], "data.noise is for pairs of texts; leave it out"),
         (["tokenizer.sampling=0.1"], "tokenizer.sampling is for translation; leave it out"),
     ],
 )
