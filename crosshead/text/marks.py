@@ -7,6 +7,7 @@ itself (`Marked.written`). Another gets the text without marks, and `Marked.proj
 into the translation. Both ways have each mark exactly once, and pairs nested as in the source.
 """
 
+import copy
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
@@ -18,6 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import regex
 
+from crosshead.text.glossary import Term
 from crosshead.text.markers import CLOSE, LONE, MOST_MARKS, OPEN, Mark
 from crosshead.text.scripts import is_spaced
 from crosshead.text.visible import visible
@@ -161,6 +163,9 @@ class _Span:
     """True for a side of a lone mark that has a space, or the end of the sentence."""
     is_joined: bool = False
     """True for a lone mark directly behind another."""
+    is_glued: bool = False
+    """True for a lone mark that alone stands between two words, as in `one<br/>two`. The text has a
+    space in its place."""
     inside: "list[_Span]" = field(default_factory=list)
 
     is_lone: bool = False
@@ -184,6 +189,7 @@ class Marked:
         after: Marks behind the text.
         spans: The marks in the text, as a tree.
         are_read: True if they are few enough for a model that reads marks.
+        told: Terms of a glossary that a model is told. It may write other forms of them.
     """
 
     before: str
@@ -191,6 +197,7 @@ class Marked:
     after: str
     spans: Sequence[_Span] = ()
     are_read: bool = False
+    told: Sequence[Term] = ()
 
     @classmethod
     def of(cls, line: str, unread: Collection[str] = (), *, are_read: bool = False) -> "Marked":
@@ -262,18 +269,20 @@ class Marked:
             offset = ends[mark.at - 1] if mark.at else 0
             if role == CLOSE:
                 offset = _end(units, int(units[:, 0].searchsorted(offset)))
-            elif role == OPEN:
+            elif role == OPEN or spans[number].spaces == (True, False):
                 offset = _start(text, int(units[:, 1].searchsorted(offset, "right")), units)
             events.append(_Event(offset, spans[number], role))
         return self.before + _with_events(text, events) + self.after
 
-    def with_terms(self, terms: Iterable[tuple[int, int, str]]) -> "Marked":
+    def with_terms(self, terms: Sequence[Term]) -> "Marked":
         """Return the sentence with terms: where they begin and end, and their translations.
 
         A term of which a pair of marks covers a part has no effect. A pair inside a term then
         stands around it.
         """
-        spans = list(self.spans)
+        if not terms:
+            return self
+        spans = copy.deepcopy(list(self.spans))
         for begin, end, target in terms:
             spans = _nested(spans, _Span(begin, end, "", term=target))
         count = sum(len(span.number()) for span in spans)
@@ -451,11 +460,22 @@ def _tree(items: Sequence[_Item]) -> tuple[str, list[_Span]]:
         else:
             span = _Span(len(text), len(text), item.raw, spaces=_spaces(items, place))
             span.is_joined = place > 0 and items[place - 1].kind == "lone"
+            span.is_glued = _parts_words(text, items, place)
+            text += " " * span.is_glued
             inside.append(span)
     for span in stack:
         span.end, span.fixed = len(text), (False, True)
     _simplify(text, roots)
     return text, roots
+
+
+def _parts_words(text: str, items: Sequence[_Item], place: int) -> bool:
+    """Return whether a mark alone stands between two words. Tags of documents do so in a word."""
+    if _CHARACTER.match(items[place].raw) or not text[-1:].isalnum():
+        return False
+    return (
+        place + 1 < len(items) and not items[place + 1].kind and items[place + 1].raw[0].isalnum()
+    )
 
 
 def _simplify(text: str, spans: Sequence[_Span]) -> None:
@@ -516,6 +536,8 @@ def _with_events(text: str, events: Iterable[_Event]) -> str:
     in_term = False
     for offset, span, role in events:
         follows = bool(pieces) and before == LONE and span.is_joined and offset <= last
+        if follows:
+            pieces[-1] = pieces[-1].removesuffix(" ")
         offset = max(last, offset)
         pieces += [] if in_term else [text[last:offset]]
         if role == LONE:
@@ -529,6 +551,7 @@ def _with_events(text: str, events: Iterable[_Event]) -> str:
             pieces += [" "] if text[offset : offset + 1].isalnum() else []
             in_term = False
         last, before = offset, role
+        last += span.is_glued and text[offset : offset + 1] == " "
     return "".join([*pieces, text[last:]])
 
 

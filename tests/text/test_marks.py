@@ -50,6 +50,8 @@ DATES = {"Freitag": "Friday", "März": "March"}
         ("Friday{at} March", "Freitag März", "Freitag{at} März"),
         ("March ✓", "März", "März ✓"),
         ("March <br/> 2021", "März 2021", "März <br/> 2021"),
+        ("March<br/>2021", "März 2021", "März<br/>2021"),
+        ("March {a}{b} 2021", "März 2021", "März {a}{b} 2021"),
         ("<b>March 2021", "März 2021", "<b>März 2021"),
         ("<b><i>March 2021</i></b>", "März 2021", "<b><i>März 2021</i></b>"),
         ("March {x}.", "März.", "März {x}."),
@@ -93,14 +95,23 @@ def test_marks_stand_where_the_model_has_written_them(line: str, words: str, exp
 
 
 @pytest.mark.parametrize(
-    "line", ["one <b>two <i>three</i></b> {x} four", "{x} one <br/> two {y}", "one <b>two</b>{x}."]
-)
+    "line",
+    [
+        "one <b>two <i>three</i></b> {x} four", "{x} one <br/> two {y}", "one <b>two</b>{x}.",
+        "one<br/>two {x}px <b>a</b>{y}", "one{x}{y}two",
+    ],
+)  # fmt: skip
 def test_a_copy_has_the_marks_in_their_places(line: str) -> None:
     marked = Marked.of(line, are_read=True)
     lead, text = len(marked.text) - len(marked.text.lstrip()), marked.text.strip()
     ends = [match.end() for match in re.finditer(r"\s*(\w+|\S)", text)]
     marks = marked.marks([lead + end for end in ends])
     assert marked.written(text, ends, marks) == line
+
+
+def test_words_that_a_mark_parts_stay_two_words() -> None:
+    assert Marked.of("one line<br/>two lines").text == "one line two lines"
+    assert Marked.of("H<sub>2</sub>O").text == "H2O"
 
 
 def test_a_sentence_of_many_marks_is_not_read_with_them() -> None:
