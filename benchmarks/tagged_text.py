@@ -14,23 +14,14 @@ half is inside the tags and half of whose tags' words are of the phrase (F1 of 0
 and the ratio of CPU times.
 """
 
-import argparse
 import re
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
+from judge import Judge
 
 from crosshead.evaluation.sacrebleu_metrics import bleu
-from crosshead.tasks.loading import load_as
-from crosshead.tasks.translation.translator import Translator
-from crosshead.text.markers import token_ends
-from crosshead.text.marks import WordLinks
-from crosshead.text.parallel.examples import Examples
-from crosshead.text.parallel.word_aligner import WordAligner
-from crosshead.text.tokenizers import token_ids
-from crosshead.vocabulary import EOS
 
 WORD = re.compile(r"\w+")
 TAG = re.compile(r"</?[a-z]\d>")
@@ -81,22 +72,10 @@ def well_formed(line: str) -> bool:
     return not stack
 
 
-def judged(line: str, output: str, aligner: WordAligner, translate: Translator) -> Iterator[float]:
-    """Yield the F1 of each phrase: its words by the aligner beside the words in its tags."""
-    source, target = TAG.sub("", line), TAG.sub("", output)
-    bundle = translate.bundle
-    [ids], [words] = (
-        token_ids(tokenizer, [text])
-        for tokenizer, text in (
-            (bundle.source_tokenizer, source),
-            (bundle.target_tokenizer, target),
-        )
-    )
-    weights = aligner.align(np.array([[*ids, EOS]]), np.array([[*words, EOS]]))[0][:-1, :-1]
-    links = WordLinks.of(
-        source, token_ends(bundle.source_tokenizer, ids, source),
-        target, token_ends(bundle.target_tokenizer, words, target), weights,
-    )  # fmt: skip
+def judged(line: str, output: str, judge: Judge) -> Iterator[float]:
+    """Yield the F1 of each phrase: its words by the judge beside the words in its tags."""
+    target = TAG.sub("", output)
+    links = judge.links(TAG.sub("", line), target)
     best = links.source[links.weights.argmax(1)] if len(links.source) else links.source
     given, placed = phrases(line), phrases(output)
     for name, (begin, end) in given.items():
@@ -115,44 +94,20 @@ def judged(line: str, output: str, aligner: WordAligner, translate: Translator) 
 
 def main() -> None:
     """Translate, judge and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("bundle")
-    parser.add_argument("--source", required=True, type=Path)
-    parser.add_argument("--target", required=True, type=Path)
-    parser.add_argument("--train", required=True, nargs=2, type=Path)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    translate = load_as(Translator, given.bundle)
-    bundle = translate.bundle
-    sides = [path.read_text("utf-8").split("\n")[:-1] for path in given.train]
-    pairs = list(
-        zip(
-            token_ids(bundle.source_tokenizer, sides[0]),
-            token_ids(bundle.target_tokenizer, sides[1]),
-            strict=True,
-        )
-    )
-    size = max(bundle.source_tokenizer.vocab_size, bundle.target_tokenizer.vocab_size)
-    aligner = WordAligner(Examples.of(pairs), size)
-    draw = np.random.default_rng(given.seed)
-    plain = given.source.read_text("utf-8").split("\n")[: given.count]
-    lines = [tagged(line, draw) for line in plain]
+    judge = Judge(__doc__)
+    lines = [tagged(line, judge.draw) for line in judge.source]
     used = []
     outputs = []
-    for some in (plain, lines):
+    for some in (judge.source, lines):
         begin = time.process_time()
-        outputs.append(translate(some))
+        outputs.append(judge.translate(some))
         used.append(time.process_time() - begin)
     untagged, found = outputs
-    scores = [
-        f1 for pair in zip(lines, found, strict=True) for f1 in judged(*pair, aligner, translate)
-    ]
-    kept = [
-        sorted(TAG.findall(a)) == sorted(TAG.findall(b)) for a, b in zip(lines, found, strict=True)
-    ]
-    wanted = given.target.read_text("utf-8").split("\n")[: given.count]
-    scored = [bleu(each, wanted) for each in ([TAG.sub("", line) for line in found], untagged)]
+    pairs = list(zip(lines, found, strict=True))
+    scores = [f1 for pair in pairs for f1 in judged(*pair, judge)]
+    kept = [sorted(TAG.findall(a)) == sorted(TAG.findall(b)) for a, b in pairs]
+    without = [TAG.sub("", line) for line in found]
+    scored = [bleu(each, judge.target) for each in (without, untagged)]
     print(
         f"{len(lines)} sentences, {len(scores)} phrases: all tags {np.mean(kept):.1%}, well-formed "
         f"{np.mean(list(map(well_formed, found))):.1%}, BLEU {scored[0]:.2f} (untagged "

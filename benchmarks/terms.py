@@ -9,21 +9,12 @@ translated without a glossary, with its own term told to the model, and with its
 is. A line for each way has the share of translations that have the word, and BLEU.
 """
 
-import argparse
-from pathlib import Path
-
 import numpy as np
+from judge import Judge
 
 from crosshead.evaluation.sacrebleu_metrics import bleu
-from crosshead.tasks.loading import load_as
-from crosshead.tasks.translation.translator import Translator
 from crosshead.text.glossary import Entry, Glossary
-from crosshead.text.markers import token_ends
-from crosshead.text.marks import WordLinks
-from crosshead.text.parallel.examples import Examples
-from crosshead.text.parallel.word_aligner import WordAligner
-from crosshead.text.tokenizers import token_ids
-from crosshead.vocabulary import EOS
+from crosshead.text.placing import WordLinks
 
 LEAST_LETTERS, LIKELY = 4, 0.5
 
@@ -45,38 +36,18 @@ def term(pair: tuple[str, str], links: WordLinks, draw: np.random.Generator) -> 
 
 def main() -> None:
     """Translate and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("bundle")
-    parser.add_argument("--source", required=True, type=Path)
-    parser.add_argument("--target", required=True, type=Path)
-    parser.add_argument("--train", required=True, nargs=2, type=Path)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    translate = load_as(Translator, given.bundle)
-    tokenizers = translate.bundle.source_tokenizer, translate.bundle.target_tokenizer
-
-    def ids(files: list[Path], count: int | None) -> tuple[list[list[str]], list[list[list[int]]]]:
-        texts = [path.read_text("utf-8").split("\n")[:-1][:count] for path in files]
-        return texts, [token_ids(*each) for each in zip(tokenizers, texts, strict=True)]
-
-    _, trained = ids(given.train, None)
-    size = max(each.vocab_size for each in tokenizers)
-    aligner = WordAligner(Examples.of(zip(*trained, strict=True)), size)
-    texts, sides = ids([given.source, given.target], given.count)
-    draw = np.random.default_rng(given.seed)
+    judge = Judge(__doc__)
     sources, wanted, terms = [], [], []
-    for pair, tokens in zip(zip(*texts, strict=True), zip(*sides, strict=True), strict=True):
-        weights = aligner.align(*(np.array([[*side, EOS]]) for side in tokens))[0, :-1, :-1]
-        ends = [token_ends(*each) for each in zip(tokenizers, tokens, pair, strict=True)]
-        found = term(pair, WordLinks.of(pair[0], ends[0], pair[1], ends[1], weights), draw)
+    for source, target in zip(judge.source, judge.target, strict=True):
+        found = term((source, target), judge.links(source, target), judge.draw)
         if found is not None:
-            sources.append(pair[0])
-            wanted.append(pair[1])
+            sources.append(source)
+            wanted.append(target)
             terms.append(found)
-    for name, exact in (("without a glossary", None), ("told", False), ("exact", True)):
+    ways = (("without a glossary", None), ("told", False), ("exact", True))
+    for name, exact in ways:
         outputs = [
-            translate.translate(
+            judge.translate.translate(
                 [line], glossary=None if exact is None else Glossary([entry], 0, exact=exact)
             )[0][0].text
             for line, entry in zip(sources, terms, strict=True)

@@ -226,20 +226,21 @@ class Glossary:
 
     def _fits(self, phrase: _Phrase, found: list[_Word]) -> bool:
         return all(
-            self._alike(
-                *((one.text, other.text) if phrase.is_exact else (one.folded, other.folded))
-            )
+            are_forms(one.text, other.text, self._stem)
+            if phrase.is_exact
+            else are_forms(one.folded, other.folded, self._stem)
             for one, other in zip(phrase.words, found, strict=True)
         )
 
-    def _alike(self, one: str, other: str) -> bool:
-        """Return whether two words count as forms of one word."""
-        if one == other or not self._stem:
-            return one == other
-        shorter, longer = sorted((len(one), len(other)))
-        pairs = enumerate(zip(one, other, strict=False))
-        common = next((place for place, (first, second) in pairs if first != second), shorter)
-        return common >= self._stem - (common == shorter) and longer - common <= ENDING
+
+def are_forms(one: str, other: str, stem: int = STEM) -> bool:
+    """Return whether two words count as forms of one word."""
+    if one == other or not stem:
+        return one == other
+    shorter, longer = sorted((len(one), len(other)))
+    pairs = enumerate(zip(one, other, strict=False))
+    common = next((place for place, (first, second) in pairs if first != second), shorter)
+    return common >= stem - (common == shorter) and longer - common <= ENDING
 
 
 def has_term(text: str, term: str) -> bool:

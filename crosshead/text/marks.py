@@ -9,19 +9,17 @@ into the translation. Both ways have each mark exactly once, and pairs nested as
 
 import copy
 import re
-import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal, NamedTuple
 
-import numpy as np
 import regex
 
 from crosshead.text.glossary import Term
 from crosshead.text.markers import CLOSE, LONE, MOST_MARKS, OPEN, Mark
-from crosshead.text.scripts import is_spaced
+from crosshead.text.placing import STUCK, Span, WordLinks, placed, with_span, written
 from crosshead.text.visible import visible
 
 FIRST = 0x100000
@@ -66,9 +64,6 @@ _NAMED = re.compile(
 
 _MOST = 500
 """The most marks of a sentence. A sentence with more is no text, and is kept as it is."""
-
-_STUCK = ",.;:!?…)]}"
-"""Characters that no space stands before."""
 
 _SEPARATORS = re.compile(r"[\s:;,.|/•·–—-]*")
 
@@ -146,39 +141,6 @@ class _Item(NamedTuple):
     """The name that both tags of a pair have, or `_WORD` for a placeholder."""
 
 
-@dataclass
-class _Span:
-    """A pair of marks around a part of the text, or a lone mark.
-
-    A tag whose partner is in another sentence reaches to the end, or begins at the start.
-    """
-
-    begin: int
-    end: int
-    before: str
-    after: str = ""
-    fixed: tuple[bool, bool] = (False, False)
-    """True for an end of the span that is an end of the sentence."""
-    spaces: tuple[bool, bool] = (False, False)
-    """True for a side of a lone mark that has a space, or the end of the sentence."""
-    is_joined: bool = False
-    """True for a lone mark directly behind another."""
-    is_glued: bool = False
-    """True for a lone mark that alone stands between two words, as in `one<br/>two`. The text has a
-    space in its place."""
-    inside: "list[_Span]" = field(default_factory=list)
-
-    is_lone: bool = False
-    """True if it covers no text."""
-    term: str | None = None
-    """The text that the translation of this one must be."""
-
-    def number(self) -> "list[_Span]":
-        """Return this span and those inside, in order. A lone mark is one with those inside."""
-        inside = () if self.is_lone else self.inside
-        return [self, *(each for span in inside for each in span.number())]
-
-
 @dataclass(frozen=True)
 class Marked:
     """A sentence as its text and its marks.
@@ -195,7 +157,7 @@ class Marked:
     before: str
     text: str
     after: str
-    spans: Sequence[_Span] = ()
+    spans: Sequence[Span] = ()
     are_read: bool = False
     told: Sequence[Term] = ()
 
@@ -231,10 +193,10 @@ class Marked:
         """Return a translation of the text with the marks in it."""
         if not self.spans:
             return self.before + text + self.after
-        return self.before + _placed(text, self.spans, links) + self.after
+        return self.before + placed(text, self.spans, links) + self.after
 
     @property
-    def _numbered(self) -> list[_Span]:
+    def _numbered(self) -> list[Span]:
         """The spans in the order of their numbers: that in which they begin."""
         return [each for span in self.spans for each in span.number()]
 
@@ -243,7 +205,7 @@ class Marked:
         numbers = {id(span): number for number, span in enumerate(self._numbered)}
         found: list[Mark] = []
 
-        def add(spans: Sequence[_Span]) -> None:
+        def add(spans: Sequence[Span]) -> None:
             for span in spans:
                 number = 3 * numbers[id(span)]
                 first = bisect_right(ends, span.begin)
@@ -263,16 +225,7 @@ class Marked:
 
         They are the marks of the sentence, nested alike. `ends` are the offsets of the tokens.
         """
-        spans, units, events = self._numbered, _units(text, ends), list[_Event]()
-        for mark in marks:
-            number, role = divmod(mark.marker, 3)
-            offset = ends[mark.at - 1] if mark.at else 0
-            if role == CLOSE:
-                offset = _end(units, int(units[:, 0].searchsorted(offset)))
-            elif role == OPEN or spans[number].spaces == (True, False):
-                offset = _start(text, int(units[:, 1].searchsorted(offset, "right")), units)
-            events.append(_Event(offset, spans[number], role))
-        return self.before + _with_events(text, events) + self.after
+        return self.before + written(text, self._numbered, ends, marks) + self.after
 
     def with_terms(self, terms: Sequence[Term]) -> "Marked":
         """Return the sentence with terms: where they begin and end, and their translations.
@@ -284,7 +237,7 @@ class Marked:
             return self
         spans = copy.deepcopy(list(self.spans))
         for begin, end, target in terms:
-            spans = _nested(spans, _Span(begin, end, "", term=target))
+            spans = with_span(spans, Span(begin, end, "", term=target))
         count = sum(len(span.number()) for span in spans)
         return replace(self, spans=spans, are_read=self.are_read and count <= MOST_MARKS)
 
@@ -300,42 +253,6 @@ def with_tags_of(sentence: str, translation: str) -> str:
         return translation
     marked, text = Marked.of(sentence), without_tags(translation)
     return marked.projected(text, WordLinks.in_order(marked.text, text))
-
-
-class WordLinks(NamedTuple):
-    """WordLinks between the units of a text and of its translation.
-
-    Attributes:
-        source: The offsets of the units of the text, "S 2". A unit is a word or a part of one.
-        target: The offsets of the units of the translation, "T 2".
-        weights: The probability that a unit of the translation translates each of the text, "T S".
-    """
-
-    source: np.ndarray
-    target: np.ndarray
-    weights: np.ndarray
-
-    @classmethod
-    def of(
-        cls, source: str, source_ends: Sequence[int], target: str, target_ends: Sequence[int],
-        attention: np.ndarray,
-    ) -> "WordLinks":  # fmt: skip
-        """Return links by the attention of tokens."""
-        sides = [_units(source, source_ends), _units(target, target_ends)]
-        owners = [_owners(*each) for each in zip(sides, (source_ends, target_ends), strict=True)]
-        weights = np.zeros((len(sides[1]), len(sides[0])))
-        if weights.size:  # a translation may be empty
-            np.add.at(weights, np.ix_(owners[1], owners[0]), attention)
-        sums = weights.sum(1, keepdims=True)
-        return cls(sides[0], sides[1], weights / np.maximum(sums, 1e-9))
-
-    @classmethod
-    def in_order(cls, source: str, target: str) -> "WordLinks":
-        """Return links of a translation that has the order of the text."""
-        sides = [_units(text, ()) for text in (source, target)]
-        places = [(np.arange(len(side)) + 0.5) / max(1, len(side)) for side in sides]
-        near = np.exp(-10 * np.abs(places[1][:, None] - places[0]))
-        return cls(sides[0], sides[1], near / np.maximum(near.sum(1, keepdims=True), 1e-9))
 
 
 def _items(line: str, unread: Collection[str]) -> Iterator[_Item]:
@@ -435,30 +352,30 @@ def _peeled(items: list[_Item], are_read: bool) -> tuple[str, list[_Item], str]:
     return before, items, after
 
 
-def _tree(items: Sequence[_Item]) -> tuple[str, list[_Span]]:
+def _tree(items: Sequence[_Item]) -> tuple[str, list[Span]]:
     """Return the text without marks, and its spans."""
     text = ""
-    roots: list[_Span] = []
-    stack: list[_Span] = []
+    roots: list[Span] = []
+    stack: list[Span] = []
     for place, item in enumerate(items):
         inside = stack[-1].inside if stack else roots
         if item.kind is None:
-            if place and text.endswith(" ") and item.raw[0] in _STUCK:
+            if place and text.endswith(" ") and item.raw[0] in STUCK:
                 text = text.rstrip(" ")
                 for span in inside:
                     span.begin, span.end = min(span.begin, len(text)), min(span.end, len(text))
             text += item.raw.lstrip(" ") if place and text.endswith(" ") else item.raw
         elif item.kind == "open":
-            inside.append(_Span(len(text), -1, item.raw))
+            inside.append(Span(len(text), -1, item.raw))
             stack.append(inside[-1])
         elif item.kind == "close" and stack:
             stack[-1].end = len(text)
             stack.pop().after = item.raw
         elif item.kind == "close":  # it was opened in a sentence before
-            whole = _Span(0, len(text), "", item.raw, (True, False), inside=roots)
+            whole = Span(0, len(text), "", item.raw, (True, False), inside=roots)
             roots = [whole]
         else:
-            span = _Span(len(text), len(text), item.raw, spaces=_spaces(items, place))
+            span = Span(len(text), len(text), item.raw, spaces=_spaces(items, place))
             span.is_joined = place > 0 and items[place - 1].kind == "lone"
             span.is_glued = _parts_words(text, items, place)
             text += " " * span.is_glued
@@ -478,7 +395,7 @@ def _parts_words(text: str, items: Sequence[_Item], place: int) -> bool:
     )
 
 
-def _simplify(text: str, spans: Sequence[_Span]) -> None:
+def _simplify(text: str, spans: Sequence[Span]) -> None:
     """Find the spans without text, and make one pair of pairs around the same text."""
     for span in spans:
         span.is_lone = not text[span.begin : span.end].strip()
@@ -500,208 +417,3 @@ def _spaces(items: Sequence[_Item], place: int) -> tuple[bool, bool]:
             other += step
         sides.append(not 0 <= other < len(items) or items[other].raw[at].isspace())
     return sides[0], sides[1]
-
-
-def _nested(spans: list[_Span], term: _Span) -> list[_Span]:
-    """Return spans with a term among them, unless it crosses one of them."""
-    for span in spans:
-        if not span.is_lone and span.begin <= term.begin and term.end <= span.end:
-            span.inside = _nested(span.inside, term)
-            return spans
-    touched = [span for span in spans if term.begin < span.end and span.begin < term.end]
-    if any(span.begin < term.begin or term.end < span.end for span in touched):
-        return spans
-    others = [span for span in spans if span not in touched]
-    pair = next((span for span in touched if not span.is_lone), None)
-    if pair is None:
-        term.inside = touched
-        return sorted([*others, term], key=lambda span: span.begin)
-    pair.begin, pair.end = term.begin, term.end
-    pair.inside = _nested([*pair.inside, *(span for span in touched if span is not pair)], term)
-    return sorted([*others, pair], key=lambda span: span.begin)
-
-
-class _Event(NamedTuple):
-    """A mark in a translation."""
-
-    offset: int
-    span: _Span
-    role: int
-    """`OPEN`, `CLOSE` or `LONE`."""
-
-
-def _with_events(text: str, events: Iterable[_Event]) -> str:
-    """Return a translation with marks and terms."""
-    pieces, last, before = list[str](), 0, LONE
-    in_term = False
-    for offset, span, role in events:
-        follows = bool(pieces) and before == LONE and span.is_joined and offset <= last
-        if follows:
-            pieces[-1] = pieces[-1].removesuffix(" ")
-        offset = max(last, offset)
-        pieces += [] if in_term else [text[last:offset]]
-        if role == LONE:
-            pieces.append(_spaced(text, offset, span, follows=follows))
-        elif span.term is None:
-            pieces.append(span.before if role == OPEN else span.after)
-        elif role == OPEN:
-            pieces.append(_term(text, offset, span.term))
-            in_term = True
-        else:
-            pieces += [" "] if text[offset : offset + 1].isalnum() else []
-            in_term = False
-        last, before = offset, role
-        last += span.is_glued and text[offset : offset + 1] == " "
-    return "".join([*pieces, text[last:]])
-
-
-def _term(text: str, offset: int, term: str) -> str:
-    """Return the translation of a term in place of the text at an offset, with its first letter."""
-    if not offset and text[:1].isupper():
-        term = term[:1].upper() + term[1:]
-    return f" {term}" if offset == len(text) and text[-1:].strip() else term
-
-
-def _placed(text: str, spans: Sequence[_Span], links: WordLinks) -> str:
-    """Return a translation with spans around what translates their texts."""
-    events: list[_Event] = []
-    _place(text, spans, 0, len(links.target), links, events)
-    return _with_events(text, events)
-
-
-def _place(
-    text: str, spans: Sequence[_Span], low: int, high: int, links: WordLinks,
-    events: list[_Event],
-) -> None:  # fmt: skip
-    """Choose the places of spans among the target units from `low` to `high`."""
-    places: dict[int, tuple[int, int]] = {}
-    free = [(low, high)]
-    masses = {id(span): _mass(span, links) for span in spans if not span.is_lone}
-    order = sorted(
-        (span for span in spans if not span.is_lone),
-        key=lambda span: (not any(span.fixed), -masses[id(span)][low:high].sum()),
-    )
-    for span in order:
-        first, last = _best(masses[id(span)], free, span.fixed, (low, high))
-        places[id(span)] = first, last
-        free = [
-            (left, right)
-            for begin, end in free
-            for left, right in ((begin, min(end, first)), (max(begin, last), end))
-            if left < right or (left == right and begin == end)
-        ] or [(last, last)]
-    taken = sorted(places.values())
-    for span in spans:
-        if span.is_lone:
-            gap = _gap(span, low, high, links)
-            for first, last in taken:
-                if first < gap < last:
-                    gap = last if gap - first >= last - gap else first
-            places[id(span)] = gap, gap
-    in_order = sorted(enumerate(spans), key=lambda each: (*places[id(each[1])], each[0]))
-    for _, span in in_order:
-        first, last = places[id(span)]
-        if span.is_lone:
-            events.append(_Event(_offset(text, span, first, links.target), span, LONE))
-            continue
-        start = _start(text, first, links.target) if first < last else _end(links.target, first)
-        events.append(_Event(start, span, OPEN))
-        _place(text, span.inside, first, last, links, events)
-        events.append(_Event(max(start, _end(links.target, last)), span, CLOSE))
-
-
-def _all(span: _Span) -> str:
-    """Return all marks of a span without text."""
-    return span.before + "".join(map(_all, span.inside)) + span.after
-
-
-def _mass(span: _Span, links: WordLinks) -> np.ndarray:
-    """Return how much more of each target unit translates the text of a span than does not."""
-    covered = (links.source[:, 0] >= span.begin) & (links.source[:, 1] <= span.end)
-    return np.asarray(links.weights @ np.where(covered, 1.0, -1.0))
-
-
-def _best(
-    mass: np.ndarray, free: Sequence[tuple[int, int]], fixed: tuple[bool, bool],
-    ends: tuple[int, int],
-) -> tuple[int, int]:  # fmt: skip
-    """Return the stretch of free units with the largest mass: the maximum subarray.
-
-    So a unit is in the stretch if it belongs there more than not, or stands between units that do.
-    """
-    best, found = -np.inf, (free[0][0], free[0][0])
-    for begin, end in free:
-        sums = np.concatenate([[0.0], np.cumsum(mass[begin:end])])
-        for first in range(len(sums) - 1):
-            if fixed[0] and begin + first != ends[0]:
-                continue
-            if fixed[1] and end != ends[1]:
-                continue
-            tail = sums[first + 1 :] - sums[first]
-            last = len(tail) - 1 if fixed[1] else int(tail.argmax())
-            if tail[last] > best:
-                best, found = tail[last], (begin + first, begin + first + last + 1)
-    return found
-
-
-def _gap(span: _Span, low: int, high: int, links: WordLinks) -> int:
-    """Return the place of a lone mark: beside the translation of its neighbour."""
-    left = np.flatnonzero(links.source[:, 0] < span.begin)
-    right = np.flatnonzero(links.source[:, 1] > span.begin)
-    if low == high or span.fixed[0]:
-        return low
-    if span.fixed[1]:
-        return high
-    follows = len(left) and (not span.spaces[0] or not len(right))
-    if follows:
-        return low + int(links.weights[low:high, left[-1]].argmax()) + 1
-    if len(right):
-        return low + int(links.weights[low:high, right[0]].argmax())
-    return high
-
-
-def _offset(text: str, span: _Span, gap: int, units: np.ndarray) -> int:
-    """Return the offset of a lone mark in a translation."""
-    if gap >= len(units) or (not span.spaces[0] and gap):
-        return _end(units, gap)
-    return _start(text, gap, units)
-
-
-def _spaced(text: str, offset: int, span: _Span, *, follows: bool) -> str:
-    """Return a lone mark with its spaces in a text. No space is before one that follows another."""
-    before, after = span.spaces
-    lead = before and offset and not text[offset - 1].isspace() and not follows
-    rest = text[offset : offset + 1]
-    trail = after and rest and not rest.isspace() and rest not in _STUCK
-    return " " * bool(lead) + _all(span) + " " * bool(trail)
-
-
-def _start(text: str, gap: int, units: np.ndarray) -> int:
-    return int(units[gap, 0]) if gap < len(units) else len(text)
-
-
-def _end(units: np.ndarray, gap: int) -> int:
-    return int(units[gap - 1, 1]) if gap else 0
-
-
-def _units(text: str, ends: Sequence[int]) -> np.ndarray:
-    """Return the offsets of the units of a text: words, and tokens where words have no spaces."""
-    edges = {0, len(text)}
-    edges |= {each for match in re.finditer(r"\w+|\s+|[^\w\s]", text) for each in match.span()}
-    edges |= {end for end in ends if 0 < end < len(text)}
-    kept = sorted(edge for edge in edges if not _inside_word(text, edge))
-    return np.array([(a, b) for a, b in pairwise(kept) if text[a:b].strip()], int).reshape(-1, 2)
-
-
-def _inside_word(text: str, at: int) -> bool:
-    if at in (0, len(text)):
-        return False
-    left, right = text[at - 1], text[at]
-    if unicodedata.category(right).startswith("M"):
-        return True
-    return left.isalnum() and right.isalnum() and is_spaced(left) and is_spaced(right)
-
-
-def _owners(units: np.ndarray, ends: Sequence[int]) -> np.ndarray:
-    """Return the unit of each token: the one with its last character, or the next."""
-    return np.minimum(units[:, 1].searchsorted(np.asarray(ends)), max(0, len(units) - 1))

@@ -24,13 +24,15 @@ from crosshead.text.documents.document import Document
 from crosshead.text.glossary import Glossary, Term, has_term
 from crosshead.text.markers import (
     TERM_MARKERS,
+    Mark,
     ids_of,
     token_ends,
     with_ids,
     without_marks,
 )
-from crosshead.text.marks import Marked, WordLinks, bare, names, seen, signs, without_tags
+from crosshead.text.marks import Marked, bare, names, seen, signs, without_tags
 from crosshead.text.parallel.languages import with_tag
+from crosshead.text.placing import WordLinks
 from crosshead.text.profile import flags_of
 from crosshead.text.sentences import (
     join_parts,
@@ -126,6 +128,20 @@ class _Part(NamedTuple):
     texts: list[str]
 
 
+class _Output(NamedTuple):
+    """A hypothesis of a part."""
+
+    marked: Marked
+    source: list[int]
+    tokens: list[int]
+    """Its tokens without marks."""
+    marks: list[Mark]
+    text: str
+    """Its text without marks."""
+    has_marks: bool
+    """True if the model has written all marks of the source, and all terms."""
+
+
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 """A piece that spells a byte, because no other has the character."""
 
@@ -165,25 +181,25 @@ class LineTranslator(TextPipeline):
         """Return the parts in which lines are searched, with the terms of a glossary."""
         parts = [self._parts(self._seen(line)) for line in lines]
         planned = PlannedLines(parts, [], [], [], [], [])
-        searched: list[tuple[Marked, list[Term]]] = []
+        searched: list[Marked] = []
         for row, line_parts in enumerate(parts):
             for index, part in enumerate(line_parts):
                 marked = self._marked(part)
                 terms = glossary.terms(marked.text) if glossary else []
-                is_told = glossary is not None and not glossary.exact and bool(self._term_markers)
-                marked = marked if is_told else marked.with_terms(terms)
+                if terms and glossary and not glossary.exact and self._term_markers:
+                    marked = replace(marked, told=terms)
+                else:
+                    marked = marked.with_terms(terms)
                 planned.marked.append(marked)
                 planned.terms.append(terms)
                 if marked.text.strip():
-                    searched.append((marked, terms if is_told else []))
+                    searched.append(marked)
                     planned.rows.append(row)
                     # Samples are drawn by number: the line's, and that of the part in the line.
                     planned.numbers.append(((first + row) << 20) + index)
-        texts = self.with_tag([marked.text for marked, _ in searched])
+        texts = self.with_tag([marked.text for marked in searched])
         ids = token_ids(self.bundle.source_tokenizer, texts)
-        planned.ids.extend(
-            self._with_marks(*each, found) for each, found in zip(searched, ids, strict=True)
-        )
+        planned.ids.extend(map(self._with_marks, searched, ids))
         return planned
 
     def with_tag(self, lines: Sequence[str]) -> list[str]:
@@ -251,14 +267,14 @@ class LineTranslator(TextPipeline):
             ["search", search_name(self.bundle.config.decode)],
         ]
 
-    def _with_marks(self, marked: Marked, terms: Sequence[Term], ids: list[int]) -> list[int]:
+    def _with_marks(self, marked: Marked, ids: list[int]) -> list[int]:
         """Return the ids of a part with the marks and terms that the model reads, if they fit."""
         is_marked = marked.are_read and bool(marked.spans)
-        if not (is_marked or terms):
+        if not (is_marked or marked.told):
             return ids
         length = self._tag_length
         ends = self._source_ends(marked, ids[length:])
-        inserted = [each for term in terms for each in self._told(term, ends)]
+        inserted = [each for term in marked.told for each in self._told(term, ends)]
         if is_marked:
             inserted += [(at, 0, [self._markers[each]]) for at, each in marked.marks(ends)]
         inserted.sort(key=lambda each: each[:2])
@@ -297,38 +313,43 @@ class LineTranslator(TextPipeline):
     ) -> list[list[str]]:
         """Return the text of each hypothesis of each part, with the marks of the part."""
         marked = [each for each in planned.marked if each.text.strip()]
-        rows = list(zip(marked, planned.ids, hypotheses, strict=True))
+        outputs = [
+            [self._output(part, ids, each.tokens) for each in found]
+            for part, ids, found in zip(marked, planned.ids, hypotheses, strict=True)
+        ]
         misplaced = [
-            (self._without_marks(ids), self._without_marks(each.tokens))
-            for part, ids, found in rows
+            (self._without_marks(each.source), each.tokens)
+            for found in outputs
             for each in found
-            if part.spans and not self._keeps_marks(ids, each.tokens)
+            if not each.has_marks
         ]
         weights = iter(self._alignments.of(misplaced) if misplaced else ())
-        return [
-            [self._text(part, ids, each.tokens, weights) for each in found]
-            for part, ids, found in rows
-        ]
+        return [[self._text(each, weights) for each in found] for found in outputs]
+
+    def _output(self, marked: Marked, source: list[int], tokens: list[int]) -> _Output:
+        """Return a hypothesis, with the terms that it must still get as marks of its source."""
+        bare, marks = without_marks(tokens, self._markers)
+        # CTranslate2 may write bytes that are no character.
+        text = self.bundle.target_tokenizer.decode(bare).replace("\ufffd", "")
+        missing = [each for each in marked.told if not has_term(text, each.target)]
+        has_marks = not missing and (not marked.spans or self._keeps_marks(source, tokens))
+        return _Output(marked.with_terms(missing), source, bare, marks, text, has_marks)
 
     def _keeps_marks(self, source: Sequence[int], target: Sequence[int]) -> bool:
         """Return whether a translation has the marks of its source, each once and nested alike."""
         owed = nesting(source, self._markers)
         return bool(owed) and owed == nesting(target, self._markers)
 
-    def _text(
-        self, marked: Marked, ids: list[int], tokens: list[int], weights: Iterator[np.ndarray]
-    ) -> str:
+    def _text(self, output: _Output, weights: Iterator[np.ndarray]) -> str:
         """Return the text of a hypothesis with its marks, which attention places if need be."""
-        target = self.bundle.target_tokenizer
-        bare, marks = without_marks(tokens, self._markers)
-        text = target.decode(bare)
-        if not marked.spans:
+        marked, text = output.marked, output.text
+        if not marked.spans and output.has_marks:
             return marked.before + text.strip() + marked.after if marked.has_ends else text
-        ends = token_ends(target, bare, text)
-        if self._keeps_marks(ids, tokens):
-            return marked.written(text, ends, marks)
+        ends = token_ends(self.bundle.target_tokenizer, output.tokens, text)
+        if output.has_marks:
+            return marked.written(text, ends, output.marks)
         length = self._tag_length
-        source = self._source_ends(marked, self._without_marks(ids[length:]))
+        source = self._source_ends(marked, self._without_marks(output.source[length:]))
         links = WordLinks.of(marked.text, source, text, ends, next(weights)[:, length:])
         return marked.projected(text, links)
 

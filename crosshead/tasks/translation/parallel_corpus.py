@@ -61,7 +61,7 @@ from crosshead.text.parallel.noise import Noise, Noised
 from crosshead.text.parallel.pairs import ParallelText
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.shards import cache_directory, cache_key, open_shards, store
-from crosshead.text.parallel.tagged import Tagged, Tagging
+from crosshead.text.parallel.tagged import Tagged, Tagging, word_forms
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.text.profile import TextProfile
 from crosshead.text.subwords import BpeTokenizer
@@ -209,7 +209,7 @@ class ParallelCorpus(TokenCorpus):
         tagging = Tagging(
             tokenizers, self._aligner(chosen(0)), markers,
             ids_of(TERM_MARKERS, self.source_tokenizer), share, recipe.train.seed,
-            recipe.data.max_length, self._tags,
+            recipe.data.max_length, self._tags, word_forms(chosen(0), self.target_tokenizer),
         )  # fmt: skip
         return lambda examples, epoch: Tagged(examples, tagging, epoch)
 

@@ -1,24 +1,29 @@
 """Marks in training pairs: around phrases that translate each other, and beside or for them.
 
 Other pairs have terms: a phrase of the source is followed by its translation (Dinu et al. 2019,
-"Training Neural Machine Translation to Apply Terminology Constraints", section 3).
+"Training Neural Machine Translation to Apply Terminology Constraints", section 3). In half of them
+the translation is a phrase of another pair, on both sides. So a model cannot do without reading it.
+In others it is another form of a word, so that a model learns to inflect (after Bergmanis and
+Pinnis 2021, "Facilitating Terminology Translation with Target Lemma Annotations", section 3).
 
 A model that has seen them reads the tags and placeholders of a sentence as pieces, and puts them
 into its translation (Hanneman and Dinu 2020, "How Should Markup Tags Be Translated?", section 3.2).
 """
 
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from crosshead.text.glossary import STEM, are_forms
 from crosshead.text.markers import CLOSE, LONE, MOST_MARKS, OPEN, token_ends
-from crosshead.text.marks import WordLinks
 from crosshead.text.parallel.examples import Example, Measured, lead_of
 from crosshead.text.parallel.word_aligner import WordAligner
+from crosshead.text.placing import WordLinks
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS
 
@@ -44,6 +49,21 @@ _TRIES = 3
 _OF_A_TERM = 10
 """The room for a term in tokens: its pieces and its translation."""
 
+_LETTERS = 4
+"""The least letters of one word of a term at least, on both sides. Shorter words are often those of
+grammar."""
+
+_FOREIGN = 0.5
+"""The share of terms whose translation is a phrase of another pair."""
+
+_INFLECTED = 0.5
+"""The share of other terms that are told in another form, if the target text has one."""
+
+_PAIRS_READ = 20_000
+"""The most pairs in which forms of words are looked for."""
+
+_LETTERS_ONLY = re.compile(r"(?<!\w)[^\W\d_]+(?!\w)")
+
 Role = Literal["around", "before", "for", "term"]
 Range = tuple[int, int]
 """The first unit of a phrase, and the one after it."""
@@ -65,10 +85,36 @@ class Units(NamedTuple):
         """Return whether each unit is a word. Signs are not said to translate anything."""
         return np.array([self.text[first].isalnum() for first in self.offsets[:, 0]], bool)
 
+    def span(self, phrase: Range) -> Range:
+        """Return the offsets of a phrase in the text."""
+        return int(self.offsets[phrase[0], 0]), int(self.offsets[phrase[1] - 1, 1])
+
     def tokens(self, phrase: Range) -> Range:
         """Return the first token of a phrase, and the one after it."""
-        first, last = self.offsets[phrase[0], 0], self.offsets[phrase[1] - 1, 1]
+        first, last = self.span(phrase)
         return bisect_right(self.ends, first), bisect_left(self.ends, last) + 1
+
+    def replaced(self, phrase: Range) -> "Replaced":
+        """Return a phrase as a translation."""
+        begin, end = self.span(phrase)
+        return Replaced(self.text[begin:end], self.ids[slice(*self.tokens(phrase))])
+
+    def has_word(self, phrase: Range) -> bool:
+        """Return whether a word of a phrase is long enough for a term."""
+        lengths = self.offsets[:, 1] - self.offsets[:, 0]
+        return bool((lengths * self.are_words)[slice(*phrase)].max() >= _LETTERS)
+
+    def look(self, phrase: Range) -> tuple[str, bool]:
+        """Return what stands before a phrase, and whether it begins with a capital."""
+        begin, _ = self.span(phrase)
+        return self.text[max(0, begin - 1) : begin], self.text[begin].isupper()
+
+
+class Replaced(NamedTuple):
+    """A translation of a term."""
+
+    text: str
+    ids: Sequence[int]
 
 
 @dataclass
@@ -79,6 +125,8 @@ class _Node:
     phrases: tuple[Range, Range]
     """The units of both sides."""
     inside: "list[_Node]" = field(default_factory=list)
+    translation: Replaced | None = None
+    """The translation of a term."""
 
     def contains(self, other: "_Node") -> bool:
         """Return whether both phrases of another mark are in those of this one."""
@@ -102,12 +150,14 @@ class Tagging:
     term_markers: Sequence[int]
     """The ids of `TERM_MARKERS` in the source."""
     share: float
-    """The share of pairs with marks. Half as many have a term."""
+    """The share of pairs with marks. As many have a term."""
     seed: int
     longest: int
     """The largest number of tokens of a side."""
     skipped: frozenset[int] = frozenset()
     """Tokens at the beginning of a source that stay there: tags of languages."""
+    forms: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Other forms of words of the target."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +181,7 @@ class Tagged(Measured):
         share = self.tagging.share
         drawn = np.random.default_rng([self.tagging.seed, self.epoch, _TAGGED]).random(len(self))
         marks = np.where(drawn < share, 1 + np.digitize(drawn / share, _MORE), 0)
-        terms = (drawn >= 0.75 * share) & (drawn < 1.25 * share) & bool(self.tagging.term_markers)
+        terms = (drawn >= 0.5 * share) & (drawn < 1.5 * share) & bool(self.tagging.term_markers)
         counts = np.stack([marks, terms], axis=1).astype(np.int32)
         fits = (self.examples.lengths + self._room(counts)).max(axis=1) <= self.tagging.longest
         return np.asarray(counts * fits[:, None])
@@ -144,7 +194,7 @@ class Tagged(Measured):
     @staticmethod
     def _room(counts: np.ndarray) -> np.ndarray:
         marks, terms = counts.T
-        return np.stack([2 * marks + _OF_A_TERM * terms, 2 * marks], axis=1)
+        return np.stack([2 * marks + _OF_A_TERM * terms, 2 * marks + _OF_A_TERM * terms], axis=1)
 
     def example(self, row: int) -> Example:
         """Return example `row`, counted from 0."""
@@ -158,9 +208,16 @@ class Tagged(Measured):
         roots: list[_Node] = []
         for number in range(marks + terms):
             tries = (_phrases(sides[0], sides[1], weights, rng) for _ in range(_TRIES))
-            found = next((each for each in tries if each is not None), None)
-            if found is not None:
-                _insert(roots, _Node(_role(rng) if number < marks else "term", found))
+            is_term = number >= marks
+            found = next(
+                (each for each in tries if each and (not is_term or _are_terms(sides, each))), None
+            )
+            if found is None:
+                continue
+            if not is_term:
+                _insert(roots, _Node(_role(rng), found))
+            elif translation := self._translation(sides[1], found[1], rng):
+                _insert(roots, _Node("term", found, translation=translation))
         order = [node for node in _in_order(roots, 0) if node.role != "term"]
         first = [*range(len(order))], sorted(rng.permutation(MOST_MARKS)[: len(order)].tolist())
         names = dict(zip(map(id, order), first[int(rng.integers(2))], strict=True))
@@ -199,11 +256,16 @@ class Tagged(Measured):
             for node in sorted(nodes, key=lambda node: node.phrases[at]):
                 first, end = side.tokens(node.phrases[at])
                 copy(first)
-                if node.role == "term":
-                    before, behind = self._term(sides[1], node) if at == 0 else ([], [])
-                    found.extend(before)
-                    copy(end)
-                    found.extend(behind)
+                if node.translation is not None:
+                    if at == 0:
+                        start, middle, close = self.tagging.term_markers
+                        found.append(start)
+                        copy(end)
+                        text = node.translation.text
+                        found.extend([middle, *self.tagging.tokenizers[0].encode(text), close])
+                    else:
+                        found.extend(node.translation.ids)
+                        last = max(last, end)
                     continue
                 marker = 3 * names[id(node)]
                 if node.role == "around":
@@ -218,14 +280,55 @@ class Tagged(Measured):
         write(roots)
         return [*found, *side.ids[last:]]
 
-    def _term(self, target: Units, node: _Node) -> tuple[list[int], list[int]]:
-        """Return the ids before and behind the source of a term, or none if there is no room."""
-        begin, end = (target.offsets[node.phrases[1][side] - side, side] for side in (0, 1))
-        ids = self.tagging.tokenizers[0].encode(target.text[begin:end])
-        if len(ids) + 3 > _OF_A_TERM:
-            return [], []
-        start, middle, last = self.tagging.term_markers
-        return [start], [middle, *ids, last]
+    def _translation(
+        self, target: Units, phrase: Range, rng: np.random.Generator
+    ) -> Replaced | None:
+        """Return the translation of a term: its own, or a phrase of another pair that looks alike.
+
+        Its own may be told in another form.
+
+        None is returned if there is no room for it.
+        """
+        translation = target.replaced(phrase)
+        drawn = rng.random()
+        forms = self.tagging.forms.get(translation.text)
+        if forms and drawn > 1 - (1 - _FOREIGN) * _INFLECTED:
+            translation = translation._replace(text=forms[int(rng.integers(len(forms)))])
+        elif drawn < _FOREIGN:
+            for _ in range(_TRIES):
+                example = self.examples[int(rng.integers(len(self)))]
+                lead = lead_of(example[0], self.tagging.skipped)
+                sides, weights = self._linked((example[0][lead:], example[1]))
+                found = _phrases(sides[0], sides[1], weights, rng)
+                if (
+                    found
+                    and _are_terms(sides, found)
+                    and sides[1].look(found[1]) == target.look(phrase)
+                ):
+                    translation = sides[1].replaced(found[1])
+                    break
+        ids = self.tagging.tokenizers[0].encode(translation.text)
+        fits = max(len(ids) + 3, len(translation.ids)) <= _OF_A_TERM
+        return translation if fits else None
+
+
+def word_forms(examples: Measured, tokenizer: Tokenizer) -> dict[str, list[str]]:
+    """Return the words of targets of which there are other forms, with these forms."""
+    rows = np.unique(np.linspace(0, len(examples) - 1, _PAIRS_READ).astype(np.int64))
+    alike = dict[str, set[str]]()
+    for row in rows.tolist():
+        for word in _LETTERS_ONLY.findall(tokenizer.decode(examples[row][1])):
+            alike.setdefault(word[: STEM - 1], set()).add(word)
+    forms = {
+        word: sorted(other for other in words if other != word and are_forms(word, other))
+        for words in alike.values()
+        for word in words
+    }
+    return {word: others for word, others in forms.items() if others}
+
+
+def _are_terms(sides: Sequence[Units], phrases: tuple[Range, Range]) -> bool:
+    return all(side.has_word(phrase) for side, phrase in zip(sides, phrases, strict=True))
 
 
 def _role(rng: np.random.Generator) -> Role:

@@ -207,7 +207,13 @@ def test_tags_alone_change_nothing_of_the_text(reads_marks: Translator) -> None:
     assert tagged == plain
 
 
-def test_a_term_that_is_missing_is_flagged(reads_marks: Translator) -> None:
-    [[found]] = reads_marks.translate(["One two."], glossary=Glossary(GLOSSARY, exact=False))
-    assert found.terms == (UsedTerm("two", "beide", False),)
+def test_a_told_term_that_the_model_has_not_written_is_put_in(reads_marks: Translator) -> None:
+    [[found]] = reads_marks.translate(["One two {x}."], glossary=Glossary(GLOSSARY, exact=False))
+    assert found.terms == (UsedTerm("two", "beide", True),)
+    assert found.text.count("beide") == found.text.count("{x}") == 1
+
+
+def test_a_term_that_a_tag_crosses_is_flagged(reads_marks: Translator) -> None:
+    [[found]] = reads_marks.translate(["One three <b>four five</b>."], glossary=Glossary(GLOSSARY))
+    assert found.terms == (UsedTerm("three four", "Viererbande", False),)
     assert "term" in found.flags

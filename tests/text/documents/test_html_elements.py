@@ -14,7 +14,8 @@ import turbohtml
 
 from crosshead.text.documents.document import rebuilt, texts_of
 from crosshead.text.documents.html import html_parts
-from crosshead.text.marks import Marked, WordLinks
+from crosshead.text.marks import Marked
+from crosshead.text.placing import WordLinks
 
 PIECES = [
     "</ <script>", "</ ", "<!", "<?", "</>", "<>", "<", ">", "<a/b=c>", "</a/b=c>", "\0", "\r",
