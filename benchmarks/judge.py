@@ -42,10 +42,8 @@ class Judge:
         self.target = lines_of(given.target)[: given.count]
         bundle = self.translate.bundle
         self._tokenizers = bundle.source_tokenizer, bundle.target_tokenizer
-        sides = [
-            token_ids(tokenizer, lines_of(path))
-            for tokenizer, path in zip(self._tokenizers, given.train, strict=True)
-        ]
+        self.trained = [lines_of(path) for path in given.train]
+        sides = [token_ids(*each) for each in zip(self._tokenizers, self.trained, strict=True)]
         size = max(each.vocab_size for each in self._tokenizers)
         self._aligner = WordAligner(Examples.of(zip(*sides, strict=True)), size)
 

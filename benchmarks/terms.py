@@ -7,14 +7,21 @@ reference is a term, with that word as its translation. A word aligner (IBM mode
 learned from the training files with the bundle's tokenizers, finds such words. Each sentence is
 translated without a glossary, with its own term told to the model, and with its term exactly as it
 is. A line for each way has the share of translations that have the word, and BLEU.
+
+Then the glossary has another form of the word of the reference: the most frequent one of the
+training text (`are_forms`). The lines show whether the translations have the form of the reference,
+that of the glossary, or any form.
 """
+
+from collections import Counter
 
 import numpy as np
 from judge import Judge
 
 from crosshead.evaluation.sacrebleu_metrics import bleu
-from crosshead.text.glossary import Entry, Glossary
+from crosshead.text.glossary import Entry, Glossary, are_forms
 from crosshead.text.placing import WordLinks
+from crosshead.text.scripts import split_words
 
 LEAST_LETTERS, LIKELY = 4, 0.5
 
@@ -34,29 +41,52 @@ def term(pair: tuple[str, str], links: WordLinks, draw: np.random.Generator) -> 
     return found[int(draw.integers(len(found)))] if found else None
 
 
+def has(text: str, word: str) -> bool:
+    """Return whether a text has a word in any case, alone or as a part of another."""
+    return word.casefold() in text.casefold()
+
+
 def main() -> None:
     """Translate and print."""
     judge = Judge(__doc__)
-    sources, wanted, terms = [], [], []
+    rows = []
     for source, target in zip(judge.source, judge.target, strict=True):
         found = term((source, target), judge.links(source, target), judge.draw)
         if found is not None:
-            sources.append(source)
-            wanted.append(target)
-            terms.append(found)
-    ways = (("without a glossary", None), ("told", False), ("exact", True))
-    for name, exact in ways:
-        outputs = [
-            judge.translate.translate(
-                [line], glossary=None if exact is None else Glossary([entry], 0, exact=exact)
-            )[0][0].text
-            for line, entry in zip(sources, terms, strict=True)
-        ]
-        used = [
-            entry.target.casefold() in text.casefold()
-            for text, entry in zip(outputs, terms, strict=True)
-        ]
-        print(f"{name}: used {np.mean(used):.1%} of {len(used)}, BLEU {bleu(outputs, wanted):.2f}")
+            rows.append((source, target, found))
+    frequent = Counter(word for line in judge.trained[1] for word in split_words(line))
+    inflected = []
+    for source, target, entry in rows:
+        word = entry.target.lower()
+        forms = [each for each in frequent if each != word and are_forms(each, word)]
+        if forms:
+            other = max(forms, key=frequent.__getitem__)
+            other = other.capitalize() if entry.target[0].isupper() else other
+            inflected.append((source, target, entry, entry._replace(target=other)))
+    for name, cases in (
+        ("the word of the reference", [(*row, row[2]) for row in rows]),
+        ("another form", inflected),
+    ):
+        print(f"The glossary has {name}: {len(cases)} sentences")
+        for way, exact in (("without a glossary", None), ("told", False), ("exact", True)):
+            outputs = [
+                judge.translate.translate(
+                    [source], glossary=None if exact is None else Glossary([entry], 0, exact=exact)
+                )[0][0].text
+                for source, _, _, entry in cases
+            ]
+            words = list(zip(outputs, cases, strict=True))
+            wanted = np.mean([has(text, case[2].target) for text, case in words])
+            given = np.mean([has(text, case[3].target) for text, case in words])
+            either = np.mean(
+                [any(are_forms(each, case[3].target.lower()) for each in split_words(text))
+                 or has(text, case[3].target) for text, case in words]
+            )  # fmt: skip
+            score = bleu(outputs, [case[1] for case in cases])
+            print(
+                f"  {way}: the form of the reference {wanted:.1%}, of the glossary {given:.1%}, "
+                f"any form {either:.1%}, BLEU {score:.2f}"
+            )
 
 
 if __name__ == "__main__":

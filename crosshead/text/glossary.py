@@ -117,13 +117,13 @@ class Glossary:
         entries: The entries.
         stem: The least letters that forms of one word have in common; 0 finds exact words only.
         exact: True writes each target as it is here. False lets a model that has learned to use
-            terms write another form of it, as its sentence needs it.
+            terms write another form of it, as its sentence needs it, if it differs from the source.
 
     Raises:
         DataError: If a source or a target is empty, or a source has two targets.
     """
 
-    def __init__(self, entries: Iterable[Entry], stem: int = STEM, *, exact: bool = True) -> None:
+    def __init__(self, entries: Iterable[Entry], stem: int = STEM, *, exact: bool = False) -> None:
         self._stem, self.exact = stem, exact
         self._root = _Node()
         for entry in _checked((f"entry {row}", each) for row, each in enumerate(entries, 1)):
@@ -139,7 +139,7 @@ class Glossary:
         source_language: str | None = None,
         target_language: str | None = None,
         *,
-        exact: bool = True,
+        exact: bool = False,
     ) -> "Glossary":
         """Read a glossary in TSV, CSV or TBX (ISO 30042).
 

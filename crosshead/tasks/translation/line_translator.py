@@ -186,10 +186,7 @@ class LineTranslator(TextPipeline):
             for index, part in enumerate(line_parts):
                 marked = self._marked(part)
                 terms = glossary.terms(marked.text) if glossary else []
-                if terms and glossary and not glossary.exact and self._term_markers:
-                    marked = replace(marked, told=terms)
-                else:
-                    marked = marked.with_terms(terms)
+                marked = self._with_terms(marked, terms, exact=glossary is None or glossary.exact)
                 planned.marked.append(marked)
                 planned.terms.append(terms)
                 if marked.text.strip():
@@ -266,6 +263,20 @@ class LineTranslator(TextPipeline):
             ],
             ["search", search_name(self.bundle.config.decode)],
         ]
+
+    def _with_terms(self, marked: Marked, terms: Sequence[Term], *, exact: bool) -> Marked:
+        """Return a part with the terms that stand in its translation, and those that are told.
+
+        A term that stays as it is has no other forms.
+        """
+        told = [
+            term
+            for term in terms
+            if self._term_markers
+            and not exact
+            and term.target != marked.text[term.begin : term.end]
+        ]
+        return replace(marked.with_terms([each for each in terms if each not in told]), told=told)
 
     def _with_marks(self, marked: Marked, ids: list[int]) -> list[int]:
         """Return the ids of a part with the marks and terms that the model reads, if they fit."""

@@ -30,13 +30,14 @@ def examples(bundle: TextBundle) -> list[tuple[list[int], list[int]]]:
 
 
 @pytest.mark.parametrize("guided", [False, True])
-def test_an_alignment_is_the_attention_of_one_layer(stored: Translator, guided: bool) -> None:
+def test_an_alignment_is_the_attention_of_one_layer_in_both_directions(stored: Translator, guided: bool) -> None:
     config = stored.bundle.config.model_copy(update={"guided": guided})
     found = Alignments(replace(stored.bundle, config=config)).of(examples(stored.bundle))
     for (source, target), weights in zip(PAIRS, found, strict=True):
         shown = attention_weights(stored, source, target=target).weights
         layer = shown[max(0, len(shown) - 2), :, :-1, :-1]
-        expected = layer[0] if guided else layer.mean(0)
+        one_way = layer[0] if guided else layer.mean(0)
+        expected = one_way * (one_way / one_way.sum(axis=0))
         np.testing.assert_allclose(weights, expected, atol=1e-5)
 
 

@@ -19,7 +19,7 @@ from crosshead.cli.options import (
     ToOption,
 )
 from crosshead.cli.terminal import note, open_output, watched
-from crosshead.errors import DataError
+from crosshead.errors import DataError, UserError
 from crosshead.system.lines import check_sentences, check_text, head_of, kind_of
 from crosshead.system.pipes import count_lines, read_document, read_groups
 
@@ -132,6 +132,14 @@ GlossaryOption = Annotated[
         "(default: none). A line with the term alone keeps it as it is.",
     ),
 ]
+ExactTermsOption = Annotated[
+    bool,
+    typer.Option(
+        "--exact-terms",
+        help="Write terms exactly as the glossary has them (default: a model that has learned to "
+        "use terms may write another form of a word).",
+    ),
+]
 BatchTokensOption = Annotated[
     int | None,
     typer.Option(
@@ -160,6 +168,7 @@ def translate_text(
     more: MoreArgument = None,
     to: ToOption = None,
     glossary: GlossaryOption = None,
+    exact_terms: ExactTermsOption = False,
     kind: FormatOption = None,
     output: OutputOption = None,
     beam: BeamOption = None,
@@ -205,8 +214,10 @@ def translate_text(
     for each in bundles:
         arguments.check_outputs({"--output": output}, [file], each)
     translator = arguments.into(load_as(Translator, bundles, device, threads, precision), to)
+    if exact_terms and glossary is None:
+        raise UserError("--exact-terms is for --glossary; leave it out")
     languages = translator.source_language, translator.target_language
-    terms = Glossary.read(glossary, STEM, *languages) if glossary else None
+    terms = Glossary.read(glossary, STEM, *languages, exact=exact_terms) if glossary else None
     document = _document(kind, file, translator)
     translate_input(
         translator, partial(translator.translate, risk=risk, glossary=terms), file, document,

@@ -61,7 +61,7 @@ def test_a_glossary_is_kept_in_lines_and_documents(
     terms.write_text("two\tbeide\nthree\n", encoding="utf-8")
     lines.write_text("One <b>two</b> three.\nOne four.\n", encoding="utf-8")
     page.write_text("<p>One <b>two</b> three.</p>", encoding="utf-8")
-    given = ["--glossary", terms]
+    given = ["--glossary", terms, "--exact-terms"]
     assert output_of(["translate", BUNDLE, lines, *given], capfd) == (
         "Eins <b>beide</b> three.\nEins vier.\n"
     )
@@ -78,6 +78,7 @@ def test_a_glossary_is_kept_in_lines_and_documents(
     assert second["terms"] == []
     terms.write_text("two\tbeide\ntwo\tzwo\n", encoding="utf-8")
     assert f"{terms}:2: " in refused("translate", BUNDLE, lines, *given)
+    assert "--exact-terms is for --glossary" in refused("translate", BUNDLE, lines, "--exact-terms")
 
 
 def test_a_warning_about_a_document_has_no_signs_of_tags(
