@@ -244,8 +244,12 @@ def are_forms(one: str, other: str, stem: int = STEM) -> bool:
 
 
 def has_term(text: str, term: str) -> bool:
-    """Return whether a text has a term, or a form of it."""
-    return term.casefold() in text.casefold() or bool(Glossary([Entry(term, term)]).terms(text))
+    """Return whether a text has a term, or a form of it, alone or as a part of a compound.
+
+    A capital inside a word does not begin a part of it.
+    """
+    begins = regex.search(rf"(?<!\w){regex.escape(term)}", text, regex.IGNORECASE)
+    return bool(begins or term.lower() in text or Glossary([Entry(term, term)]).terms(text))
 
 
 def _words(text: str) -> list[_Word]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crosshead.errors import DataError
-from crosshead.text.glossary import Entry, Glossary, Term
+from crosshead.text.glossary import Entry, Glossary, Term, has_term
 
 ENTRIES = [
     Entry("coat", "Mantel"),
@@ -176,3 +176,13 @@ def test_entries_from_python_are_checked_too() -> None:
     with pytest.raises(DataError, match="101 words"):
         Glossary([Entry("a " * 101, "b")])
     assert Glossary([Entry("a", "b"), Entry("a", "b")]).terms("a") == [Term(0, 1, "b")]
+
+
+@pytest.mark.parametrize("text", ["Ein Hund.", "HUNDE", "zwei Hunden", "der Schäferhund"])
+def test_a_text_has_a_term_in_other_forms_and_in_compounds(text: str) -> None:
+    assert has_term(text, "Hund")
+
+
+@pytest.mark.parametrize("text", ["", "Katze", "den KatzenHund"])
+def test_a_text_lacks_a_term(text: str) -> None:
+    assert not has_term(text, "Hund")

@@ -30,7 +30,9 @@ def examples(bundle: TextBundle) -> list[tuple[list[int], list[int]]]:
 
 
 @pytest.mark.parametrize("guided", [False, True])
-def test_an_alignment_is_the_attention_of_one_layer_in_both_directions(stored: Translator, guided: bool) -> None:
+def test_an_alignment_is_the_attention_of_a_layer_both_ways(
+    stored: Translator, guided: bool
+) -> None:
     config = stored.bundle.config.model_copy(update={"guided": guided})
     found = Alignments(replace(stored.bundle, config=config)).of(examples(stored.bundle))
     for (source, target), weights in zip(PAIRS, found, strict=True):
