@@ -162,7 +162,7 @@ class NextTokens:
         self._logits = model.logits
         self._forbidden = torch.tensor([*specials.forbidden, *specials.marks], dtype=torch.long)
         self._specials, self._high = specials, torch.tensor(specials.high_bytes, dtype=torch.long)
-        self._guided = torch.tensor([*specials.marks, specials.eos], dtype=torch.long)
+        self._marks = torch.tensor(specials.marks, dtype=torch.long)
         self._memory = torch.empty(0)
 
     def choose(
@@ -202,10 +202,10 @@ class NextTokens:
             self._forbidden = self._forbidden.to(logits.device)
         log_probs = self._memory[: logits.numel()].view(logits.shape)
         torch.log_softmax(logits, dim=-1, out=log_probs)
-        guided = None if marks is None else log_probs[:, self._guided]
+        guided = None if marks is None else log_probs[:, self._marks]
         log_probs.index_fill_(1, self._forbidden, -math.inf)
         if marks is not None and guided is not None:
-            log_probs[:, self._guided] = guided.masked_fill(~marks, -math.inf)
+            log_probs[:, self._marks] = guided.masked_fill(~marks, -math.inf)
         if state is not None:
             admit(log_probs, state, self._high)
         return log_probs

@@ -1,10 +1,9 @@
-"""Marks in outputs: each mark of the source exactly once, and nested as in the source.
+"""Marks in outputs: each mark of the source at most once, and nested as in the source.
 
 A tokenizer has three pieces for each number: one that opens a pair of marks, one that closes it,
 and one of a mark that stands alone.
 
-Axes: `B` sentences, `N` rows (hypotheses), `S` source positions, `P` tokens of a row, `M` pieces,
-`E` pieces and the end.
+Axes: `B` sentences, `N` rows (hypotheses), `S` source positions, `P` tokens of a row, `M` pieces.
 """
 
 from collections.abc import Sequence
@@ -50,8 +49,11 @@ def parents(sources: Any, pieces: Sequence[int]) -> Int[Tensor, "B M"]:
 
 def admitted(
     parents: Int[Tensor, "N M"], tokens: Int[Tensor, "N P"], pieces: Sequence[int]
-) -> Bool[Tensor, "N E"] | None:
-    """Return whether each piece, and the end, may follow a row of tokens; None if none is owed."""
+) -> Bool[Tensor, "N M"] | None:
+    """Return whether each piece may follow a row of tokens; None if none is owed.
+
+    The end may follow while marks are owed, for a model that forgot one would write on and on.
+    """
     if not (parents > ABSENT).any():
         return None
     found = torch.nn.functional.pad(tokens, (1, 0))[:, :, None]
@@ -64,5 +66,4 @@ def admitted(
     is_complete = ~allowed.any(1, keepdim=True)
     openers = torch.arange(0, len(pieces), 3, device=tokens.device)
     allowed[:, 1::3] = (innermost == openers) & is_complete
-    end = (innermost == OUTERMOST) & ~missing.any(1, keepdim=True)
-    return torch.cat([allowed, end], dim=1)
+    return allowed

@@ -9,7 +9,7 @@ import torch
 
 from crosshead.decoding.beam import BeamRules, RunningBatch
 from crosshead.decoding.candidates import Specials
-from crosshead.decoding.markup import nesting, parents
+from crosshead.decoding.markup import OUTERMOST, nesting, parents
 from crosshead.decoding.search import DecodeConfig, Hypothesis, search
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
@@ -67,8 +67,12 @@ def check(source: Sequence[int], hypotheses: Sequence[Hypothesis]) -> int:
         found = [each for each in hypothesis.tokens if each in MARKS]
         assert len(found) == len(set(found))
         assert set(found) <= set(source)
-        if hypothesis.finished:
-            assert nesting(hypothesis.tokens, MARKS) == nesting(source, MARKS)
+        owed, stack = nesting(source, MARKS), [OUTERMOST]
+        for place in map(MARKS.index, found):
+            if place % 3 == 1:
+                assert stack.pop() == place - 1
+            assert owed[place] == stack[-1]
+            stack += [place] if place % 3 == 0 else []
     return sum(hypothesis.finished for hypothesis in hypotheses)
 
 
