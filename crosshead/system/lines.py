@@ -60,6 +60,8 @@ _TEXTS = (
          "an HTML document", _FORMAT, "html"),
     Kind(rb"\s*<(?:\?xml|!DOCTYPE|(?:tmx|xliff)\b|[^<>]*\sxmlns=)", "an XML file",
          "copy its sentences into such a file"),
+    Kind(rb"(?:\s*+#[^\n]*+\n)*+\s*+msg(?:id|ctxt)[ \t]+\"", "a catalogue of messages",
+         "copy its messages into such a file"),
     Kind(rb"[\[\s]*\{\s*%b:|\s*\[[\[\s]*%b(?:,\s*\"|[\]\s]*\Z)|\s*[\[{][][{}\s\d.,-]*\Z"
          % (_STRING, _STRING), "a JSON file", "copy the values of one key into such a file"),
 )  # fmt: skip

@@ -8,7 +8,7 @@ Devanagari, where they change letters.
 
 import regex
 
-_SPACES = regex.compile(r"\s*[^\S ]\s*")
+_SPACES = regex.compile(r"\s++")
 _LEFT_OUT = regex.compile(
     r"[\u00ad\u034f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f"
     r"\ufeff\U000e0000-\U000e01ef]"
@@ -22,4 +22,5 @@ def visible(text: str) -> str:
     if text.isascii() and "\t" not in text and text.isprintable():
         return text
     # A mark may have joined two spaces, so that it goes first.
-    return str(_SPACES.sub(" ", _LEFT_OUT.sub("", text)))
+    spaces = _SPACES.sub(lambda run: " " if run[0].strip(" ") else run[0], _LEFT_OUT.sub("", text))
+    return str(spaces)

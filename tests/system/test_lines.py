@@ -70,6 +70,9 @@ KINDS = {
         b'<?xml version="1.0"?>\n<a>',
         b'<tt xml:lang="en" xmlns="http://www.w3.org/ns/ttml">',
     ],
+    "a catalogue of messages": [
+        b'# A comment\nmsgid ""\nmsgstr ""\n', b'\n#, c-format\nmsgctxt "menu"\nmsgid "%d files"\n',
+    ],
     "a JSON file": [
         b'{"a": 1}', b'[{"a": [1]}]\n', b'["a"]', b"[]", b"[[1, 2], [3]]\n",
         b'{"en": "One.", "de": "Eins."}\n{"en": "Two.", "de": "Zwei."}\n',

@@ -115,7 +115,7 @@ def html_parts(document: str) -> list[TextPart]:
 def _add(block: Block, piece: str, is_text: bool) -> None:
     """Add what stands between two tags to a block."""
     if not is_text and not _blank(turbohtml.unescape(piece)):
-        block.mark([TextPart(piece)])
+        block.mark([TextPart(piece)], "word")
         return
     begin, end = _space(piece, 1), len(piece) - _space(piece, -1)
     if end < begin:

@@ -5,6 +5,7 @@ what it reads ends at the next mark of its own kind.
 """
 
 import re
+from collections import Counter
 
 from crosshead.text.documents.block import Block
 from crosshead.text.documents.document import TextPart
@@ -22,13 +23,16 @@ _ADDRESS = (
 )
 _TITLE = r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|\([^()]*+\)"
 _INLINE = re.compile(
-    r"(?P<lookup>`++|<!--|<\?)"  # the start of code and of a comment: where they end is looked up
+    r"\\[!-/:-@\[-`{-~]"  # a character that is no mark
+    r"|(?P<lookup>`++|<!--|<\?)"  # the start of code and of a comment: where they end is looked up
     rf"|(?P<open>!?\[)|(?P<close>\](?:\(\s*+(?:<[^<>]*+>|{_ADDRESS})(?:\s++(?:{_TITLE}))?+\s*+\)"
     r"|\[[^\]]*+\])?+)"  # links
     r"|(?P<tag></?(?P<name>[a-zA-Z][\w-]*+)(?:[^<>\"']|\"[^\"]*+\"|'[^']*+')*+>|<[a-zA-Z/!][^<>]*+>)"
     r"|(?P<address>https?://(?:[^\s<>()]|\([^\s<>()]*+\))++)"
     r"|(?P<both>\*{1,3}|~~|(?<!\w)_{1,2}(?=\S)|(?<=\S)_{1,2}(?!\w))|(?P<cell>\|)"
 )
+
+_LIVE = re.compile(r"<(?=[a-zA-Z/!?])")
 
 _LOOKED_UP = {"<!--": "-->", "<?": "?>"}
 
@@ -99,6 +103,11 @@ def _raw_block(core: str) -> str:
     return "" if closing in core else closing
 
 
+def _written(text: str) -> str:
+    """Return a text in which no tag of HTML begins."""
+    return _LIVE.sub(r"\\<", text)
+
+
 def _end_paragraph(parts: list[TextPart], lines: list[str]) -> None:
     """Insert a paragraph before the line break that is the last part."""
     if lines:
@@ -110,10 +119,10 @@ def _end_paragraph(parts: list[TextPart], lines: list[str]) -> None:
 def _inline(text: str) -> list[TextPart]:
     """Return the parts of a paragraph: its cells, each a text with the marks in it."""
     parts: list[TextPart] = []
-    block = Block()
+    block = Block(_written)
     code = _code_ends(text)
     last = {start: text.rfind(end) for start, end in _LOOKED_UP.items()}
-    emphasised: list[str] = []
+    emphasised, counts = list[str](), Counter[str]()
     begin = position = 0
     while (match := _INLINE.search(text, position)) is not None:
         position = end = match.end()
@@ -130,20 +139,24 @@ def _inline(text: str) -> list[TextPart]:
         begin = position = end
         if match["cell"]:
             parts += [*_text(block), *kept]
-            block = Block()
+            block = Block(_written)
         elif match["both"]:
-            closes = mark in emphasised and not text[match.start() - 1].isspace()
+            closes = counts[mark] > 0 and not text[match.start() - 1].isspace()
             block.mark(kept, "close" if closes else "open", mark)
             if closes:
-                del emphasised[emphasised.index(mark) :]
+                while counts[mark] and (ended := emphasised.pop()):
+                    counts[ended] -= 1
+                    if ended == mark:
+                        break
             else:
                 emphasised.append(mark)
+                counts[mark] += 1
         elif match["open"] or match["close"]:
             block.mark(kept, "open" if match["open"] else "close", "[")
         elif match["name"] and not mark.endswith("/>"):
             block.mark(kept, "close" if mark[1] == "/" else "open", match["name"].lower())
         else:
-            block.mark(kept)
+            block.mark(kept, "word" if mark[0] == "`" else "lone")
     rest = text[begin:].rstrip()
     block.add(rest)
     block.add(text[begin:][len(rest) :])

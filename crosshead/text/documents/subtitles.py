@@ -12,6 +12,7 @@ from crosshead.text.documents.document import TextPart
 
 _TIME = r"(?:\d+:)?\d\d:\d\d[,.]\d{1,3}"
 _TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
+_TAG = re.compile(r"<[^<>]*+>")
 
 
 def subtitle_parts(document: str) -> list[TextPart]:
@@ -71,8 +72,12 @@ def _broken(text: str, count: int) -> list[str]:
     """Return the text in at most `count` lines of similar length."""
     shortest = max(1, -(-len(text) // count))
 
+    # A tag is not broken.
+    joined = _TAG.sub(lambda tag: tag[0].replace(" ", "\0"), text)
+
     def lines(width: int) -> list[str]:
-        return textwrap.wrap(text, width, break_long_words=False, expand_tabs=False)
+        wrapped = textwrap.wrap(joined, width, break_long_words=False, expand_tabs=False)
+        return [line.replace("\0", " ") for line in wrapped]
 
     widths = range(shortest, len(text) + 1)
     fitting = bisect_left(widths, True, key=lambda width: len(lines(width)) <= count)

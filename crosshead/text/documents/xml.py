@@ -9,8 +9,9 @@ from crosshead.text.documents.block import Block
 from crosshead.text.documents.document import TextPart
 
 _MARKUP = re.compile(
-    r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[.*?\]\]>|<![A-Z][^>]*>"
-    r"|<(?P<end>/?)(?P<name>[^\W\d][\w.:-]*)(?:\s+(?:[^<>\"']|\"[^\"]*\"|'[^']*')*)?(?P<empty>/?)>",
+    r"<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<![A-Z][^>]*+>"
+    r"|<(?P<end>/?)(?P<name>[^\W\d][\w.:-]*+)(?:\s(?:[^<>\"'/]|/(?!>)|\"[^\"]*+\"|'[^']*+')*+)?+"
+    r"(?P<empty>/?)>",
     re.DOTALL,
 )
 
@@ -32,7 +33,7 @@ def xml_parts(
                 if closes and skipped[-1] == name:
                     skipped.pop()
             if not skipped:
-                block.mark([TextPart(document[kept_from : match.end()])])
+                block.mark([TextPart(document[kept_from : match.end()])], "word")
                 begin = match.end()
             continue
         block.add(document[begin : match.start()], unescape(document[begin : match.start()]))
@@ -49,7 +50,7 @@ def xml_parts(
         else:
             block.mark(markup)
     if skipped:  # it never ends
-        block.mark([TextPart(document[kept_from:])])
+        block.mark([TextPart(document[kept_from:])], "word")
     else:
         block.add(document[begin:], unescape(document[begin:]))
     return parts + block.parts()

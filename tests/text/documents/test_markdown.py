@@ -18,6 +18,8 @@ def shouted(document: str) -> str:
         ("```sh\nrun it\n```\nafter\n", "```sh\nrun it\n```\nAFTER\n"),
         ("~~~\n```\nx\n~~~\ny", "~~~\n```\nx\n~~~\nY"),
         ("use `code` here", "USE `code` HERE"),
+        (r"a \*star\* and \[x\]\(y\)", r"A \*STAR\* AND \[X\]\(Y\)"),
+        (r"a \<script>x\</script>", r"A \<SCRIPT>X\</SCRIPT>"),
         ("see [the page](a.md) now", "SEE [THE PAGE](a.md) NOW"),
         ("![a picture](x.png)", "![A PICTURE](x.png)"),
         ("[ref]: http://a.b/c 'x'\n", "[ref]: http://a.b/c 'x'\n"),
@@ -58,3 +60,8 @@ def test_the_lines_of_a_paragraph_are_one_text() -> None:
 def test_a_hard_break_ends_a_text() -> None:
     assert texts_of(markdown_parts("one  \ntwo\\\nthree\n")) == ["one", "two\\", "three"]
     assert texts_of(markdown_parts("zero\none  \ntwo")) == ["zero one", "two"]
+
+
+def test_a_translation_begins_no_tag() -> None:
+    [text] = [part for part in markdown_parts("a <\u00adscript>b") if part.translated]
+    assert rebuilt([text], ["a <script>b < c"]) == r"a \<script>b < c"

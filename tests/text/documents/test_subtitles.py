@@ -22,6 +22,12 @@ def test_numbers_and_times_stay(end: str) -> None:
     assert " ".join(found[2:4]) == "A MAN WALKS DOWN THE STREET." and found[7] == "ALONE."
 
 
+def test_a_tag_is_not_broken() -> None:
+    tag = '<font color="red" face="a very long name">'
+    found = shouted(f"1\n{TIMES[0]}\nOne {tag}two\nthree</font> four.\n")
+    assert tag.upper() in found and found.count("\n") == 4
+
+
 def test_speakers_keep_their_lines() -> None:
     document = f"1\n{TIMES[0]}\n- Who?\n- <i>Me</i>, me.\n"
     assert shouted(document) == f"1\n{TIMES[0]}\n- WHO?\n- <I>ME</I>, ME.\n"

@@ -43,6 +43,11 @@ def test_the_content_of_ignored_tags_stays(kept: str) -> None:
     assert shouted(f"two {kept}", ignored=["x"]) == f"TWO {kept}"
 
 
+@pytest.mark.parametrize("start", ["<!-- ", "<? ", "<![CDATA[ "])
+def test_markup_that_never_ends_stays(start: str) -> None:
+    assert shouted(f"two {start}one") == f"TWO {start}one"
+
+
 @given(st.text("<>/!-&;'\"ax= \n", max_size=40))
 def test_markup_of_any_kind_is_kept(document: str) -> None:
     tags, parts = re.compile(r"<[^<>]*>"), xml_parts(document)
