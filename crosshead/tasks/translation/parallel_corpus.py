@@ -209,7 +209,8 @@ class ParallelCorpus(TokenCorpus):
         tagging = Tagging(
             tokenizers, self._aligner(chosen(0)), markers,
             ids_of(TERM_MARKERS, self.source_tokenizer), share, recipe.train.seed,
-            recipe.data.max_length, self._tags, word_forms(chosen(0), self.target_tokenizer),
+            recipe.data.max_length, self._tags,
+            word_forms(chosen(0), self.target_tokenizer, self._tags),
         )  # fmt: skip
         return lambda examples, epoch: Tagged(examples, tagging, epoch)
 

@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -36,9 +36,8 @@ _MORE = (0.5, 0.75, 0.9)
 _LENGTHS = (0.5, 0.8, 0.92)
 """The shares of phrases of at most one, two and three words, out of four."""
 
-_PAIRED, _BESIDE = 0.6, 0.8
-"""The shares of marks that are pairs around a phrase, and with those that stand before a word. The
-others stand for a phrase."""
+_ROLES = {"around": 0.6, "before": 0.1, "behind": 0.1, "for": 0.2}
+"""The shares of marks that are a pair around a phrase, stand before or behind one, or for it."""
 
 _LIKELY = 0.3
 """The least probability of a link between two tokens."""
@@ -64,7 +63,10 @@ _PAIRS_READ = 20_000
 
 _LETTERS_ONLY = re.compile(r"(?<!\w)[^\W\d_]+(?!\w)")
 
-Role = Literal["around", "before", "for", "term"]
+Role = Literal["around", "before", "behind", "for", "term"]
+Forms = Mapping[tuple[int | str, ...], Sequence[str]]
+"""Other forms of words of targets. Before a word is the tag of its language, if it has one."""
+
 Range = tuple[int, int]
 """The first unit of a phrase, and the one after it."""
 
@@ -150,14 +152,14 @@ class Tagging:
     term_markers: Sequence[int]
     """The ids of `TERM_MARKERS` in the source."""
     share: float
-    """The share of pairs with marks. As many have a term."""
+    """The share of pairs with marks, and that with a term."""
     seed: int
     longest: int
     """The largest number of tokens of a side."""
     skipped: frozenset[int] = frozenset()
     """Tokens at the beginning of a source that stay there: tags of languages."""
-    forms: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Other forms of words of the target."""
+    forms: Forms = field(default_factory=dict)
+    """Other forms of words of targets."""
 
 
 @dataclass(frozen=True)
@@ -179,9 +181,10 @@ class Tagged(Measured):
     def counts(self) -> np.ndarray:
         """The number of marks and of terms of each pair, "n 2"."""
         share = self.tagging.share
-        drawn = np.random.default_rng([self.tagging.seed, self.epoch, _TAGGED]).random(len(self))
+        rng = np.random.default_rng([self.tagging.seed, self.epoch, _TAGGED])
+        drawn, others = rng.random((2, len(self)))
         marks = np.where(drawn < share, 1 + np.digitize(drawn / share, _MORE), 0)
-        terms = (drawn >= 0.5 * share) & (drawn < 1.5 * share) & bool(self.tagging.term_markers)
+        terms = (others < share) & bool(self.tagging.term_markers)
         counts = np.stack([marks, terms], axis=1).astype(np.int32)
         fits = (self.examples.lengths + self._room(counts)).max(axis=1) <= self.tagging.longest
         return np.asarray(counts * fits[:, None])
@@ -216,7 +219,7 @@ class Tagged(Measured):
                 continue
             if not is_term:
                 _insert(roots, _Node(_role(rng), found))
-            elif translation := self._translation(sides[1], found[1], rng):
+            elif translation := self._translation(source[:lead], sides[1], found[1], rng):
                 _insert(roots, _Node("term", found, translation=translation))
         order = [node for node in _in_order(roots, 0) if node.role != "term"]
         first = [*range(len(order))], sorted(rng.permutation(MOST_MARKS)[: len(order)].tolist())
@@ -274,6 +277,8 @@ class Tagged(Measured):
                     copy(end)
                     found.append(markers[marker + CLOSE])
                 else:
+                    if node.role == "behind":
+                        copy(end)
                     found.append(markers[marker + LONE])
                     last = max(last, end) if node.role == "for" else last
 
@@ -281,17 +286,16 @@ class Tagged(Measured):
         return [*found, *side.ids[last:]]
 
     def _translation(
-        self, target: Units, phrase: Range, rng: np.random.Generator
+        self, tag: Sequence[int], target: Units, phrase: Range, rng: np.random.Generator
     ) -> Replaced | None:
         """Return the translation of a term: its own, or a phrase of another pair that looks alike.
 
-        Its own may be told in another form.
-
-        None is returned if there is no room for it.
+        Its own may be told in another form. None is returned if there is no room for it. `tag` is
+        that of the target language.
         """
         translation = target.replaced(phrase)
         drawn = rng.random()
-        forms = self.tagging.forms.get(translation.text)
+        forms = self.tagging.forms.get((*tag, translation.text))
         if forms and drawn > 1 - (1 - _FOREIGN) * _INFLECTED:
             translation = translation._replace(text=forms[int(rng.integers(len(forms)))])
         elif drawn < _FOREIGN:
@@ -302,6 +306,7 @@ class Tagged(Measured):
                 found = _phrases(sides[0], sides[1], weights, rng)
                 if (
                     found
+                    and list(example[0][:lead]) == list(tag)
                     and _are_terms(sides, found)
                     and sides[1].look(found[1]) == target.look(phrase)
                 ):
@@ -312,16 +317,18 @@ class Tagged(Measured):
         return translation if fits else None
 
 
-def word_forms(examples: Measured, tokenizer: Tokenizer) -> dict[str, list[str]]:
+def word_forms(examples: Measured, tokenizer: Tokenizer, tags: frozenset[int]) -> Forms:
     """Return the words of targets of which there are other forms, with these forms."""
     rows = np.unique(np.linspace(0, len(examples) - 1, _PAIRS_READ).astype(np.int64))
-    alike = dict[str, set[str]]()
+    alike = dict[tuple[int | str, ...], set[str]]()
     for row in rows.tolist():
-        for word in _LETTERS_ONLY.findall(tokenizer.decode(examples[row][1])):
-            alike.setdefault(word[: STEM - 1], set()).add(word)
+        source, target = examples[row]
+        tag = source[: lead_of(source, tags)]
+        for word in _LETTERS_ONLY.findall(tokenizer.decode(target)):
+            alike.setdefault((*tag, word[: STEM - 1]), set()).add(word)
     forms = {
-        word: sorted(other for other in words if other != word and are_forms(word, other))
-        for words in alike.values()
+        (*key[:-1], word): sorted(each for each in words if each != word and are_forms(word, each))
+        for key, words in alike.items()
         for word in words
     }
     return {word: others for word, others in forms.items() if others}
@@ -332,8 +339,7 @@ def _are_terms(sides: Sequence[Units], phrases: tuple[Range, Range]) -> bool:
 
 
 def _role(rng: np.random.Generator) -> Role:
-    drawn = rng.random()
-    return "around" if drawn < _PAIRED else "before" if drawn < _BESIDE else "for"
+    return cast(Role, rng.choice(list(_ROLES), p=list(_ROLES.values())))
 
 
 def _phrases(
