@@ -11,6 +11,7 @@ word is the common beginning itself, one letter less is enough. So `coat` finds 
 with a digit has no other forms. Forms that this rule misses (`run`, `ran`) stand in the entry.
 """
 
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,8 +37,10 @@ of 4 letters and endings of 3, 68 of 206 words and 74 of 276 are unrelated, and 
 inflected. With 6 and 2 there are 6 and 5 unrelated words, and 64 and 121 inflected ones."""
 
 _UNSPACED = "".join(UNSPACED_RANGES.values())
-_TOKEN = regex.compile(rf"(?V1)[{_UNSPACED}]\p{{M}}*|[\w--[{_UNSPACED}]]+|\S")
-"""A word, a character of a script without spaces, or a sign."""
+_TOKEN = regex.compile(
+    rf"(?V1)[{_UNSPACED}]\p{{M}}*|[\w--[{_UNSPACED}]]+(?:-[\w--[{_UNSPACED}]]+)*|\S"
+)
+"""A word, a character of a script without spaces, or a sign. A hyphen joins words."""
 
 _ABBREVIATION = regex.compile(r"\p{Lu}{2,5}")
 
@@ -244,12 +247,20 @@ def are_forms(one: str, other: str, stem: int = STEM) -> bool:
 
 
 def has_term(text: str, term: str) -> bool:
-    """Return whether a text has a term, or a form of it, alone or as a part of a compound.
+    """Return whether a text has a term, or a form of it, alone or at the end of a compound.
 
-    A capital inside a word does not begin a part of it.
+    Accents do not tell forms apart (`Mantel`, `Mäntel`). A term in a compound has four letters or
+    more, all small.
     """
-    begins = regex.search(rf"(?<!\w){regex.escape(term)}", text, regex.IGNORECASE)
-    return bool(begins or term.lower() in text or Glossary([Entry(term, term)]).terms(text))
+    text, term = (_without_accents(each) for each in (text, term))
+    if Glossary([Entry(term, term)]).terms(text):
+        return True
+    ending = rf"\w{regex.escape(term.lower())}\w{{0,{ENDING}}}(?!\w)"
+    return len(term) >= STEM - 1 and regex.search(ending, text) is not None
+
+
+def _without_accents(text: str) -> str:
+    return str(regex.sub(r"\p{M}", "", unicodedata.normalize("NFD", text)))
 
 
 def _words(text: str) -> list[_Word]:
@@ -264,9 +275,12 @@ def _words(text: str) -> list[_Word]:
 
 
 def _likeness(phrase: _Phrase, found: list[_Word]) -> int:
-    """Return the number of words with the form of the term, those with its case counted twice."""
+    """Return how many words have the form of the term, and its case, if only at their beginning."""
     pairs = zip(phrase.words, found, strict=True)
-    return sum((one.folded == other.folded) + (one.text == other.text) for one, other in pairs)
+    return sum(
+        3 * (one.folded == other.folded) + (one.text == other.text) + (one.text[0] == other.text[0])
+        for one, other in pairs
+    )
 
 
 def _checked(entries: Iterable[tuple[str, Entry]]) -> Iterator[Entry]:
@@ -283,11 +297,12 @@ def _checked(entries: Iterable[tuple[str, Entry]]) -> Iterator[Entry]:
             words = tuple((each.text, each.is_apart) for each in _words(source.strip()))
             if not words:
                 raise DataError(f"{place}: the source is empty; write a term, or remove the entry")
-            if len(words) > _LONGEST:
-                raise DataError(
-                    f"{place}: the source has {len(words):,} words, expected {_LONGEST} at most; a "
-                    "glossary has terms, not sentences"
-                )
+            for side, count in (("source", len(words)), ("target", len(_words(entry.target)))):
+                if count > _LONGEST:
+                    raise DataError(
+                        f"{place}: the {side} has {count:,} words, expected {_LONGEST} at most; a "
+                        "glossary has terms, not sentences"
+                    )
             before, target = known.setdefault(words, (place, entry.target))
             if target != entry.target:
                 raise DataError(

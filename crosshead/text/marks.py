@@ -7,7 +7,6 @@ itself (`Marked.written`). Another gets the text without marks, and `Marked.proj
 into the translation. Both ways have each mark exactly once, and pairs nested as in the source.
 """
 
-import copy
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -25,21 +24,25 @@ from crosshead.text.visible import visible
 FIRST = 0x100000
 """The first character that stands for a tag of a document."""
 
-MOST = (0x10FFFD - FIRST) // 3
+MOST = (0x10FFFD - FIRST) // 4
 """The largest number of tags in one text of a document."""
 
-Kind = Literal["open", "close", "lone"]
-_CHARACTER = re.compile(r"[\U00100000-\U0010fffd]")
-_KINDS: tuple[Kind, ...] = ("open", "close", "lone")
+Kind = Literal["open", "close", "lone", "word"]
+"""What a mark does. A word stands alone for a word of its sentence, such as a placeholder."""
 
-_TAG = r"</?[A-Za-z][\w:.-]*+(?:\s++[^<>]*+)?+/?+>|</?\d++/?+>"
+_CHARACTER = re.compile(r"[\U00100000-\U0010fffd]")
+_KINDS: tuple[Kind, ...] = ("open", "close", "lone", "word")
+
+_TAG = r"</?[A-Za-z][\w:.-]*+(?:\s++[^<>]*+)?+/?+>|</?\d++/?+>|<\d++(?::\d\d)++\.\d++>"
+_OF_ADDRESS = r"[^\s<>\"\U00100000-\U0010fffd]"
 _MARK = re.compile(
     r"[\U00100000-\U0010fffd]"
     rf"|(?P<tag>{_TAG})"
-    r"|(?:https?://|www\.)[^\s<>\"]*[\w/=#&-]"
+    rf"|(?:https?://|www\.){_OF_ADDRESS}*[\w/=#&}}-]"
     r"|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
-    r"|\$?\{\{[^{}]*\}\}|[$%]?\{[^{}\s]*\}|(?<!\w)\$\w+\$"
-    r"|%(?:\(\w+\))?(?:\d++\$)?[-+#]*+\d*+(?:\.\d++)?(?:l{0,2}[dux]|[sfgi@])(?!\w)"
+    r"|\$?\{\{[^{}\U00100000-\U0010fffd]*\}\}|[$%#@]?\{[^{}\s\U00100000-\U0010fffd]*\}"
+    r"|(?<!\w)\$\w+\$"
+    r"|%(?:\(\w+\))?(?:\d++\$)?[-+#]*+\d*+(?:\.\d++)?(?:l{0,2}[dux]|[sfgi@])(?:(?!\w)|(?=x?%))|%%"
     r"|(?<!\w)__\w+?__(?!\w)"
 )
 """Characters of documents, tags, addresses and the placeholders of catalogues of messages."""
@@ -57,12 +60,13 @@ _SIGN = regex.compile(
 """An emoji of one or more characters, or another sign."""
 
 _NAMED = re.compile(
-    r"(?<![\w@#/.])(?:[@#][^\W\d_]\w*|[\w-]+\.(?:pdf|docx?|xlsx?|pptx?|odt|txt|csv|json|xml|html?"
+    r"(?<![\w@#/.\\~-])(?:[@#][^\W\d_]\w*+(?:[.-]\w++)*+|(?:[A-Za-z]:[\\/])?(?:[\w.~-]*+[\\/])*+"
+    r"[\w-]++(?:\.[\w-]++)*?\.(?:pdf|docx?|xlsx?|pptx?|odt|txt|csv|json|xml|html?"
     r"|jpe?g|png|gif|svg|mp[34]|zip|exe|py|js))(?!\w)"
 )
 """A name after @ or #, or the name of a file."""
 
-_MOST = 500
+_MOST = 200
 """The most marks of a sentence. A sentence with more is no text, and is kept as it is."""
 
 _SEPARATORS = re.compile(r"[\s:;,.|/•·–—-]*")
@@ -70,7 +74,7 @@ _SEPARATORS = re.compile(r"[\s:;,.|/•·–—-]*")
 
 def character_of(kind: Kind, number: int) -> str:
     """Return the character of a tag. Both tags of a pair have one number, which no other has."""
-    return chr(FIRST + 3 * number + _KINDS.index(kind))
+    return chr(FIRST + len(_KINDS) * number + _KINDS.index(kind))
 
 
 def with_markup(text: str, markup: Mapping[str, str]) -> str:
@@ -101,7 +105,7 @@ def split_marked(text: str, split: Callable[[str], list[str]]) -> list[str]:
         while taken < len(places) and (
             number == len(pieces) - 1
             or places[taken][0] < end
-            or (places[taken][0] == end and (ord(places[taken][1]) - FIRST) % 3 == 1)
+            or (places[taken][0] == end and (ord(places[taken][1]) - FIRST) % len(_KINDS) == 1)
         ):
             taken += 1
             end += 1
@@ -235,9 +239,10 @@ class Marked:
         """
         if not terms:
             return self
-        spans = copy.deepcopy(list(self.spans))
+        spans = [span.copied() for span in self.spans]
         for begin, end, target in terms:
-            spans = with_span(spans, Span(begin, end, "", term=target))
+            is_kept = target == self.text[begin:end]
+            spans = with_span(spans, Span(begin, end, "", term=target, is_kept=is_kept))
         count = sum(len(span.number()) for span in spans)
         return replace(self, spans=spans, are_read=self.are_read and count <= MOST_MARKS)
 
@@ -260,12 +265,12 @@ def _items(line: str, unread: Collection[str]) -> Iterator[_Item]:
     begin = 0
     found = [(match.span(), match) for match in _MARK.finditer(line)]
     if unread:
-        taken = [span for span, _ in found]
+        begins = [begin for (begin, _), _ in found]
+        ends = [0, *(end for (_, end), _ in found)]
         found += [
             (match.span(), match)
             for match in chain(_SIGN.finditer(line), _NAMED.finditer(line))
-            if match[0] in unread
-            and not any(first < match.end() and match.start() < last for first, last in taken)
+            if match[0] in unread and ends[bisect_left(begins, match.end())] <= match.start()
         ]
         found.sort(key=lambda each: each[0])
     for (start, end), match in found:
@@ -273,8 +278,9 @@ def _items(line: str, unread: Collection[str]) -> Iterator[_Item]:
             yield _Item(line[begin:start])
         raw = match[0]
         if len(raw) == 1 and ord(raw) >= FIRST:
-            number, kind = divmod(ord(raw) - FIRST, 3)
-            yield _Item(raw, _KINDS[kind], str(number))
+            number, kind = divmod(ord(raw) - FIRST, len(_KINDS))
+            is_word = _KINDS[kind] == _WORD
+            yield _Item(raw, "lone" if is_word else _KINDS[kind], _WORD if is_word else str(number))
         elif match.re is _MARK and match["tag"] and not raw.endswith("/>"):
             named = _NAME.match(raw)
             name = named[1].lower() if named else ""
@@ -307,7 +313,9 @@ def _matched(items: Sequence[_Item]) -> list[_Item]:
     for start, end in partner.items():
         if start < end and all(item.kind for item in found[start : end + 1]):  # it has no text
             raw = "".join(item.raw for item in found[start : end + 1])
-            found[start : end + 1] = [_Item(raw, "lone"), *[_Item("", "lone")] * (end - start)]
+            name = _WORD if any(item.name == _WORD for item in found[start : end + 1]) else ""
+            empty = [_Item("", "lone")] * (end - start)
+            found[start : end + 1] = [_Item(raw, "lone", name), *empty]
     for place, item in enumerate(found):
         if item.kind in ("open", "close"):
             if place in partner:
@@ -375,7 +383,7 @@ def _tree(items: Sequence[_Item]) -> tuple[str, list[Span]]:
             whole = Span(0, len(text), "", item.raw, (True, False), inside=roots)
             roots = [whole]
         else:
-            span = Span(len(text), len(text), item.raw, spaces=_spaces(items, place))
+            span = Span(len(text), len(text), item.raw, beside=_beside(items, place))
             span.is_joined = place > 0 and items[place - 1].kind == "lone"
             span.is_glued = _parts_words(text, items, place)
             text += " " * span.is_glued
@@ -408,12 +416,12 @@ def _simplify(text: str, spans: Sequence[Span]) -> None:
                 span.begin, span.end, span.inside = only.begin, only.end, only.inside
 
 
-def _spaces(items: Sequence[_Item], place: int) -> tuple[bool, bool]:
-    """Return whether there is a space on each side of a mark, behind and before other marks."""
+def _beside(items: Sequence[_Item], place: int) -> tuple[str, str]:
+    """Return the characters on both sides of a mark, behind and before other marks."""
     sides = []
     for step, at in ((-1, -1), (1, 0)):
         other = place + step
         while 0 <= other < len(items) and items[other].kind is not None:
             other += step
-        sides.append(not 0 <= other < len(items) or items[other].raw[at].isspace())
+        sides.append(items[other].raw[at] if 0 <= other < len(items) else " ")
     return sides[0], sides[1]

@@ -7,7 +7,7 @@ translate what they were around (`placed`).
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -33,8 +33,9 @@ class Span:
     after: str = ""
     fixed: tuple[bool, bool] = (False, False)
     """True for an end of the span that is an end of the sentence."""
-    spaces: tuple[bool, bool] = (False, False)
-    """True for a side of a lone mark that has a space, or the end of the sentence."""
+    beside: tuple[str, str] = ("a", "a")
+    """The characters beside a lone mark; a space at an end of the sentence. A pair around nothing
+    needs no space and counts as inside a word."""
     is_joined: bool = False
     """True for a lone mark directly behind another."""
     is_glued: bool = False
@@ -46,6 +47,17 @@ class Span:
     """True if it covers no text."""
     term: str | None = None
     """The text that the translation of this one must be."""
+    is_kept: bool = False
+    """True if this is the text itself, which stays as it is."""
+
+    @property
+    def has_space(self) -> tuple[bool, bool]:
+        """Return whether white space, or the end of the sentence, is on each side."""
+        return self.beside[0].isspace(), self.beside[1].isspace()
+
+    def copied(self) -> "Span":
+        """Return a copy of this span and those inside."""
+        return replace(self, inside=[each.copied() for each in self.inside])
 
     def number(self) -> "list[Span]":
         """Return this span and those inside, in order. A lone mark is one with those inside."""
@@ -117,36 +129,60 @@ class _Event(NamedTuple):
     """`OPEN`, `CLOSE` or `LONE`."""
 
 
+_LEAST = -0.8
+"""The mass of a unit a tenth of which translates the text of a span. If no unit has more, the span
+stands beside the translation of its neighbour."""
+
+_MARK = "\0"
+"""What stands for a lone mark before another one."""
+
+
 def _with_events(text: str, events: Iterable[_Event]) -> str:
     """Return a translation with marks and terms."""
-    pieces, last, before = list[str](), 0, LONE
-    in_term = False
+    pieces, last, in_term = list[str](), 0, False
+    before = ""  # the last character, or `_MARK`; tags of pairs are not counted
     for offset, span, role in events:
-        follows = bool(pieces) and before == LONE and span.is_joined and offset <= last
-        if follows:
-            pieces[-1] = pieces[-1].removesuffix(" ")
+        follows = before == _MARK and span.is_joined and offset <= last
         offset = max(last, offset)
-        pieces += [] if in_term else [text[last:offset]]
+        if offset > last and not in_term:
+            pieces.append(text[last:offset])
+            before = pieces[-1][-1]
+        rest = "" if in_term else text[offset : offset + 1]
         if role == LONE:
-            pieces.append(_spaced(text, offset, span, follows=follows))
+            if follows:
+                pieces[-1] = pieces[-1].removesuffix(" ")
+            elif before == _MARK and pieces[-1][-1] == " ":
+                before = " "
+            lead, trail = _spaces(span, "" if follows else before, rest)
+            pieces.append(" " * lead + _all(span) + " " * trail)
+            before = _MARK
         elif span.term is None:
             pieces.append(span.before if role == OPEN else span.after)
         elif role == OPEN:
-            pieces.append(_term(text, offset, span.term))
-            in_term = True
+            is_apart = before.isalnum() or before == _MARK or before in STUCK
+            capital = not offset and text[:1].isupper() and span.term.islower() and not span.is_kept
+            term = span.term[:1].upper() + span.term[1:] if capital else span.term
+            pieces.append(" " * (bool(before) and is_apart) + term)
+            before, in_term = term[-1], True
         else:
-            pieces += [" "] if text[offset : offset + 1].isalnum() else []
             in_term = False
-        last, before = offset, role
-        last += span.is_glued and text[offset : offset + 1] == " "
+            if text[offset : offset + 1].isalnum():
+                pieces.append(" ")
+                before = " "
+        last = offset + (span.is_glued and rest == " ")
     return "".join([*pieces, text[last:]])
 
 
-def _term(text: str, offset: int, term: str) -> str:
-    """Return the translation of a term in place of the text at an offset, with its first letter."""
-    if not offset and text[:1].isupper():
-        term = term[:1].upper() + term[1:]
-    return f" {term}" if offset == len(text) and text[-1:].strip() else term
+def _spaces(span: Span, before: str, rest: str) -> tuple[bool, bool]:
+    """Return whether a space is missing before and behind a lone mark, between what is there.
+
+    A mark is beside a letter only if it was so in the source.
+    """
+    touches = [each.isalnum() and not own.isalnum()
+               for each, own in zip((before, rest), span.beside, strict=True)]  # fmt: skip
+    lead = bool(before) and not before.isspace() and (span.has_space[0] or before == _MARK)
+    trail = bool(rest) and span.has_space[1] and not rest.isspace() and rest not in STUCK
+    return touches[0] or lead, touches[1] or trail
 
 
 def written(text: str, spans: Sequence[Span], ends: Sequence[int], marks: Sequence[Mark]) -> str:
@@ -160,7 +196,7 @@ def written(text: str, spans: Sequence[Span], ends: Sequence[int], marks: Sequen
         offset = ends[mark.at - 1] if mark.at else 0
         if role == CLOSE:
             offset = _end(units, int(units[:, 0].searchsorted(offset)))
-        elif role == OPEN or spans[number].spaces == (True, False):
+        elif role == OPEN or spans[number].has_space == (True, False):
             offset = _start(text, int(units[:, 1].searchsorted(offset, "right")), units)
         events.append(_Event(offset, spans[number], role))
     return _with_events(text, events)
@@ -180,13 +216,17 @@ def _place(
     """Choose the places of spans among the target units from `low` to `high`."""
     places: dict[int, tuple[int, int]] = {}
     free = [(low, high)]
+    are_words = np.array([any(map(str.isalnum, text[a:b])) for a, b in links.target], bool)
     masses = {id(span): _mass(span, links) for span in spans if not span.is_lone}
     order = sorted(
         (span for span in spans if not span.is_lone),
         key=lambda span: (not any(span.fixed), -masses[id(span)][low:high].sum()),
     )
     for span in order:
-        first, last = _best(masses[id(span)], free, span.fixed, (low, high))
+        mass = masses[id(span)] if span.term is None else np.where(are_words, masses[id(span)], -1)
+        first, last = _best(mass, free, span.fixed, (low, high))
+        if first < last and not any(span.fixed) and mass[first:last].max() < _LEAST:
+            first = last = _nearest(_gap(span, low, high, links), free)
         places[id(span)] = first, last
         free = [
             (left, right)
@@ -212,6 +252,12 @@ def _place(
         events.append(_Event(start, span, OPEN))
         _place(text, span.inside, first, last, links, events)
         events.append(_Event(max(start, _end(links.target, last)), span, CLOSE))
+
+
+def _nearest(gap: int, free: Sequence[tuple[int, int]]) -> int:
+    """Return the place in a free stretch that is nearest to a gap."""
+    near = [min(max(gap, begin), end) for begin, end in free]
+    return min(near, key=lambda each: abs(each - gap))
 
 
 def _all(span: Span) -> str:
@@ -256,7 +302,7 @@ def _gap(span: Span, low: int, high: int, links: WordLinks) -> int:
         return low
     if span.fixed[1]:
         return high
-    follows = len(left) and (not span.spaces[0] or not len(right))
+    follows = len(left) and (not span.has_space[0] or not len(right))
     if follows:
         return low + int(links.weights[low:high, left[-1]].argmax()) + 1
     if len(right):
@@ -266,18 +312,9 @@ def _gap(span: Span, low: int, high: int, links: WordLinks) -> int:
 
 def _offset(text: str, span: Span, gap: int, units: np.ndarray) -> int:
     """Return the offset of a lone mark in a translation."""
-    if gap >= len(units) or (not span.spaces[0] and gap):
+    if gap >= len(units) or (not span.has_space[0] and gap):
         return _end(units, gap)
     return _start(text, gap, units)
-
-
-def _spaced(text: str, offset: int, span: Span, *, follows: bool) -> str:
-    """Return a lone mark with its spaces in a text. No space is before one that follows another."""
-    before, after = span.spaces
-    lead = before and offset and not text[offset - 1].isspace() and not follows
-    rest = text[offset : offset + 1]
-    trail = after and rest and not rest.isspace() and rest not in STUCK
-    return " " * bool(lead) + _all(span) + " " * bool(trail)
 
 
 def _start(text: str, gap: int, units: np.ndarray) -> int:
@@ -291,7 +328,9 @@ def _end(units: np.ndarray, gap: int) -> int:
 def _units(text: str, ends: Sequence[int]) -> np.ndarray:
     """Return the offsets of the units of a text: words, and tokens where words have no spaces."""
     edges = {0, len(text)}
-    edges |= {each for match in re.finditer(r"\w+|\s+|[^\w\s]", text) for each in match.span()}
+    edges |= {
+        each for match in re.finditer(r"\w+(?:-\w+)*|\s+|[^\w\s]", text) for each in match.span()
+    }
     edges |= {end for end in ends if 0 < end < len(text)}
     kept = sorted(edge for edge in edges if not _inside_word(text, edge))
     return np.array([(a, b) for a, b in pairwise(kept) if text[a:b].strip()], int).reshape(-1, 2)
@@ -301,6 +340,10 @@ def _inside_word(text: str, at: int) -> bool:
     if at in (0, len(text)):
         return False
     left, right = text[at - 1], text[at]
+    if right == "-" and text[at + 1 : at + 2].isalnum():
+        right = text[at + 1]
+    elif left == "-" and text[at - 2 : at - 1].isalnum():
+        left = text[at - 2]
     if unicodedata.category(right).startswith("M"):
         return True
     return left.isalnum() and right.isalnum() and is_spaced(left) and is_spaced(right)

@@ -178,7 +178,7 @@ def test_entries_from_python_are_checked_too() -> None:
     assert Glossary([Entry("a", "b"), Entry("a", "b")]).terms("a") == [Term(0, 1, "b")]
 
 
-@pytest.mark.parametrize("text", ["Ein Hund.", "HUNDE", "zwei Hunden", "der Schäferhund"])
+@pytest.mark.parametrize("text", ["Ein Hund.", "HUNDE", "zwei Hunden", "der Schäferhund", "Hünde"])
 def test_a_text_has_a_term_in_other_forms_and_in_compounds(text: str) -> None:
     assert has_term(text, "Hund")
 
@@ -186,3 +186,22 @@ def test_a_text_has_a_term_in_other_forms_and_in_compounds(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "Katze", "den KatzenHund"])
 def test_a_text_lacks_a_term(text: str) -> None:
     assert not has_term(text, "Hund")
+    assert not has_term("Ein Mann sitzt im Bus.", "US")
+    assert not has_term("Es ist gerade Mittag.", "Rad")
+
+
+def test_the_case_of_the_text_chooses_among_forms() -> None:
+    glossary = Glossary([Entry("Polish", "polnisch"), Entry("polish", "polieren")])
+    assert [each.target for each in glossary.terms("He polishes it.")] == ["polieren"]
+
+
+def test_a_hyphen_joins_words() -> None:
+    glossary = Glossary([Entry("shirt", "Hemd"), Entry("t-shirt", "T-Shirt")])
+    assert [each.target for each in glossary.terms("Two t-shirts and a shirt")] == [
+        "T-Shirt", "Hemd",
+    ]  # fmt: skip
+
+
+def test_a_target_is_a_term() -> None:
+    with pytest.raises(DataError, match="the target has 101 words"):
+        Glossary([Entry("a", "b " * 101)])

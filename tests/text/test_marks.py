@@ -81,3 +81,27 @@ def test_a_long_line_is_read_in_linear_time() -> None:
     for pattern in ("a", "{", "%0", "__a", "<a ", "http://", "$a", "a@", "✓\u200d"):
         line = pattern * (200_000 // len(pattern))
         Marked.of(line, signs(line))
+
+
+@pytest.mark.parametrize(
+    ("line", "marks"),
+    [
+        ("see https://a.b/{id} now", ["https://a.b/{id}"]),
+        ("a %dx%d image", ["%d", "%d"]),
+        ("a <00:03.500>word", ["<00:03.500>"]),
+        ("50%% of #{x} and @{y}", ["%%", "#{x}", "@{y}"]),
+    ],
+)
+def test_a_mark_is_whole(line: str, marks: list[str]) -> None:
+    found = [span.before for span in Marked.of(f"one {line} two", are_read=True).spans]
+    assert found == marks
+
+
+@pytest.mark.parametrize("name", ["@anna-lena", "@max.b", "C:\\Users\\a.txt", "v1.2.pdf"])
+def test_a_name_is_whole(name: str) -> None:
+    assert names(f"See {name}.") == {name}
+
+
+def test_a_placeholder_in_a_pair_is_a_word() -> None:
+    assert Marked.of("Click <b>{name}</b> now", are_read=True).are_read
+    assert not Marked.of("Click <b>here</b> now", are_read=True).are_read

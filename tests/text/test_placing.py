@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crosshead.text.glossary import Term
 from crosshead.text.markers import MARKERS, Mark
 from crosshead.text.marks import Marked, signs
 from crosshead.text.placing import WordLinks
@@ -44,6 +45,10 @@ DATES = {"Freitag": "Friday", "März": "March"}
         ("March <br/> 2021", "März 2021", "März <br/> 2021"),
         ("March<br/>2021", "März 2021", "März<br/>2021"),
         ("March {a}{b} 2021", "März 2021", "März {a}{b} 2021"),
+        ("March {a}, {b} 2021", "März 2021", "{a} März {b} 2021"),
+        ("March {x}. 2021", "2021 März", "{x} 2021 März"),
+        ("“{x}” March", "März 2021", "März {x} 2021"),
+        ("({x}) 2021 March", "März 2021", "März {x} 2021"),
         ("<b>March 2021", "März 2021", "<b>März 2021"),
         ("<b><i>March 2021</i></b>", "März 2021", "<b><i>März 2021</i></b>"),
         ("March {x}.", "März.", "März {x}."),
@@ -151,3 +156,35 @@ def test_pairs_stay_nested(line: str, translated: list[str]) -> None:
         depth += -1 if tag[1] == "/" else 1
         assert depth >= 0
     assert depth == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "translation", "terms", "expected"),
+    [
+        ("March 2021.", "2021.", {"March": "Lenz"}, "Lenz 2021."),
+        ("March Friday", "März Freitag", {"March": "Lenz", "Friday": "Freytag"}, "Lenz Freytag"),
+        ("march 2021", "März 2021", {"march": "lenz"}, "Lenz 2021"),
+        ("npm 2021", "März 2021", {"npm": "npm"}, "npm 2021"),
+        ("March 2021", "März 2021", {"March": "iLenz"}, "iLenz 2021"),
+        ("red {x} March 2021", "roter März 2021", {"red March": "Lenz"}, "Lenz {x} 2021"),
+    ],
+)
+def test_terms_stand_apart(
+    line: str, translation: str, terms: dict[str, str], expected: str
+) -> None:
+    marked = Marked.of(line)
+    found = [
+        Term(marked.text.index(source), marked.text.index(source) + len(source), target)
+        for source, target in terms.items()
+        if source in marked.text
+    ]
+    words = links(marked.text, translation, DATES | {"März": "march"} if "march" in line else DATES)
+    assert marked.with_terms(found).projected(translation, words) == expected
+
+
+def test_a_term_in_deep_pairs_is_found() -> None:
+    marked = Marked.of("<b>one " * 90 + "two" + "</b>" * 90)
+    at = marked.text.index("two")
+    found = marked.with_terms([Term(at, at + 3, "zwei")])
+    copied = found.projected(marked.text, WordLinks.in_order(marked.text, marked.text))
+    assert copied.count("<b>") == copied.count("</b>") == 90

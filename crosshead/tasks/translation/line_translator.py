@@ -407,7 +407,8 @@ class LineTranslator(TextPipeline):
         self, translation: Translation, parts: Sequence["_Part"], ids: list[int]
     ) -> Translation:
         source = " ".join(part.marked.text for part in parts)
-        flags = flags_of(self.bundle.config.profile, source, ids, bare(translation.text))
+        text = bare(translation.text, self._unread(translation.text))
+        flags = flags_of(self.bundle.config.profile, source, ids, text)
         terms = tuple(
             UsedTerm(
                 part.marked.text[term.begin : term.end], term.target,
