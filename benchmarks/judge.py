@@ -1,4 +1,4 @@
-"""The judge of the benchmarks of tags and terms: a word aligner that does not know the model."""
+"""The judge of the benchmarks of tags and terms: a word aligner."""
 
 import argparse
 from pathlib import Path

@@ -4,14 +4,14 @@
         --train train.en train.de
 
 One or two phrases of one to four words get a pair of tags in each sentence of `--source`. The
-sentences are translated with and without tags. A word aligner (IBM model 1 with positions, as in
-guided alignment), learned from the training files with the bundle's tokenizers, says which words of
-a translation belong to a phrase. So the judge does not know the model's attention.
+sentences are translated with and without tags. A word aligner (IBM model 1 with positions), learned
+from the training files with the bundle's tokenizers, says which words of a translation belong to a
+phrase. It is of the kind that guides attention in training, so it is no independent judge. Phrases
+of which it finds no word in the translation are left out.
 
 The last line has the share of sentences with all tags, the share that is well-formed, the BLEU of
-the text without tags and that of the untagged sentences, the share of phrases of which at least
-half is inside the tags and half of whose tags' words are of the phrase (F1 of 0.5), the mean F1,
-and the ratio of CPU times.
+the text without tags and that of the untagged sentences, the share of phrases whose F1 is at least
+0.5 (its words by the judge beside the words in its tags), the mean F1, and the ratio of CPU times.
 """
 
 import re
