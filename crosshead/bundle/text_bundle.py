@@ -1,7 +1,6 @@
 """Bundles of text models: their tokenizers and their search settings."""
 
 import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -101,15 +100,16 @@ class TextBundle(Bundle):
         one.
         """
         if self.config.model.vocabularies == 1:
-            return Specials(EOS, NOTHING, self.forbidden, (), self._bytes(range(HIGH, 256)))
+            return Specials(EOS, NOTHING, self.forbidden, (), self._high_bytes)
         start = self.config.model.start_token
-        return Specials(start, EOS, self.forbidden, self.marks, self._bytes(range(HIGH, 256)))
+        return Specials(start, EOS, self.forbidden, self.marks, self._high_bytes)
 
-    def _bytes(self, values: Iterable[int]) -> tuple[int, ...]:
-        """Return the target tokens of bytes, or none if a byte has no token."""
+    @property
+    def _high_bytes(self) -> tuple[int, ...]:
+        """The target tokens of the bytes 0x80 to 0xFF, or none if a byte has no token."""
         tokenizer = self.target_tokenizer
         ids = {piece: id for id, piece in enumerate(tokenizer.pieces(range(tokenizer.vocab_size)))}
-        found = [ids.get(f"<0x{value:02X}>", UNK) for value in values]
+        found = [ids.get(f"<0x{value:02X}>", UNK) for value in range(HIGH, 256)]
         return () if UNK in found else tuple(found)
 
     @property
@@ -124,8 +124,7 @@ class TextBundle(Bundle):
     def forbidden(self) -> tuple[int, ...]:
         """The target tokens that search never produces."""
         terms = ids_of(TERM_MARKERS, self.target_tokenizer)
-        control = self._bytes([*range(0x20), 0x7F])
-        return tuple(sorted({PAD, BOS, UNK, *terms, *control, *self.target_tokenizer.line_breaks}))
+        return tuple(sorted({PAD, BOS, UNK, *terms, *self.target_tokenizer.line_breaks}))
 
     @classmethod
     def build(cls, config: BundleConfig) -> Model:

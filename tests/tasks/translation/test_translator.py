@@ -165,7 +165,7 @@ def test_what_bounds_the_source_alone_does_not_bound_what_is_written() -> None:
     translator = untrained(shape)
     assert translator.max_source_length == 11
     decode = DecodeConfig(beam=1, max_extra=30)
-    [[cut], [whole]] = translator.translate(["a" * 20, "b"], decode=decode)
+    [[cut], [whole]] = translator.translate(["a" * 20, "a"], decode=decode)
     assert cut.was_split and not whole.was_split
     assert len(whole.pieces) > 12
     translator.score(["a"], ["a" * 40])
