@@ -18,7 +18,7 @@ import regex
 
 from crosshead.text.glossary import Term
 from crosshead.text.markers import CLOSE, LONE, MOST_MARKS, OPEN, Mark
-from crosshead.text.placing import STUCK, Span, WordLinks, placed, with_span, written
+from crosshead.text.placing import STUCK, MarkSpan, WordLinks, placed, with_span, written
 from crosshead.text.visible import visible
 
 FIRST = 0x100000
@@ -161,7 +161,7 @@ class Marked:
     before: str
     text: str
     after: str
-    spans: Sequence[Span] = ()
+    spans: Sequence[MarkSpan] = ()
     are_read: bool = False
     told: Sequence[Term] = ()
 
@@ -200,7 +200,7 @@ class Marked:
         return self.before + placed(text, self.spans, links) + self.after
 
     @property
-    def _numbered(self) -> list[Span]:
+    def _numbered(self) -> list[MarkSpan]:
         """The spans in the order of their numbers: that in which they begin."""
         return [each for span in self.spans for each in span.number()]
 
@@ -209,7 +209,7 @@ class Marked:
         numbers = {id(span): number for number, span in enumerate(self._numbered)}
         found: list[Mark] = []
 
-        def add(spans: Sequence[Span]) -> None:
+        def add(spans: Sequence[MarkSpan]) -> None:
             for span in spans:
                 number = 3 * numbers[id(span)]
                 first = bisect_right(ends, span.begin)
@@ -242,7 +242,7 @@ class Marked:
         spans = [span.copied() for span in self.spans]
         for begin, end, target in terms:
             is_kept = target == self.text[begin:end]
-            spans = with_span(spans, Span(begin, end, "", term=target, is_kept=is_kept))
+            spans = with_span(spans, MarkSpan(begin, end, "", term=target, is_kept=is_kept))
         count = sum(len(span.number()) for span in spans)
         return replace(self, spans=spans, are_read=self.are_read and count <= MOST_MARKS)
 
@@ -360,11 +360,11 @@ def _peeled(items: list[_Item], are_read: bool) -> tuple[str, list[_Item], str]:
     return before, items, after
 
 
-def _tree(items: Sequence[_Item]) -> tuple[str, list[Span]]:
+def _tree(items: Sequence[_Item]) -> tuple[str, list[MarkSpan]]:
     """Return the text without marks, and its spans."""
     text = ""
-    roots: list[Span] = []
-    stack: list[Span] = []
+    roots: list[MarkSpan] = []
+    stack: list[MarkSpan] = []
     for place, item in enumerate(items):
         inside = stack[-1].inside if stack else roots
         if item.kind is None:
@@ -374,16 +374,16 @@ def _tree(items: Sequence[_Item]) -> tuple[str, list[Span]]:
                     span.begin, span.end = min(span.begin, len(text)), min(span.end, len(text))
             text += item.raw.lstrip(" ") if place and text.endswith(" ") else item.raw
         elif item.kind == "open":
-            inside.append(Span(len(text), -1, item.raw))
+            inside.append(MarkSpan(len(text), -1, item.raw))
             stack.append(inside[-1])
         elif item.kind == "close" and stack:
             stack[-1].end = len(text)
             stack.pop().after = item.raw
         elif item.kind == "close":  # it was opened in a sentence before
-            whole = Span(0, len(text), "", item.raw, (True, False), inside=roots)
+            whole = MarkSpan(0, len(text), "", item.raw, (True, False), inside=roots)
             roots = [whole]
         else:
-            span = Span(len(text), len(text), item.raw, beside=_beside(items, place))
+            span = MarkSpan(len(text), len(text), item.raw, beside=_beside(items, place))
             span.is_joined = place > 0 and items[place - 1].kind == "lone"
             span.is_glued = _parts_words(text, items, place)
             text += " " * span.is_glued
@@ -403,7 +403,7 @@ def _parts_words(text: str, items: Sequence[_Item], place: int) -> bool:
     )
 
 
-def _simplify(text: str, spans: Sequence[Span]) -> None:
+def _simplify(text: str, spans: Sequence[MarkSpan]) -> None:
     """Find the spans without text, and make one pair of pairs around the same text."""
     for span in spans:
         span.is_lone = not text[span.begin : span.end].strip()

@@ -21,7 +21,7 @@ STUCK = ",.;:!?…)]}"
 
 
 @dataclass
-class Span:
+class MarkSpan:
     """A pair of marks around a part of the text, or a lone mark.
 
     A tag whose partner is in another sentence reaches to the end, or begins at the start.
@@ -41,7 +41,7 @@ class Span:
     is_glued: bool = False
     """True for a lone mark that alone stands between two words, as in `one<br/>two`. The text has a
     space in its place."""
-    inside: "list[Span]" = field(default_factory=list)
+    inside: "list[MarkSpan]" = field(default_factory=list)
 
     is_lone: bool = False
     """True if it covers no text."""
@@ -55,11 +55,11 @@ class Span:
         """Return whether white space, or the end of the sentence, is on each side."""
         return self.beside[0].isspace(), self.beside[1].isspace()
 
-    def copied(self) -> "Span":
+    def copied(self) -> "MarkSpan":
         """Return a copy of this span and those inside."""
         return replace(self, inside=[each.copied() for each in self.inside])
 
-    def number(self) -> "list[Span]":
+    def number(self) -> "list[MarkSpan]":
         """Return this span and those inside, in order. A lone mark is one with those inside."""
         inside = () if self.is_lone else self.inside
         return [self, *(each for span in inside for each in span.number())]
@@ -101,7 +101,7 @@ class WordLinks(NamedTuple):
         return cls(sides[0], sides[1], near / np.maximum(near.sum(1, keepdims=True), 1e-9))
 
 
-def with_span(spans: list[Span], term: Span) -> list[Span]:
+def with_span(spans: list[MarkSpan], term: MarkSpan) -> list[MarkSpan]:
     """Return spans with a term among them, unless it crosses one of them."""
     for span in spans:
         if not span.is_lone and span.begin <= term.begin and term.end <= span.end:
@@ -124,7 +124,7 @@ class _Event(NamedTuple):
     """A mark in a translation."""
 
     offset: int
-    span: Span
+    span: MarkSpan
     role: int
     """`OPEN`, `CLOSE` or `LONE`."""
 
@@ -173,7 +173,7 @@ def _with_events(text: str, events: Iterable[_Event]) -> str:
     return "".join([*pieces, text[last:]])
 
 
-def _spaces(span: Span, before: str, rest: str) -> tuple[bool, bool]:
+def _spaces(span: MarkSpan, before: str, rest: str) -> tuple[bool, bool]:
     """Return whether a space is missing before and behind a lone mark, between what is there.
 
     A mark is beside a letter only if it was so in the source.
@@ -185,7 +185,9 @@ def _spaces(span: Span, before: str, rest: str) -> tuple[bool, bool]:
     return touches[0] or lead, touches[1] or trail
 
 
-def written(text: str, spans: Sequence[Span], ends: Sequence[int], marks: Sequence[Mark]) -> str:
+def written(
+    text: str, spans: Sequence[MarkSpan], ends: Sequence[int], marks: Sequence[Mark]
+) -> str:
     """Return a translation with the marks that a model has written among its tokens.
 
     `spans` has the marks in the order of their numbers, and `ends` the offsets of the tokens.
@@ -202,7 +204,7 @@ def written(text: str, spans: Sequence[Span], ends: Sequence[int], marks: Sequen
     return _with_events(text, events)
 
 
-def placed(text: str, spans: Sequence[Span], links: WordLinks) -> str:
+def placed(text: str, spans: Sequence[MarkSpan], links: WordLinks) -> str:
     """Return a translation with spans around what translates their texts."""
     events: list[_Event] = []
     _place(text, spans, 0, len(links.target), links, events)
@@ -210,7 +212,7 @@ def placed(text: str, spans: Sequence[Span], links: WordLinks) -> str:
 
 
 def _place(
-    text: str, spans: Sequence[Span], low: int, high: int, links: WordLinks,
+    text: str, spans: Sequence[MarkSpan], low: int, high: int, links: WordLinks,
     events: list[_Event],
 ) -> None:  # fmt: skip
     """Choose the places of spans among the target units from `low` to `high`."""
@@ -260,12 +262,12 @@ def _nearest(gap: int, free: Sequence[tuple[int, int]]) -> int:
     return min(near, key=lambda each: abs(each - gap))
 
 
-def _all(span: Span) -> str:
+def _all(span: MarkSpan) -> str:
     """Return all marks of a span without text."""
     return span.before + "".join(map(_all, span.inside)) + span.after
 
 
-def _mass(span: Span, links: WordLinks) -> np.ndarray:
+def _mass(span: MarkSpan, links: WordLinks) -> np.ndarray:
     """Return how much more of each target unit translates the text of a span than does not."""
     covered = (links.source[:, 0] >= span.begin) & (links.source[:, 1] <= span.end)
     return np.asarray(links.weights @ np.where(covered, 1.0, -1.0))
@@ -294,7 +296,7 @@ def _best(
     return found
 
 
-def _gap(span: Span, low: int, high: int, links: WordLinks) -> int:
+def _gap(span: MarkSpan, low: int, high: int, links: WordLinks) -> int:
     """Return the place of a lone mark: beside the translation of its neighbour."""
     left = np.flatnonzero(links.source[:, 0] < span.begin)
     right = np.flatnonzero(links.source[:, 1] > span.begin)
@@ -310,7 +312,7 @@ def _gap(span: Span, low: int, high: int, links: WordLinks) -> int:
     return high
 
 
-def _offset(text: str, span: Span, gap: int, units: np.ndarray) -> int:
+def _offset(text: str, span: MarkSpan, gap: int, units: np.ndarray) -> int:
     """Return the offset of a lone mark in a translation."""
     if gap >= len(units) or (not span.has_space[0] and gap):
         return _end(units, gap)
