@@ -19,7 +19,7 @@ from torch import Tensor
 
 from crosshead.decoding.markup import admitted
 from crosshead.decoding.protocol import Decodable, Sources
-from crosshead.decoding.utf8 import admit, states, whole
+from crosshead.decoding.utf8 import continued, never_first, states, whole
 from crosshead.errors import BundleError
 
 CHUNK = 64
@@ -160,7 +160,9 @@ class NextTokens:
 
     def __init__(self, model: Decodable[Any], specials: Specials) -> None:
         self._logits = model.logits
-        self._forbidden = torch.tensor([*specials.forbidden, *specials.marks], dtype=torch.long)
+        first = never_first(specials.high_bytes) if specials.high_bytes else []
+        forbidden = [*specials.forbidden, *specials.marks, *first]
+        self._forbidden = torch.tensor(forbidden, dtype=torch.long)
         self._specials, self._high = specials, torch.tensor(specials.high_bytes, dtype=torch.long)
         self._marks = torch.tensor(specials.marks, dtype=torch.long)
         self._memory = torch.empty(0)
@@ -200,14 +202,18 @@ class NextTokens:
         if self._memory.numel() < logits.numel() or self._memory.dtype != logits.dtype:
             self._memory = torch.empty_like(logits).flatten()
             self._forbidden = self._forbidden.to(logits.device)
+            self._high = self._high.to(logits.device)
         log_probs = self._memory[: logits.numel()].view(logits.shape)
         torch.log_softmax(logits, dim=-1, out=log_probs)
         guided = None if marks is None else log_probs[:, self._marks]
+        rows = torch.empty(0, dtype=torch.long) if state is None else state.nonzero().flatten()
+        inside = log_probs[rows[:, None], self._high] if len(rows) else None
         log_probs.index_fill_(1, self._forbidden, -math.inf)
         if marks is not None and guided is not None:
             log_probs[:, self._marks] = guided.masked_fill(~marks, -math.inf)
-        if state is not None:
-            admit(log_probs, state, self._high)
+        if state is not None and inside is not None:  # the last character is not complete
+            log_probs[rows] = -math.inf
+            log_probs[rows[:, None], self._high] = continued(inside, state[rows])
         return log_probs
 
 

@@ -49,9 +49,12 @@ def whole(tokens: list[int], high: tuple[int, ...]) -> int:
     return next((n for n in counts if not states(rows[:, :n], torch.tensor(high))), 0)
 
 
-def admit(log_probs: Float[Tensor, "N V"], state: Int[Tensor, " N"], high: Tensor) -> None:
-    """Set the log-probabilities of tokens that may not follow to minus infinity."""
-    found = log_probs[:, high]
-    log_probs[state > 0] = -torch.inf
+def never_first(high: tuple[int, ...]) -> list[int]:
+    """Return the ids of the bytes that may not begin a character."""
+    return [id for id, after in zip(high, _NEXT[0, HIGH:].tolist(), strict=True) if after < 0]
+
+
+def continued(found: Float[Tensor, "N 128"], state: Int[Tensor, " N"]) -> Float[Tensor, "N 128"]:
+    """Return the log-probabilities of the bytes from 0x80 in rows with an incomplete character."""
     may_follow = _NEXT.to(state.device)[state, HIGH:] >= 0
-    log_probs[:, high] = found.masked_fill(~may_follow, -torch.inf)
+    return found.masked_fill(~may_follow, -torch.inf)
