@@ -228,7 +228,9 @@ def _place(
         mass = masses[id(span)] if span.term is None else np.where(are_words, masses[id(span)], -1)
         first, last = _best(mass, free, span.fixed, (low, high))
         if first < last and not any(span.fixed) and mass[first:last].max() < _LEAST:
-            first = last = _nearest(_gap(span, low, high, links), free)
+            gap = _gap(span, low, high, links)
+            near = [min(max(gap, begin), end) for begin, end in free]
+            first = last = min(near, key=lambda each: abs(each - gap))
         places[id(span)] = first, last
         free = [
             (left, right)
@@ -254,12 +256,6 @@ def _place(
         events.append(_Event(start, span, OPEN))
         _place(text, span.inside, first, last, links, events)
         events.append(_Event(max(start, _end(links.target, last)), span, CLOSE))
-
-
-def _nearest(gap: int, free: Sequence[tuple[int, int]]) -> int:
-    """Return the place in a free stretch that is nearest to a gap."""
-    near = [min(max(gap, begin), end) for begin, end in free]
-    return min(near, key=lambda each: abs(each - gap))
 
 
 def _all(span: MarkSpan) -> str:
