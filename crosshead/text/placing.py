@@ -134,7 +134,7 @@ _LEAST = -0.8
 stands beside the translation of its neighbour."""
 
 _MARK = "\0"
-"""What stands for a lone mark before another one."""
+"""Stands for a lone mark before another one."""
 
 
 def _with_events(text: str, events: Iterable[_Event]) -> str:
