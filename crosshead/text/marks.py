@@ -28,7 +28,7 @@ MOST = (0x10FFFD - FIRST) // 4
 """The largest number of tags in one text of a document."""
 
 Kind = Literal["open", "close", "lone", "word"]
-"""What a mark does. A word stands alone for a word of its sentence, such as a placeholder."""
+"""The kinds of marks. A word stands alone for a word of its sentence, such as a placeholder."""
 
 _CHARACTER = re.compile(r"[\U00100000-\U0010fffd]")
 _KINDS: tuple[Kind, ...] = ("open", "close", "lone", "word")

@@ -78,9 +78,24 @@ def test_tags_between_sentences_go_with_their_sentence() -> None:
 
 
 def test_a_long_line_is_read_in_linear_time() -> None:
-    for pattern in ("a", "{", "%0", "__a", "<a ", "http://", "$a", "a@", "✓\u200d"):
+    patterns = [
+        "a",
+        "{",
+        "%0",
+        "__a",
+        "<a ",
+        "http://",
+        "$a",
+        "a@",
+        "✓\u200d",
+        "-",
+        "a-",
+        "./",
+        "@ab {x} ",
+    ]
+    for pattern in patterns:
         line = pattern * (200_000 // len(pattern))
-        Marked.of(line, signs(line))
+        Marked.of(line, signs(line) | names(line))
 
 
 @pytest.mark.parametrize(

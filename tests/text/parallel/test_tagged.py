@@ -6,7 +6,7 @@ import pytest
 from crosshead.decoding.markup import nesting
 from crosshead.text.markers import MARKERS, TERM_MARKERS, ids_of, without_marks
 from crosshead.text.parallel.examples import Example, Examples
-from crosshead.text.parallel.tagged import Tagged, Tagging
+from crosshead.text.parallel.tagged import Tagged, Tagging, word_forms
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.text.symbols import WordTokenizer
 
@@ -109,3 +109,27 @@ def test_terms_are_followed_by_what_stands_for_them_in_the_target() -> None:
             own_ids = set(TOKENIZER.encode(TOKENIZER.decode(term).upper()))
             assert not (own_ids - set(translation)) & set(target)
     assert min(own, foreign) > 0.1 * len(PAIRS)
+
+
+def test_terms_and_forms_are_of_the_language_of_the_target() -> None:
+    """Half of the sources begin with a tag of another language, whose words end in `X`."""
+    sides = lines(2)
+    target = [
+        line if row % 2 else line.replace(" ", "X ") + "X" for row, line in enumerate(sides[1])
+    ]
+    tags = ["<2a>", "<2b>"]
+    tokenizer = WordTokenizer.train([*sides[0], *target], 300, [*MARKERS, *TERM_MARKERS, *tags])
+    ids = [tokenizer.encode(tag)[-1] for tag in tags]
+    pairs = Examples.of(
+        ([ids[row % 2], *tokenizer.encode(source)], tokenizer.encode(line))
+        for row, (source, line) in enumerate(zip(sides[0], target, strict=True))
+    )
+    forms = word_forms(pairs, tokenizer, frozenset(ids))
+    assert not any((tag, f"WORD{n}") in forms for tag in ids for n in range(40))
+    tagging = Tagging(
+        (tokenizer, tokenizer), WordAligner(pairs, tokenizer.vocab_size),
+        ids_of(MARKERS, tokenizer), ids_of(TERM_MARKERS, tokenizer), 1.0, 1, 99, frozenset(ids),
+    )  # fmt: skip
+    for source, line in Tagged(pairs, tagging, 0):
+        ends = {word.endswith("X") for word in tokenizer.decode(line).split() if "WORD" in word}
+        assert ends <= {source[0] == ids[0]}
