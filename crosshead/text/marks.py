@@ -156,6 +156,7 @@ class Marked:
         spans: The marks in the text, as a tree.
         are_read: True if they are few enough for a model that reads marks.
         told: Terms of a glossary that a model is told. It may write other forms of them.
+        in_capitals: True if the translation is written in capitals.
     """
 
     before: str
@@ -164,6 +165,7 @@ class Marked:
     spans: Sequence[MarkSpan] = ()
     are_read: bool = False
     told: Sequence[Term] = ()
+    in_capitals: bool = False
 
     @classmethod
     def of(cls, line: str, unread: Collection[str] = (), *, are_read: bool = False) -> "Marked":

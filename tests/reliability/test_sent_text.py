@@ -62,6 +62,20 @@ def test_what_nobody_sees_changes_nothing(translator: Translator, line: str) -> 
     assert translator(line) == "Montag, 7. Juni 1999"
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("FRIDAY, MARCH 5, 2021", "FREITAG, 5. MÄRZ 2021"),
+        ("friday, march 5, 2021", "Freitag, 5. März 2021"),
+        ("<b>FRIDAY</b>, MARCH 5, {year}", "<b>FREITAG</b>, 5. MÄRZ {year}"),
+    ],
+)
+def test_the_case_of_a_line_does_not_matter(
+    translator: Translator, line: str, expected: str
+) -> None:
+    assert translator(line) == expected
+
+
 def test_a_page_is_translated_whole(translator: Translator) -> None:
     page = (
         "<p>Friday, <b>March 5</b>, 2021</p>\n"

@@ -22,6 +22,7 @@ from crosshead.tasks.translation.alignment import Alignments
 from crosshead.tasks.translation.log_probs import MostPositions
 from crosshead.text.documents.document import Document
 from crosshead.text.glossary import Glossary, Term, has_term
+from crosshead.text.letter_case import in_capitals, recased
 from crosshead.text.markers import (
     TERM_MARKERS,
     Mark,
@@ -142,6 +143,9 @@ class _Output(NamedTuple):
     """True if the model has written all marks of the source, and all terms."""
 
 
+_UNKNOWN = 100
+"""The number of tokens that an unknown one counts for, when the case of a word is chosen."""
+
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 """A piece that spells a byte, because no other has the character."""
 
@@ -187,6 +191,9 @@ class LineTranslator(TextPipeline):
                 marked = self._marked(part)
                 terms = glossary.terms(marked.text) if glossary else []
                 marked = self._with_terms(marked, terms, exact=glossary is None or glossary.exact)
+                text = self._in_known_case(marked.text)
+                capitals = text != marked.text and in_capitals(marked.text)
+                marked = replace(marked, text=text, in_capitals=capitals)
                 planned.marked.append(marked)
                 planned.terms.append(terms)
                 if marked.text.strip():
@@ -353,10 +360,15 @@ class LineTranslator(TextPipeline):
 
     def _text(self, output: _Output, weights: Iterator[np.ndarray]) -> str:
         """Return the text of a hypothesis with its marks, which attention places if need be."""
-        marked, text = output.marked, output.text
+        marked = output.marked
+        in_case = str.upper if marked.in_capitals else str
+        text = in_case(output.text)
         if not marked.spans and output.has_marks:
             return marked.before + text.strip() + marked.after if marked.has_ends else text
-        ends = token_ends(self.bundle.target_tokenizer, output.tokens, text)
+        ends = [
+            len(in_case(output.text[:end]))
+            for end in token_ends(self.bundle.target_tokenizer, output.tokens, output.text)
+        ]
         if output.has_marks:
             return marked.written(text, ends, output.marks)
         length = self._tag_length
@@ -388,6 +400,15 @@ class LineTranslator(TextPipeline):
         if not core or self.bundle.source_tokenizer.normalises:
             return line
         return line.replace(core, seen(core, self._unread(core)), 1)
+
+    def _in_known_case(self, text: str) -> str:
+        """Return a text with its words in the case that the model can read."""
+        return text if self.bundle.source_tokenizer.normalises else recased(text, self._cost)
+
+    def _cost(self, text: str) -> int:
+        """Return the number of tokens of a text. An unknown one counts for many."""
+        ids = self.bundle.source_tokenizer.encode(text)
+        return len(ids) + _UNKNOWN * ids.count(UNK)
 
     def _marked(self, text: str) -> Marked:
         return Marked.of(text, self._unread(text), are_read=bool(self._markers))
@@ -437,7 +458,7 @@ class LineTranslator(TextPipeline):
         return split_long(line, length, self.max_source_length, self.source_language)
 
     def _source_length(self, text: str) -> int:
-        [tagged] = self.with_tag([bare(text, self._unread(text))])
+        [tagged] = self.with_tag([self._in_known_case(bare(text, self._unread(text)))])
         return len(self.bundle.source_tokenizer.encode(tagged))
 
     def _joined(

@@ -32,21 +32,6 @@ Change = Callable[[str, str, np.random.Generator], tuple[str, str]]
 """A function that changes a source and its target."""
 
 
-def capitals(source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
-    """Write both sides in capitals."""
-    return source.upper(), target.upper()
-
-
-def small_letters(source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
-    """Write the source in small letters."""
-    return source.lower(), target
-
-
-def title_case(source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
-    """Begin each word of the source with a capital letter."""
-    return " ".join(word[:1].upper() + word[1:] for word in source.split(" ")), target
-
-
 def without_end(source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
     """Leave out the marks at the ends of both sides."""
     return source.rstrip(_ENDS) or source, target.rstrip(_ENDS) or target
@@ -63,7 +48,7 @@ def typing_error(source: str, target: str, rng: np.random.Generator) -> tuple[st
     return left + changed[int(rng.integers(3))] + right, target
 
 
-KINDS: tuple[Change, ...] = (capitals, small_letters, title_case, without_end, typing_error)
+KINDS: tuple[Change, ...] = (without_end, typing_error)
 """The kinds of noise, which have equal shares."""
 
 

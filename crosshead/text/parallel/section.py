@@ -89,9 +89,9 @@ class DataConfig(DataSection):
     0.1 with the preset `auto` and for a tokenizer that has pieces of marks, otherwise 0."""
 
     noise: float = Field(default=0.0, ge=0, le=1)
-    """The share of the training pairs, drawn anew in each epoch, with capitals, small letters,
-    title case, no mark at the end, or a typing error, so that the model reads what people type. The
-    preset `auto` sets 0.1."""
+    """The share of the training pairs, drawn anew in each epoch, without a mark at
+    the end, or with a typing error, so that the model reads what people type. The preset `auto`
+    sets 0.1."""
 
     weights: list[_Weight] = Field(default_factory=list)
     """The number of passes through each corpus in an epoch (each file of `source`, then each of

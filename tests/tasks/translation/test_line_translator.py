@@ -113,6 +113,16 @@ def test_placeholders_and_tags_go_through(stored: Translator, line: str) -> None
     assert bool(found.pieces) == bool(plain)
 
 
+@pytest.mark.parametrize("case", [str.upper, str.title])
+def test_a_text_in_one_case_is_read_in_another(
+    stored: Translator, case: Callable[[str], str]
+) -> None:
+    usual = stored("One two three four.")
+    assert stored(case("One two three four.")) == (usual.upper() if case == str.upper else usual)
+    found = stored(case("One ") + "<b>" + case("two") + "</b> {x} " + case("three four."))
+    assert sorted(re.findall("<b>|</b>|{x}", found)) == ["</b>", "<b>", "{x}"]
+
+
 def test_every_way_to_translate_tags_gives_the_same_text(stored: Translator) -> None:
     line = "One <b>two</b> three four <i>five six</i>."
     found = stored(line)
