@@ -86,7 +86,6 @@ def _inputs(source: str, most: int) -> dict[str, list[str]]:
         "in lower case": [line.lower() for line in usual],
         "two lines as one": [f"{one} {other}" for one, other in pairwise(usual)],
         **others,
-        "in capitals": [line.upper() for line in usual],
         "letters of each word shuffled": [_shuffled(line, rng) for line in usual],
         "in Greek letters": [line.lower().translate(GREEK) for line in usual],
         "mark-up": [
