@@ -45,7 +45,7 @@ def states(tokens: Int[Tensor, "N P"], high: Int[Tensor, " 128"]) -> Int[Tensor,
 def whole(tokens: list[int], high: tuple[int, ...]) -> int:
     """Return the number of tokens up to the end of the last complete character."""
     rows = torch.tensor([tokens])
-    counts = range(len(tokens), max(0, len(tokens) - _LONGEST), -1)
+    counts = range(len(tokens), max(0, len(tokens) - _LONGEST - 1), -1)
     return next((n for n in counts if not states(rows[:, :n], torch.tensor(high))), 0)
 
 

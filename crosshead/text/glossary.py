@@ -60,13 +60,11 @@ class Entry(NamedTuple):
         source: The source term.
         target: Its translation; equal to the source if the term stays as it is.
         forms: Other forms of the source term that count as it.
-        is_exact: True if case must match.
     """
 
     source: str
     target: str
     forms: tuple[str, ...] = ()
-    is_exact: bool = False
 
 
 class Term(NamedTuple):
@@ -131,7 +129,7 @@ class Glossary:
         self._root = _Node()
         for entry in _checked((f"entry {row}", each) for row, each in enumerate(entries, 1)):
             for source in (entry.source, *entry.forms):
-                is_exact = entry.is_exact or _ABBREVIATION.fullmatch(source) is not None
+                is_exact = _ABBREVIATION.fullmatch(source) is not None
                 self._add(_Phrase(_words(source), entry.target, is_exact))
 
     @classmethod
@@ -241,22 +239,41 @@ def are_forms(one: str, other: str, stem: int = STEM) -> bool:
     if one == other or not stem:
         return one == other
     shorter, longer = sorted((len(one), len(other)))
-    pairs = enumerate(zip(one, other, strict=False))
-    common = next((place for place, (first, second) in pairs if first != second), shorter)
+    common = _common(one, other)
     return common >= stem - (common == shorter) and longer - common <= ENDING
+
+
+def _common(one: str, other: str) -> int:
+    """Return the number of letters with which both words begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def has_term(text: str, term: str) -> bool:
     """Return whether a text has a term, or a form of it, alone or at the end of a compound.
 
-    Accents do not tell forms apart (`Mantel`, `Mäntel`). A term in a compound has four letters or
-    more, all small.
+    A word counts as a form if both begin with the same four letters (or with all of the term), and
+    at most three letters are left of each: more than in `are_forms`, for the text is a translation
+    of the term's sentence. Accents do not tell forms apart (`Haus`, `Häusern`). A term in a
+    compound has four letters or more, all small.
     """
     text, term = (_without_accents(each) for each in (text, term))
-    if Glossary([Entry(term, term)]).terms(text):
-        return True
+    found, wanted = _words(text), _words(term)
+    is_exact = _ABBREVIATION.fullmatch(term) is not None
+    for begin in range(len(found) - len(wanted) + 1):
+        pairs = zip(found[begin:], wanted, strict=False)
+        if all(a.text == b.text if is_exact else _is_form(a.folded, b.folded) for a, b in pairs):
+            return True
     ending = rf"\w{regex.escape(term.lower())}\w{{0,{ENDING}}}(?!\w)"
     return len(term) >= STEM - 1 and regex.search(ending, text) is not None
+
+
+def _is_form(one: str, term: str) -> bool:
+    """Return whether a word of a translation counts as a form of a word of a term."""
+    if one == term or len(term) == 1 or any(map(str.isdigit, term)):
+        return one == term
+    common = _common(one, term)
+    return common >= min(STEM - 1, len(term)) and max(len(one), len(term)) - common <= ENDING + 1
 
 
 def _without_accents(text: str) -> str:

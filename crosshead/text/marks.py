@@ -19,6 +19,7 @@ import regex
 from crosshead.text.glossary import Term
 from crosshead.text.markers import CLOSE, LONE, MOST_MARKS, OPEN, Mark
 from crosshead.text.placing import STUCK, MarkSpan, WordLinks, placed, with_span, written
+from crosshead.text.scripts import UNSPACED_RANGES, is_spaced
 from crosshead.text.visible import visible
 
 FIRST = 0x100000
@@ -33,17 +34,24 @@ Kind = Literal["open", "close", "lone", "word"]
 _CHARACTER = re.compile(r"[\U00100000-\U0010fffd]")
 _KINDS: tuple[Kind, ...] = ("open", "close", "lone", "word")
 
+_ATTACHED = "".join(UNSPACED_RANGES.values()) + "\u1100-\u11ff\uac00-\ud7af"
+"""Letters that stand beside placeholders without a space: of scripts without spaces, and Hangul,
+whose endings follow a name."""
+
+_W = rf"[^\W{_ATTACHED}]"
+"""A letter or digit that is part of a name or placeholder."""
+
 _TAG = r"</?[A-Za-z][\w:.-]*+(?:\s++[^<>]*+)?+/?+>|</?\d++/?+>|<\d++(?::\d\d)++\.\d++>"
-_OF_ADDRESS = r"[^\s<>\"\U00100000-\U0010fffd]"
+_OF_ADDRESS = rf"[^\s<>\"{_ATTACHED}\u3000-\u303f\uff00-\uffef\U00100000-\U0010fffd]"
 _MARK = re.compile(
     r"[\U00100000-\U0010fffd]"
     rf"|(?P<tag>{_TAG})"
-    rf"|(?:https?://|www\.){_OF_ADDRESS}*[\w/=#&}}-]"
-    r"|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
+    rf"|(?:https?://|www\.){_OF_ADDRESS}*(?:{_W}|[/=#&}}-])"
+    rf"|(?<!{_W})(?<![.+-])(?:{_W}|[.+-])++@(?:{_W}|-)++(?:\.(?:{_W}|-)++)++"
     r"|\$?\{\{[^{}\U00100000-\U0010fffd]*\}\}|[$%#@]?\{[^{}\s\U00100000-\U0010fffd]*\}"
-    r"|(?<!\w)\$\w+\$"
-    r"|%(?:\(\w+\))?(?:\d++\$)?[-+#]*+\d*+(?:\.\d++)?(?:l{0,2}[dux]|[sfgi@])(?:(?!\w)|(?=x?%))|%%"
-    r"|(?<!\w)__\w+?__(?!\w)"
+    rf"|(?<!{_W})\${_W}+\$"
+    rf"|%(?:\(\w+\))?(?:\d++\$)?[-+#]*+\d*+(?:\.\d++)?(?:l{{0,2}}[dux]|[sfgi@])(?:(?!{_W})|(?=x?%))|%%"
+    rf"|(?<!{_W})__{_W}+?__(?!{_W})"
 )
 """Characters of documents, tags, addresses and the placeholders of catalogues of messages."""
 
@@ -60,9 +68,10 @@ _SIGN = regex.compile(
 """An emoji of one or more characters, or another sign."""
 
 _NAMED = re.compile(
-    r"(?<![\w@#/.\\~-])(?:[@#][^\W\d_]\w*+(?:[.-]\w++)*+|(?:[A-Za-z]:[\\/])?(?:[\w.~-]*+[\\/])*+"
-    r"[\w-]++(?:\.[\w-]++)*?\.(?:pdf|docx?|xlsx?|pptx?|odt|txt|csv|json|xml|html?"
-    r"|jpe?g|png|gif|svg|mp[34]|zip|exe|py|js))(?!\w)"
+    rf"(?<!{_W})(?<![@#/.\\~-])(?:[@#][^\W\d_{_ATTACHED}]{_W}*+(?:[.-]{_W}++)*+"
+    rf"|(?:[A-Za-z]:[\\/])?(?:(?:{_W}|[.~-])*+[\\/])*+"
+    rf"(?:{_W}|-)++(?:\.(?:{_W}|-)++)*?\.(?:pdf|docx?|xlsx?|pptx?|odt|txt|csv|json|xml|html?"
+    rf"|jpe?g|png|gif|svg|mp[34]|zip|exe|py|js))(?!{_W})"
 )
 """A name after @ or #, or the name of a file."""
 
@@ -398,11 +407,10 @@ def _tree(items: Sequence[_Item]) -> tuple[str, list[MarkSpan]]:
 
 def _parts_words(text: str, items: Sequence[_Item], place: int) -> bool:
     """Return whether a mark alone stands between two words. Tags of documents do so in a word."""
-    if _CHARACTER.match(items[place].raw) or not text[-1:].isalnum():
+    if _CHARACTER.match(items[place].raw) or place + 1 == len(items) or items[place + 1].kind:
         return False
-    return (
-        place + 1 < len(items) and not items[place + 1].kind and items[place + 1].raw[0].isalnum()
-    )
+    beside = text[-1:], items[place + 1].raw[0]
+    return all(each.isalnum() and is_spaced(each) for each in beside)
 
 
 def _simplify(text: str, spans: Sequence[MarkSpan]) -> None:

@@ -95,10 +95,15 @@ class WordLinks(NamedTuple):
     @classmethod
     def in_order(cls, source: str, target: str) -> "WordLinks":
         """Return links of a translation that has the order of the text."""
-        sides = [_units(text, ()) for text in (source, target)]
-        places = [(np.arange(len(side)) + 0.5) / max(1, len(side)) for side in sides]
-        near = np.exp(-10 * np.abs(places[1][:, None] - places[0]))
+        sides = [_units(text, range(len(text))) for text in (source, target)]
+        near = diagonal(len(sides[1]), len(sides[0]))
         return cls(sides[0], sides[1], near / np.maximum(near.sum(1, keepdims=True), 1e-9))
+
+
+def diagonal(targets: int, sources: int) -> np.ndarray:
+    """Return weights of a translation that has the order of the text, "T S"."""
+    places = [(np.arange(count) + 0.5) / max(1, count) for count in (targets, sources)]
+    return np.asarray(np.exp(-10 * np.abs(places[0][:, None] - places[1])))
 
 
 def with_span(spans: list[MarkSpan], term: MarkSpan) -> list[MarkSpan]:
@@ -176,9 +181,9 @@ def _with_events(text: str, events: Iterable[_Event]) -> str:
 def _spaces(span: MarkSpan, before: str, rest: str) -> tuple[bool, bool]:
     """Return whether a space is missing before and behind a lone mark, between what is there.
 
-    A mark is beside a letter only if it was so in the source.
+    A mark is beside a letter only if it was so in the source, and in a script with spaces.
     """
-    touches = [each.isalnum() and not own.isalnum()
+    touches = [each.isalnum() and is_spaced(each) and not (own.isalnum() and is_spaced(own))
                for each, own in zip((before, rest), span.beside, strict=True)]  # fmt: skip
     lead = bool(before) and not before.isspace() and (span.has_space[0] or before == _MARK)
     trail = bool(rest) and span.has_space[1] and not rest.isspace() and rest not in STUCK

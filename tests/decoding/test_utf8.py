@@ -5,7 +5,7 @@ import torch
 
 from crosshead.decoding.candidates import Specials
 from crosshead.decoding.search import DecodeConfig, search, stream
-from crosshead.decoding.utf8 import HIGH, states
+from crosshead.decoding.utf8 import HIGH, states, whole
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 from tests.decoding.test_markup import Babbler
 
@@ -41,7 +41,14 @@ def test_the_length_limit_cuts_between_characters() -> None:
             Bytes(), torch.zeros(99, 1), torch.full((99,), 9), SPECIALS, DecodeConfig(), 4
         )
     cut = [each for hypotheses in found for each in hypotheses if not each.finished]
-    assert any(len(text(each.tokens)) and len(each.tokens) < 9 for each in cut)
+    assert any(len(each.tokens) < 9 for each in cut)
+    assert min(len(each.tokens) for each in cut) >= 6
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_only_an_incomplete_character_is_cut(count: int) -> None:
+    begun = [IDS[each - HIGH] for each in "😆".encode()[:count]]
+    assert whole([5] * 20 + begun, IDS) == 20
 
 
 def test_a_stream_is_text() -> None:

@@ -72,9 +72,7 @@ def test_of_terms_that_overlap_the_longest_is_taken_then_the_first() -> None:
     assert found("aa bb cc", same) == [("aa bb", "1")]
 
 
-def test_case_counts_where_the_entry_says_so_or_entries_differ_in_it_alone() -> None:
-    exact = Glossary([Entry("Windows", "Windows", is_exact=True)])
-    assert found("Windows, windows", exact) == [("Windows", "Windows")]
+def test_case_counts_where_entries_differ_in_it_alone() -> None:
     both = Glossary([Entry("Polish", "polnisch"), Entry("polish", "polieren")])
     assert [target for _, target in found("polish Polish POLISH", both)] == [
         "polieren", "polnisch", "polnisch"
@@ -181,6 +179,23 @@ def test_entries_from_python_are_checked_too() -> None:
 @pytest.mark.parametrize("text", ["Ein Hund.", "HUNDE", "zwei Hunden", "der Schäferhund", "Hünde"])
 def test_a_text_has_a_term_in_other_forms_and_in_compounds(text: str) -> None:
     assert has_term(text, "Hund")
+
+
+@pytest.mark.parametrize(
+    ("word", "term"),
+    [("Kindern", "Kind"), ("Häusern", "Haus"), ("läuft", "laufen"), ("talossa", "talo"),
+     ("학교에서", "학교"), ("blauen Mänteln", "blauer Mantel")],
+)  # fmt: skip
+def test_long_endings_are_forms_in_a_translation(word: str, term: str) -> None:
+    assert has_term(f"x {word} y", term)
+
+
+@pytest.mark.parametrize(
+    ("word", "term"),
+    [("Mantel", "Mann"), ("Handtuch", "Hand"), ("us", "US"), ("A41", "A4"), ("學生", "學校")],
+)
+def test_other_words_are_no_forms_in_a_translation(word: str, term: str) -> None:
+    assert not has_term(f"x {word} y", term)
 
 
 @pytest.mark.parametrize("text", ["", "Katze", "den KatzenHund"])

@@ -44,6 +44,33 @@ def test_placeholders_are_marks(placeholder: str) -> None:
     assert [span.before for span in marked.spans] == [placeholder]
 
 
+@pytest.mark.parametrize(
+    ("line", "marks", "text"),
+    [
+        ("请访问https://example.com/a获取。", ["https://example.com/a"], "请访问获取。"),
+        ("ดูที่https://a.com/xขอบคุณ", ["https://a.com/x"], "ดูที่ขอบคุณ"),
+        ("请发邮件到info@example.com谢谢", ["info@example.com"], "请发邮件到谢谢"),
+        ("请打开report.pdf和@ann的", ["report.pdf", "@ann"], "请打开和的"),
+        ("%s年%d月", ["%d"], "年月"),
+        ("你好__NAME__先生", ["__NAME__"], "你好先生"),
+        ("%1$s님이 가요", [], "님이 가요"),
+        ("한국어https://a.com/b에서", ["https://a.com/b"], "한국어 에서"),
+    ],
+)
+def test_placeholders_stand_between_letters_without_spaces(
+    line: str, marks: list[str], text: str
+) -> None:
+    marked = Marked.of(line, names(line))
+    assert [span.before for span in marked.spans] == marks
+    assert marked.text == text
+    assert marked.before in ("", "%s", "%1$s")
+
+
+def test_an_address_may_have_letters_of_other_scripts_with_spaces() -> None:
+    line = "один https://de.example.org/wiki/Köln-Москва два"
+    assert Marked.of(line).text == "один два"
+
+
 @pytest.mark.parametrize("sign", ["😆", "👨‍👩‍👧‍👦", "👍🏽", "🇩🇪", "✓", "▾", "1️⃣", "❤️"])
 def test_an_emoji_is_one_sign(sign: str) -> None:
     assert signs(f"a {sign} b 1 # é") == {sign}

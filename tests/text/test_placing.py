@@ -158,6 +158,16 @@ def test_pairs_stay_nested(line: str, translated: list[str]) -> None:
     assert depth == 0
 
 
+def test_a_mark_between_letters_without_spaces_has_spaces_in_other_scripts() -> None:
+    marked = Marked.of("你好{name}朋友")
+    assert marked.text == "你好朋友"
+    text = "Hello my friend"
+    found = marked.projected(text, WordLinks.in_order(marked.text, text))
+    assert " {name} " in found
+    copied = marked.projected(marked.text, WordLinks.in_order(marked.text, marked.text))
+    assert copied == "你好{name}朋友"
+
+
 @pytest.mark.parametrize(
     ("line", "translation", "terms", "expected"),
     [

@@ -202,7 +202,8 @@ class Service:
         found: list[list[Translation]] = []
         async for line, plan in in_slices(zip(lines, plans, strict=True)):
             given = [line], plan, list(islice(hypotheses, len(plan.ids))), search.wanted, decode
-            if any(each.spans for each in plan.marked):  # the model reads the sentence once more
+            # The model may read the sentence once more.
+            if any(each.spans or each.told for each in plan.marked):
                 found += await asyncio.to_thread(translator.joined, *given)
             else:
                 found += translator.joined(*given)

@@ -13,6 +13,7 @@ from crosshead.models.base import TokenModel
 from crosshead.models.ensemble import Ensemble
 from crosshead.tasks.token_loss import guided_attention, observed
 from crosshead.text.batching import Example, collate, example_lengths, plan_in_order
+from crosshead.text.placing import diagonal
 
 _TOKENS = 4096
 """The number of tokens that are read at once, padding counted."""
@@ -45,7 +46,7 @@ class Alignments:
     def of(self, examples: Sequence[Example]) -> list[np.ndarray]:
         """Return the weight of each source token for each target token, "T S" for each pair."""
         if self._model is None:
-            return [_diagonal(len(target), len(source)) for source, target in examples]
+            return [diagonal(len(target), len(source)) for source, target in examples]
         device = next(self._model.parameters()).device
         found: dict[int, np.ndarray] = {}
         for rows in plan_in_order(example_lengths(examples), _TOKENS):
@@ -62,8 +63,3 @@ class Alignments:
 
 def _in_both_directions(weights: np.ndarray) -> np.ndarray:
     return np.asarray(weights * weights / np.maximum(weights.sum(0), 1e-9))
-
-
-def _diagonal(rows: int, columns: int) -> np.ndarray:
-    places = [(np.arange(count) + 0.5) / count for count in (rows, columns)]
-    return np.asarray(np.exp(-10 * np.abs(places[0][:, None] - places[1])))

@@ -274,14 +274,17 @@ class LineTranslator(TextPipeline):
     def _with_terms(self, marked: Marked, terms: Sequence[Term], *, exact: bool) -> Marked:
         """Return a part with the terms that stand in its translation, and those that are told.
 
-        A term that stays as it is has no other forms.
+        A term that stays as it is has no other forms. One with unknown or reserved pieces is not
+        told.
         """
+        never = {UNK, *self._markers, *self._term_markers}
         told = [
             term
             for term in terms
             if self._term_markers
             and not exact
             and term.target != marked.text[term.begin : term.end]
+            and never.isdisjoint(self.bundle.source_tokenizer.encode(term.target))
         ]
         return replace(marked.with_terms([each for each in terms if each not in told]), told=told)
 

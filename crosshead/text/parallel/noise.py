@@ -17,6 +17,7 @@ from crosshead.text.parallel.examples import (
     lead_of,
     measure_growth,
 )
+from crosshead.text.scripts import is_spaced
 from crosshead.text.tokenizers import Tokenizer
 
 _NOISED, _PLACED = 5, 6
@@ -25,7 +26,7 @@ _NOISED, _PLACED = 5, 6
 _PAIRS_MEASURED = 200
 """The number of pairs on which the growth by each kind of noise is measured."""
 
-_ENDS = ".!?…。！？"
+_ENDS = ".!?…。！？؟۔।॥"
 """Marks at the end of a sentence."""
 
 Change = Callable[[str, str, np.random.Generator], tuple[str, str]]
@@ -33,13 +34,18 @@ Change = Callable[[str, str, np.random.Generator], tuple[str, str]]
 
 
 def without_end(source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
-    """Leave out the marks at the ends of both sides."""
-    return source.rstrip(_ENDS) or source, target.rstrip(_ENDS) or target
+    """Leave out the marks at the ends of both sides, if both have some."""
+    bare = source.rstrip(_ENDS), target.rstrip(_ENDS)
+    return bare if all(bare) and bare[0] != source and bare[1] != target else (source, target)
 
 
 def typing_error(source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
-    """Leave out, double or exchange a letter inside a word of the source."""
-    places = [at for at in range(1, len(source) - 1) if source[at - 1 : at + 2].isalpha()]
+    """Leave out, double or exchange a letter inside a word of the source.
+
+    In scripts without spaces a letter may be a word, and stays.
+    """
+    inside = [each.isalpha() and is_spaced(each) for each in source]
+    places = [at for at in range(1, len(source) - 1) if all(inside[at - 1 : at + 2])]
     if not places:
         return source, target
     at = places[int(rng.integers(len(places)))]

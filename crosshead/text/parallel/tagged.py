@@ -24,6 +24,7 @@ from crosshead.text.markers import CLOSE, LONE, MOST_MARKS, OPEN, token_ends
 from crosshead.text.parallel.examples import Example, Measured, lead_of
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.text.placing import WordLinks
+from crosshead.text.scripts import is_spaced
 from crosshead.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS
 
@@ -103,8 +104,8 @@ class Units(NamedTuple):
 
     def has_word(self, phrase: Range) -> bool:
         """Return whether a word of a phrase is long enough for a term."""
-        lengths = self.offsets[:, 1] - self.offsets[:, 0]
-        return bool((lengths * self.are_words)[slice(*phrase)].max() >= _LETTERS)
+        offsets = self.offsets[slice(*phrase)][self.are_words[slice(*phrase)]]
+        return any(b - a >= _LETTERS or not is_spaced(self.text[a]) for a, b in offsets.tolist())
 
     def look(self, phrase: Range) -> tuple[str, bool]:
         """Return what stands before a phrase, and whether it begins with a capital."""
@@ -300,13 +301,11 @@ class Tagged(Measured):
             translation = translation._replace(text=forms[int(rng.integers(len(forms)))])
         elif drawn < _FOREIGN:
             for _ in range(_TRIES):
-                example = self.examples[int(rng.integers(len(self)))]
-                lead = lead_of(example[0], self.tagging.skipped)
-                sides, weights = self._linked((example[0][lead:], example[1]))
+                example = self._drawn(tag, rng)
+                sides, weights = self._linked((example[0][len(tag) :], example[1]))
                 found = _phrases(sides[0], sides[1], weights, rng)
                 if (
                     found
-                    and list(example[0][:lead]) == list(tag)
                     and _are_terms(sides, found)
                     and sides[1].look(found[1]) == target.look(phrase)
                 ):
@@ -315,6 +314,13 @@ class Tagged(Measured):
         ids = self.tagging.tokenizers[0].encode(translation.text)
         fits = max(len(ids) + 3, len(translation.ids)) <= _OF_A_TERM
         return translation if fits else None
+
+    def _drawn(self, tag: Sequence[int], rng: np.random.Generator) -> Example:
+        """Return a random pair whose target has the language of a tag."""
+        while True:
+            example = self.examples[int(rng.integers(len(self)))]
+            if list(example[0][: lead_of(example[0], self.tagging.skipped)]) == list(tag):
+                return example
 
 
 def word_forms(examples: Measured, tokenizer: Tokenizer, tags: frozenset[int]) -> Forms:

@@ -213,6 +213,15 @@ def test_a_model_that_has_learned_terms_is_told_them(reads_marks: Translator) ->
     )
 
 
+def test_a_term_with_reserved_pieces_is_not_told(reads_marks: Translator) -> None:
+    glossary = Glossary([Entry("two", "<0/> x"), Entry("three", "</term>")])
+    [ids] = reads_marks.planned(["One two three."], 0, glossary).ids
+    decode = reads_marks.bundle.source_tokenizer.decode
+    assert decode(ids) == "One two three."
+    [[found]] = reads_marks.translate(["One two three."], glossary=glossary)
+    assert "<0/> x" in found.text and "</term>" in found.text
+
+
 def test_tags_alone_change_nothing_of_the_text(reads_marks: Translator) -> None:
     [tagged, plain] = reads_marks.planned(["One <b>two</b> three.", "One two three."], 0).ids
     assert tagged == plain

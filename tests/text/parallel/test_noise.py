@@ -26,6 +26,16 @@ def test_a_sentence_loses_its_end() -> None:
     assert found == ("A dog runs", "Ein Hund läuft")
 
 
+@pytest.mark.parametrize("pair", [("A dog", "Ein Hund."), ("?", "!"), ("Ja.", "Yes")])
+def test_only_pairs_with_two_ends_lose_them(pair: tuple[str, str]) -> None:
+    assert without_end(*pair, np.random.default_rng(1)) == pair
+
+
+def test_letters_that_may_be_words_stay() -> None:
+    line = "我不喜欢吃苹果"
+    assert typing_error(line, "x", np.random.default_rng(1)) == (line, "x")
+
+
 def test_a_typing_error_changes_one_letter_inside_a_word() -> None:
     draw = np.random.default_rng(1)
     for _ in range(99):

@@ -8,7 +8,7 @@ from crosshead.text.markers import MARKERS, TERM_MARKERS, ids_of, without_marks
 from crosshead.text.parallel.examples import Example, Examples
 from crosshead.text.parallel.tagged import Tagged, Tagging, word_forms
 from crosshead.text.parallel.word_aligner import WordAligner
-from crosshead.text.symbols import WordTokenizer
+from crosshead.text.symbols import CharacterTokenizer, WordTokenizer
 
 WORDS = [f"word{number}" for number in range(40)]
 
@@ -112,16 +112,16 @@ def test_terms_are_followed_by_what_stands_for_them_in_the_target() -> None:
 
 
 def test_terms_and_forms_are_of_the_language_of_the_target() -> None:
-    """Half of the sources begin with a tag of another language, whose words end in `X`."""
+    """Each source begins with a tag of one of ten languages. Words of the first end in `X`."""
     sides = lines(2)
     target = [
-        line if row % 2 else line.replace(" ", "X ") + "X" for row, line in enumerate(sides[1])
+        line if row % 10 else line.replace(" ", "X ") + "X" for row, line in enumerate(sides[1])
     ]
-    tags = ["<2a>", "<2b>"]
+    tags = [f"<2{letter}>" for letter in "abcdefghij"]
     tokenizer = WordTokenizer.train([*sides[0], *target], 300, [*MARKERS, *TERM_MARKERS, *tags])
     ids = [tokenizer.encode(tag)[-1] for tag in tags]
     pairs = Examples.of(
-        ([ids[row % 2], *tokenizer.encode(source)], tokenizer.encode(line))
+        ([ids[row % 10], *tokenizer.encode(source)], tokenizer.encode(line))
         for row, (source, line) in enumerate(zip(sides[0], target, strict=True))
     )
     forms = word_forms(pairs, tokenizer, frozenset(ids))
@@ -130,6 +130,28 @@ def test_terms_and_forms_are_of_the_language_of_the_target() -> None:
         (tokenizer, tokenizer), WordAligner(pairs, tokenizer.vocab_size),
         ids_of(MARKERS, tokenizer), ids_of(TERM_MARKERS, tokenizer), 1.0, 1, 99, frozenset(ids),
     )  # fmt: skip
-    for source, line in Tagged(pairs, tagging, 0):
+    foreign = 0
+    for (usual, _), (source, line) in zip(pairs, Tagged(pairs, tagging, 0), strict=True):
         ends = {word.endswith("X") for word in tokenizer.decode(line).split() if "WORD" in word}
         assert ends <= {source[0] == ids[0]}
+        own = tokenizer.decode(usual).upper().replace("X", "").split()
+        words = tokenizer.decode(without_marks(line, tagging.markers)[0]).replace("X", "").split()
+        foreign += not set(words) <= set(own)
+    assert foreign > 0.2 * len(pairs)
+
+
+def test_characters_of_a_script_without_spaces_are_terms() -> None:
+    signs = [chr(0x4E00 + number) for number in range(40)]
+    draw = np.random.default_rng(3)
+    source = [" ".join(draw.choice(WORDS, 5, replace=False)) for _ in range(400)]
+    target = ["".join(signs[int(word[4:])] for word in line.split()) for line in source]
+    tokenizer = CharacterTokenizer.train([*source, *target], 300, [*MARKERS, *TERM_MARKERS])
+    pairs = Examples.of(
+        zip(*(tokenizer.encode_lines(side) for side in (source, target)), strict=True)
+    )
+    tagging = Tagging(
+        (tokenizer, tokenizer), WordAligner(pairs, tokenizer.vocab_size),
+        ids_of(MARKERS, tokenizer), ids_of(TERM_MARKERS, tokenizer), 1.0, 1, 99,
+    )  # fmt: skip
+    terms = [line for line, _ in Tagged(pairs, tagging, 0) if tagging.term_markers[0] in line]
+    assert terms
