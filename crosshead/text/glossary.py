@@ -24,7 +24,7 @@ from crosshead.system.lines import read_lines
 from crosshead.text.parallel.pairs import composed
 from crosshead.text.parallel.tables import Form, csv_form, is_csv
 from crosshead.text.scripts import UNSPACED_RANGES
-from crosshead.text.tbx import tbx_entries
+from crosshead.text.tbx import means, tbx_entries
 
 STEM, ENDING = 5, 2
 """The least letters of a common beginning, and the most letters that are left of each word.
@@ -51,6 +51,9 @@ _MOST_ALIKE = 1_000
 """The most terms whose words begin alike, all of which are compared with each such text."""
 
 _HEADER = ["source", "target"]
+
+_CODE = regex.compile(r"[A-Za-z]{2,3}(?:[-_]\w+)*")
+"""The code of a language."""
 
 
 class Entry(NamedTuple):
@@ -147,9 +150,10 @@ class Glossary:
         Args:
             path: The file. The end of its name says the format: `.csv`, `.tbx`, or else TSV.
             stem: The least letters that forms of one word have in common.
-            source_language: The language of the sources in TBX, such as `en`. It may be left out if
-                the file has only one language beside that of the targets.
-            target_language: The language of the targets in TBX, likewise.
+            source_language: The language of the sources, such as `en`, for TBX and for tables whose
+                last two columns are languages. In TBX it may be left out if the file has only one
+                language beside that of the targets.
+            target_language: The language of the targets, likewise.
             exact: As for `Glossary`.
 
         Returns:
@@ -163,7 +167,8 @@ class Glossary:
         if is_tbx:
             entries = _term_base_entries(path, *languages)
         else:
-            entries = table_entries(path, read_lines(path), is_quoted=is_csv(path))
+            lines = read_lines(path)
+            entries = table_entries(path, lines, is_quoted=is_csv(path), languages=languages)
         return cls(_checked(entries), stem, exact=exact)
 
     def terms(self, text: str) -> list[Term]:
@@ -240,7 +245,11 @@ def are_forms(one: str, other: str, stem: int = STEM) -> bool:
         return one == other
     shorter, longer = sorted((len(one), len(other)))
     common = _common(one, other)
-    return common >= stem - (common == shorter) and longer - common <= ENDING
+    return (
+        common >= stem - (common == shorter)
+        and longer - common <= ENDING
+        and "-" not in one[common:] + other[common:]
+    )
 
 
 def _common(one: str, other: str) -> int:
@@ -273,7 +282,11 @@ def _is_form(one: str, term: str) -> bool:
     if one == term or len(term) == 1 or any(map(str.isdigit, term)):
         return one == term
     common = _common(one, term)
-    return common >= min(STEM - 1, len(term)) and max(len(one), len(term)) - common <= ENDING + 1
+    return (
+        common >= min(STEM - 1, len(term))
+        and max(len(one), len(term)) - common <= ENDING + 1
+        and "-" not in one[common:] + term[common:]
+    )
 
 
 def _without_accents(text: str) -> str:
@@ -337,23 +350,28 @@ def _term_base_entries(
 
 
 def table_entries(
-    path: Path, lines: Sequence[str], *, is_quoted: bool
-) -> Iterator[tuple[str, Entry]]:
-    """Yield the entries of a table, each with its place. In CSV, cells may be quoted."""
+    path: Path, lines: Sequence[str], *, is_quoted: bool,
+    languages: tuple[str | None, str | None] = (None, None),
+) -> Iterator[tuple[str, Entry]]:  # fmt: skip
+    """Yield the entries of a table, each with its place. In CSV, cells may be quoted.
+
+    A row of four columns has languages in the last ones. It counts if `languages` are the same, as
+    far as they are known.
+    """
     form = csv_form(lambda: iter(lines)) if is_quoted else Form()
     for row, (number, cells) in enumerate(form.rows(path, iter(lines))):
         place, cells = f"{path}:{number}", [each.strip() for each in cells]
-        if any(cells) and not (row == 0 and [each.lower() for each in cells[:2]] == _HEADER):
-            yield place, _entry(place, cells)
-
-
-def _entry(place: str, cells: list[str]) -> Entry:
-    """Return the entry of a row: source, target, forms; or source, target and their languages."""
-    if len(cells) > 4:
-        raise DataError(
-            f"{place}: {len(cells)} columns, expected source, target and forms; quote cells that "
-            "contain the delimiter"
-        )
-    source, target = cells[0], cells[min(1, len(cells) - 1)]
-    forms = cells[2].split("|") if len(cells) == 3 and cells[2] else []
-    return Entry(source, target, tuple(each.strip() for each in forms))
+        if not any(cells) or (row == 0 and [each.lower() for each in cells[:2]] == _HEADER):
+            continue
+        named = len(cells) == 4 and all(map(_CODE.fullmatch, cells[2:]))
+        if len(cells) > 3 and not named:
+            raise DataError(
+                f"{place}: {len(cells)} columns, expected source, target and forms, or source, "
+                "target and their languages; quote cells that contain the delimiter"
+            )
+        pairs = zip(languages, cells[2:], strict=False)
+        if named and not all(wanted is None or means(wanted, code) for wanted, code in pairs):
+            continue
+        forms = cells[2].split("|") if len(cells) == 3 and cells[2] else []
+        target = cells[min(1, len(cells) - 1)]
+        yield place, Entry(cells[0], target, tuple(each.strip() for each in forms))

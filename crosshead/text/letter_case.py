@@ -48,7 +48,8 @@ def recased(text: str, cost: Callable[[str], int]) -> str:
         nonlocal end
         between = ("" if end else ".") + text[end : match.start()]
         word, end = match[0], match.end()
-        small, first = word.lower(), word[:1].upper() + word[1:].lower()
+        small = word.lower()
+        first = word[:1].title() + small[1:]
         begins = has_capitals and re.match(r"\W*?[.!?]", between[::-1])
         forms = (first, word) if begins else (small, first, word)
         return min((form for form in forms if len(form) == len(word)), key=cost)

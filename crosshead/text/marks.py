@@ -41,16 +41,19 @@ whose endings follow a name."""
 _W = rf"[^\W{_ATTACHED}]"
 """A letter or digit that is part of a name or placeholder."""
 
-_TAG = r"</?[A-Za-z][\w:.-]*+(?:\s++[^<>]*+)?+/?+>|</?\d++/?+>|<\d++(?::\d\d)++\.\d++>"
+_ATTRIBUTES = r"(?:\s++(?:(?:[^<>\"']|\"[^<\"]*+\"|'[^<']*+')*+(?=>)|[^<>]*+))?+"
+_TAG = rf"</?[A-Za-z][\w:.-]*+{_ATTRIBUTES}/?+>|</?\d++/?+>|<\d++(?::\d\d)++\.\d++>"
 _OF_ADDRESS = rf"[^\s<>\"{_ATTACHED}\u3000-\u303f\uff00-\uffef\U00100000-\U0010fffd]"
 _MARK = re.compile(
     r"[\U00100000-\U0010fffd]"
     rf"|(?P<tag>{_TAG})"
-    rf"|(?:https?://|www\.){_OF_ADDRESS}*(?:{_W}|[/=#&}}-])"
+    rf"|<!--[^<>]*-->|<%[^<>%]*+%>|\{{%[^{{}}%]*+%\}}"
+    rf"|(?:(?<!{_W})[A-Za-z][A-Za-z+.-]{{1,15}}+://|(?i:www\.)){_OF_ADDRESS}*(?:{_W}|[/=#&}}-])"
     rf"|(?<!{_W})(?<![.+-])(?:{_W}|[.+-])++@(?:{_W}|-)++(?:\.(?:{_W}|-)++)++"
-    r"|\$?\{\{[^{}\U00100000-\U0010fffd]*\}\}|[$%#@]?\{[^{}\s\U00100000-\U0010fffd]*\}"
+    r"|\$?\{\{[^{}\U00100000-\U0010fffd]*\}\}|[$%#@]?\{ ?[^{}\s\U00100000-\U0010fffd]* ?\}"
+    r"|\{\s*+\w++\s*+,\s*+\w++\s*+,(?:[^{}\U00100000-\U0010fffd]|\{[^{}\U00100000-\U0010fffd]*\})*+\}"
     rf"|(?<!{_W})\${_W}+\$"
-    rf"|%(?:\(\w+\))?(?:\d++\$)?[-+#]*+\d*+(?:\.\d++)?(?:l{{0,2}}[dux]|[sfgi@])(?:(?!{_W})|(?=x?%))|%%"
+    rf"|%(?:\(\w+\))?(?:\d++\$)?[-+#]*+\d*+(?:\.\d++)?(?:[hlLzjt]{{0,2}}[diouxXceEfgGps]|@)(?:(?!{_W})|(?=x?%))|%%"
     rf"|(?<!{_W})__{_W}+?__(?!{_W})"
 )
 """Characters of documents, tags, addresses and the placeholders of catalogues of messages."""
@@ -61,11 +64,11 @@ _WORD = "word"
 _NAME = re.compile(r"</?([\w:.-]+)")
 
 _SIGN = regex.compile(
-    r"(?:\p{Regional_Indicator}{2}|[0-9#*]\ufe0f?\u20e3|(?:(?!\p{ASCII})[\p{So}\p{Sm}]"
+    r"(?:[\u2022\u2023]|\p{Regional_Indicator}{2}|[0-9#*]\ufe0f?\u20e3|(?:(?!\p{ASCII})[\p{So}\p{Sm}]"
     r"|\p{Extended_Pictographic})[\ufe0e\ufe0f\u20e3\p{Emoji_Modifier}\U000e0020-\U000e007f]*"
     r"(?:\u200d\p{Extended_Pictographic}[\ufe0e\ufe0f\p{Emoji_Modifier}]*)*)"
 )
-"""An emoji of one or more characters, or another sign."""
+"""An emoji of one or more characters, or another sign, such as a bullet."""
 
 _NAMED = re.compile(
     rf"(?<!{_W})(?<![@#/.\\~-])(?:[@#][^\W\d_{_ATTACHED}]{_W}*+(?:[.-]{_W}++)*+"
@@ -75,9 +78,13 @@ _NAMED = re.compile(
 )
 """A name after @ or #, or the name of a file."""
 
+_ENDS = (".", ",", ";", ":", "!", "?", "…")
+"""Marks at the ends of sentences and clauses."""
+
 _MOST = 200
 """The most marks of a sentence. A sentence with more is no text, and is kept as it is."""
 
+_LABELLED = re.compile(r"\s*[:|/•·–—-]\s")
 _SEPARATORS = re.compile(r"[\s:;,.|/•·–—-]*")
 
 
@@ -121,6 +128,19 @@ def split_marked(text: str, split: Callable[[str], list[str]]) -> list[str]:
         parts.append(text[start:end])
         start = end
     return parts
+
+
+def tags_of(line: str) -> list[tuple[int, int, Kind, str]]:
+    """Return the tags of a line of plain text: where they begin and end, kinds and names.
+
+    Both tags of a pair have one name. A tag without a partner is lone.
+    """
+    items, found, end = list(_items(line, ())), list[tuple[int, int, Kind, str]](), 0
+    for item, paired in zip(items, _paired(items)[0], strict=True):
+        begin, end = end, end + len(item.raw)
+        if paired.kind and item.raw[0] == "<" and item.name != _WORD:
+            found.append((begin, end, paired.kind, paired.name))
+    return found
 
 
 def seen(line: str, unread: Collection[str] = ()) -> str:
@@ -206,9 +226,12 @@ class Marked:
 
     def projected(self, text: str, links: "WordLinks") -> str:
         """Return a translation of the text with the marks in it."""
-        if not self.spans:
-            return self.before + text + self.after
-        return self.before + placed(text, self.spans, links) + self.after
+        return self.around(placed(text, self.spans, links) if self.spans else text)
+
+    def around(self, text: str) -> str:
+        """Return a translation with the marks before and behind it."""
+        is_glued = text[-1:].isalnum() and (self.after[:1].isalnum() or self.after[:1] == "_")
+        return self.before + text + " " * is_glued + self.after
 
     @property
     def _numbered(self) -> list[MarkSpan]:
@@ -240,7 +263,7 @@ class Marked:
 
         They are the marks of the sentence, nested alike. `ends` are the offsets of the tokens.
         """
-        return self.before + written(text, self._numbered, ends, marks) + self.after
+        return self.around(written(text, self._numbered, ends, marks))
 
     def with_terms(self, terms: Sequence[Term]) -> "Marked":
         """Return the sentence with terms: where they begin and end, and their translations.
@@ -267,7 +290,8 @@ def with_tags_of(sentence: str, translation: str) -> str:
     tags = sorted(_CHARACTER.findall(sentence))
     if tags == sorted(_CHARACTER.findall(translation)):
         return translation
-    marked, text = Marked.of(sentence), without_tags(translation)
+    marked = Marked.of(sentence)
+    text, _ = _tree([item for item in _items(translation, ()) if not item.kind])
     return marked.projected(text, WordLinks.in_order(marked.text, text))
 
 
@@ -305,7 +329,22 @@ def _items(line: str, unread: Collection[str]) -> Iterator[_Item]:
 
 
 def _matched(items: Sequence[_Item]) -> list[_Item]:
-    """Return items in which a pair has one name, and a tag of plain text without one is lone."""
+    """Return items as `_paired`, in which marks around nothing are one lone mark."""
+    found, partner = _paired(items)
+    for start, end in partner.items():
+        if start < end and all(item.kind for item in found[start : end + 1]):  # it has no text
+            raw = "".join(item.raw for item in found[start : end + 1])
+            name = _WORD if any(item.name == _WORD for item in found[start : end + 1]) else ""
+            empty = [_Item("", "lone")] * (end - start)
+            found[start : end + 1] = [_Item(raw, "lone", name), *empty]
+    return [item for item in found if item.raw]
+
+
+def _paired(items: Sequence[_Item]) -> tuple[list[_Item], dict[int, int]]:
+    """Return items in which a pair has one name, and a tag of plain text without one is lone.
+
+    Beside them are the places of the partners of tags.
+    """
     found, stack = list(items), list[int]()
     partner: dict[int, int] = {}
     for place, item in enumerate(items):
@@ -321,12 +360,6 @@ def _matched(items: Sequence[_Item]) -> list[_Item]:
             else:
                 if stack:
                     found[place] = item._replace(kind="lone")
-    for start, end in partner.items():
-        if start < end and all(item.kind for item in found[start : end + 1]):  # it has no text
-            raw = "".join(item.raw for item in found[start : end + 1])
-            name = _WORD if any(item.name == _WORD for item in found[start : end + 1]) else ""
-            empty = [_Item("", "lone")] * (end - start)
-            found[start : end + 1] = [_Item(raw, "lone", name), *empty]
     for place, item in enumerate(found):
         if item.kind in ("open", "close"):
             if place in partner:
@@ -335,7 +368,7 @@ def _matched(items: Sequence[_Item]) -> list[_Item]:
                 found[place] = item._replace(kind="lone")
             else:
                 found[place] = item._replace(name="")
-    return [item for item in found if item.raw]
+    return found, partner
 
 
 def _peeled(items: list[_Item], are_read: bool) -> tuple[str, list[_Item], str]:
@@ -352,7 +385,7 @@ def _peeled(items: list[_Item], are_read: bool) -> tuple[str, list[_Item], str]:
             items, after = items[:-1], last.raw + after
         elif first.kind == "open" and last.kind == "close" and first.name == last.name != "":
             before, items, after = before + first.raw, items[1:-1], last.raw + after
-        elif first.kind == "lone" and not (are_read and first.name == _WORD):
+        elif first.kind == "lone" and (not (are_read and first.name == _WORD) or _labels(items)):
             before, items = before + first.raw, items[1:]
             if items and items[0].kind is None:
                 match = _SEPARATORS.match(items[0].raw)
@@ -371,6 +404,11 @@ def _peeled(items: list[_Item], are_read: bool) -> tuple[str, list[_Item], str]:
     return before, items, after
 
 
+def _labels(items: Sequence[_Item]) -> bool:
+    """Return whether the first item is a label of the others, as in `{name}: a sentence`."""
+    return len(items) > 1 and not items[1].kind and bool(_LABELLED.match(items[1].raw))
+
+
 def _tree(items: Sequence[_Item]) -> tuple[str, list[MarkSpan]]:
     """Return the text without marks, and its spans."""
     text = ""
@@ -385,6 +423,7 @@ def _tree(items: Sequence[_Item]) -> tuple[str, list[MarkSpan]]:
                     span.begin, span.end = min(span.begin, len(text)), min(span.end, len(text))
             text += item.raw.lstrip(" ") if place and text.endswith(" ") else item.raw
         elif item.kind == "open":
+            text += " " * _begins_block(text, items, place)
             inside.append(MarkSpan(len(text), -1, item.raw))
             stack.append(inside[-1])
         elif item.kind == "close" and stack:
@@ -409,8 +448,20 @@ def _parts_words(text: str, items: Sequence[_Item], place: int) -> bool:
     """Return whether a mark alone stands between two words. Tags of documents do so in a word."""
     if _CHARACTER.match(items[place].raw) or place + 1 == len(items) or items[place + 1].kind:
         return False
-    beside = text[-1:], items[place + 1].raw[0]
-    return all(each.isalnum() and is_spaced(each) for each in beside)
+    before, following = text[-1:], items[place + 1].raw[0]
+    ends = before in _ENDS and items[place].name != _WORD  # a placeholder may be in a number
+    return _in_spaced_word(following) and (_in_spaced_word(before) or ends)
+
+
+def _begins_block(text: str, items: Sequence[_Item], place: int) -> bool:
+    """Return whether a tag of plain text follows another of its name, as in `</p><p>`."""
+    before, opened = items[place - 1].raw if place else "", _NAME.match(items[place].raw)
+    closes = opened is not None and before == f"</{opened[1]}>"
+    return closes and (_in_spaced_word(text[-1:]) or text[-1:] in _ENDS)
+
+
+def _in_spaced_word(character: str) -> bool:
+    return character.isalnum() and is_spaced(character)
 
 
 def _simplify(text: str, spans: Sequence[MarkSpan]) -> None:

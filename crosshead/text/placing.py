@@ -167,7 +167,8 @@ def _with_events(text: str, events: Iterable[_Event]) -> str:
             is_apart = before.isalnum() or before == _MARK or before in STUCK
             capital = not offset and text[:1].isupper() and span.term.islower() and not span.is_kept
             term = span.term[:1].upper() + span.term[1:] if capital else span.term
-            pieces.append(" " * (bool(before) and is_apart) + term)
+            is_apart &= bool(before) and not pieces[-1].endswith(" ")
+            pieces.append(" " * is_apart + term)
             before, in_term = term[-1], True
         else:
             in_term = False

@@ -43,8 +43,8 @@ def _code(
     path: Path, side: str, wanted: str | None, codes: Collection[str], other: str | None
 ) -> str:
     """Return the language of a side, as the file writes it."""
-    found = [each for each in codes if _means(wanted, each)] if wanted else [
-        each for each in codes if not (other and _means(other, each))
+    found = [each for each in codes if means(wanted, each)] if wanted else [
+        each for each in codes if not (other and means(other, each))
     ]  # fmt: skip
     exact = [each for each in found if wanted and each.lower() == wanted.lower()]
     found = exact or found
@@ -56,7 +56,7 @@ def _code(
     return found[0]
 
 
-def _means(wanted: str, code: str) -> bool:
+def means(wanted: str, code: str) -> bool:
     """Return whether a code is of a language: `en` means `en-US`, too."""
     return f"{code.lower()}-".startswith(f"{wanted.lower()}-")
 

@@ -131,6 +131,13 @@ def test_tables_have_source_target_and_forms(tmp_path: Path, name: str, text: st
 def test_files_of_deepl_have_languages_in_further_columns(tmp_path: Path) -> None:
     glossary = read(tmp_path, "dog,Hund,en,de\ncat,Katze,en,de\n", "g.csv")
     assert found("en dog", glossary) == [("dog", "Hund")]
+    (tmp_path / "g.csv").write_text("bench,banc,EN,FR\nbench,Bank,EN,DE\nBank,bench,DE,EN\n")
+    languages = {"source_language": "en", "target_language": "de"}
+    glossary = Glossary.read(tmp_path / "g.csv", **languages)
+    assert found("bench Bank", glossary) == [("bench", "Bank")]
+    (tmp_path / "g.csv").write_text("run,laufen,ran,verb\n")
+    with pytest.raises(DataError, match="4 columns"):
+        Glossary.read(tmp_path / "g.csv", **languages)
 
 
 def test_a_term_base_is_read(tmp_path: Path) -> None:
@@ -192,7 +199,15 @@ def test_long_endings_are_forms_in_a_translation(word: str, term: str) -> None:
 
 @pytest.mark.parametrize(
     ("word", "term"),
-    [("Mantel", "Mann"), ("Handtuch", "Hand"), ("us", "US"), ("A41", "A4"), ("學生", "學校")],
+    [
+        ("Modelle", "Modell-X"),
+        ("iPhone", "iPhone-X"),
+        ("Mantel", "Mann"),
+        ("Handtuch", "Hand"),
+        ("us", "US"),
+        ("A41", "A4"),
+        ("學生", "學校"),
+    ],
 )
 def test_other_words_are_no_forms_in_a_translation(word: str, term: str) -> None:
     assert not has_term(f"x {word} y", term)

@@ -28,6 +28,13 @@ def test_a_text_in_one_case_has_words_that_are_known(text: str, expected: str) -
     assert recased(text, cost) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"), [("ΩΣ ΠΑΜΕ", "Ως παμε"), ("ǇUBAV JE", "ǈubav je"), ("É VOILÀ", "É voilà")]
+)
+def test_letters_have_the_forms_of_their_places(text: str, expected: str) -> None:
+    assert recased(text, lambda each: sum(map(str.isupper, each))) == expected
+
+
 @pytest.mark.parametrize("text", ["The man IS in berlin.", "I", "USA", "NASA", "Berlin Mitte", ""])
 def test_other_texts_stay(text: str) -> None:
     assert recased(text, cost) == text

@@ -10,6 +10,7 @@ from crosshead.text.marks import (
     signs,
     split_marked,
     with_markup,
+    with_tags_of,
     without_tags,
 )
 
@@ -36,7 +37,10 @@ def test_plain_text_has_no_marks(text: str) -> None:
 @pytest.mark.parametrize(
     "placeholder",
     ["{name}", "%s", "%1$s", "%(count)d", "${x}", "{{ x }}", "<0/>", '<x id="1"/>', "__X__",
-     "https://example.org/a_(b)?c=d#e", "a.b+c@example.org", "%{count}", "%.2f", "%@"],
+     "https://example.org/a_(b)?c=d#e", "a.b+c@example.org", "%{count}", "%.2f", "%@", "%c",
+     "%zu", "%-10.3e", "{ name }", "{count, plural, one {# dog} other {# dogs}}", "<!-- a b -->",
+     "<%= name %>", "{% if x %}", "HTTPS://Example.com/a", "ftp://example.com/a", "<a title='b>c'>",
+     '<a title="b > c" d=e>', "<a it's>"],
 )  # fmt: skip
 def test_placeholders_are_marks(placeholder: str) -> None:
     marked = Marked.of(f"one {placeholder} two")
@@ -69,6 +73,35 @@ def test_placeholders_stand_between_letters_without_spaces(
 def test_an_address_may_have_letters_of_other_scripts_with_spaces() -> None:
     line = "один https://de.example.org/wiki/Köln-Москва два"
     assert Marked.of(line).text == "один два"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("A man.<br><br>Two dogs", "A man. Two dogs"),
+        ("<p>A man</p><p>A woman</p>", "A man A woman"),
+        ("<b>un</b><i>seen</i>", "unseen"),
+        ("v1.{x}2", "v1.2"),
+    ],
+)
+def test_tags_between_texts_part_words(line: str, text: str) -> None:
+    assert Marked.of(line).text == text
+
+
+def test_a_placeholder_before_a_colon_is_a_label() -> None:
+    assert Marked.of("{date}: one two", are_read=True).before == "{date}: "
+    assert Marked.of("{date} one two", are_read=True).before == ""
+    assert Marked.of("{n}-year-old dog", are_read=True).before == ""
+
+
+def test_what_stands_behind_a_text_is_apart_from_its_last_word() -> None:
+    assert Marked.of("Is it you?__X__").around("Bist du es") == "Bist du es __X__"
+    assert Marked.of("Is it you?__X__").around("Bist du es?") == "Bist du es?__X__"
+
+
+def test_tags_that_are_placed_anew_double_no_placeholder() -> None:
+    tag = character_of("lone", 0)
+    assert with_tags_of(f"one {{x}} {tag} two", "eins {x} zwei") == f"eins {{x}} {tag} zwei"
 
 
 @pytest.mark.parametrize("sign", ["😆", "👨‍👩‍👧‍👦", "👍🏽", "🇩🇪", "✓", "▾", "1️⃣", "❤️"])

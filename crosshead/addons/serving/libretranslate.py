@@ -156,7 +156,7 @@ class LibreTranslate(Dialect):
         plain = form.format == "text"
         [done] = await translated(
             self.state, request, client, [texts], form.source, form.target,
-            Reading(form.format, lettered=True), alternatives=form.alternatives if plain else 0,
+            Reading(form.format), alternatives=form.alternatives if plain else 0,
         )  # fmt: skip
         found = [each.texts for each in done.texts]
         if plain:
@@ -198,7 +198,7 @@ class LibreTranslate(Dialect):
         self.check_size([text])
         [done] = await translated(
             self.state, request, client, [[text]], form.source, form.target,
-            Reading(kind, lettered=True),
+            Reading(kind),
         )  # fmt: skip
         target = supported(form.target, ready_service(self.state).directory.languages)
         token = self.state.files.add(

@@ -25,8 +25,9 @@ from weakref import WeakValueDictionary
 
 from crosshead.addons.serving.errors import Failed
 from crosshead.errors import DataError, UserError
-from crosshead.text.documents.document import Document, Parser, TextPart, flowing_parts, texts_of
+from crosshead.text.documents.document import Document, texts_of
 from crosshead.text.documents.formats import FORMATS
+from crosshead.text.documents.plain import flowing_parts
 from crosshead.text.documents.xml import xml_parts
 
 T = TypeVar("T")
@@ -67,7 +68,6 @@ class Reading(NamedTuple):
     Attributes:
         format: A name in `FORMATS`, `xml`, or `flowing` for plain text whose line breaks mean
             nothing.
-        lettered: True if texts without letters, and single addresses, stay as they are.
         whole: True if a text is a single sentence.
         language: The language of the texts, whose rules end their sentences.
         target: The language of the translations.
@@ -76,7 +76,6 @@ class Reading(NamedTuple):
     """
 
     format: str = "text"
-    lettered: bool = False
     whole: bool = False
     language: str | None = None
     target: str | None = None
@@ -88,29 +87,12 @@ class Reading(NamedTuple):
         parser = _PARSERS.get(self.format) or partial(
             xml_parts, splitting=self.splitting, ignored=self.ignored
         )
-        parser = _lettered(parser) if self.lettered else parser
         return Document.of(text, parser, self.language, self.target, whole=self.whole)
 
 
 def has_letters(text: str) -> bool:
     """Return whether a text has a letter of any script."""
     return any(character.isalpha() for character in text)
-
-
-def _lettered(parser: Parser) -> Parser:
-    """Return a parser that leaves texts without letters, and single addresses, as they are."""
-
-    def parts(text: str) -> list[TextPart]:
-        return [
-            part if not part.translated or _is_words(part.text) else part.kept()
-            for part in parser(text)
-        ]  # fmt: skip
-
-    return parts
-
-
-def _is_words(text: str) -> bool:
-    return has_letters(text) and not ("://" in text and len(text.split()) == 1)
 
 
 def json_values(body: bytes, fields: int) -> dict[str, Any] | None:

@@ -190,9 +190,11 @@ class LineTranslator(TextPipeline):
             for index, part in enumerate(line_parts):
                 marked = self._marked(part)
                 terms = glossary.terms(marked.text) if glossary else []
-                marked = self._with_terms(marked, terms, exact=glossary is None or glossary.exact)
                 text = self._in_known_case(marked.text)
                 capitals = text != marked.text and in_capitals(marked.text)
+                if capitals:
+                    terms = [each._replace(target=each.target.upper()) for each in terms]
+                marked = self._with_terms(marked, terms, exact=glossary is None or glossary.exact)
                 marked = replace(marked, text=text, in_capitals=capitals)
                 planned.marked.append(marked)
                 planned.terms.append(terms)
@@ -367,7 +369,7 @@ class LineTranslator(TextPipeline):
         in_case = str.upper if marked.in_capitals else str
         text = in_case(output.text)
         if not marked.spans and output.has_marks:
-            return marked.before + text.strip() + marked.after if marked.has_ends else text
+            return marked.around(text.strip()) if marked.has_ends else text
         ends = [
             len(in_case(output.text[:end]))
             for end in token_ends(self.bundle.target_tokenizer, output.tokens, output.text)
@@ -422,10 +424,17 @@ class LineTranslator(TextPipeline):
         return found | names(text) if self._markers else found
 
     def _reads(self, sign: str) -> bool:
-        tokenizer = self.bundle.source_tokenizer
-        ids = tokenizer.encode(sign)
-        spelled = any(_BYTE.fullmatch(piece) for piece in tokenizer.pieces(ids))
-        return not spelled and UNK not in ids
+        if sign not in self._read_signs:
+            tokenizer = self.bundle.source_tokenizer
+            ids = tokenizer.encode(sign)
+            spelled = any(_BYTE.fullmatch(piece) for piece in tokenizer.pieces(ids))
+            self._read_signs[sign] = not spelled and UNK not in ids
+        return self._read_signs[sign]
+
+    @cached_property
+    def _read_signs(self) -> dict[str, bool]:
+        """Whether the model can read signs, as far as it is known."""
+        return {}
 
     def _flagged(
         self, translation: Translation, parts: Sequence["_Part"], ids: list[int]

@@ -11,6 +11,9 @@ _NO_TEXT = {0: None, 0xFFFD: None}
 """Browsers ignore NUL, and may take its replacement for white space."""
 
 
+_IN_TAGS = ["open", None, "close"]
+
+
 class _Item(NamedTuple):
     """A text, or markup, which has no text. The tags of a pair have the same number."""
 
@@ -58,7 +61,7 @@ class Block:
 
         White space, lone markup, and pairs around everything stay where they are at its ends.
         """
-        items = self._items
+        items = _with_mentions(self._items)
         if not any(item.text.strip() for item in items):
             return _markup(items)
         first, last = 0, len(items)
@@ -106,6 +109,26 @@ class Block:
             return raw if blank else self._write(found)
 
         return TextPart(text, True, write, marks)
+
+
+def _with_mentions(items: Sequence[_Item]) -> list[_Item]:
+    """Return items in which a name in tags behind @ or #, as Mastodon writes it, is one word."""
+    found, place = list[_Item](), 0
+    while place < len(items):
+        item, following = items[place], items[place + 1 : place + 4]
+        place += 1
+        if item.text[-1:] in ("@", "#") and [each.kind for each in following] == _IN_TAGS:
+            opened, name, closed = following
+            raw = item.markup[0].text
+            if opened.number == closed.number and name.text.isidentifier() and raw[-1] in "@#":
+                if item.text[:-1]:
+                    found.append(_Item([TextPart(raw[:-1])], item.text[:-1]))
+                markup = [TextPart(raw[-1]), *_markup(following)]
+                found.append(_Item(markup, kind="word", number=opened.number))
+                place += 3
+                continue
+        found.append(item)
+    return found
 
 
 def _markup(items: Sequence[_Item]) -> list[TextPart]:

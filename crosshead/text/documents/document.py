@@ -3,7 +3,6 @@
 In a text, characters of `crosshead.text.marks` stand for the markup inside it.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -67,27 +66,6 @@ def rebuilt(
     return "".join(found)
 
 
-def plain_parts(text: str) -> list[TextPart]:
-    """Return the parts of a plain text: its lines, and the line breaks between them."""
-    pieces = re.split(r"(\r\n|\r|\n)", text)
-    return [TextPart(piece, translated=bool(piece.strip())) for piece in pieces if piece]
-
-
-def flowing_parts(text: str) -> list[TextPart]:
-    """Return the parts of a plain text whose line breaks mean nothing: they become spaces."""
-    body = text.strip()
-    if not body:
-        return [TextPart(text)] if text else []
-    start = text.index(body)
-    flowing = re.sub(r"\s++", _without_breaks, body)
-    parts = (TextPart(text[:start]), TextPart(flowing, True), TextPart(text[start + len(body) :]))
-    return [part for part in parts if part.text]
-
-
-def _without_breaks(space: re.Match[str]) -> str:
-    return " " if "\n" in space.group() or "\r" in space.group() else space.group()
-
-
 @dataclass(frozen=True)
 class Document:
     """A document as markup that stays, and sentences that are translated.
@@ -112,8 +90,14 @@ class Document:
         *,
         whole: bool = False,
     ) -> "Document":
-        """Return a document in a language. If `whole`, each of its texts is one sentence."""
-        parts = parser(text)
+        """Return a document in a language. If `whole`, each of its texts is one sentence.
+
+        A text without letters, such as a number, stays as it is.
+        """
+        parts = [
+            part if not part.translated or any(map(str.isalpha, part.text)) else part.kept()
+            for part in parser(text)
+        ]
 
         def sentences(each: str) -> list[str]:
             return [each] if whole else split_sentences(each, language)

@@ -2,9 +2,10 @@
 
 from crosshead.config import nearest
 from crosshead.errors import ConfigError
-from crosshead.text.documents.document import Parser, plain_parts
+from crosshead.text.documents.document import Parser
 from crosshead.text.documents.html import html_parts
 from crosshead.text.documents.markdown import markdown_parts
+from crosshead.text.documents.plain import plain_parts
 from crosshead.text.documents.subtitles import subtitle_parts
 
 FORMATS: dict[str, Parser] = {

@@ -24,6 +24,7 @@ _ADDRESS = (
 _TITLE = r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|\([^()]*+\)"
 _INLINE = re.compile(
     r"\\[!-/:-@\[-`{-~]"  # a character that is no mark
+    r"|(?P<note>\[\^[^\]\s]++\])"
     r"|(?P<lookup>`++|<!--|<\?)"  # the start of code and of a comment: where they end is looked up
     rf"|(?P<open>!?\[)|(?P<close>\](?:\(\s*+(?:<[^<>]*+>|{_ADDRESS})(?:\s++(?:{_TITLE}))?+\s*+\)"
     r"|\[[^\]]*+\])?+)"  # links
@@ -138,7 +139,7 @@ def _inline(text: str) -> list[TextPart]:
         kept = [TextPart(text[match.start() : end])]
         begin = position = end
         if match["cell"]:
-            parts += [*_text(block), *kept]
+            parts += [*block.parts(), *kept]
             block = Block(_written)
         elif match["both"]:
             closes = counts[mark] > 0 and not text[match.start() - 1].isspace()
@@ -160,7 +161,7 @@ def _inline(text: str) -> list[TextPart]:
     rest = text[begin:].rstrip()
     block.add(rest)
     block.add(text[begin:][len(rest) :])
-    return [*parts, *_text(block)]
+    return [*parts, *block.parts()]
 
 
 def _code_ends(text: str) -> dict[int, int]:
@@ -172,8 +173,3 @@ def _code_ends(text: str) -> dict[int, int]:
             ends[start] = following[end - start]
         following[end - start] = end
     return ends
-
-
-def _text(block: Block) -> list[TextPart]:
-    """Return the parts of a block. A text without letters is no text."""
-    return [part if any(map(str.isalpha, part.text)) else part.kept() for part in block.parts()]

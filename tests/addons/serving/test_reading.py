@@ -93,15 +93,15 @@ def test_a_text_is_read_and_written() -> None:
     found = with_translations(texts, Reading("html"), [[["1", "2"], ["1", "2"], ["3", "4"]], [[]]])
     assert found == [["<p>1 <b>2</b></p>", "<p>3 <b>4</b></p>"], [""]]
     assert sentences_of(["A b. C\nd."], Reading("flowing", whole=True)) == [["A b. C d."]]
-    assert sentences_of(["1\nhttp://a.b\nc"], Reading(lettered=True)) == [["c"]]
+    assert sentences_of(["1\n2.\nc"], Reading()) == [["c"]]
 
 
-@pytest.mark.parametrize("text", ["12.5 %", "\U0001f642\U0001f642", "https://example.org/a?b=1"])
+@pytest.mark.parametrize("text", ["12.5 %", "\U0001f642\U0001f642"])
 def test_what_has_no_words_stays(text: str) -> None:
-    parts = Reading("text", lettered=True).document(f"{text}\nA dog.\n").parts
+    parts = Reading("text").document(f"{text}\nA dog.\n").parts
     assert texts_of(parts) == ["A dog."]
     assert rebuilt(parts, ["Ein Hund."]) == f"{text}\nEin Hund.\n"
-    html = Reading("html", lettered=True).document("<p>1 &lt; 2</p>A dog.").parts
+    html = Reading("html").document("<p>1 &lt; 2</p>A dog.").parts
     assert rebuilt(html, ["Ein Hund."]) == "<p>1 &lt; 2</p>Ein Hund."
 
 

@@ -1,44 +1,8 @@
-import time
-
 import pytest
 
 from crosshead.errors import DataError
-from crosshead.text.documents.document import (
-    Document,
-    flowing_parts,
-    plain_parts,
-    rebuilt,
-    texts_of,
-)
+from crosshead.text.documents.document import Document
 from crosshead.text.documents.formats import FORMATS
-
-
-@pytest.mark.parametrize("text", ["a\nb", "a\r\n\r\n b \n", "\n", "", "a\u2028b\x0bc", " x "])
-def test_a_plain_text_is_its_lines_and_their_ends(text: str) -> None:
-    parts = plain_parts(text)
-    assert rebuilt(parts, texts_of(parts)) == text
-    assert texts_of(parts) == [
-        line for line in text.replace("\r\n", "\n").split("\n") if line.strip()
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("a\nb", "a b"), ("\n a \r\n\n b c\t\n", "\n a b c\t\n"), (" \n", " \n"), ("", "")],
-)
-def test_line_breaks_in_a_flowing_text_are_spaces(text: str, expected: str) -> None:
-    parts = flowing_parts(text)
-    assert rebuilt(parts, texts_of(parts)) == expected
-    assert len(texts_of(parts)) == bool(text.strip())
-
-
-def test_a_long_space_is_read_once() -> None:
-    used = []
-    for size in (20_000, 80_000):
-        begin = time.process_time()
-        assert len(flowing_parts("a" + " " * size + "b")) == 1
-        used.append(time.process_time() - begin)
-    assert used[1] < 10 * max(used[0], 0.05)
 
 
 def test_sentences_of_all_texts_come_in_order_and_go_back_to_their_places() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosshead.text.documents.document import rebuilt, texts_of
+from crosshead.text.documents.document import Document, rebuilt, texts_of
 from crosshead.text.documents.html import html_parts
 
 
@@ -177,3 +177,11 @@ def test_markup_of_any_kind_is_kept_to_the_letter(document: str) -> None:
     position = 0
     for text in kept:
         position = document.index(text, position) + len(text)
+
+
+def test_a_name_in_tags_is_one_word() -> None:
+    page = '<p><a href="u">@<span>anna</span></a> a man, see #<span>dogs</span>.</p>'
+    document = Document.of(page, html_parts)
+    [sentence] = document.sentences
+    assert "anna" not in sentence and "dogs" not in sentence
+    assert document.with_translations([sentence]) == page

@@ -1,7 +1,8 @@
 import pytest
 
-from crosshead.text.documents.document import rebuilt, texts_of
+from crosshead.text.documents.document import Document, rebuilt, texts_of
 from crosshead.text.documents.markdown import markdown_parts
+from crosshead.text.marks import without_tags
 
 
 def shouted(document: str) -> str:
@@ -65,3 +66,9 @@ def test_a_hard_break_ends_a_text() -> None:
 def test_a_translation_begins_no_tag() -> None:
     [text] = [part for part in markdown_parts("a <\u00adscript>b") if part.translated]
     assert rebuilt([text], ["a <script>b < c"]) == r"a \<script>b < c"
+
+
+def test_a_reference_to_a_note_stays() -> None:
+    document = Document.of("A man[^1] sits.\n\n[^1]: A note.\n", markdown_parts)
+    assert [without_tags(each) for each in document.sentences] == ["A man sits."]
+    assert document.with_translations(document.sentences) == "A man[^1] sits.\n\n[^1]: A note.\n"
