@@ -95,6 +95,15 @@ ToOption = Annotated[
         "the model's only one).",
     ),
 ]
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        metavar="E",
+        show_default=False,
+        help="Decoding engine: crosshead, ctranslate2 (`pip install 'crosshead[serve]'`) or auto, "
+        "which is ctranslate2 where it finds the same translations (default: auto).",
+    ),
+]
 DeviceOption = Annotated[
     str,
     typer.Option(

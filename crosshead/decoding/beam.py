@@ -212,6 +212,7 @@ def beam_search(
       hypothesis that would only score better later is lost.
     - With `stop` "last": the same, but no unfinished one has a better score now than the last of
       the `beam` best finished ones. Hugging Face stops so by default.
+    - With `stop` "count": `beam` hypotheses have finished. CTranslate2 stops so.
     - The maximum length is reached. The best unfinished hypotheses then replace missing finished
       ones.
 

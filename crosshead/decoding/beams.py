@@ -24,7 +24,7 @@ from crosshead.decoding.candidates import (
     make_hypothesis,
 )
 
-Stop = Literal["full", "last", "exact"]
+Stop = Literal["full", "last", "exact", "count"]
 """The rule that ends the search of a sentence before its maximum length: see `beam_search`."""
 
 Finished = dict[int, list[Hypothesis]]
@@ -266,11 +266,14 @@ def _done(beams: Beams, rules: BeamRules) -> Bool[Tensor, " B"]:
     worst = beams.best.gather(1, beams.wanted[:, None] - 1)[:, 0]
     unfinished = beams.log_probs[:, 0]
     done = (beams.limits <= beams.lengths) | (worst >= unfinished / beams.limit_penalties)
-    if rules.stop != "exact":
+    if rules.stop == "exact":
+        return done
+    enough = beams.finished >= rules.beam
+    if rules.stop != "count" or not rules.alpha:
         scores = unfinished / _penalties(beams.lengths, rules)
         reached = beams.best[:, -1] if rules.stop == "last" else worst
-        done |= (beams.finished >= rules.beam) & (reached >= scores)
-    return done
+        enough &= reached >= scores
+    return done | enough
 
 
 def _fill_up(

@@ -66,7 +66,8 @@ class DecodeConfig(Config):
     beam holds, and no unfinished one scores better at its present length. "last": the same, but no
     unfinished one scores better than any of the best that the beam holds (the default of Hugging
     Face). "exact": no unfinished hypothesis can score better any more, which takes more steps.
-    Without a length penalty all rules find the same."""
+    "count": as many have finished as the beam holds (CTranslate2's rule, so that it can search for
+    crosshead). Without a length penalty all rules find the same."""
     max_extra: int = Field(default=50, ge=0, le=MOST_EXTRA)
     """The longest output has this many tokens more than the source, including the end token."""
     sample: bool = False
@@ -397,6 +398,7 @@ _STOPS = {
     "full": "",
     "last": ", early_stopping = false as in Hugging Face",
     "exact": ", early_stopping = never as in Hugging Face",
+    "count": ", until as many have finished as in CTranslate2",
 }
 """The rules that end beam search, as ends of a description."""
 

@@ -19,6 +19,7 @@ SHARED = {
     "--beam": ("BeamOption", "translate evaluate compare generate"),
     "--length-penalty": ("PenaltyOption", "translate evaluate compare"),
     "--to": ("ToOption", "translate evaluate compare score distill backtranslate attention"),
+    "--engine": ("EngineOption", "translate serve"),
     "--device": ("DeviceOption", "translate evaluate compare score generate fill attention"),
     "--threads": ("ThreadsOption", "translate evaluate compare score generate fill study"),
     "--precision": ("PrecisionOption", "translate generate fill"),

@@ -38,7 +38,7 @@ def assert_equal(found: list[Hypothesis], expected: list[Scored]) -> None:
     spread=st.sampled_from([0.5, 2.0, 5.0]),
     beam=st.integers(1, 6),
     alpha=st.sampled_from([0.0, 0.6, 2.0]),
-    stop=st.sampled_from(["full", "last", "exact"]),
+    stop=st.sampled_from(["full", "last", "exact", "count"]),
     offset=st.sampled_from([0.0, 5.0]),
     data=st.data(),
 )

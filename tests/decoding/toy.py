@@ -111,10 +111,11 @@ def plain_beam(
     stop: str,
     offset: float = 5.0,
 ) -> list[Scored]:
-    """Beam search without any early stop but, with stop "full" or "last", that of a full beam.
+    """Beam search without any early stop but, except with stop "exact", that of a full beam.
 
     That is: `beam` have finished, and no unfinished one scores better as it stands than the last of
-    the `n_best` ("full") or of the `beam` best ("last").
+    the `n_best` ("full") or of the `beam` best ("last"). With "count" and a penalty the scores do
+    not matter.
     """
     finished: list[Scored] = []
     alive: list[Scored] = [(0.0, [])]
@@ -132,8 +133,10 @@ def plain_beam(
         alive = [candidate for candidate in candidates if candidate[1][-1] != EOS][:beam]
         finished.sort(reverse=True)
         unfinished = penalised(alive[0][0], length, alpha, offset) if alive else -math.inf
-        last = {"full": n_best, "last": beam}.get(stop)
-        if last and len(finished) >= beam and finished[last - 1][0] >= unfinished:
+        last = {"full": n_best, "last": beam, "count": n_best}.get(stop)
+        if len(finished) >= beam and (
+            (stop == "count" and alpha) or (last and finished[last - 1][0] >= unfinished)
+        ):
             break
     cut = [(penalised(log_prob, len(tokens), alpha, offset), tokens) for log_prob, tokens in alive]
     return (finished + (cut if len(finished) < n_best else []))[:n_best]

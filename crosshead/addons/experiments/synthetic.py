@@ -163,7 +163,9 @@ def _translate(translator: Translator, work: Synthesis, out: Path, lines: int) -
             for first in range(done, lines, BLOCK):
                 block = list(islice(rest, BLOCK))
                 show = partial(advance, first, len(block))
-                found = translator.translate(block, decode=work.decode, first=first, progress=show)
+                found = translator.translate(
+                    block, decode=work.decode, first=first, scored=False, progress=show
+                )
                 write_all(file, _stored(found))
 
 

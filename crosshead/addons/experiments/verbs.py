@@ -221,10 +221,12 @@ def _made(
     from crosshead.cli.arguments import check_direction, into, search_settings
     from crosshead.system.progress import counted
     from crosshead.tasks.loading import load_as
+    from crosshead.tasks.translation.engine import SUITED, EngineSearch
     from crosshead.tasks.translation.translator import Translator
     from crosshead.text.profile import FLAGS
 
     translator = into(load_as(Translator, bundles, *machine), to)
+    translator.search = EngineSearch(SUITED)
     check_direction(translator, text)
     decode = search_settings(translator.bundle.config.decode, sample, flags, None)
     try:

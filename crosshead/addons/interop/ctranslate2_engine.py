@@ -2,7 +2,8 @@
 
 import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,54 +19,103 @@ from crosshead.addons.interop.ctranslate2 import (
     write_model,
 )
 from crosshead.addons.interop.ctranslate2_layers import library
-from crosshead.addons.interop.export import check_libraries, number_format, usual_search
+from crosshead.addons.interop.export import (
+    check_libraries,
+    missing_libraries,
+    number_format,
+    usual_search,
+)
 from crosshead.addons.interop.formats import check_expressible
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.decoding.beams import Finished
 from crosshead.decoding.candidates import Hypothesis, length_penalty
+from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
-from crosshead.tasks.translation.engine import Engine, ModelEngine, Query, model_engines
+from crosshead.models.ensemble import Ensemble
+from crosshead.tasks.translation.engine import (
+    Engines,
+    MakesEngines,
+    ModelEngine,
+    Query,
+    model_engines,
+)
 from crosshead.tasks.translation.translator import Translator
 from crosshead.vocabulary import EOS
 
 
-def ctranslate2_engines(
-    kind: str | None, workers: int
-) -> Callable[[Translator], Callable[[int], Engine]]:
-    """Return a function that makes the engines of a translator, by their beams."""
-    chosen = number_format(CTRANSLATE2, kind)
-    check_libraries(CTRANSLATE2, verify=True)
+class CTranslate2Engines:
+    """Makes the engines of translators in CTranslate2."""
 
-    def engines(translator: Translator) -> Callable[[int], Engine]:
-        model = CTranslate2Model(translator.bundle, chosen, workers, translator.device)
-        own = model_engines(translator)
-        return lambda beam: CTranslate2Engine(model, own(beam))
+    def suits(self, translator: Translator, decode: DecodeConfig) -> bool:
+        """Return whether CTranslate2 finds the translations of a search that crosshead finds."""
+        is_same = decode.beam == 1 or (
+            decode.stop == "count" and decode.length_penalty > 0 and decode.length_offset == 0
+        )
+        return (
+            is_same
+            and not decode.sample
+            and not isinstance(translator.model, Ensemble)
+            and translator.device.type == "cpu"
+            and next(translator.model.parameters()).dtype == torch.float32
+            and not missing_libraries(CTRANSLATE2, verify=True)
+            and not CTRANSLATE2.refusals(translator.bundle)
+        )
 
-    return engines
+    def __call__(self, kind: str | None, workers: int) -> MakesEngines:
+        """Return what makes engines with a number format."""
+        check_libraries(CTRANSLATE2, verify=True)
+        return partial(_engines, number_format(CTRANSLATE2, kind), workers)
+
+
+ctranslate2_engines = CTranslate2Engines()
+"""The entry point of the engine."""
+
+
+def _engines(
+    kind: str, workers: int, translator: Translator, decode: DecodeConfig | None = None
+) -> Engines:
+    decode = decode or translator.bundle.config.decode
+    if decode.sample or isinstance(translator.model, Ensemble):
+        what = "samples" if decode.sample else "ensembles"
+        raise ConfigError(f"CTranslate2 computes no {what}; leave out `--engine ctranslate2`")
+    penalty = usual_search(translator.bundle, decode).length_penalty
+    model = CTranslate2Model(translator.bundle, kind, workers, translator.device, penalty)
+    own = model_engines(translator, decode)
+    return lambda beam: CTranslate2Engine(model, own(beam))
 
 
 class CTranslate2Model:
-    """A bundle's model in CTranslate2."""
+    """A bundle's model in CTranslate2, with a length penalty."""
 
-    def __init__(self, bundle: TextBundle, kind: str, workers: int, device: torch.device) -> None:
-        self.bundle = check_expressible(bundle, CTRANSLATE2)
-        self._penalty = usual_search(bundle).length_penalty
+    def __init__(
+        self, bundle: TextBundle, kind: str, workers: int, device: torch.device, penalty: float
+    ) -> None:
+        self.bundle, self.penalty = check_expressible(bundle, CTRANSLATE2), penalty
         target = bundle.target_tokenizer
         self._ids = {piece: n for n, piece in enumerate(target.pieces(range(target.vocab_size)))}
         with tempfile.TemporaryDirectory() as scratch:
             write_model(bundle, kind, Path(scratch))
             self._translator: Any = _translator(scratch, device, workers)
 
-    def search(self, sources: list[list[str]], beam: int, max_length: int, n_best: int) -> Any:
-        """Return the hypotheses of each source as lists of ids, eos included where it was found."""
+    def search(
+        self, sources: list[list[str]], beam: int, max_length: int, n_best: int
+    ) -> list[list[tuple[list[int], float]]]:
+        """Return the hypotheses of each source: ids, with eos where it was found, and scores."""
         found = self._translator.translate_batch(
             sources,
             **BATCHES,
-            **arguments(self.bundle, ForeignSearch(beam, self._penalty, max_length)),
+            **arguments(self.bundle, ForeignSearch(beam, self.penalty, max_length)),
             num_hypotheses=n_best,
             return_end_token=True,
+            return_scores=True,
         )
-        return [[[self._ids[piece] for piece in each] for each in one.hypotheses] for one in found]
+        return [
+            [
+                ([self._ids[piece] for piece in each], score)
+                for each, score in zip(one.hypotheses, one.scores, strict=True)
+            ]
+            for one in found
+        ]
 
     def log_probs(self, sources: list[list[str]], outputs: list[list[int]]) -> list[list[float]]:
         """Return the log-probability of each token of outputs, and of eos."""
@@ -142,27 +192,34 @@ class CTranslate2Batch:
         found = model.search(sources, beam, max_length, n_best)
         for number, query in enumerate(queries):
             # All have the largest limit. Who used more than its own is searched again by itself.
-            if max_length > query.max_length <= max(map(len, found[number])):
+            if max_length > query.max_length <= max(len(ids) for ids, _ in found[number]):
                 [found[number]] = model.search([sources[number]], beam, query.max_length, n_best)
-        chosen = [(number, ids) for number, each in enumerate(found) for ids in each]
-        outputs = [ids[:-1] if ids[-1:] == [EOS] else ids for _, ids in chosen]
-        # Scoring runs the model once more, so it is left out where nobody reads the scores.
-        places = [place for place, (number, _) in enumerate(chosen) if queries[number].scored]
-        scores = [[math.nan] * len(ids) for _, ids in chosen]
-        if places:
-            asked = [sources[chosen[place][0]] for place in places]
-            found_scores = model.log_probs(asked, [outputs[place] for place in places])
-            for place, log_probs in zip(places, found_scores, strict=True):
-                scores[place] = log_probs
-        results: Finished = {query.number: [] for query in queries}
-        for (number, ids), output, log_probs in zip(chosen, outputs, scores, strict=True):
-            hypothesis = self._hypothesis(output, log_probs, finished=ids[-1:] == [EOS])
-            results[queries[number].number].append(hypothesis)
+        results: Finished = {
+            query.number: [self._hypothesis(*each) for each in hypotheses]
+            for query, hypotheses in zip(queries, found, strict=True)
+        }
+        # This runs the model once more, so it is left out where nobody reads the values.
+        asked = [
+            (source, hypothesis)
+            for query, source in zip(queries, sources, strict=True)
+            for hypothesis in results[query.number]
+            if query.scored
+        ]
+        if asked:
+            log_probs = model.log_probs([s for s, _ in asked], [each.tokens for _, each in asked])
+            for (_, hypothesis), values in zip(asked, log_probs, strict=True):
+                hypothesis.token_log_probs[:] = values[: len(hypothesis.token_log_probs)]
         return results
 
-    def _hypothesis(self, ids: list[int], log_probs: list[float], *, finished: bool) -> Hypothesis:
-        rules = self.engine.own.rules
-        kept = log_probs[: len(ids) + finished]
-        total = math.fsum(kept)
-        penalty = length_penalty(max(1, len(kept)), rules.alpha, rules.offset)
-        return Hypothesis(ids, kept, total, total / penalty, finished)
+    def _hypothesis(self, ids: list[int], score: float) -> Hypothesis:
+        """Return a hypothesis of CTranslate2's ids and score."""
+        rules, length = self.engine.own.rules, max(1, len(ids))
+        log_prob = score * length**self.engine.model.penalty
+        finished = ids[-1:] == [EOS]
+        return Hypothesis(
+            ids[:-1] if finished else ids,
+            [math.nan] * len(ids),
+            log_prob,
+            log_prob / length_penalty(length, rules.alpha, rules.offset),
+            finished,
+        )

@@ -29,6 +29,7 @@ from crosshead.bundle.card import fenced, front_matter, inline_code
 from crosshead.bundle.places import CARD
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.caller import option
+from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import BundleError, ConfigError, UserError
 from crosshead.system.files import (
     atomic_write,
@@ -116,15 +117,15 @@ def with_languages(bundle: Bundle, source: str | None, target: str | None) -> Bu
     return replace(bundle, config=config.model_copy(update=named)) if named else bundle
 
 
-def usual_search(bundle: TextBundle) -> ForeignSearch:
-    """Return the search settings nearest to a bundle's.
+def usual_search(bundle: TextBundle, decode: DecodeConfig | None = None) -> ForeignSearch:
+    """Return the search settings nearest to given ones, by default a bundle's.
 
     CTranslate2 and Hugging Face divide a log-probability by length^p, and crosshead divides by
     ((k + length) / (k + 1))^alpha (Wu et al. 2016, section 7, Eq. 14). No p equals an alpha, so the
     slopes in log length are equal at `USUAL_LENGTH`. For k = 0, as imported models have it, p is
     alpha.
     """
-    decode = bundle.config.decode
+    decode = decode or bundle.config.decode
     exponent = decode.length_penalty
     if decode.length_offset:
         exponent = round(exponent * USUAL_LENGTH / (decode.length_offset + USUAL_LENGTH), 2)
@@ -140,11 +141,15 @@ def usual_search(bundle: TextBundle) -> ForeignSearch:
     )
 
 
+def missing_libraries(form: Export, *, verify: bool) -> list[str]:
+    """Return the libraries of a format that are not installed."""
+    needed = {*form.writes_with, *(form.modules if verify else ())}
+    return sorted(name for name in needed if importlib.util.find_spec(name) is None)
+
+
 def check_libraries(form: Export, *, verify: bool) -> None:
     """Check that the libraries of a format are installed."""
-    needed = {*form.writes_with, *(form.modules if verify else ())}
-    missing = sorted(name for name in needed if importlib.util.find_spec(name) is None)
-    if missing:
+    if missing := missing_libraries(form, verify=verify):
         raise UserError(
             f"{form.name} needs {' and '.join(missing)}: pip install 'crosshead[{form.extra}]'"
         )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from crosshead.cli.app import app
-from crosshead.cli.options import DeviceOption
+from crosshead.cli.options import DeviceOption, EngineOption
 from crosshead.cli.terminal import note
 from crosshead.errors import UserError
 
@@ -134,16 +134,7 @@ def serve(
             "memory until the server ends).",
         ),
     ] = None,
-    engine: Annotated[
-        str,
-        typer.Option(
-            metavar="E",
-            show_default=False,
-            help="Decoding engine (default: crosshead). With crosshead, new sentences join the "
-            "running batch at every step. ctranslate2 translates whole batches and needs `pip "
-            "install 'crosshead[export]'`.",
-        ),
-    ] = "crosshead",
+    engine: EngineOption = "auto",
     kind: Annotated[
         str | None,
         typer.Option(

@@ -1,20 +1,24 @@
 """Engines, which decode sentences in batches that other sentences join."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import NamedTuple, Protocol, cast
 
 import torch
 
 from crosshead.config import nearest
 from crosshead.decoding.beam import BeamRules, RunningBatch
 from crosshead.decoding.beams import Finished
-from crosshead.decoding.candidates import Specials
+from crosshead.decoding.candidates import Hypothesis, Specials
 from crosshead.decoding.markup import parents
 from crosshead.decoding.protocol import Decodable, JoinableState
+from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.extensions import added
-from crosshead.tasks.translation.translator import Translator
+from crosshead.tasks.translation.line_translator import PlannedLines
+from crosshead.tasks.translation.translator import Translator, own_search
 from crosshead.text.batching import collate
 from crosshead.vocabulary import BOS
 
@@ -90,25 +94,102 @@ class Engine(Protocol):
 Engines = Callable[[int], "Engine"]
 """Makes an engine of a translator, by its beam."""
 
+OWN, SUITED = "crosshead", "auto"
+"""The names of crosshead's own engine, and of the one that suits a search best."""
 
-def engines_of(
-    name: str, number_format: str | None, workers: int
-) -> Callable[[Translator], Engines]:
-    """Return what makes the engines of a translator: crosshead's own, or those of a package."""
-    if name == "crosshead":
-        if number_format is None:
-            return model_engines
-        raise UserError("--type is for another --engine than crosshead; leave one of them out")
-    others = added("engines")
+SENTENCES = 1000
+"""The largest number of sentences that another engine gets at once."""
+
+
+class MakesEngines(Protocol):
+    """Makes what makes the engines of a translator, by its beam."""
+
+    def __call__(self, translator: Translator, decode: DecodeConfig | None = None) -> Engines:
+        """Return what makes the engines with the settings of a search, by default the bundle's."""
+        ...
+
+
+class ForeignEngines(Protocol):
+    """The engines of a package: an entry point of the group `crosshead.engines`."""
+
+    def suits(self, translator: Translator, decode: DecodeConfig) -> bool:
+        """Return whether the engine finds the translations of a search that crosshead finds."""
+        ...
+
+    def __call__(self, kind: str | None, workers: int) -> MakesEngines:
+        """Return what makes engines, with a number format (by default the exact one)."""
+        ...
+
+
+def engines_of(name: str, kind: str | None, workers: int) -> MakesEngines:
+    """Return what makes engines by their name: own ones, a package's, or those that suit."""
+    if kind is not None and name in (OWN, SUITED):
+        raise UserError(f"--type is for another --engine than {name}; leave one of them out")
+    others: dict[str, ForeignEngines] = added("engines")
+    if name == OWN:
+        return model_engines
+    if name == SUITED:
+        return partial(_suited, workers)
     if name not in others:
-        raise ConfigError(f"unknown engine {name!r}; {nearest(name, ['crosshead', *others])}")
-    found: Callable[[Translator], Engines] = others[name](number_format, workers)
-    return found
+        raise ConfigError(f"unknown engine {name!r}; {nearest(name, [SUITED, OWN, *others])}")
+    return others[name](kind, workers)
 
 
-def model_engines(translator: Translator) -> Callable[[int], "ModelEngine"]:
+def _suited(workers: int, translator: Translator, decode: DecodeConfig | None = None) -> Engines:
+    """Return what makes the engines that suit a search: the first package's, or own ones."""
+    decode = decode or translator.bundle.config.decode
+    for other in added("engines").values():
+        if other.suits(translator, decode):
+            return cast(ForeignEngines, other)(None, workers)(translator, decode)
+    return model_engines(translator, decode)
+
+
+class EngineSearch:
+    """Searches for many sentences, with the engine of a name that computes the search."""
+
+    def __init__(self, name: str) -> None:
+        self._engines = engines_of(name, None, torch.get_num_threads())
+        self._made: dict[str, Engine] = {}
+
+    def __call__(
+        self,
+        translator: Translator,
+        planned: PlannedLines,
+        decode: DecodeConfig,
+        count: int,
+        *,
+        scored: bool,
+        progress: Callable[[float], None],
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of planned lines, as `own_search` does."""
+        engine = self._engine(translator, decode)
+        if isinstance(engine, ModelEngine):  # whose batches are searched side by side
+            return own_search(translator, planned, decode, count, scored=scored, progress=progress)
+        ids, most = planned.ids, translator.most_positions[1] or sys.maxsize
+        order = sorted(range(len(ids)), key=lambda row: -len(ids[row]))
+        found: Finished = {}
+        progress(0.0)
+        for begin in range(0, len(order), SENTENCES):
+            queries = [
+                Query(row, ids[row], min(len(ids[row]) + 1 + decode.max_extra, most), count, scored)
+                for row in order[begin : begin + SENTENCES]
+            ]
+            found |= engine.batch().add(queries)
+            progress(len(found) / len(order))
+        return [found[row] for row in range(len(order))]
+
+    def _engine(self, translator: Translator, decode: DecodeConfig) -> Engine:
+        settings = decode.model_dump_json()
+        if settings not in self._made:
+            self._made[settings] = self._engines(translator, decode)(decode.beam)
+        return self._made[settings]
+
+
+def model_engines(
+    translator: Translator, decode: DecodeConfig | None = None
+) -> Callable[[int], "ModelEngine"]:
     """Return a function that makes the engines of a translator, by their beams."""
-    decode, device = translator.bundle.config.decode, translator.device
+    decode, device = decode or translator.bundle.config.decode, translator.device
     # Measured once, when the bundle is loaded, for all beams: a request must not wait for it.
     size = measured_size(translator.model, translator.bundle.specials, device)
 

@@ -2,18 +2,23 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Self, overload
+from typing import Protocol, Self, overload
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
 from crosshead.decoding.minimum_risk import MinimumRisk
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.search import DecodeConfig, Hypothesis
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind
 from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.tasks.pipeline import AttentionInputs
-from crosshead.tasks.translation.line_translator import LineTranslator, TranslatedText, Translation
+from crosshead.tasks.translation.line_translator import (
+    LineTranslator,
+    PlannedLines,
+    TranslatedText,
+    Translation,
+)
 from crosshead.tasks.translation.log_probs import (
     ScoredTranslation,
     checked_lines,
@@ -46,6 +51,7 @@ class Translator(LineTranslator):
 
     def __init__(self, bundle: Bundle) -> None:
         super().__init__(bundle)
+        self.search: Search = own_search
         languages = self.bundle.config.target_languages
         if languages:
             self.tag = tag_of(languages[0]) if len(languages) == 1 else None
@@ -123,7 +129,7 @@ class Translator(LineTranslator):
         """
         if isinstance(text, str):
             return "\n".join(self(text.split("\n")))
-        return [translations[0].text for translations in self.translate(text)]
+        return [translations[0].text for translations in self.translate(text, scored=False)]
 
     def translate(
         self,
@@ -134,6 +140,7 @@ class Translator(LineTranslator):
         risk: MinimumRisk | None = None,
         glossary: Glossary | None = None,
         first: int = 0,
+        scored: bool = True,
         progress: Callable[[float], None] = lambda share: None,
     ) -> list[list[Translation]]:
         """Translate lines.
@@ -154,6 +161,8 @@ class Translator(LineTranslator):
                 part of a split line is chosen by itself.
             glossary: Terms and the translations that they must have.
             first: The number of the first line, for samples.
+            scored: False if nobody reads the log-probabilities of pieces. An engine that must
+                compute them afterwards then gives NaN.
             progress: A callback that gets the finished share, from 0 to 1.
 
         Returns:
@@ -171,16 +180,8 @@ class Translator(LineTranslator):
             _check_risk(risk, decode, n_best)
         lines = checked_lines(lines)
         planned = self.planned(lines, first, glossary)
-        hypotheses = search_all(
-            self.model,
-            TokenInputs(planned.ids),
-            self.bundle.specials,
-            decode,
-            n_best if risk is None else risk.samples,
-            numbers=planned.numbers,
-            most=self.most_positions[1],
-            progress=progress,
-        )
+        count = n_best if risk is None else risk.samples
+        hypotheses = self.search(self, planned, decode, count, scored=scored, progress=progress)
         if risk is None:
             return self.joined(lines, planned, hypotheses, n_best, decode)
         chosen = [self.by_utility(samples, risk.utility) for samples in hypotheses]
@@ -336,6 +337,34 @@ class Translator(LineTranslator):
             scored="Search",
             languages=[config.source_language, config.target_language, *tags],
         )
+
+
+class Search(Protocol):
+    """Searches for the hypotheses of planned lines."""
+
+    def __call__(
+        self, translator: Translator, planned: PlannedLines, decode: DecodeConfig, count: int, *,
+        scored: bool, progress: Callable[[float], None],
+    ) -> list[list[Hypothesis]]:  # fmt: skip
+        """Return `count` hypotheses of each part, best first. See `Translator.translate`."""
+        ...
+
+
+def own_search(
+    translator: Translator, planned: PlannedLines, decode: DecodeConfig, count: int, *,
+    scored: bool, progress: Callable[[float], None],
+) -> list[list[Hypothesis]]:  # fmt: skip
+    """Search with the model itself."""
+    return search_all(
+        translator.model,
+        TokenInputs(planned.ids),
+        translator.bundle.specials,
+        decode,
+        count,
+        numbers=planned.numbers,
+        most=translator.most_positions[1],
+        progress=progress,
+    )
 
 
 def _check_risk(risk: MinimumRisk, decode: DecodeConfig, n_best: int) -> None:

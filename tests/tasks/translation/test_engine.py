@@ -1,18 +1,21 @@
 """What every engine promises: results by number, whoever joins or leaves."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
 from crosshead.decoding.beam import BeamRules
 from crosshead.decoding.beams import Finished
+from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.models.base import SequenceModel
 from crosshead.tasks.translation.engine import (
     DecodingBatch,
     Engine,
     Engines,
+    EngineSearch,
     ModelEngine,
     Query,
     engines_of,
@@ -24,6 +27,7 @@ from tests.models.decodable import SOURCES, specials
 from tests.models.small_recurrents import KINDS
 from tests.models.small_recurrents import model_of as recurrent_of
 from tests.models.small_transformers import TINY, model_of
+from tests.tasks.translation.conftest import NEEDS_EXPORT
 
 LINES = [
     "A dog runs.", "Two men are walking down a street.", "A girl.", "Three", "A man sits on it.",
@@ -136,6 +140,46 @@ def test_a_new_beam_does_not_run_the_model(
     engine, wider = make(4), make(9)
     assert (engine.beam, wider.beam) == (4, 9)
     assert engine.bytes(1, 8, 8) < wider.bytes(1, 8, 8)
+
+
+SAME = DecodeConfig(length_penalty=1.0, length_offset=0.0, stop="count")
+
+
+@NEEDS_EXPORT
+@pytest.mark.parametrize("decode", [SAME, DecodeConfig(beam=1)])
+def test_the_engine_that_suits_finds_the_same(translator: Translator, decode: DecodeConfig) -> None:
+    assert not isinstance(engines_of("auto", None, 1)(translator, decode)(1), ModelEngine)
+    n_best = min(2, decode.beam)
+    own, other = (
+        EngineSearch(name)(
+            translator, translator.planned(LINES, 0), decode, n_best, scored=True,
+            progress=lambda share: None,
+        )
+        for name in ("crosshead", "auto")
+    )  # fmt: skip
+    for ours, theirs in zip(own, other, strict=True):
+        assert [each.tokens for each in ours] == [each.tokens for each in theirs]
+        for first, second in zip(ours, theirs, strict=True):
+            assert first.score == pytest.approx(second.score, abs=2e-3)
+            assert first.log_prob == pytest.approx(second.log_prob, abs=1e-2)
+            assert first.token_log_probs == pytest.approx(second.token_log_probs, abs=1e-2)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sample": True, "beam": 1},
+        {"stop": "full"},
+        {"length_penalty": 0.0},
+        {"length_offset": 5.0},
+        {"stop": "exact"},
+    ],
+)
+def test_a_search_of_our_own_has_our_own_engine(
+    translator: Translator, changes: dict[str, Any]
+) -> None:
+    decode = SAME.model_copy(update=changes)
+    assert isinstance(engines_of("auto", None, 1)(translator, decode)(1), ModelEngine)
 
 
 def test_an_engine_is_chosen_by_its_name() -> None:

@@ -15,6 +15,7 @@ from crosshead.errors import UserError
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.system.progress import counted
 from crosshead.tasks.loading import load_as
+from crosshead.tasks.translation.engine import SUITED, EngineSearch
 from crosshead.tasks.translation.line_translator import LONGEST_STRETCH
 from crosshead.tasks.translation.log_probs import ScoredTranslation
 from crosshead.tasks.translation.scores import evaluate
@@ -133,9 +134,10 @@ def translated(
     A warning counts the lines that were passed through untranslated.
     """
     decode = search_settings(translator.bundle.config.decode, False, flags, None)
+    translator.search = EngineSearch(SUITED)
     with answering(len(sources), "lines", SCORES_FOLLOW) as advance:
         progress = partial(advance, 0, len(sources))
-        found = translator.translate(sources, decode=decode, progress=progress)
+        found = translator.translate(sources, decode=decode, scored=False, progress=progress)
         progress(1.0)
     passed = [number for number, best in enumerate(found, 1) if best[0].was_passed_through]
     if passed:

@@ -12,6 +12,7 @@ from crosshead.cli.options import (
     BeamOption,
     BundleArgument,
     DeviceOption,
+    EngineOption,
     JsonlOption,
     PenaltyOption,
     PrecisionOption,
@@ -183,6 +184,7 @@ def translate_text(
     scores: ScoresOption = False,
     jsonl: JsonlOption = False,
     batch_tokens: BatchTokensOption = None,
+    engine: EngineOption = "auto",
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     precision: PrecisionOption = "float32",
@@ -206,21 +208,25 @@ def translate_text(
     """
     from crosshead.cli import arguments
     from crosshead.tasks.loading import load_as
+    from crosshead.tasks.translation.engine import EngineSearch
     from crosshead.tasks.translation.translator import Translator
     from crosshead.text.glossary import STEM, Glossary
 
+    search = EngineSearch(engine)
     bundles, file = arguments.bundles_and_file(bundle, more or [])
     risk = arguments.minimum_risk(mbr, beam, length_penalty, n_best)
     for each in bundles:
         arguments.check_outputs({"--output": output}, [file], each)
     translator = arguments.into(load_as(Translator, bundles, device, threads, precision), to)
+    translator.search = search
     if exact_terms and glossary is None:
         raise UserError("--exact-terms is for --glossary; leave it out")
     languages = translator.source_language, translator.target_language
     terms = Glossary.read(glossary, STEM, *languages, exact=exact_terms) if glossary else None
     document = _document(kind, file, translator)
+    translated = partial(translator.translate, risk=risk, glossary=terms, scored=jsonl)
     translate_input(
-        translator, partial(translator.translate, risk=risk, glossary=terms), file, document,
+        translator, translated, file, document,
         check_sentences if kind is None else check_text, output=output, n_best=n_best,
         scores=scores, jsonl=jsonl, sample=sample or risk is not None, beam=beam,
         length_penalty=length_penalty, temperature=temperature, top_k=top_k, top_p=top_p,

@@ -1,5 +1,5 @@
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,10 +18,10 @@ def test_a_test_set_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch) ->
     translate = translator.translate
 
     def watched(
-        lines: list[str], *, decode: DecodeConfig, progress: Callable[[float], None]
+        lines: list[str], *, decode: DecodeConfig, **others: Any
     ) -> list[list[Translation]]:
         searched.append(decode)
-        return translate(lines, decode=decode, progress=progress)
+        return translate(lines, decode=decode, **others)
 
     monkeypatch.setattr(translator, "translate", watched)
     assert translated(translator, ["One."], {"beam": 1, "length_penalty": None})
