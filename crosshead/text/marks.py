@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import regex
 
 from crosshead.text.glossary import Term
-from crosshead.text.markers import CLOSE, LONE, MOST_MARKS, OPEN, Mark
+from crosshead.text.markers import LONE, MOST_MARKS, Mark
 from crosshead.text.placing import STUCK, MarkSpan, WordLinks, placed, with_span, written
 from crosshead.text.scripts import UNSPACED_RANGES, is_spaced
 from crosshead.text.visible import visible
@@ -200,9 +200,8 @@ class Marked:
     def of(cls, line: str, unread: Collection[str] = (), *, are_read: bool = False) -> "Marked":
         """Take the marks out of a line.
 
-        A model that reads marks gets them if placeholders are among them, which are words of the
-        sentence, also at its ends. Tags alone would make its translation worse
-        (docs/translating.md).
+        A model that reads marks gets placeholders, which are words of the sentence, also at its
+        ends. Tags would make its translation worse (docs/translating.md).
         """
         items = list(_items(line, unread))
         are_read = are_read and any(item.name == _WORD for item in items)
@@ -213,7 +212,7 @@ class Marked:
             return cls(line, "", "")
         before, inside, after = _peeled(_matched(items), are_read)
         text, spans = _tree(inside)
-        if are_read and sum(len(span.number()) for span in spans) > MOST_MARKS:
+        if are_read and sum(len(span.words()) for span in spans) > MOST_MARKS:
             return cls.of(line, unread)
         if spans and not any(character.isalnum() for character in text):
             return cls(line, "", "")
@@ -224,9 +223,17 @@ class Marked:
         """True if marks stand before or behind the text."""
         return bool(self.before or self.after)
 
-    def projected(self, text: str, links: "WordLinks") -> str:
-        """Return a translation of the text with the marks in it."""
-        return self.around(placed(text, self.spans, links) if self.spans else text)
+    def projected(
+        self, text: str, links: "WordLinks", ends: Sequence[int] = (), marks: Sequence[Mark] = ()
+    ) -> str:
+        """Return a translation of the text with the marks in it.
+
+        `marks` are those that a model has written among its tokens, which end at the offsets
+        `ends`.
+        """
+        words = self.words
+        known = {id(words[each.marker // 3]): ends[each.at - 1] * (each.at > 0) for each in marks}
+        return self.around(placed(text, self.spans, links, known) if self.spans else text)
 
     def around(self, text: str) -> str:
         """Return a translation with the marks before and behind it."""
@@ -234,36 +241,26 @@ class Marked:
         return self.before + text + " " * is_glued + self.after
 
     @property
-    def _numbered(self) -> list[MarkSpan]:
-        """The spans in the order of their numbers: that in which they begin."""
-        return [each for span in self.spans for each in span.number()]
+    def words(self) -> list[MarkSpan]:
+        """The marks that stand for words, in order. Their places there are their numbers."""
+        return [each for span in self.spans for each in span.words()]
 
     def marks(self, ends: Sequence[int]) -> list[Mark]:
-        """Return the marks among the tokens of the text, which end at these offsets."""
-        numbers = {id(span): number for number, span in enumerate(self._numbered)}
-        found: list[Mark] = []
-
-        def add(spans: Sequence[MarkSpan]) -> None:
-            for span in spans:
-                number = 3 * numbers[id(span)]
-                first = bisect_right(ends, span.begin)
-                if span.is_lone:
-                    found.append(Mark(first, number + LONE))
-                    continue
-                found.append(Mark(first, number + OPEN))
-                add(span.inside)
-                last = min(len(ends), bisect_left(ends, span.end) + 1)
-                found.append(Mark(max(last, found[-1].at), number + CLOSE))
-
-        add(self.spans)
-        return found
+        """Return the marks for words among the tokens of the text, which end at these offsets."""
+        return [
+            Mark(bisect_right(ends, span.begin), 3 * number + LONE)
+            for number, span in enumerate(self.words)
+        ]
 
     def written(self, text: str, ends: Sequence[int], marks: Sequence[Mark]) -> str:
         """Return a translation with the marks that a model has written among its tokens.
 
-        They are the marks of the sentence, nested alike. `ends` are the offsets of the tokens.
+        They are all marks of the sentence. `ends` are the offsets of the tokens.
         """
-        return self.around(written(text, self._numbered, ends, marks))
+        words = self.words
+        spans = [words[each.marker // 3] for each in marks]
+        offsets = [ends[each.at - 1] * (each.at > 0) for each in marks]
+        return self.around(written(text, spans, offsets))
 
     def with_terms(self, terms: Sequence[Term]) -> "Marked":
         """Return the sentence with terms: where they begin and end, and their translations.
@@ -277,8 +274,7 @@ class Marked:
         for begin, end, target in terms:
             is_kept = target == self.text[begin:end]
             spans = with_span(spans, MarkSpan(begin, end, "", term=target, is_kept=is_kept))
-        count = sum(len(span.number()) for span in spans)
-        return replace(self, spans=spans, are_read=self.are_read and count <= MOST_MARKS)
+        return replace(self, spans=spans)
 
 
 def with_tags_of(sentence: str, translation: str) -> str:
@@ -434,6 +430,7 @@ def _tree(items: Sequence[_Item]) -> tuple[str, list[MarkSpan]]:
             roots = [whole]
         else:
             span = MarkSpan(len(text), len(text), item.raw, beside=_beside(items, place))
+            span.is_word = item.name == _WORD
             span.is_joined = place > 0 and items[place - 1].kind == "lone"
             span.is_glued = _parts_words(text, items, place)
             text += " " * span.is_glued

@@ -6,14 +6,14 @@ translate what they were around (`placed`).
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from crosshead.text.markers import CLOSE, LONE, OPEN, Mark
+from crosshead.text.markers import CLOSE, LONE, OPEN
 from crosshead.text.scripts import is_spaced
 
 STUCK = ",.;:!?…)]}"
@@ -45,6 +45,8 @@ class MarkSpan:
 
     is_lone: bool = False
     """True if it covers no text."""
+    is_word: bool = False
+    """True for a lone mark that stands for a word."""
     term: str | None = None
     """The text that the translation of this one must be."""
     is_kept: bool = False
@@ -59,10 +61,9 @@ class MarkSpan:
         """Return a copy of this span and those inside."""
         return replace(self, inside=[each.copied() for each in self.inside])
 
-    def number(self) -> "list[MarkSpan]":
-        """Return this span and those inside, in order. A lone mark is one with those inside."""
-        inside = () if self.is_lone else self.inside
-        return [self, *(each for span in inside for each in span.number())]
+    def words(self) -> "list[MarkSpan]":
+        """Return the marks for words among this span and those inside, in order."""
+        return [self] if self.is_word else [each for span in self.inside for each in span.words()]
 
 
 class WordLinks(NamedTuple):
@@ -191,37 +192,42 @@ def _spaces(span: MarkSpan, before: str, rest: str) -> tuple[bool, bool]:
     return touches[0] or lead, touches[1] or trail
 
 
-def written(
-    text: str, spans: Sequence[MarkSpan], ends: Sequence[int], marks: Sequence[Mark]
-) -> str:
-    """Return a translation with the marks that a model has written among its tokens.
+def written(text: str, spans: Sequence[MarkSpan], offsets: Sequence[int]) -> str:
+    """Return a translation with marks for words at the offsets where a model has written them.
 
-    `spans` has the marks in the order of their numbers, and `ends` the offsets of the tokens.
+    The offsets rise.
     """
-    units, events = _units(text, ends), list[_Event]()
-    for mark in marks:
-        number, role = divmod(mark.marker, 3)
-        offset = ends[mark.at - 1] if mark.at else 0
-        if role == CLOSE:
-            offset = _end(units, int(units[:, 0].searchsorted(offset)))
-        elif role == OPEN or spans[number].has_space == (True, False):
-            offset = _start(text, int(units[:, 1].searchsorted(offset, "right")), units)
-        events.append(_Event(offset, spans[number], role))
+    units, events = _units(text, ()), list[_Event]()
+    for span, offset in zip(spans, offsets, strict=True):
+        gap = _units_before(units, offset)
+        events.append(_Event(_offset(text, span, gap, units), span, LONE))
     return _with_events(text, events)
 
 
-def placed(text: str, spans: Sequence[MarkSpan], links: WordLinks) -> str:
-    """Return a translation with spans around what translates their texts."""
+def placed(
+    text: str, spans: Sequence[MarkSpan], links: WordLinks, known: Mapping[int, int] | None = None
+) -> str:
+    """Return a translation with spans around what translates their texts.
+
+    `known` has the offsets of lone marks that a model has written, by the ids of their spans.
+    """
+    gaps = {span: _units_before(links.target, offset) for span, offset in (known or {}).items()}
     events: list[_Event] = []
-    _place(text, spans, 0, len(links.target), links, events)
+    _place(text, spans, (0, len(links.target)), links, gaps, events)
     return _with_events(text, events)
+
+
+def _units_before(units: np.ndarray, offset: int) -> int:
+    """Return the number of units that end at an offset or before."""
+    return int(units[:, 1].searchsorted(offset, "right"))
 
 
 def _place(
-    text: str, spans: Sequence[MarkSpan], low: int, high: int, links: WordLinks,
-    events: list[_Event],
+    text: str, spans: Sequence[MarkSpan], between: tuple[int, int], links: WordLinks,
+    known: Mapping[int, int], events: list[_Event],
 ) -> None:  # fmt: skip
-    """Choose the places of spans among the target units from `low` to `high`."""
+    """Choose the places of spans between two target units. Those of some lone marks are known."""
+    low, high = between
     places: dict[int, tuple[int, int]] = {}
     free = [(low, high)]
     are_words = np.array([any(map(str.isalnum, text[a:b])) for a, b in links.target], bool)
@@ -247,7 +253,8 @@ def _place(
     taken = sorted(places.values())
     for span in spans:
         if span.is_lone:
-            gap = _gap(span, low, high, links)
+            gap = known.get(id(span), -1)
+            gap = min(max(gap, low), high) if gap >= 0 else _gap(span, low, high, links)
             for first, last in taken:
                 if first < gap < last:
                     gap = last if gap - first >= last - gap else first
@@ -256,11 +263,14 @@ def _place(
     for _, span in in_order:
         first, last = places[id(span)]
         if span.is_lone:
-            events.append(_Event(_offset(text, span, first, links.target), span, LONE))
+            inside = first < high  # at the end of a pair, it stands before what follows the pair
+            units = links.target
+            offset = _offset(text, span, first, units) if inside else _end(units, first)
+            events.append(_Event(offset, span, LONE))
             continue
         start = _start(text, first, links.target) if first < last else _end(links.target, first)
         events.append(_Event(start, span, OPEN))
-        _place(text, span.inside, first, last, links, events)
+        _place(text, span.inside, (first, last), links, known, events)
         events.append(_Event(max(start, _end(links.target, last)), span, CLOSE))
 
 

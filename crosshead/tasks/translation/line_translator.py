@@ -137,10 +137,11 @@ class _Output(NamedTuple):
     tokens: list[int]
     """Its tokens without marks."""
     marks: list[Mark]
+    """The marks of its source, or none if it lacks one."""
     text: str
     """Its text without marks."""
-    has_marks: bool
-    """True if the model has written all marks of the source, and all terms."""
+    is_whole: bool
+    """True if the model has written all marks and terms, so that attention must place none."""
 
 
 _UNKNOWN = 100
@@ -292,7 +293,7 @@ class LineTranslator(TextPipeline):
 
     def _with_marks(self, marked: Marked, ids: list[int]) -> list[int]:
         """Return the ids of a part with the marks and terms that the model reads, if they fit."""
-        is_marked = marked.are_read and bool(marked.spans)
+        is_marked = marked.are_read and bool(marked.words)
         if not (is_marked or marked.told):
             return ids
         length = self._tag_length
@@ -344,7 +345,7 @@ class LineTranslator(TextPipeline):
             (self._without_marks(each.source), each.tokens)
             for found in outputs
             for each in found
-            if not each.has_marks
+            if not each.is_whole
         ]
         weights = iter(self._alignments.of(misplaced) if misplaced else ())
         return [[self._text(each, weights) for each in found] for found in outputs]
@@ -355,31 +356,28 @@ class LineTranslator(TextPipeline):
         # CTranslate2 may write bytes that are no character.
         text = self.bundle.target_tokenizer.decode(bare).replace("\ufffd", "")
         missing = [each for each in marked.told if not has_term(text, each.target)]
-        has_marks = not missing and (not marked.spans or self._keeps_marks(source, tokens))
-        return _Output(marked.with_terms(missing), source, bare, marks, text, has_marks)
-
-    def _keeps_marks(self, source: Sequence[int], target: Sequence[int]) -> bool:
-        """Return whether a translation has the marks of its source, each once and nested alike."""
-        owed = nesting(source, self._markers)
-        return bool(owed) and owed == nesting(target, self._markers)
+        if nesting(source, self._markers) != nesting(tokens, self._markers):
+            marks = []
+        is_whole = not missing and len(marks) == len(marked.spans)
+        return _Output(marked.with_terms(missing), source, bare, marks, text, is_whole)
 
     def _text(self, output: _Output, weights: Iterator[np.ndarray]) -> str:
         """Return the text of a hypothesis with its marks, which attention places if need be."""
         marked = output.marked
         in_case = str.upper if marked.in_capitals else str
         text = in_case(output.text)
-        if not marked.spans and output.has_marks:
+        if not marked.spans and output.is_whole:
             return marked.around(text.strip()) if marked.has_ends else text
         ends = [
             len(in_case(output.text[:end]))
             for end in token_ends(self.bundle.target_tokenizer, output.tokens, output.text)
         ]
-        if output.has_marks:
+        if output.is_whole:
             return marked.written(text, ends, output.marks)
         length = self._tag_length
         source = self._source_ends(marked, self._without_marks(output.source[length:]))
         links = WordLinks.of(marked.text, source, text, ends, next(weights)[:, length:])
-        return marked.projected(text, links)
+        return marked.projected(text, links, ends, output.marks)
 
     @cached_property
     def _markers(self) -> tuple[int, ...]:
