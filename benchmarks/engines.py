@@ -41,7 +41,7 @@ def main() -> None:
         seconds: dict[str, list[float]] = {name: [] for name in engines}
         texts: dict[str, list[str]] = {}
         for _ in range(given.turns):
-            for name, translator.search in engines.items():
+            for name, translator.engine in engines.items():
                 begin = time.process_time()
                 texts[name] = [
                     found.text

@@ -33,11 +33,8 @@ def recased(text: str, cost: Callable[[str], int]) -> str:
 
     Where a word costs the same in both, its small letters are taken. Sentences of a text with
     capitals begin with one. Other texts stay as they are, and so do texts that would not cost less,
-    such as one of a few German nouns. No word changes its length.
-
-    Args:
-        text: The text.
-        cost: Returns what a text or a word costs, such as the number of its tokens.
+    such as one of a few German nouns. No word changes its length. `cost` returns what a text or a
+    word costs, such as the number of its tokens.
     """
     has_capitals = in_capitals(text) or _is_title(text)
     if not (has_capitals or text.islower()):

@@ -226,7 +226,7 @@ def _made(
     from crosshead.text.profile import FLAGS
 
     translator = into(load_as(Translator, bundles, *machine), to)
-    translator.search = EngineSearch(SUITED)
+    translator.engine = EngineSearch(SUITED)
     check_direction(translator, text)
     decode = search_settings(translator.bundle.config.decode, sample, flags, None)
     try:

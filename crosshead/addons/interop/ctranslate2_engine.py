@@ -98,8 +98,9 @@ class CTranslate2Model:
             self._translator: Any = _translator(scratch, device, workers)
 
     def search(
-        self, sources: list[list[str]], beam: int, max_length: int, n_best: int
-    ) -> list[list[tuple[list[int], float]]]:
+        self, sources: list[list[str]], beam: int, max_length: int, n_best: int,
+        suppressed: list[list[str]] | None,
+    ) -> list[list[tuple[list[int], float]]]:  # fmt: skip
         """Return the hypotheses of each source: ids, with eos where it was found, and scores."""
         found = self._translator.translate_batch(
             sources,
@@ -108,6 +109,7 @@ class CTranslate2Model:
             num_hypotheses=n_best,
             return_end_token=True,
             return_scores=True,
+            suppress_sequences=suppressed,
         )
         return [
             [
@@ -172,9 +174,13 @@ class CTranslate2Batch:
     def add(self, queries: Sequence[Query]) -> Finished:
         """Translate sentences."""
         # With one hypothesis CTranslate2 stops sooner, so sentences that want as many go together.
+        marks = set(self.engine.model.bundle.marks)
+        groups: dict[tuple[int, bool], list[Query]] = {}
+        for each in queries:
+            groups.setdefault((each.n_best, not marks.isdisjoint(each.ids)), []).append(each)
         results: Finished = {}
-        for n_best in {each.n_best for each in queries}:
-            results |= self._translated([each for each in queries if each.n_best == n_best])
+        for (_, has_marks), group in groups.items():
+            results |= self._translated(group, [] if has_marks else sorted(marks))
         return results
 
     def step(self) -> Finished:
@@ -184,16 +190,18 @@ class CTranslate2Batch:
     def drop(self, numbers: Sequence[int]) -> None:
         """Do nothing: every sentence is done."""
 
-    def _translated(self, queries: Sequence[Query]) -> Finished:
-        """Return the hypotheses of sentences that want as many."""
+    def _translated(self, queries: Sequence[Query], never: Sequence[int]) -> Finished:
+        """Return the hypotheses of sentences that want as many. Some tokens are never written."""
         model, beam, n_best = self.engine.model, self.engine.beam, queries[0].n_best
         sources = [pieces_of(model.bundle.source_tokenizer, each.ids) for each in queries]
         max_length = max(each.max_length for each in queries)
-        found = model.search(sources, beam, max_length, n_best)
+        suppressed = [[piece] for piece in pieces_of(model.bundle.target_tokenizer, never)]
+        search = partial(model.search, suppressed=suppressed or None)
+        found = search(sources, beam, max_length, n_best)
         for number, query in enumerate(queries):
             # All have the largest limit. Who used more than its own is searched again by itself.
             if max_length > query.max_length <= max(len(ids) for ids, _ in found[number]):
-                [found[number]] = model.search([sources[number]], beam, query.max_length, n_best)
+                [found[number]] = search([sources[number]], beam, query.max_length, n_best)
         results: Finished = {
             query.number: [self._hypothesis(*each) for each in hypotheses]
             for query, hypotheses in zip(queries, found, strict=True)

@@ -17,8 +17,7 @@ from crosshead.decoding.protocol import Decodable, JoinableState
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.extensions import added
-from crosshead.tasks.translation.line_translator import PlannedLines
-from crosshead.tasks.translation.translator import Translator, own_search
+from crosshead.tasks.translation.translator import Search, Translator
 from crosshead.text.batching import collate
 from crosshead.vocabulary import BOS
 
@@ -145,44 +144,38 @@ def _suited(workers: int, translator: Translator, decode: DecodeConfig | None = 
 
 
 class EngineSearch:
-    """Searches for many sentences, with the engine of a name that computes the search."""
+    """Gives the search of the engine of a name: `auto`, `crosshead` or that of a package."""
 
     def __init__(self, name: str) -> None:
         self._engines = engines_of(name, None, torch.get_num_threads())
         self._made: dict[str, Engine] = {}
 
-    def __call__(
-        self,
-        translator: Translator,
-        planned: PlannedLines,
-        decode: DecodeConfig,
-        count: int,
-        *,
-        scored: bool,
-        progress: Callable[[float], None],
-    ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of planned lines, as `own_search` does."""
-        engine = self._engine(translator, decode)
-        if isinstance(engine, ModelEngine):  # whose batches are searched side by side
-            return own_search(translator, planned, decode, count, scored=scored, progress=progress)
-        ids, most = planned.ids, translator.most_positions[1] or sys.maxsize
-        order = sorted(range(len(ids)), key=lambda row: -len(ids[row]))
-        found: Finished = {}
-        progress(0.0)
-        for begin in range(0, len(order), SENTENCES):
-            queries = [
-                Query(row, ids[row], min(len(ids[row]) + 1 + decode.max_extra, most), count, scored)
-                for row in order[begin : begin + SENTENCES]
-            ]
-            found |= engine.batch().add(queries)
-            progress(len(found) / len(order))
-        return [found[row] for row in range(len(order))]
-
-    def _engine(self, translator: Translator, decode: DecodeConfig) -> Engine:
+    def __call__(self, translator: Translator, decode: DecodeConfig) -> Search | None:
+        """Return the search of another engine, or None if the model itself searches."""
         settings = decode.model_dump_json()
         if settings not in self._made:
             self._made[settings] = self._engines(translator, decode)(decode.beam)
-        return self._made[settings]
+        engine, most = self._made[settings], translator.most_positions[1] or sys.maxsize
+        if isinstance(engine, ModelEngine):  # it searches batches side by side
+            return None
+        return partial(_searched, engine, decode.max_extra, most)
+
+
+def _searched(
+    engine: Engine, extra: int, most: int, ids: Sequence[Sequence[int]], count: int, *,
+    scored: bool, progress: Callable[[float], None],
+) -> list[list[Hypothesis]]:  # fmt: skip
+    order = sorted(range(len(ids)), key=lambda row: -len(ids[row]))
+    found: Finished = {}
+    progress(0.0)
+    for begin in range(0, len(order), SENTENCES):
+        queries = [
+            Query(row, ids[row], min(len(ids[row]) + 1 + extra, most), count, scored)
+            for row in order[begin : begin + SENTENCES]
+        ]
+        found |= engine.batch().add(queries)
+        progress(len(found) / len(order))
+    return [found[row] for row in range(len(order))]
 
 
 def model_engines(

@@ -356,7 +356,8 @@ class LineTranslator(TextPipeline):
         # CTranslate2 may write bytes that are no character.
         text = self.bundle.target_tokenizer.decode(bare).replace("\ufffd", "")
         missing = [each for each in marked.told if not has_term(text, each.target)]
-        if nesting(source, self._markers) != nesting(tokens, self._markers):
+        owed = nesting(source, self._markers)
+        if not owed or owed != nesting(tokens, self._markers):
             marks = []
         is_whole = not missing and len(marks) == len(marked.spans)
         return _Output(marked.with_terms(missing), source, bare, marks, text, is_whole)

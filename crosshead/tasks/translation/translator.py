@@ -15,7 +15,6 @@ from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.tasks.pipeline import AttentionInputs
 from crosshead.tasks.translation.line_translator import (
     LineTranslator,
-    PlannedLines,
     TranslatedText,
     Translation,
 )
@@ -32,6 +31,17 @@ from crosshead.text.documents.formats import parser_of
 from crosshead.text.glossary import Glossary
 from crosshead.text.parallel.languages import tag_of, tagged_languages
 from crosshead.vocabulary import EOS
+
+
+class Search(Protocol):
+    """The search of an engine that is not the model itself."""
+
+    def __call__(
+        self, ids: Sequence[Sequence[int]], count: int, *, scored: bool,
+        progress: Callable[[float], None],
+    ) -> list[list[Hypothesis]]:  # fmt: skip
+        """Return `count` hypotheses of each source, best first. See `Translator.translate`."""
+        ...
 
 
 class Translator(LineTranslator):
@@ -51,7 +61,7 @@ class Translator(LineTranslator):
 
     def __init__(self, bundle: Bundle) -> None:
         super().__init__(bundle)
-        self.search: Search = own_search
+        self.engine: Callable[[Translator, DecodeConfig], Search | None] | None = None
         languages = self.bundle.config.target_languages
         if languages:
             self.tag = tag_of(languages[0]) if len(languages) == 1 else None
@@ -181,7 +191,19 @@ class Translator(LineTranslator):
         lines = checked_lines(lines)
         planned = self.planned(lines, first, glossary)
         count = n_best if risk is None else risk.samples
-        hypotheses = self.search(self, planned, decode, count, scored=scored, progress=progress)
+        if self.engine and (search := self.engine(self, decode)):
+            hypotheses = search(planned.ids, count, scored=scored, progress=progress)
+        else:
+            hypotheses = search_all(
+                self.model,
+                TokenInputs(planned.ids),
+                self.bundle.specials,
+                decode,
+                count,
+                numbers=planned.numbers,
+                most=self.most_positions[1],
+                progress=progress,
+            )
         if risk is None:
             return self.joined(lines, planned, hypotheses, n_best, decode)
         chosen = [self.by_utility(samples, risk.utility) for samples in hypotheses]
@@ -337,34 +359,6 @@ class Translator(LineTranslator):
             scored="Search",
             languages=[config.source_language, config.target_language, *tags],
         )
-
-
-class Search(Protocol):
-    """Searches for the hypotheses of planned lines."""
-
-    def __call__(
-        self, translator: Translator, planned: PlannedLines, decode: DecodeConfig, count: int, *,
-        scored: bool, progress: Callable[[float], None],
-    ) -> list[list[Hypothesis]]:  # fmt: skip
-        """Return `count` hypotheses of each part, best first. See `Translator.translate`."""
-        ...
-
-
-def own_search(
-    translator: Translator, planned: PlannedLines, decode: DecodeConfig, count: int, *,
-    scored: bool, progress: Callable[[float], None],
-) -> list[list[Hypothesis]]:  # fmt: skip
-    """Search with the model itself."""
-    return search_all(
-        translator.model,
-        TokenInputs(planned.ids),
-        translator.bundle.specials,
-        decode,
-        count,
-        numbers=planned.numbers,
-        most=translator.most_positions[1],
-        progress=progress,
-    )
 
 
 def _check_risk(risk: MinimumRisk, decode: DecodeConfig, n_best: int) -> None:

@@ -11,6 +11,7 @@ from crosshead.decoding.beams import Finished
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.models.base import SequenceModel
+from crosshead.tasks.batched_search import TokenInputs, search_all
 from crosshead.tasks.translation.engine import (
     DecodingBatch,
     Engine,
@@ -150,13 +151,13 @@ SAME = DecodeConfig(length_penalty=1.0, length_offset=0.0, stop="count")
 def test_the_engine_that_suits_finds_the_same(translator: Translator, decode: DecodeConfig) -> None:
     assert not isinstance(engines_of("auto", None, 1)(translator, decode)(1), ModelEngine)
     n_best = min(2, decode.beam)
-    own, other = (
-        EngineSearch(name)(
-            translator, translator.planned(LINES, 0), decode, n_best, scored=True,
-            progress=lambda share: None,
-        )
-        for name in ("crosshead", "auto")
-    )  # fmt: skip
+    assert EngineSearch("crosshead")(translator, decode) is None
+    search = EngineSearch("auto")(translator, decode)
+    assert search
+    ids, shares = translator.planned(LINES, 0).ids, list[float]()
+    other = search(ids, n_best, scored=True, progress=shares.append)
+    assert shares == [0.0, 1.0]
+    own = search_all(translator.model, TokenInputs(ids), translator.bundle.specials, decode, n_best)
     for ours, theirs in zip(own, other, strict=True):
         assert [each.tokens for each in ours] == [each.tokens for each in theirs]
         for first, second in zip(ours, theirs, strict=True):

@@ -134,7 +134,7 @@ def translated(
     A warning counts the lines that were passed through untranslated.
     """
     decode = search_settings(translator.bundle.config.decode, False, flags, None)
-    translator.search = EngineSearch(SUITED)
+    translator.engine = EngineSearch(SUITED)
     with answering(len(sources), "lines", SCORES_FOLLOW) as advance:
         progress = partial(advance, 0, len(sources))
         found = translator.translate(sources, decode=decode, scored=False, progress=progress)

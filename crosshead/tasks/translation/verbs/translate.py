@@ -212,13 +212,13 @@ def translate_text(
     from crosshead.tasks.translation.translator import Translator
     from crosshead.text.glossary import STEM, Glossary
 
-    search = EngineSearch(engine)
+    chosen = EngineSearch(engine)
     bundles, file = arguments.bundles_and_file(bundle, more or [])
     risk = arguments.minimum_risk(mbr, beam, length_penalty, n_best)
     for each in bundles:
         arguments.check_outputs({"--output": output}, [file], each)
     translator = arguments.into(load_as(Translator, bundles, device, threads, precision), to)
-    translator.search = search
+    translator.engine = chosen
     if exact_terms and glossary is None:
         raise UserError("--exact-terms is for --glossary; leave it out")
     languages = translator.source_language, translator.target_language
