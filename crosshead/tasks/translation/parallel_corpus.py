@@ -61,7 +61,7 @@ from crosshead.text.parallel.noise import Noise, Noised
 from crosshead.text.parallel.pairs import ParallelText
 from crosshead.text.parallel.section import DataConfig
 from crosshead.text.parallel.shards import cache_directory, cache_key, open_shards, store
-from crosshead.text.parallel.tagged import Tagged, Tagging, word_forms
+from crosshead.text.parallel.tagged import Forms, Tagged, Tagging, word_forms
 from crosshead.text.parallel.word_aligner import WordAligner
 from crosshead.text.profile import TextProfile
 from crosshead.text.subwords import BpeTokenizer
@@ -84,6 +84,14 @@ MANY_REPEATED = 0.02
 """The share of validation pairs that are also training pairs from which a warning says so."""
 
 
+@dataclass
+class _Learned:
+    """Parts that are learned from the pairs of a corpus when they are needed first."""
+
+    aligner: WordAligner | None = None
+    forms: Forms | None = None
+
+
 @dataclass(frozen=True)
 class ParallelCorpus(TokenCorpus):
     """Tokenized pairs of texts."""
@@ -104,8 +112,8 @@ class ParallelCorpus(TokenCorpus):
     """The rows of the text that the quick check has found suspect (`Glance.suspects`)."""
     stop_if_asked: Callable[[], None] = field(default=lambda: None, kw_only=True, compare=False)
     """A function that raises `Stopped` if the run should stop."""
-    learned: dict[str, WordAligner] = field(default_factory=dict, kw_only=True, compare=False)
-    """The aligner, once it is learned. Copies of the corpus share it."""
+    learned: _Learned = field(default_factory=_Learned, kw_only=True, compare=False)
+    """The aligner and forms of words, once they are learned. Copies of the corpus share them."""
 
     unit, unit_name = "pair", "sentence pairs"
 
@@ -210,7 +218,7 @@ class ParallelCorpus(TokenCorpus):
             tokenizers, self._aligner(chosen(0)), markers,
             ids_of(TERM_MARKERS, self.source_tokenizer), share, recipe.train.seed,
             recipe.data.max_length, self._tags,
-            word_forms(chosen(0), self.target_tokenizer, self._tags),
+            self._forms(chosen(0)),
         )  # fmt: skip
         return lambda examples, epoch: Tagged(examples, tagging, epoch)
 
@@ -222,12 +230,18 @@ class ParallelCorpus(TokenCorpus):
             tokenizer.encode(tag_of(each))[-1] for each in tagged_languages(tokenizer.special)
         )
 
+    def _forms(self, examples: Measured) -> Forms:
+        """Return other forms of words; the first call looks for them in the given pairs."""
+        if self.learned.forms is None:
+            self.learned.forms = word_forms(examples, self.target_tokenizer, self._tags)
+        return self.learned.forms
+
     def _aligner(self, examples: Measured) -> WordAligner:
         """Return the aligner; the first call learns it from the given pairs."""
-        if "aligner" not in self.learned:
+        if self.learned.aligner is None:
             sizes = self.source_tokenizer.vocab_size, self.target_tokenizer.vocab_size
-            self.learned["aligner"] = WordAligner(examples, max(sizes), self.stop_if_asked)
-        return self.learned["aligner"]
+            self.learned.aligner = WordAligner(examples, max(sizes), self.stop_if_asked)
+        return self.learned.aligner
 
     def sha256(self) -> str:
         """Return the checksum of all training and validation ids, in this order."""
