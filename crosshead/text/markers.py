@@ -1,6 +1,6 @@
-"""Pieces of marks and terms: what a model reads and writes for tags, placeholders and glossaries.
+"""Pieces of marks and terms, which a model reads and writes for placeholders and glossaries.
 
-`<0>` and `</0>` stand around the text of a pair of marks, and `<0/>` for a mark that stands alone.
+`<0/>` stands for a placeholder. `<0>` and `</0>` stand around a phrase in training alone.
 In a source, `<term>` stands before a term, and `<as>` and `</term>` around the translation that it
 must have. All are put between the tokens of a sentence, which stay the same.
 """
@@ -24,7 +24,7 @@ TERM_MARKERS = ("<term>", "<as>", "</term>")
 """The pieces before a term, and around its translation."""
 
 OPEN, CLOSE, LONE = range(3)
-"""What a piece does: its place in `MARKERS` modulo 3."""
+"""The roles of pieces: their places in `MARKERS` modulo 3."""
 
 
 class Mark(NamedTuple):

@@ -2,9 +2,10 @@
 
 A parser of documents writes each inline tag as one character of the last plane of Unicode, which is
 for private use (`character_of`). Tags and placeholders in plain text are found here.
-A model that reads marks gets them as pieces between its tokens (`Marked.marks`) and writes them
-itself (`Marked.written`). Another gets the text without marks, and `Marked.projected` puts them
-into the translation. Both ways have each mark exactly once, and pairs nested as in the source.
+A model that reads marks gets placeholders as pieces between its tokens (`Marked.marks`) and writes
+them itself (`Marked.written`). Tags, and the placeholders of other models, are taken out, and
+`Marked.projected` puts them into the translation. Both ways have each mark exactly once, and pairs
+nested as in the source.
 """
 
 import re
